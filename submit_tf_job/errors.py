@@ -6,7 +6,7 @@
     ├── SettingsError          a settings file, variable or profile is not valid
     ├── AuthError              not authenticated, or not allowed
     ├── NoSuchJob              no job of that name or id
-    ├── NameTaken              another submission uses the name
+    ├── NameTaken              another run of the job is alive
     ├── ClusterUnavailable     no ResourceManager, or no Docker Engine of this machine, could be reached
     │   └── BadAnswer          the response is not one of a working ResourceManager
     ├── DeadlinePassed         our deadline passed; the job may still be running
@@ -218,7 +218,7 @@ class NoSuchJob(SubmitTFJobError):
 
 
 class NameTaken(SubmitTFJobError):
-    """Another submission uses the name."""
+    """Another run of the job is alive."""
 
 
 class ClusterUnavailable(SubmitTFJobError):

@@ -244,7 +244,7 @@ class Awaited:
 class JobReport:
     """The report of the deciding task's bootstrap about the whole job."""
 
-    submission: str
+    run: str
     state: str
     wanted: int
     arrived: int
@@ -311,7 +311,7 @@ class JobReport:
                 return None
             outcome = data.get("outcome")
             return cls(
-                submission=str(data["submission"]),
+                run=str(data["run"]),
                 state=str(data["state"]),
                 wanted=int(data.get("wanted", 0)),
                 arrived=int(data.get("arrived", 0)),
@@ -352,8 +352,8 @@ def with_outcome(content: bytes, read_end: Callable[[str, int], bytes]) -> bytes
         end = read_end("stderr.txt", OUTCOME_MAX)
         _before, mark, line = end.rpartition(contract.OUTCOME_MARK.encode())
         outcome = json.loads(line.partition(b"\n")[0]) if mark else {}
-        told = (outcome.get("submission"), outcome.get("task"), outcome.get("attempt"))
-        if told != (report.submission, raw.get("deciding"), raw.get("attempt")):
+        told = (outcome.get("run"), outcome.get("task"), outcome.get("attempt"))
+        if told != (report.run, raw.get("deciding"), raw.get("attempt")):
             return content
         own = {key: outcome[key] for key in ("status", "signal", "duration_s")}
         first = report.first_failure
@@ -460,8 +460,8 @@ class JobStatus:
     """The status of a job at one moment, and the verdict that follows from it.
 
     Attributes:
-        name: The service's name.
-        application_id: Its application.
+        name: The job's name.
+        application_id: The application of its run.
         app: The ResourceManager's record, or None if it has none (any more).
         service: The services API's response, or None if it could not be read.
         report: The deciding task's report as last read.
@@ -471,10 +471,12 @@ class JobStatus:
         attempts: The attempts of the ApplicationMaster, if they were requested.
         outdated: Whether the report is that of a container that has ended without a last word.
         given_verdict: A verdict that replaces the one that follows from the other values.
+        run: The run's name, which is that of its YARN service.
+        others: Names of the job's other live runs.
     """
 
     name: str
-    application_id: str | None
+    application_id: str
     app: AppReport | None
     service: ObservedService | None = None
     report: JobReport | None = None
@@ -484,6 +486,8 @@ class JobStatus:
     attempts: tuple[AppAttempt, ...] = ()
     outdated: bool = False
     given_verdict: Verdict | None = None
+    run: str = ""
+    others: tuple[str, ...] = ()
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -574,14 +578,22 @@ class JobStatus:
 
     @property
     def still_wanted(self) -> tuple[str, ...]:
-        """The tasks for which YARN still wants a container."""
+        """The tasks for which YARN still wants a container; one that came and is not started again
+        is none of them, also when the ApplicationMaster lists it no more.
+        """
         found = []
+        tasks = self.entries("tasks")
+        came = {one.get("task") for one in tasks if one.get("state") not in ("absent", "left-out")}
         for component in self.components:
+            counts = self.report and self.report.roles.get(component.name)
+            never = component.restart_policy == "NEVER"
+            if never and counts and counts.arrived >= (component.number_of_containers or 0):
+                continue
             done = {
                 c.instance
                 for c in component.containers
-                if c.state is not ContainerState.FAILED or component.restart_policy == "NEVER"
-            }
+                if c.state is not ContainerState.FAILED or never
+            } | (came if never else set())
             names = (f"{component.name}-{i}" for i in range(component.number_of_containers or 0))
             found += [name for name in names if name not in done]
         return tuple(found)
@@ -629,14 +641,6 @@ def verdict(seen: JobStatus) -> Verdict:
     not succeeded.
     """
     app = seen.app
-    if (
-        app is None
-        and seen.application_id is None
-        and seen.service is not None
-        and seen.service.state is not ServiceState.STOPPED
-    ):
-        # accepted; YARN has not reported the application yet
-        return Verdict(JobState.PENDING)
     if app is None:
         return Verdict(
             JobState.UNKNOWN,

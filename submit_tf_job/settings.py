@@ -539,6 +539,14 @@ class Settings:
         30 * 86400.0,
         "lifetime of a job without one that is submitted and not followed",
     )
+    keep_runs: int = setting(
+        _count,
+        5,
+        "runs of a job that YARN keeps: each submission deletes some of the oldest beyond",
+    )
+    keep_records: int = setting(
+        _count, 1000, "records of a job's runs that `history` keeps in the staging directory"
+    )
     timeouts: TimeoutSettings = field(default_factory=TimeoutSettings)
     poll: PollSettings = field(default_factory=PollSettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
@@ -733,6 +741,8 @@ def directories(environ: Mapping[str, str] | None = None) -> Directories:
     )
 
 
+_ARGUMENT = "argument"  # the origin of what a caller gives
+
 # --- layers ---------------------------------------------------------------------------------------
 
 
@@ -779,7 +789,7 @@ def load_settings(
     files = _files(env, dirs, here, system_file)
     strongest = [
         {
-            key: (value, "argument")
+            key: (value, _ARGUMENT)
             for key, value in (arguments or {}).items()
             if value not in (None, (), [])
         },
@@ -845,7 +855,12 @@ def _stack(
     try:
         return [*stack, _hadoop_layer(str(_path(directory)), "hadoop_conf")]
     except ValueError as error:
-        raise SettingsError(f"{origin}: hadoop_conf: {error}") from None
+        raise SettingsError(f"{_place(origin)}hadoop_conf: {error}") from None
+
+
+def _place(origin: str) -> str:
+    """Return what stands before a setting in a message: nothing for an argument of that name."""
+    return "" if origin == _ARGUMENT else f"{origin}: "
 
 
 def _decide(profile: str | None, stack: list[_Values], dirs: Directories) -> Settings:
@@ -858,8 +873,14 @@ def _decide(profile: str | None, stack: list[_Values], dirs: Directories) -> Set
         try:
             values[name] = raw if origin == "default" or raw == () else key.parse(raw)
         except ValueError as error:
-            raise SettingsError(f"{origin}: {name}: {error}") from None
+            raise SettingsError(f"{_place(origin)}{name}: {error}") from None
         origins[name] = origin
+    if values["poll.min"] > values["poll.max"]:
+        origin = next(
+            origins[name] for name in ("poll.min", "poll.max") if origins[name] != "default"
+        )
+        pauses = f"poll.min ({values['poll.min']:g} s) is longer than poll.max"
+        raise SettingsError(f"{_place(origin)}{pauses} ({values['poll.max']:g} s)")
     if not values["user"]:
         values["user"], origins["user"] = _who(values)
     login = values["user"]

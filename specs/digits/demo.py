@@ -55,9 +55,9 @@ def main():
         return put.returncode
 
     spec = SPEC.relative_to(Path.cwd()) if SPEC.is_relative_to(Path.cwd()) else SPEC
-    say(f"3. One job: submit_tf_job submit {spec} --replace")
+    say(f"3. One job: submit_tf_job submit {spec}")
     started = time.monotonic()
-    job = run([*TOOL, "submit", SPEC, "--replace", "--timeout", "15m", *PROFILE])
+    job = run([*TOOL, "submit", SPEC, "--timeout", "15m", *PROFILE])
     if job.returncode:
         return job.returncode
 

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
-model_dir = os.path.join(os.environ["MODEL_DIR"], os.environ.get("TFJOB_SUBMISSION_ID", "local"))
+model_dir = os.path.join(os.environ["MODEL_DIR"], os.environ.get("TFJOB_RUN", "local"))
 x = np.linspace(-1, 1, 512, dtype="float32")
 y = 3 * x + 1
 

@@ -66,10 +66,8 @@ def links_at_start(cluster: Cluster, application_id: str) -> dict[str, str]:
     }
 
 
-def links_of_running(
-    cluster: Cluster, name: str, application_id: str | None
-) -> tuple[dict[str, str], bool]:
-    """Return the links of a running job.
+def links_of_running(cluster: Cluster, job: str) -> tuple[dict[str, str], bool]:
+    """Return the links of a running job, by its name or application id.
 
     Returns:
         Address by XCom key; and whether these are all: a sidecar may start later than the job, and
@@ -79,7 +77,7 @@ def links_of_running(
     from submit_tf_job.container import contract
     from submit_tf_job.operations.detail import links_of
 
-    seen = operations.status_of(cluster, operations.JobRef(name, application_id))
+    seen = operations.status_of(cluster, operations.find(cluster, job))
     served = sorted(links_of(seen), key=lambda link: not link.task.startswith("tensorboard-"))
     # A browser cannot reach an address of a Docker network on a node.
     found = {

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from submit_tf_job.airflow.airflow_names import BaseHook
 from submit_tf_job.airflow.form import ConnectionValues, read_connection, with_form_labels
-from submit_tf_job.errors import ClusterUnavailable, NameTaken, SettingsError, SubmitTFJobError
+from submit_tf_job.errors import ClusterUnavailable, SettingsError, SubmitTFJobError
+from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
     from submit_tf_job.airflow.task_run import TaskRun
@@ -25,6 +26,7 @@ __all__ = ["SubmitTFJobHook"]
 T = TypeVar("T")
 _REACHED_S, _CHECKED_S = 4.5, 20.0  # time limits of the button "Test"
 _NEEDED = ("services-api", "authentication")  # checks that must pass before a job can be submitted
+_NUMBERS = 64  # of a task's own runs, of which each try may make one
 _STARTING_S = 20.0  # a POST's application appears some seconds after the service was stored
 
 
@@ -112,7 +114,7 @@ class SubmitTFJobHook(BaseHook):
 
     def _of_connection(self, error: SettingsError) -> SettingsError:
         where = f"connection {self.submit_tf_job_conn_id}: " if self.submit_tf_job_conn_id else ""
-        return SettingsError(f"{where}{error.message.removeprefix('argument: ')}", hint=error.hint)
+        return SettingsError(f"{where}{error.message}", hint=error.hint)
 
     def get_conn(self) -> Client:
         """Return a client, without sending a request.
@@ -192,6 +194,7 @@ class SubmitTFJobHook(BaseHook):
         overrides: Sequence[str] = (),
         text: bytes | None = None,
         dialect: str | None = None,
+        detached: bool = False,
     ) -> Plan:
         """Plan the job of a task instance.
 
@@ -203,6 +206,8 @@ class SubmitTFJobHook(BaseHook):
             overrides: `path=value` texts, as for `--set`.
             text: The content of the file.
             dialect: The format of a file of another system; None to recognise it.
+            detached: Whether no task follows the job, which then has a lifetime
+                (`detached_lifetime`).
 
         Raises:
             JobSpecError: The job spec is invalid; the error has all problems.
@@ -224,47 +229,28 @@ class SubmitTFJobHook(BaseHook):
         )
         for remark in loaded.remarks:
             self.log.info("%s", remark)
-        return operations.make_plan(loaded, settings, submission=run.submission_id)
+        return operations.make_plan(
+            loaded, settings, key=run.key, again=Again.AFTER_FAILURE, lifetime=detached
+        )
 
-    def detached(self, planned: Plan) -> Plan:
-        """Return the plan of a job that no task follows: with a lifetime (`detached_lifetime`)."""
-        from submit_tf_job import operations
-
-        return operations.detached(planned, self.get_conn().settings)
-
-    def submit(self, planned: Plan, run: TaskRun, *, name: str | None = None) -> JobHandle:
+    def submit(self, planned: Plan, run: TaskRun) -> JobHandle:
         """Submit the job of a task instance once, in any try.
 
-        A job of an earlier try that still runs, or has succeeded meanwhile, is adopted; one that
-        failed or was stopped is replaced by a new job. Jobs from before the task was cleared are
+        A run of an earlier try that still lives, or has succeeded meanwhile, is adopted; after one
+        that failed or was stopped the job is run again. Runs from before the task was cleared are
         stopped.
 
         Raises:
             SubmitTFJobError: As `Client.submit`.
         """
-        self._stop_earlier(run, name)
-        try:
-            handle = self._submitted(planned)
-        except NameTaken as error:
-            handle = self._of_that_name(planned, error)
-        if handle.submission is not None and not handle.adopted:
-            return handle
-        seen = handle.status()
-        if not seen.is_over:
-            self.log.info(
-                "%s runs already, as %s: an earlier try submitted it",
-                handle.name,
-                handle.application_id,
-            )
-            return handle
-        if handle.wait().error is None:
-            self.log.info(
-                "%s succeeded already, as %s: an earlier try submitted it",
-                handle.name,
-                handle.application_id,
-            )
-            return handle
-        return self._submitted(planned, replace=True)
+        if run.cleared_at:
+            self._stop_earlier(planned)
+        handle = self._submitted(planned)
+        if handle.adopted:
+            seen = handle.status()
+            what = "has succeeded" if seen.is_over else "runs"
+            self.log.info("%s %s already: an earlier try submitted it", handle.run, what)
+        return handle
 
     def submit_again(
         self, planned: Plan, former: str, resubmission: str | None, cause: Cause
@@ -273,7 +259,7 @@ class SubmitTFJobHook(BaseHook):
 
         Args:
             planned: The task instance's own plan.
-            former: The application that ran out of memory.
+            former: The run that ran out of memory.
             resubmission: How often it was submitted again, as its service tells; None if unknown.
             cause: Why it failed.
 
@@ -282,7 +268,7 @@ class SubmitTFJobHook(BaseHook):
         """
         from submit_tf_job import operations
         from submit_tf_job.container.contract import PROPERTY_RESUBMISSION
-        from submit_tf_job.operations.lineage import Resubmission
+        from submit_tf_job.operations.resubmission import Resubmission
         from submit_tf_job.sdk.client import JobHandle
 
         earlier = Resubmission.of({PROPERTY_RESUBMISSION: resubmission or ""})
@@ -292,52 +278,32 @@ class SubmitTFJobHook(BaseHook):
         if resubmission is None:
             self.log.warning("not submitted again: how often it was is not known")
             return None
-        handle = JobHandle(self.get_conn(), planned.job.name, former, planned=planned)
+        client = self.get_conn()
+        handle = JobHandle(client, operations.find(client.cluster, former), planned=planned)
         return handle if handle.take(step) else None
 
-    def _submitted(self, planned: Plan, *, replace: bool = False) -> JobHandle:
+    def _submitted(self, planned: Plan) -> JobHandle:
         from submit_tf_job import operations
         from submit_tf_job.sdk.client import JobHandle
 
         client = self.get_conn()
-        done = operations.submit(planned, client.cluster, replace=replace, on_wait=self.log.info)
+        done = operations.submit(planned, client.cluster, on_wait=self.log.info)
         for warning in done.warnings:
             self.log.warning(warning)
-        return JobHandle(
-            client, done.ref.name, done.ref.application_id, submission=done, planned=planned
-        )
+        return JobHandle(client, done.ref, submission=done, planned=planned)
 
-    def _of_that_name(self, planned: Plan, error: NameTaken) -> JobHandle:
-        """Return the earlier try's job with this name, if the cluster does not report its owner.
-
-        Only this task instance generates this name.
-        """
-        from submit_tf_job.sdk.client import JobHandle
+    def _stop_earlier(self, planned: Plan) -> None:
+        """Stop the live runs of the task's job that are not of this submission."""
+        from submit_tf_job.operations.resubmission import heirs
+        from submit_tf_job.yarn.exactly_once import live_runs
 
         client = self.get_conn()
-        # the POST of a worker that died a moment ago may still be in progress
-        if "application_id" not in error.details:
-            client.cluster.sleep(_STARTING_S)
-        apps = client.cluster.client.apps(user=client.settings.user, name=planned.job.name)
-        newest = next(iter(apps), None)
-        if newest is None:
-            return self._submitted(planned, replace=True)
-        if not newest.ended:
-            raise error
-        return JobHandle(client, planned.job.name, newest.id)
-
-    def _stop_earlier(self, run: TaskRun, name: str | None) -> None:
-        if not run.cleared_at:
-            return
-        client = self.get_conn()
-        live = [
-            app
-            for app in client.cluster.client.apps(user=client.settings.user)
-            if not app.ended and app.name
-        ]
-        for earlier in run.earlier([app.name or "" for app in live], name):
-            self.log.info("stopping %s, which ran for this task before it was cleared", earlier)
-            client.attach(earlier).stop()
+        own = {planned.run_of(number) for number in range(_NUMBERS)}
+        own |= {heir for run in tuple(own) for heir in heirs(planned, run)}
+        for app in live_runs(client.cluster.client, client.settings.user, planned.job.name):
+            if app.name not in own:
+                self.log.info("stopping %s, which ran before the task was cleared", app.name)
+                client.attach(app.id).stop()
 
     def kill(self, name: str, application_id: str | None) -> None:
         """Stop the job of a killed task over a new connection.
@@ -348,17 +314,18 @@ class SubmitTFJobHook(BaseHook):
             name: The job.
             application_id: Its application; None if it may not exist yet.
         """
+        from submit_tf_job import operations
         from submit_tf_job.errors import NoSuchJob
-        from submit_tf_job.sdk.client import JobHandle
+        from submit_tf_job.yarn.exactly_once import live_runs
 
         with self._new_client() as client:
             cluster, user = client.cluster, client.settings.user
             give_up_at = cluster.clock() + _STARTING_S
             while application_id is None:
-                apps = cluster.client.apps(user=user, name=name)
-                application_id = next((app.id for app in apps if not app.ended), None)
+                live = live_runs(cluster.client, user, name)
+                application_id = live[0].id if live else None
                 if application_id is None and cluster.clock() > give_up_at:
                     return
                 cluster.sleep(1.0)
             with contextlib.suppress(NoSuchJob):
-                JobHandle(client, name, application_id).stop(wait=False)
+                operations.stop(cluster, application_id, wait=False)

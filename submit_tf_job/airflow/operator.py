@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
     from submit_tf_job.sdk.client import JobHandle, Status
-    from submit_tf_job.sdk.events import Event
 
 __all__ = ["SubmitTFJobOperator", "task_run"]
 
@@ -134,10 +133,8 @@ class SubmitTFJobOperator(BaseOperator):
         run = task_run(context, self.retries)
         with airflow_errors():
             planned = self._plan(context, run)
-            if not self.wait_for_completion:
-                planned = self.hook.detached(planned)
             self._running_job = (planned.job.name, None)
-            handle = self.hook.submit(planned, run, name=self.name)
+            handle = self.hook.submit(planned, run)
             self._running_job = (handle.name, handle.application_id)
             self._begin(context, handle)
             if not self.wait_for_completion:
@@ -152,19 +149,21 @@ class SubmitTFJobOperator(BaseOperator):
     def _wait_here(self, context: Any, handle: JobHandle) -> Status:
         from submit_tf_job.airflow.task_log import TaskLog
         from submit_tf_job.observation import JobStatus
-        from submit_tf_job.sdk.events import wait_for_events
 
         task_log = TaskLog()
 
-        def show(event: Event) -> None:
+        events = handle.events(output_every_s=OUTPUT_EVERY_S if self.get_logs else None)
+        while True:
+            try:
+                event = next(events)
+            except StopIteration as end:
+                last: Status = end.value
+                return last
             for line in task_log.lines(event):
                 self.log.info("%s", line)
             if isinstance(event, JobStatus):
                 self._running_job = (handle.name, handle.application_id)  # `retries.memory`
                 self._push_links(context, handle, event)
-
-        events = handle.events(output_every_s=OUTPUT_EVERY_S if self.get_logs else None)
-        return wait_for_events(events, handle.client.cluster.sleep, show)
 
     def _spec(self) -> Any:
         """Return the path of a job spec, or its content."""
@@ -190,6 +189,7 @@ class SubmitTFJobOperator(BaseOperator):
             text=text,
             base=base,
             dialect=self.dialect,
+            detached=not self.wait_for_completion,
         )
 
     def _plain_overrides(self) -> Iterator[str]:
@@ -208,11 +208,13 @@ class SubmitTFJobOperator(BaseOperator):
 
     def _rendered(self, path: Path, context: Any) -> bytes:
         from submit_tf_job.errors import JobSpecError, Problem
+        from submit_tf_job.host.inputfile import reason
 
         try:
             text = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise JobSpecError([Problem(0, 0, "", f"cannot be read: {error}", str(path))]) from None
+            why = f"cannot be read: {reason(error)}"
+            raise JobSpecError([Problem(0, 0, "", why, str(path))]) from None
         rendered = self.render_template(text, context)
         if not isinstance(rendered, str):  # the DAG may render native objects
             rendered = json.dumps(rendered, default=str)
@@ -284,7 +286,7 @@ class SubmitTFJobOperator(BaseOperator):
         try:
             planned = self._plan(context, task_run(context, self.retries))
             handle = self.hook.submit_again(
-                planned, str(job["application_id"]), event.get("resubmission"), cause
+                planned, str(job["run"]), event.get("resubmission"), cause
             )
         except SubmitTFJobError as error:
             self.log.warning("not submitted again: %s", error.message)
@@ -301,9 +303,7 @@ class SubmitTFJobOperator(BaseOperator):
         if seen.state is not JobState.RUNNING or not self._links_wanted:
             return
         with contextlib.suppress(SubmitTFJobError):  # the job does not need its links
-            links, complete = links_of_running(
-                handle.client.cluster, handle.name, handle.application_id
-            )
+            links, complete = links_of_running(handle.client.cluster, handle.application_id)
             _push(context, links)
             self._links_wanted = not complete
 
@@ -327,7 +327,7 @@ class SubmitTFJobOperator(BaseOperator):
                 result = self._result(context, job, deciding_task)
             deletes = self.on_finish == "delete-succeeded" and error is None
             if deletes or self.on_finish == "delete":
-                self._delete(str(job["name"]))
+                self._delete(str(job["run"]))
         if error is not None:
             raise error
         for uri in outputs:
@@ -338,11 +338,11 @@ class SubmitTFJobOperator(BaseOperator):
         """Return what the task returns of a job that has succeeded."""
         return job
 
-    def _delete(self, name: str) -> None:
+    def _delete(self, run: str) -> None:
         try:
-            self.hook.get_conn().attach(name).delete()
+            self.hook.get_conn().attach(run).delete()
         except SubmitTFJobError as error:
-            self.log.warning("%s is over, and its name stays taken: %s", name, error.message)
+            self.log.warning("%s is over, and was not deleted: %s", run, error.message)
 
     def on_kill(self) -> None:
         """Stop the job, because the task was killed or timed out."""

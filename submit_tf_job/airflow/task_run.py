@@ -1,8 +1,8 @@
-"""The job of a task instance: the same in every try, another one after a clear; without Airflow.
+"""The job of a task instance, and the key of its submission; without Airflow.
 
-A worker may die between the POST and its response, and the next try then has no record of it. So a
-job's name and submission id are derived from what both tries share: the Airflow, the DAG, the task,
-the run, the map index, and how often the task was cleared.
+A worker may die between the POST and its response, and the next try then has no record of it. So
+the job's name and the submission's key are derived from what both tries share: the Airflow, the
+DAG, the task, the run, the map index, and for the key how often the task was cleared.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 __all__ = ["TaskRun"]
 
-_READABLE_MAX = 20  # `tensorboard-0.<name>.<user>.<domain>` may have 64 characters (plan/check.py)
+_READABLE_MAX = 20
 
 
 @dataclass(frozen=True)
@@ -41,30 +40,19 @@ class TaskRun:
         parts = [self.airflow, self.dag_id, self.task_id, self.run_id, self.map_index, *more]
         return hashlib.sha256(json.dumps(parts).encode()).digest()
 
-    def family(self, readable: str | None = None) -> str:
-        """Return the common prefix of the names of its jobs.
+    def job_name(self, readable: str | None = None) -> str:
+        """Return the name of its job, whose runs are those before and after a clear.
 
         Args:
             readable: The readable part; default: the task.
         """
-        words = _slug(readable) if readable else _slug(self.task_id)[:_READABLE_MAX].rstrip("-")
-        return f"{words or 'job'}-{base64.b32encode(self._digest())[:10].decode().lower()}"
-
-    def job_name(self, readable: str | None = None) -> str:
-        """Return the name of its job."""
-        name = self.family(readable)
-        return f"{name}-{self.cleared_at}" if self.cleared_at else name
+        words = (_slug(readable) if readable else _slug(self.task_id)[:_READABLE_MAX]).rstrip("-")
+        return f"{words or 'job'}-{base64.b32encode(self._digest())[:5].decode().lower()}"
 
     @property
-    def submission_id(self) -> str:
-        """The submission's id, which the service contains."""
+    def key(self) -> str:
+        """The key of its submission: another one after each clear."""
         return f"airflow-{self._digest(self.cleared_at).hex()[:40]}"
-
-    def earlier(self, names: Iterable[str], readable: str | None = None) -> tuple[str, ...]:
-        """Return the names that belong to this task instance's jobs from before it was cleared."""
-        own = self.job_name(readable)
-        pattern = re.compile(re.escape(self.family(readable)) + r"(-\d+)?")
-        return tuple(name for name in names if name != own and pattern.fullmatch(name))
 
 
 def _slug(text: str) -> str:

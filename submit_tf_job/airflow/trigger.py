@@ -48,7 +48,7 @@ class SubmitTFJobTrigger(BaseTrigger):
 
     Args:
         name: The job.
-        application_id: Its application; None for any application of this name.
+        application_id: Its run's application; None for the newest run.
         submit_tf_job_conn_id: The connection; None for the settings of the triggerer's host.
         ends_at: The deadline, in seconds since 1970; None for no deadline.
         own: Whether the task has submitted the job. Then the job is stopped when the task is
@@ -80,6 +80,10 @@ class SubmitTFJobTrigger(BaseTrigger):
         self.stop_on_kill = stop_on_kill
         self.get_logs = get_logs
         self._links_tries = _LINKS_TRIES if own else 0
+
+    @property
+    def _job(self) -> str:
+        return self.application_id or self.name
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and arguments that recreate this trigger."""
@@ -134,8 +138,8 @@ class SubmitTFJobTrigger(BaseTrigger):
         return hook
 
     async def _followed(self, client: Client) -> JobStatus:
+        from submit_tf_job import operations
         from submit_tf_job.airflow.task_log import TaskLog
-        from submit_tf_job.operations import JobRef
         from submit_tf_job.sdk.events import Pause, follow_events
 
         task_log = TaskLog()
@@ -144,7 +148,7 @@ class SubmitTFJobTrigger(BaseTrigger):
             left_s = max(0.0, self.ends_at - time.time())
         events = follow_events(
             client.cluster,
-            JobRef(self.name, self.application_id),
+            await _in_thread(partial(operations.find, client.cluster, self._job)),
             own=self.own,
             bootstrap=self.bootstrap,
             timeout_s=left_s,
@@ -160,9 +164,7 @@ class SubmitTFJobTrigger(BaseTrigger):
             await asyncio.sleep(sum(e.seconds for e in found if isinstance(e, Pause)))
 
     def _explained(self, client: Client, status: JobStatus) -> Any:
-        from submit_tf_job.sdk.client import JobHandle
-
-        return JobHandle(client, self.name, self.application_id).explained(status)
+        return client.attach(self._job).explained(status)
 
     async def _report(self, client: Client, found: list[Event]) -> None:
         """Store the links of a running job.
@@ -178,9 +180,7 @@ class SubmitTFJobTrigger(BaseTrigger):
             return
         self._links_tries -= 1
         try:
-            links, complete = await _in_thread(
-                partial(links_of_running, client.cluster, self.name, self.application_id)
-            )
+            links, complete = await _in_thread(partial(links_of_running, client.cluster, self._job))
             if complete:
                 self._links_tries = 0
             if links:

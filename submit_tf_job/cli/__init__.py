@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Watch jobs": {
         "list": ("list_jobs", "List jobs, the newest first."),
+        "history": ("list_jobs", "List runs, beyond what the ResourceManager remembers."),
         "status": ("status", "Show the state of a job."),
         "describe": ("describe", "Show a job in detail: tasks, limits, links, last events."),
         "watch": ("watch", "Watch a job, or all jobs, in a live view."),
@@ -40,8 +41,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Change jobs": {
         "stop": ("stop", "Stop a job."),
-        "start": ("change", "Run a stopped or finished job once more."),
-        "delete": ("stop", "Delete a finished job and its staged files."),
+        "delete": ("stop", "Delete the ended runs of a job, or one run."),
         "scale": ("change", "Change the number of tasks of a sidecar or an elastic role."),
         "restart": ("change", "End one task, so that YARN starts it again."),
         "priority": ("change", "Change the priority of a job within its queue."),
@@ -76,7 +76,7 @@ SUBCOMMANDS = {
 
 EPILOG = """\
 Exit status: 0 done, or the job succeeded; 1 the job failed; 2 wrong usage, job spec or settings; 3 the job was stopped; 4 not allowed;
-5 no such job; 6 the name is taken; 7 no ResourceManager could be reached; 8 the deadline passed; 9 the cluster refused the job;
+5 no such job; 6 another run of the job is alive; 7 no ResourceManager could be reached; 8 the deadline passed; 9 the cluster refused the job;
 74 the result could not be written; 130 and 143 interrupted: the job keeps running.
 
 More: submit_tf_job help, and submit_tf_job COMMAND --help."""  # noqa: E501

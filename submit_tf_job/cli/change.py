@@ -1,4 +1,4 @@
-"""Commands start, scale, restart, priority, move and extend."""
+"""Commands scale, restart, priority, move and extend."""
 
 from __future__ import annotations
 
@@ -19,22 +19,8 @@ WaitOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for function in (start, scale, restart, priority, move, extend):
+    for function in (scale, restart, priority, move, extend):
         command(app, function.__name__)(function)
-
-
-def start(context: Context, job: JobArgument, wait: WaitOption = True) -> None:
-    """Run a stopped or finished job once more, as YARN has stored it. A running job is not changed.
-
-    \b
-    Example: submit_tf_job start mnist && submit_tf_job watch mnist
-    """
-    _print(
-        context,
-        operations.start(
-            operations.connect(context.settings()), job, wait=wait, on_wait=context.say
-        ),
-    )
 
 
 def scale(

@@ -80,7 +80,7 @@ def _components(params: Mapping[str, Any]) -> Mapping[str, int]:
     from submit_tf_job import operations
 
     cluster = _cluster(params)
-    service = cluster.client.get_service(operations.find(cluster, str(params["job"])).name)
+    service = cluster.client.get_service(operations.find(cluster, str(params["job"])).run)
     return {component.name: component.number_of_containers or 0 for component in service.components}
 
 

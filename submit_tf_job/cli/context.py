@@ -21,7 +21,6 @@ from submit_tf_job.errors import (
     EXIT_TERMINATED,
     InternalError,
     JobSpecError,
-    NoSuchJob,
     OutputError,
     SubmitTFJobError,
     UsageError,
@@ -64,7 +63,7 @@ JobArgument = Annotated[
     str,
     typer.Argument(
         metavar="JOB",
-        help="Name of the job, or an application id.",
+        help="Name of the job (its newest run) or of a run, or an application id.",
         autocompletion=completed("job"),
     ),
 ]
@@ -87,7 +86,6 @@ class Context:
     quiet: bool = False
     verbose: bool = False
     interrupted: str = ""
-    asked: Settings | None = field(default=None, init=False)
 
     def settings(self) -> Settings:
         """Read the settings, with these options applied."""
@@ -100,7 +98,6 @@ class Context:
         settings = load_settings(arguments=given, profile=self.profile)
         if settings.auth != "simple":
             leave_no_core()
-        self.asked = settings
         return settings
 
     @property
@@ -307,10 +304,6 @@ def guard(context: Context, call: Callable[[], int | None]) -> int:
         drop_output()
         return _show(context, error)
     except SubmitTFJobError as error:
-        if context.asked and isinstance(error, NoSuchJob) and "name" in error.details:
-            from submit_tf_job.operations.listing import suggested
-
-            error.hint = suggested(context.asked, str(error.details["name"])) or error.hint
         return _show(context, error)
     except (KeyboardInterrupt, _TerminatedError) as event:
         if context.interrupted:

@@ -45,7 +45,8 @@ SubmissionOption = Annotated[
     typer.Option(
         "--submission-id",
         metavar="ID",
-        help="Id of the submission, e.g. a scheduler's; default: a hash of job and site.",
+        help="Id of the submission, e.g. a scheduler's, which is run once; default: a hash of the "
+        "job and its files.",
         show_default=False,
     ),
 ]

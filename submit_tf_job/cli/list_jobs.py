@@ -1,7 +1,8 @@
-"""Command list."""
+"""Commands list and history."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +11,7 @@ from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, command, completed
 from submit_tf_job.cli.following import seconds
 from submit_tf_job.errors import UsageError
-from submit_tf_job.report.job_table import listing_lines, listing_object
+from submit_tf_job.report.job_table import history_lines, listing_lines, listing_object
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.listing import JobSelection
@@ -41,8 +42,9 @@ SinceOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     command(app, "list")(list_jobs)
+    command(app, "history")(history)
 
 
 def list_jobs(
@@ -55,24 +57,57 @@ def list_jobs(
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="Show at most N jobs, the newest.")
     ] = DEFAULT_LIMIT,
+    runs: Annotated[
+        bool, typer.Option("--runs", help="A row for each run, instead of each job's newest.")
+    ] = False,
 ) -> None:
-    """List jobs, the newest first, with one request for any number of jobs.
+    """List jobs by their newest run, the newest first, with one request for any number of jobs.
 
-    A job that was submitted again with more memory (retries.memory) is one row.
     The state is YARN's only; `status` and `describe` also read the job's report.
 
     \b
     Examples:
       submit_tf_job list
+      submit_tf_job list --runs
       submit_tf_job list --state active --queue ml --all-users
       submit_tf_job list --state failed --since 24h -o json | jq -r '.jobs[].name'
     """
     settings = context.settings()
-    chosen = selection(settings.user, owner, everybody, queue, state, since, limit)
+    chosen = replace(
+        selection(settings.user, owner, everybody, queue, state, since, limit), every_run=runs
+    )
     jobs = operations.list_jobs(operations.connect(settings), chosen)
     context.result(
-        listing_lines(jobs, width=context.width, with_user=chosen.user != settings.user),
+        listing_lines(jobs, width=context.width, with_user=chosen.user != settings.user, runs=runs),
         lambda: listing_object(jobs),
+    )
+
+
+def history(
+    context: Context,
+    job: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[JOB]", help="Job; without it, all jobs.", autocompletion=completed("job")
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="Show at most N runs, the newest.")
+    ] = DEFAULT_LIMIT,
+) -> None:
+    """List runs with how they ended, from the records that each leaves in the staging directory.
+
+    The records stay when the ResourceManager has forgotten a run, and when `delete` has removed it.
+
+    \b
+    Examples:
+      submit_tf_job history mnist
+      submit_tf_job history mnist -o json | jq -r '.runs[].end.state'
+    """
+    records = operations.history(operations.connect(context.settings()), job, limit)
+    context.result(
+        history_lines(records, width=context.width),
+        lambda: {"kind": "RunHistory", "format": 1, "runs": records},
     )
 
 

@@ -67,9 +67,7 @@ def render(
         raise UsageError("--explain and --task show different things; leave one of the two out")
     settings = context.settings()
     job = read_job(spec, settings, overrides, name, context.say, dialect)
-    planned = operations.make_plan(job, settings, submission=submission_id)
-    if detach:
-        planned = operations.detached(planned, settings)
+    planned = operations.make_plan(job, settings, key=submission_id, lifetime=detach)
     if explain:
         context.result(_explain_lines(job, planned), lambda: _explain_object(job, planned))
         return
@@ -97,14 +95,15 @@ def _task_object(planned: Plan, shown: TaskPreview) -> dict[str, Any]:
         "kind": "Task",
         "format": 1,
         "name": planned.job.name,
-        "submission": planned.submission,
+        "run": planned.run,
+        "submission": planned.key,
         **shown.to_json(),
     }
 
 
 def _explain_lines(job: Job, planned: Plan) -> Iterator[str]:
     yield (
-        f"submission {planned.submission}, {len(planned.body)} bytes, decided by "
+        f"{planned.run}, submission {planned.key}, {len(planned.body)} bytes, decided by "
         f"{job.deciding_task}"
     )
     width = max((len(path) for path in job.places if path), default=0)
@@ -126,7 +125,8 @@ def _explain_object(job: Job, planned: Plan) -> dict[str, Any]:
         "kind": "Plan",
         "format": 1,
         "name": job.name,
-        "submission": planned.submission,
+        "run": planned.run,
+        "submission": planned.key,
         "bytes": len(planned.body),
         "deciding_task": job.deciding_task,
         "origins": {

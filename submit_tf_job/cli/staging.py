@@ -44,11 +44,12 @@ def gc(
         bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")
     ] = False,
 ) -> None:
-    """Remove files from HDFS that were staged for jobs that no longer exist.
+    """Remove files from HDFS that were staged for jobs that no longer exist, and the ended runs of
+    all jobs beyond `keep_runs` of the settings.
 
-    `delete` removes a job's files with the job. Files remain of clients that died during a
-    submission, and of finished jobs that were not deleted (`start` then no longer finds their
-    files). Files of a waiting or running job are never removed.
+    `delete` removes a job's files with its runs. Files remain of clients that died during a
+    submission, and of finished jobs that were not deleted. Files of a waiting or running job are
+    never removed.
 
     \b
     Examples:

@@ -75,20 +75,21 @@ def delete(
         bool, typer.Option("--force", help="Stop the job first if it is running.")
     ] = False,
 ) -> None:
-    """Delete a finished job and its staged files. Logs and outputs stay.
+    """Delete all ended runs of a job and their staged files, or one run. Logs and outputs stay.
 
     \b
-    Example: submit_tf_job delete mnist
+    Examples:
+      submit_tf_job delete mnist
+      submit_tf_job delete mnist-4k3f7qa2
     """
     deleted = operations.delete(
         operations.connect(context.settings()),
         job,
         force=force,
         on_trouble=lambda error: context.say(f"{error.message}; {error.hint}"),
-        on_wait=context.say,
     )
-    text = f"{job} is deleted" if deleted else f"there is no job {job}; nothing to delete"
-    context.result([text], lambda: deletion_object(job, deleted=deleted))
+    text = f"deleted: {', '.join(deleted)}" if deleted else f"nothing of {job} to delete"
+    context.result([text], lambda: deletion_object(job, deleted))
 
 
 def _confirm(context: Context, cluster: operations.Cluster, job: str, yes: bool) -> None:

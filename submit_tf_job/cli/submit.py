@@ -17,6 +17,7 @@ from submit_tf_job.cli.progress import upload_progress
 from submit_tf_job.errors import UsageError
 from submit_tf_job.report.change_text import submission_object, submitted_lines
 from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, ChangePrinter, with_output
+from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
@@ -39,8 +40,11 @@ def submit(
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Return when YARN has accepted the job.")
     ] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Delete a finished job of the same name first.")
+    once: Annotated[
+        bool,
+        typer.Option(
+            "--once", help="If this very job has ended, report that run; do not run it again."
+        ),
     ] = False,
     logs: Annotated[
         bool | None,
@@ -61,9 +65,9 @@ def submit(
 ) -> int:
     """Submit a job and follow it to its end; the exit status is the job's.
 
-    The same command finds its own job again: it follows a running job, and shows the verdict of a
-    finished one. To run it once more, add --replace, or another --name. Ctrl-C leaves the job
-    running.
+    The same command finds its own run while that lives, and follows it; when it has ended, the job
+    is run again. With --once, or a --submission-id, the verdict of the run that has ended is shown
+    instead. Ctrl-C leaves the job running.
 
     \b
     Examples:
@@ -81,20 +85,18 @@ def submit(
     planned = operations.make_plan(
         read_job(spec, settings, overrides, name, context.say, dialect),
         settings,
-        submission=submission_id,
+        key=submission_id,
+        again=Again.NEVER if once else None,
+        lifetime=detach,
     )
     for warning in operations.warnings(planned.job, settings):
         context.say(f"warning: {warning}")
     context.interrupted = (
         f"{planned.job.name} may have been submitted. Run the same command again to find out."
     )
-    if detach:
-        planned = operations.detached(planned, settings)
     cluster = operations.connect(settings)
     with upload_progress(context, planned.job.name) as on_upload:
-        done = operations.submit(
-            planned, cluster, replace=replace, on_upload=on_upload, on_wait=context.say
-        )
+        done = operations.submit(planned, cluster, on_upload=on_upload, on_wait=context.say)
     for line in submitted_lines(
         done, cluster.settings.resource_managers[0], detail=context.verbose
     ):
@@ -120,8 +122,6 @@ def submit(
         left_s = timeout_s and max(1.0, timeout_s - (time.monotonic() - begun))
         status = _follow(context, cluster, done, left_s, logs=logs)
         cause = operations.why_failed(cluster, status)
-    if done.adopted and status.state.is_final:
-        context.say(f"to run it once more: submit_tf_job submit {spec} --replace")
     return finish(context, status, cause)
 
 
@@ -145,9 +145,7 @@ def _submit_again(
     )
     try:
         with upload_progress(context, name) as on_upload:
-            done = operations.submit(
-                step.plan, cluster, after=step.after, on_upload=on_upload, on_wait=context.say
-            )
+            done = operations.submit(step.plan, cluster, on_upload=on_upload, on_wait=context.say)
     except operations.NOT_SUBMITTED as error:
         context.say(f"     not submitted again: {error.message}")
         return None

@@ -43,4 +43,6 @@ def from_parser(error: Any) -> UsageError:
     usage = re.sub(r"\s+", " ", str(context.get_usage())).removeprefix("Usage: ")
     if context.parent is None and usage.startswith("submit_tf_job [OPTIONS]"):
         usage = "submit_tf_job COMMAND [OPTIONS]"  # the options of every command follow it
+    if context.parent is None and (option := getattr(error, "option_name", "")):
+        usage += f", an option of a command after it: submit_tf_job COMMAND {option} …"
     return UsageError(message, hint=f"usage: {usage}; see {context.command_path} --help")

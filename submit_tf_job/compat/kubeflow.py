@@ -395,7 +395,8 @@ class TrainingClient:
             UsageError: Always.
         """
         raise UsageError(
-            "update_job has no equal here", hint="submit_tf_job scale NAME ROLE=N, or --replace"
+            "update_job has no equal here",
+            hint="submit_tf_job scale NAME ROLE=N, or submit another job",
         )
 
     def delete_job(

@@ -27,7 +27,7 @@ ENV_INDEX = "TFJOB_INDEX"
 ENV_COUNT = "TFJOB_COUNT"  # tasks of this role
 ENV_PORT = "TFJOB_PORT"  # the port this task may listen on
 ENV_PORT_OF = "TFJOB_PORT_"  # each followed by the name of one of the role's `ports` in capitals
-ENV_SUBMISSION = "TFJOB_SUBMISSION_ID"
+ENV_RUN = "TFJOB_RUN"
 # with `retries`: 0, then one more for each time that all tasks started again
 ENV_GENERATION = "TFJOB_GENERATION"
 ENV_ATTEMPT = "TFJOB_ATTEMPT"  # 0, then one more for each time YARN started this task again
@@ -48,7 +48,7 @@ TASK_ENV = (
     ENV_INDEX,
     ENV_COUNT,
     ENV_PORT,
-    ENV_SUBMISSION,
+    ENV_RUN,
     ENV_GENERATION,
     ENV_ATTEMPT,
     ENV_PROGRESS,
@@ -91,21 +91,22 @@ INPUT_LIST = "tfjob-input-%s.txt"
 PROGRESS_MARK = "TFJOB_PROGRESS "
 # prefix of the machine-readable last line on the task's stderr
 OUTCOME_MARK = "submit_tf_job-outcome "
-NAMES_VANISHED = (
-    "YARN has removed this job's names (an earlier job of the same name ended late, or the "
-    "ResourceManager was restarted)"
-)
+NAMES_VANISHED = "YARN has removed this run's names"
 IMAGE_REQUIRED = "require"  # `image_policy` in the job spec and in the task description
 REPORT_VERSION = 1
 TASK_VERSION = 1
 
 # --- properties of the YARN service ---------------------------------------------------------------
 PROPERTY_SUBMISSION = "submit_tf_job.submission-id"
-PROPERTY_RERUN_OF = "submit_tf_job.rerun-of"  # the id that the same command has without --replace
-# of a job that was submitted again with more memory: "2 application_1_0007 worker=1536"
+PROPERTY_JOB = "submit_tf_job.job"  # the job's name; a run's may show only its beginning
+# of a submission that is not run again after each end: "never" or "after-failure"
+PROPERTY_AGAIN = "submit_tf_job.again"
+# of a run that follows one that ran out of memory: "2 worker=1536", how often, and with how much
 PROPERTY_RESUBMISSION = "submit_tf_job.resubmission"
 # of a job with `retries.memory`: how often it may be submitted again
 PROPERTY_RESUBMISSIONS_MAX = "submit_tf_job.resubmissions-max"
+# the hash of the job and its files, for a submission whose key is another one
+PROPERTY_CONTENT = "submit_tf_job.content"
 PROPERTY_DECIDING = "submit_tf_job.deciding-task"
 PROPERTY_BOOTSTRAP = "submit_tf_job.bootstrap"  # "false" where no task writes an outcome line
 PROPERTY_STRATEGY = "submit_tf_job.strategy"

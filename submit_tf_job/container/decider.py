@@ -176,7 +176,7 @@ class Decider(Agent):
             if hard != resource.RLIM_INFINITY:
                 wanted = min(wanted, hard)
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        ports = tfconfig.rendezvous_ports(self.info.task["ports"], self.info.submission)
+        ports = tfconfig.rendezvous_ports(self.info.task["ports"], self.info.run)
         self.rendezvous = reserve(ports, "the rendezvous", self.info.node, self.signals)
         self.listener = self.rendezvous.socket
         self.listener.setblocking(False)
@@ -321,7 +321,7 @@ class Decider(Agent):
         me = self.job.me
         welcome = {
             "attempt": m.attempt,
-            "run": me.run,
+            "process": me.process,
             "decider_attempt": me.attempt,
             "ping_s": self.ping_s,
             "progress_s": self.progress_s,

@@ -81,7 +81,7 @@ def own_variables(info: Info) -> dict[str, str]:
             contract.ENV_INDEX: str(info.position),
             contract.ENV_COUNT: str(info.sizes[info.role]),
             contract.ENV_PORT: str(info.port(info.role, info.index)),
-            contract.ENV_SUBMISSION: info.submission,
+            contract.ENV_RUN: info.run,
             contract.ENV_PROGRESS: os.path.join(info.cwd, "tfjob-progress.json"),
         }
     )

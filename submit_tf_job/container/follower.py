@@ -42,7 +42,7 @@ class Follower(Agent):
         self.channel: Channel | None = None
         self.connected = self.welcomed = self.writing = False
         self.resolver = self._resolver()
-        self.seen: str | None = None  # the run of the deciding task that last welcomed this one
+        self.seen: str | None = None  # the process of the deciding task that last welcomed this one
         self.decider_attempt: int | None = None
         self.trouble = "it has not been asked for yet"
         self.wrong_job = False
@@ -53,7 +53,7 @@ class Follower(Agent):
         self.accepted = 0.0  # when the deciding task's port last accepted a connection
         self.patient = False
         self.pause = 0.2
-        self.ports = tfconfig.rendezvous_ports(info.task["ports"], info.submission)
+        self.ports = tfconfig.rendezvous_ports(info.task["ports"], info.run)
         self.port_index = self.refusals = 0  # which port to try, and how many have failed in turn
         self.deaf = 0  # how many ports in turn were closed: no process listens there
         self.address = ""
@@ -166,7 +166,12 @@ class Follower(Agent):
 
     def _say_hello(self, channel: Channel) -> None:
         info = self.info
-        who = {"role": info.role, "index": info.index, "attempt": info.attempt, "run": info.run}
+        who = {
+            "role": info.role,
+            "index": info.index,
+            "attempt": info.attempt,
+            "process": info.process,
+        }
         state = "waiting"
         if self.record:
             state = "done"
@@ -195,7 +200,7 @@ class Follower(Agent):
         self._send(
             pack(
                 "hello",
-                submission=info.submission,
+                run=info.run,
                 state=state,
                 call=self.calls,
                 **who,
@@ -257,7 +262,7 @@ class Follower(Agent):
         if kind == "welcome":
             self.welcomed, self.wrong_job, self.refusals = True, False, 0
             self.info.attempt = message["attempt"]
-            self.seen, self.decider_attempt = message["run"], message["decider_attempt"]
+            self.seen, self.decider_attempt = message["process"], message["decider_attempt"]
             self.ping_s, self.progress_s = message["ping_s"], message["progress_s"]
             if not self.child and not self.record:
                 log("registered with %s; waiting for the start signal" % self.info.deciding)

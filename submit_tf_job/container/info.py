@@ -58,13 +58,13 @@ class Info:
                 "this container is %s, but the job has %d of role %r"
                 % (self.name, self.counts.get(self.role, 0), self.role)
             )
-        self.submission = str(task["submission"])
+        self.run = str(task["run"])
         self.suffix = (suffix or task.get("host_suffix") or "").lower()
         self.decides = (self.role, self.index) == (task["deciding"], 0)
         self.deciding = "%s-0" % task["deciding"]
         self.total = sum(self.counts.values())
         # distinguishes a reconnecting process from a restarted one
-        self.run = os.urandom(6).hex()
+        self.process = os.urandom(6).hex()
         self.attempt = 0
         # the image, if the NodeManager ignored it and runs a plain process
         self.ignored_image = ""
@@ -72,7 +72,7 @@ class Info:
         self.credentials: list[dict[str, Any]] = []  # descriptions of credentials, without secrets
         # addresses that the deciding task gives instead of names, by task
         self.hosts: dict[str, str] = {}
-        # ports that were taken instead of those that follow from the submission, by task
+        # ports that were taken instead of those that follow from the run's name, by task
         self.ports: dict[str, int] = {}
         self.served: dict[str, int] = {}  # the ports that this task serves, by name
         self._present: dict[str, list[int]] = {}  # of the roles that lack tasks
@@ -141,11 +141,11 @@ class Info:
         return self.ports.get(name) or self.port_of(name)
 
     def port_of(self, name: str) -> int:
-        """Return the port that follows from the submission; where it is in use a task takes
+        """Return the port that follows from the run's name; where it is in use a task takes
         another.
         """
         role, index = tfconfig.split_instance(name)
-        return tfconfig.task_port(self.task["ports"], self.counts, self.submission, role, index)
+        return tfconfig.task_port(self.task["ports"], self.counts, self.run, role, index)
 
     def place(self, role: str, position: int) -> tuple[str, int]:
         """Return host and port of a task: its name, or its address where the name is not used.

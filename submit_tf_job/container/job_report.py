@@ -29,7 +29,7 @@ def snapshot(job: Rendezvous, now: float, over: bool) -> dict[str, Any]:
     report: dict[str, Any] = {
         "version": contract.REPORT_VERSION,
         "job": info.task["job"],
-        "submission": info.submission,
+        "run": info.run,
         "deciding": info.deciding,
         "container": info.container,
         "attempt": job.me.attempt,

@@ -93,7 +93,7 @@ def _run(info: Info, signals: Signals, files_tar: bytes | None) -> int:
     outcome = dict(
         outcome,
         task=info.name,
-        submission=info.submission,
+        run=info.run,
         attempt=info.attempt,
         exit=status,
         **agent.outcome(),

@@ -117,7 +117,7 @@ def reserve_own(info: Info, env: dict[str, str], signals: Signals) -> Reservatio
     if info.total == 1 or info.role_kind(info.role) == contract.KIND_SIDECAR:
         return None
     own, rule = info.port_of(info.name), info.task["ports"]
-    others = tfconfig.other_ports(rule, info.submission, own, info.total)
+    others = tfconfig.other_ports(rule, info.run, own, info.total)
     found = reserve([own, *others], info.name, info.node, signals)
     if found.port != own:
         info.ports[info.name] = found.port

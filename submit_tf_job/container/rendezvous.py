@@ -89,13 +89,13 @@ class Member:
             "%s-%d" % (role, index),
             ABSENT,
         )
-        self.run = self.host = self.address = self.container = ""
+        self.process = self.host = self.address = self.container = ""
         self.origin = ""  # the address that its connection came from
         self.port = 0  # the port that it reserved for its command; 0 if it said none
         self.ports: dict[str, int] = {}  # the ports that it serves, by name
         self.gpus: list[str] = []  # the models of those that it sees
         self.attempt = self.failures = 0
-        self.failed_run = ""  # the process that its latest restart replaces
+        self.failed_process = ""  # the process that its latest restart replaces
         self.call = 0  # the number of its connection among those of the process
         self.status: int | None = None
         self.peer: Any = None
@@ -171,8 +171,8 @@ class Rendezvous:
         self.settle_until = self.finish_deadline = self.linger_until = self.late_until = now
         self.settles_early = False  # once every task has answered after the first failure
         self._set(self.me, ARRIVED)
-        self.me.run, self.me.host, self.me.container, self.me.attempt = (
-            info.run,
+        self.me.process, self.me.host, self.me.container, self.me.attempt = (
+            info.process,
             info.node,
             info.container,
             info.attempt,
@@ -367,23 +367,28 @@ class Rendezvous:
             ended), "busy" (another process of this task is connected: retry), "wrong-job", or "bad"
             for an invalid message. The task is None for "wrong-job", "busy" and "bad".
         """
-        if message.get("submission") != self.info.submission:
+        if message.get("run") != self.info.run:
             return None, "wrong-job"
         m = self._member(message.get("role"), message.get("index"))
-        run, attempt = message.get("run"), message.get("attempt")
-        if m is None or m is self.me or not isinstance(run, str) or not isinstance(attempt, int):
+        process, attempt = message.get("process"), message.get("attempt")
+        if (
+            m is None
+            or m is self.me
+            or not isinstance(process, str)
+            or not isinstance(attempt, int)
+        ):
             return None, "bad"
         call = _integer(message.get("call")) or 0
-        if m.run == run and call < m.call:
+        if m.process == process and call < m.call:
             return None, "bad"  # the process has made another connection since, and gave this up
         refusal = self._refusal(now, m, peer, message)
         if refusal:
             return (None if refusal == "busy" else m), refusal
-        if m.run != run and m.run:
+        if m.process != process and m.process:
             m.attempt += 1
             self._rename(m)
         m.attempt = max(m.attempt, attempt)
-        m.run, m.call, m.peer, m.stopping = run, call, peer, False
+        m.process, m.call, m.peer, m.stopping = process, call, peer, False
         self._introduce(now, m, message)
         self._locate(now, m, message, ends)
         if isinstance(message.get("ignored_image"), str):
@@ -392,24 +397,26 @@ class Rendezvous:
             if m.state == ABSENT and self.barrier <= KEPT:
                 self.event(now, "%s joined (%s)" % (m.name, m.host))
             self._set(m, self._state_of(m, message))
-        if self.me.run != message.get("seen") and isinstance(message.get("decider_attempt"), int):
+        if self.me.process != message.get("seen") and isinstance(
+            message.get("decider_attempt"), int
+        ):
             # YARN restarted the deciding task
             self.me.attempt = max(self.me.attempt, message["decider_attempt"] + 1)
         return m, "welcome"
 
     def _refusal(self, now: float, m: Member, peer: Any, message: Mapping[str, Any]) -> str:
         """Return the reply to a task that cannot connect, "" if it can."""
-        run, done = message["run"], message.get("state") == "done"
-        if m.peer not in (None, peer) and m.run != run:
+        process, done = message["process"], message.get("state") == "done"
+        if m.peer not in (None, peer) and m.process != process:
             return "busy"
-        if m.state in OUT and (m.run != run or not done):
+        if m.state in OUT and (m.process != process or not done):
             return "finished"
         if self.phase == ENDING and not done and not self.graceful:
             if m is self.witness and not self.closing:
                 return "busy"
             self._set(m, ENDED)
             return "end"
-        return "end" if m.run and m.run != run and self._replaced(now, m) else ""
+        return "end" if m.process and m.process != process and self._replaced(now, m) else ""
 
     def _state_of(self, _m: Member, message: Mapping[str, Any]) -> str:
         """Return the state of a task after its hello."""
@@ -790,7 +797,7 @@ class Rendezvous:
             self._failed(now, m, self._lost_record(m))
         elif m.state == RESTARTING and read >= m.since + task["start_timeout_s"]:
             m.failures = max(m.failures, self.info.roles[m.role]["max_restarts"])
-            m.failed_run = ""
+            m.failed_process = ""
             text = "%s failed, and YARN did not start it again in time" % m.name
             self._failed(now, m, dict(self._lost_record(m), message=text))
 
@@ -815,11 +822,11 @@ class Rendezvous:
         elif self.phase == ENDING:
             self._set(m, FAILED)
             self._later([record])
-        elif m.failed_run and m.failed_run == m.run:
+        elif m.failed_process and m.failed_process == m.process:
             # the same failure once more, or the end of a process that had counted as lost
             self._set(m, RESTARTING, now)
         elif m is not self.me and m.failures < role["max_restarts"]:
-            m.failures, m.failed_run = m.failures + 1, m.run
+            m.failures, m.failed_process = m.failures + 1, m.process
             self.restarts[m.role] += 1
             self._set(m, RESTARTING, now)
             self.event(
@@ -1031,6 +1038,10 @@ class Rendezvous:
         self.linger_until = now + self.info.stop_grace_s + 1.5
         if verdict == SUCCEEDED:
             self.late_until = now + LATE_S
+            for m in [m for m in self.away.values() if m.state == RESTARTING]:
+                status = "" if m.status is None else " (exit status %d)" % m.status
+                text = "%s had failed%s, and did not run again before the job's end"
+                self.warn(now, text % (m.name, status))
         elif now < self.start_deadline:
             # where the deciding task fails at once, the others may still start
             self.late_until = self.started + LATE_S

@@ -200,9 +200,7 @@ def marker_path(info: Info) -> str:
     """
     if not info.application():
         return ""
-    return os.path.join(
-        os.path.dirname(info.cwd), "tfjob-done-%s-%s.json" % (info.submission, info.name)
-    )
+    return os.path.join(os.path.dirname(info.cwd), "tfjob-done-%s-%s.json" % (info.run, info.name))
 
 
 def read_marker(info: Info) -> dict[str, Any] | None:

@@ -80,7 +80,7 @@ def role_order(counts: Collection[str]) -> list[str]:
 
 
 def task_port(
-    ports: Mapping[str, Any], counts: Mapping[str, int], submission: str, role: str, index: int
+    ports: Mapping[str, Any], counts: Mapping[str, int], run: str, role: str, index: int
 ) -> int:
     """Return the port of one task.
 
@@ -89,7 +89,7 @@ def task_port(
             `{"mode": "host", "first": 20000, "last": 32767}` where containers share their node's
             address.
         counts: Role to number of tasks, for every role of the job.
-        submission: The submission's id: two submissions on one host start at different offsets of
+        run: The run's name: two runs on one host start at different offsets of
             the range.
         role: The task's role.
         index: The task's index, from 0.
@@ -98,7 +98,7 @@ def task_port(
         return OWN_ADDRESS_PORT
     number = ordinal(counts, role, index) % distinct_ports(ports) + 1
     first, span = _range(ports)
-    return first + (_place(ports, submission) + number) % span
+    return first + (_place(ports, run) + number) % span
 
 
 def distinct_ports(ports: Mapping[str, Any]) -> int:
@@ -113,23 +113,23 @@ def distinct_ports(ports: Mapping[str, Any]) -> int:
     return between if between > span // 2 else span - 1
 
 
-def rendezvous_ports(ports: Mapping[str, Any], submission: str) -> list[int]:
+def rendezvous_ports(ports: Mapping[str, Any], run: str) -> list[int]:
     """Return the ports on which the deciding task's bootstrap may listen: the first free one."""
     if ports["mode"] == "own-address":
         return [RENDEZVOUS_OWN_ADDRESS_PORT]
     first, _ = _range(ports)
     # before the first, because the job's tasks have the ports after it
-    return ports_from(ports, first + _place(ports, submission), -STRIDE, RENDEZVOUS_PORTS)
+    return ports_from(ports, first + _place(ports, run), -STRIDE, RENDEZVOUS_PORTS)
 
 
-def other_ports(ports: Mapping[str, Any], submission: str, port: int, tasks: int) -> list[int]:
+def other_ports(ports: Mapping[str, Any], run: str, port: int, tasks: int) -> list[int]:
     """Return the ports to try instead of a task's own one.
 
     The first of the rendezvous is none of them. No other task's comes first, if there are enough.
 
     Args:
         ports: As for `task_port`.
-        submission: As for `task_port`.
+        run: As for `task_port`.
         port: The task's own port.
         tasks: How many tasks the job has.
     """
@@ -137,7 +137,7 @@ def other_ports(ports: Mapping[str, Any], submission: str, port: int, tasks: int
         return []
     _, span = _range(ports)
     step = max(STRIDE, tasks + 1) if tasks + 1 < span else STRIDE
-    taken = (port, rendezvous_ports(ports, submission)[0])
+    taken = (port, rendezvous_ports(ports, run)[0])
     return [other for other in ports_from(ports, port, step, TRIES) if other not in taken]
 
 
@@ -155,9 +155,9 @@ def _range(ports: Mapping[str, Any]) -> tuple[int, int]:
     return first, last - first + 1
 
 
-def _place(ports: Mapping[str, Any], submission: str) -> int:
-    """Return where in the range the ports of a submission begin."""
-    digest = hashlib.sha256(submission.encode("utf-8")).hexdigest()
+def _place(ports: Mapping[str, Any], run: str) -> int:
+    """Return where in the range the ports of a run begin."""
+    digest = hashlib.sha256(run.encode("utf-8")).hexdigest()
     return int(digest[:8], 16) % _range(ports)[1]
 
 

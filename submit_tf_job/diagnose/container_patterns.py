@@ -186,10 +186,10 @@ CONTAINER: tuple[Pattern, ...] = (
     # hadoop.tmp.dir of the ApplicationMasters is one directory for all users: ServiceScheduler
     _p(
         "hdfs-permission",
-        r"Permission denied: user=(?P<user>[^,\s]+), access=\w+, inode=\"(?P<path>[^\"]*/\.yarn/services/(?P<name>[^/\"]+))[^\"]*\":(?P<owner>[^:\s]+):",  # noqa: E501
-        "YARN could not launch {task}: {owner} has, or had, a job {name}, and {user} may not write "
-        "to its directory {path}",
-        "use another name; or {owner} deletes that job: submit_tf_job delete {name}",
+        r"Permission denied: user=(?P<user>[^,\s]+), access=\w+, inode=\"(?P<path>[^\"]*/\.yarn(?:/services)?)\":(?P<owner>[^:\s]+):",  # noqa: E501
+        "YARN could not launch {task}: {path} belongs to {owner}, who ran the first service, and "
+        "{user} may not write there",
+        "the administrator of HDFS lets all users write there: hdfs dfs -chmod 1777 {path}",
     ),
     _p(
         "hdfs-permission",
@@ -201,7 +201,7 @@ CONTAINER: tuple[Pattern, ...] = (
         "files-not-there",
         r"(?:FileNotFoundException|does not exist)[^\n]*?(?P<path>(?:hdfs|viewfs|file|/)\S*)|changed on src filesystem",  # noqa: E501
         "a file that YARN was to bring to {task} was not there, or had changed: {path}",
-        "submit again with --replace, which stages the files anew",
+        "submit again, which stages the files anew",
         when=(-1000, -1, 1),
     ),
     _p(

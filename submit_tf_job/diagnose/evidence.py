@@ -202,14 +202,13 @@ def by_docker(end: ContainerEnd | None) -> Cause | None:
 # --- the bootstrap ---
 
 NAMES_HINT = (
-    "submit it again, with --replace: `submit` waits until the earlier job of that name has "
-    "gone; see: submit_tf_job help troubleshooting"
+    "submit it again: each run has names of its own; see: submit_tf_job help troubleshooting"
 )
 
 _BY_BOOTSTRAP = {
     "port-in-use": (
         "port-in-use",
-        "--replace takes other ports; so does another `ports.range` in the settings",
+        "the next run takes other ports; so does another `ports.range` in the settings",
     ),
     "not-finished": (
         "not-finished",
@@ -250,7 +249,7 @@ _BY_BOOTSTRAP = {
     ),
     "wrong-job": (
         "wrong-job",
-        "another job uses the same ports on that host: --replace takes others",
+        "another job uses the same ports on that host: the next run takes others",
     ),
     "lost": (
         "task-lost",

@@ -239,7 +239,7 @@ PROGRAM: tuple[Pattern, ...] = (
         "port-in-use",
         r"Could not start gRPC server|Address already in use|EADDRINUSE|errno: 98",
         "{task} could not listen on its port: it is in use on the host",
-        "does the program open it twice, or is another process there? --replace takes other ports",
+        "does the program open it twice, or is another process there? a next run takes others",
     ),
     _p(
         "tf-config-invalid",

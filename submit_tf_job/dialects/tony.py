@@ -17,6 +17,7 @@ from submit_tf_job.dialects.translation import (
     Translation,
     keys,
 )
+from submit_tf_job.host.located.diagnostics import closest
 from submit_tf_job.host.located.nodes import Pair, Scalar, ScalarKind, Table, clip
 from submit_tf_job.jobspec.job import TRAINING_ROLES
 
@@ -129,6 +130,8 @@ KEYS = (ForeignKeys(("",), keys(_JOB)), ForeignKeys(("tony.*.",), keys(_TYPE)))
 _TYPE_KEY = re.compile(r"tony\.([a-z]+)\.(instances|memory|vcores|gpus|command|resources)")
 _NOT_TYPES = ("application", "am", "task", "docker", "container", "containers", "yarn")
 _BOARD = "tensorboard"
+# TonY's own names; a file may state defaults of types that it does not use
+_OWN_TYPES = (*TRAINING_ROLES, "master", "notebook", "driver", _BOARD)
 _READERS = ("chief", "worker", "evaluator")  # whose tasks fetch inputs under `custom`
 _MEMORY = re.compile(r"([0-9]{1,12})(?:([mg]).*)?")  # Utils.parseMemoryString
 _LEAST_MIB = 64
@@ -565,4 +568,9 @@ def _drop_without_instances(job: _Job) -> None:
         match = _TYPE_KEY.fullmatch(entry.key)
         missing = match and match[1] not in _NOT_TYPES and match[1] not in job.types
         if match and missing and match[2] != "instances" and (at := job.root.get(entry.key)):
-            at.drop(f"tony.{match[1]}.instances is absent or 0, and the type exists by it")
+            why = f"tony.{match[1]}.instances is absent or 0, and the type exists by it"
+            if match[1] in _OWN_TYPES or job.root.get(f"tony.{match[1]}.instances"):
+                at.drop(why)
+            else:
+                near = closest(match[1], job.types)
+                at.fail(f"did you mean tony.{near}.{match[2]}? {why}" if near else why)

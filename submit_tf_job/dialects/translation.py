@@ -456,8 +456,20 @@ class Translation:
         remarks = () if self.notes.problems else self.remarks
         self._report(root, missing)
         if self.notes.problems:
+            self._report_files(root)
+        if self.notes.problems:
             raise JobSpecError(self.notes.problems, remarks=map(str, remarks))
         return root
+
+    def _report_files(self, root: Table) -> None:
+        """Report files of a command line that are not here; else only the next attempt says so."""
+        found = _find(root, "files")
+        for item in found.items if isinstance(found, Items) and self.base else ():
+            src = _find(item, "src") if isinstance(item, Table) else item
+            if isinstance(src, Scalar) and not re.search(r"://|[*?[]", src.text):
+                assert self.base is not None
+                if not (self.base / src.text).exists():
+                    self.notes.problem(src.place, "", f"{clip(src.text)}: not found in {self.base}")
 
     def _report(self, root: Table, missing: list[_Need]) -> None:
         together: dict[str, list[_Need]] = {}

@@ -34,6 +34,7 @@ _CHECKS: tuple[tuple[str, Callable[[Examined], Found], bool], ...] = (
     ("dns-domain", name_checks.check_domain, True),
     ("registry-dns", name_checks.check_registry_dns, False),
     ("hdfs", machine_checks.check_hdfs, False),
+    ("services-directory", machine_checks.check_services_directory, False),
 )
 # What does not work when a check itself fails.
 _BREAKS = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.container.programs import imageprobe
-from submit_tf_job.errors import ClusterUnavailable, Refused, UsageError
+from submit_tf_job.errors import Refused, SettingsError, UsageError
 from submit_tf_job.host.dockercli import Answer, Docker, refusal
 from submit_tf_job.settings import Settings, process_environment
 
@@ -67,7 +67,7 @@ def check_image(settings: Settings, name: str, *, python: str = "python3") -> Ex
     Raises:
         UsageError: YARN does not accept this name of an image.
         Refused: This machine does not have the image.
-        ClusterUnavailable: Docker does not respond.
+        SettingsError: Docker does not respond.
         AuthError: This user may not use Docker's socket.
 
     Example:
@@ -195,7 +195,7 @@ def _entry_point(docker: Docker, image: str, shell: str) -> EntryPointSeen:
 
     try:
         answer = _run(docker, image, shell, "-c", f"echo {MARK} $$", timeout_s=ENTRY_POINT_S)
-    except ClusterUnavailable:
+    except SettingsError:
         return EntryPointSeen(ran=False, is_first=False, status=None)
     process = re.search(rf"^{MARK} (\d+)$", answer.out, re.MULTILINE)
     return EntryPointSeen(

@@ -9,9 +9,11 @@ from urllib.parse import urlsplit
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.doctor.findings import Check, Examined, Subject
 from submit_tf_job.errors import SettingsError
+from submit_tf_job.host.hadoopconf import read_xml
 from submit_tf_job.operations.cluster import storage_of
+from submit_tf_job.storage import NoSuchPath
 
-__all__ = ["check_dns", "check_hdfs", "check_settings"]
+__all__ = ["check_dns", "check_hdfs", "check_services_directory", "check_settings"]
 
 
 def check_settings(examined: Examined) -> Iterator[Check]:
@@ -91,3 +93,27 @@ def check_hdfs(examined: Examined) -> Iterator[Check]:
     else:
         said = f"{storage.url(path)} has other content than was written"
         yield about.failure(said, "staging, logs", "check HDFS itself")
+
+
+def check_services_directory(examined: Examined) -> Iterator[Check]:
+    """Find whether this user may write where ApplicationMasters keep what belongs to a service: in
+    HDFS below `hadoop.tmp.dir`, which all users share unless it names the user (ServiceScheduler).
+    """
+    if examined.conf_dir is None:
+        return
+    about, user = Subject("services-directory"), examined.settings.user
+    base = read_xml(examined.conf_dir / "core-site.xml").get("hadoop.tmp.dir", "${user.name}")
+    if "${user.name}" in base:
+        return
+    storage = storage_of(examined.settings, timeout_s=8)
+    path = f"{base}/.yarn/services"
+    try:
+        found = storage.stat(path)
+    except NoSuchPath:
+        return
+    if found.mode is None or found.mode & 0o002 or found.owner == user:
+        yield about.ok(f"{user} may write to {storage.url(path)}")
+        return
+    said = f"{storage.url(path)} belongs to {found.owner}, and {user} may not write there"
+    fix = f"an administrator lets all users write there: hdfs dfs -chmod 1777 {path}"
+    yield about.warning(said, f"every job of {user}, if the nodes have this hadoop.tmp.dir", fix)

@@ -110,7 +110,7 @@ async def _client_left(request: Request, _error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     """Turn every error into a problem response."""
-    known = _known_error(error)
+    known = _known_error(request, error)
     status, headers, body = problem_response(known, request.state.request_id)
     request.state.code = json.loads(body)["code"]
     if isinstance(known, SubmitTFJobError) and error_class(known).http_status == 500:
@@ -120,10 +120,16 @@ async def _failed(request: Request, error: Exception) -> Response:
     return response
 
 
-def _known_error(error: Exception) -> Exception:
+def _known_error(request: Request, error: Exception) -> Exception:
     if isinstance(error, RequestValidationError):
+        words = _in_words(request)
         wrong = [
-            {"where": ".".join(map(str, item["loc"])), "message": str(item["msg"])}
+            {
+                "where": ".".join(map(str, item["loc"])),
+                "message": words.get(item["loc"][-1], "")
+                if item["type"] == "string_pattern_mismatch"
+                else str(item["msg"]),
+            }
             for item in error.errors()[:20]
         ]
         message = "; ".join(f"{item['where']}: {item['message']}" for item in wrong)
@@ -139,3 +145,12 @@ def _known_error(error: Exception) -> Exception:
             headers=dict(error.headers or {}),
         )
     return error
+
+
+def _in_words(request: Request) -> dict[str | int, str]:
+    """Return what the parameters of a route are, by name: their patterns are for programs."""
+    of_route = request.scope["route"].dependant
+    return {
+        one.alias: f"not in this form: {one.field_info.description}"
+        for one in (*of_route.path_params, *of_route.query_params, *of_route.header_params)
+    }

@@ -48,7 +48,7 @@ def _json(description: str, name: str, links: Shape | None = None) -> Shape:
 
 
 def _links_to_job(name: str) -> Shape:
-    """Return links to each operation on a job, whose name is in the response at `name`."""
+    """Return links to each operation on a job, whose name or id is in the response at `name`."""
     return {
         operation: {"operationId": operation, "parameters": {"name": f"$response.body#/{name}"}}
         for operation in (
@@ -90,8 +90,8 @@ SUBMIT = {
     **_route(
         "submit_job",
         "Submit a job",
-        s201=_json("Submitted.", "Submission", _links_to_job("name")),
-        s200=_json("It was submitted before.", "Submission", _links_to_job("name")),
+        s201=_json("Submitted.", "Submission", _links_to_job("run")),
+        s200=_json("It was submitted before.", "Submission", _links_to_job("run")),
     ),
     "openapi_extra": {
         "requestBody": {

@@ -11,7 +11,6 @@ counted on the cluster, so that gateways share nothing and jobs from elsewhere c
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections import defaultdict
@@ -31,12 +30,13 @@ from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.host.located.text_source import read_mapping
 from submit_tf_job.jobspec.job import NO_IMAGE, Job
 from submit_tf_job.observation import JobState
-from submit_tf_job.operations.cluster import stored_copy
+from submit_tf_job.operations.cluster import stored_services
 from submit_tf_job.operations.listing import JobSelection, ListedJob
-from submit_tf_job.operations.submit import stored_submission
+from submit_tf_job.operations.runs import known_runs
 from submit_tf_job.plan import Plan
 from submit_tf_job.settings import USER_NAME
 from submit_tf_job.yarn.errors import ServiceUnreadable
+from submit_tf_job.yarn.run_names import Again
 
 __all__ = ["CallerRules", "Policy"]
 
@@ -100,7 +100,7 @@ class CallerRules:
     def check_cluster(self, cluster: operations.Cluster, planned: Plan) -> None:
         """Refuse a job by the caller's `jobs` and `gpus`, and the caller's jobs on the cluster.
 
-        A job of the same name does not count: it is this submission's, or the name is taken.
+        A live run of the same job does not count: it is this submission's, or refuses it.
 
         Raises:
             RequestRefused: The rule is in its details.
@@ -167,7 +167,7 @@ def _gpus_of(job: Job) -> int:
 def _held_gpus(cluster: operations.Cluster, job: ListedJob) -> int:
     """Return the GPUs of a job that waits or runs."""
     try:
-        components = cluster.client.get_service(job.name).components
+        components = cluster.client.get_service(job.run).components
     except NoSuchJob:  # it has ended meanwhile
         return 0
     except ServiceUnreadable:
@@ -175,9 +175,9 @@ def _held_gpus(cluster: operations.Cluster, job: ListedJob) -> int:
     if components:
         return sum(one.gpus * (one.number_of_containers or 0) for one in components)
     # The services API describes a job only while its ApplicationMaster runs (ServiceClient).
-    stored = stored_copy(cluster.settings, job.name)
-    with suppress(ValueError, TypeError, AttributeError, KeyError):
-        content = json.loads(stored.text() if stored else "")
+    stored = stored_services(cluster)
+    with suppress(SubmitTFJobError, ValueError, TypeError, AttributeError, KeyError):
+        content = stored.content(job.run) if stored else {}
         return sum(
             int(component.get("number_of_containers") or 0) * int(amount["value"])
             for component in content["components"]
@@ -188,10 +188,11 @@ def _held_gpus(cluster: operations.Cluster, job: ListedJob) -> int:
 
 
 def _is_over(cluster: operations.Cluster, planned: Plan) -> bool:
-    """Return whether this submission had its job, which is over: the caller gets it again."""
-    name, mine = planned.job.name, planned.submission
+    """Return whether this submission had its run, which is over: the caller gets it again."""
+    if planned.again is not Again.NEVER:
+        return False
     with suppress(SubmitTFJobError):
-        return stored_submission(cluster.settings, name, mine) == mine
+        return planned.run in known_runs(cluster)
     return False
 
 

@@ -23,7 +23,7 @@ from submit_tf_job.gateway.paging import MOMENT, moment_ms, page, selected
 from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.threads import in_thread
 from submit_tf_job.jobspec import schema as job_schema
-from submit_tf_job.observation import JobState
+from submit_tf_job.observation import JobState, JobStatus
 from submit_tf_job.operations.listing import JobSelection
 from submit_tf_job.report.change_text import deletion_object
 from submit_tf_job.report.detail_text import description_object
@@ -114,9 +114,6 @@ def _json(request: Request, value: object, status: int = 200, **headers: str) ->
 async def submit(
     request: Request,
     caller: Caller,
-    replace: Annotated[
-        bool, Query(description="Delete a finished job of the same name first.")
-    ] = False,
     dialect: Annotated[
         str | None,
         Query(description="Format of a job file of another system; by default recognised."),
@@ -125,13 +122,13 @@ async def submit(
         str | None,
         Header(
             alias="Idempotency-Key",
-            description="Id of this submission, such as a run's id: the same key and body find the "
-            "same job.",
+            description="Id of this submission, such as a scheduler's: the same key finds the same "
+            "run, and never starts another.",
             pattern=r"^[!-~]{1,255}$",
         ),
     ] = None,
 ) -> Response:
-    """Submit a job once: the same request again finds its job."""
+    """Submit a job: the same request again finds its run while that lives."""
     key = submission.check_key(idempotency_key)
     gateway = gateway_of(request)
     action = request.state.action
@@ -139,10 +136,10 @@ async def submit(
         action["body_sha256"] = hashlib.sha256(sent.identity).hexdigest()
 
         def post(cluster: operations.Cluster) -> submission.Posted:
-            planned, mine = submission.plan(cluster.settings, sent, key=key, dialect=dialect)
+            planned = submission.plan(cluster.settings, sent, key=key, dialect=dialect)
             action["job"] = planned.job.name
             with gateway.policy.admitted(cluster, planned):
-                return submission.submit(cluster, planned, mine, replace=replace)
+                return submission.submit(cluster, planned)
 
         try:
             posted = await _work(request, caller, post)
@@ -151,10 +148,14 @@ async def submit(
             raise
     done = posted.done
     result = "adopted" if done.adopted else "new"
-    action |= {"application_id": done.ref.application_id, "result": result}
+    action |= {
+        "run": done.ref.run,
+        "application_id": done.ref.application_id,
+        "result": result,
+    }
     gateway.metrics.submission(result)
     status = 200 if done.adopted else 201
-    return _json(request, posted.to_json(), status, Location=f"/v1/jobs/{done.ref.name}")
+    return _json(request, posted.to_json(), status, Location=f"/v1/jobs/{done.ref.run}")
 
 
 @router.get("/jobs", tags=["jobs"], **openapi.LIST)
@@ -259,12 +260,20 @@ async def stop(
     ] = None,
 ) -> Response:
     """Stop a job; a finished job is not changed."""
-    status = await _work(
-        request, caller, lambda cluster: operations.stop(cluster, name, wait=wait, grace_s=grace)
-    )
-    action = {"application_id": status.application_id, "result": status.state.value}
+    causes = gateway_of(request).causes
+
+    def end(cluster: operations.Cluster) -> tuple[JobStatus, Any]:
+        found = operations.stop(cluster, name, wait=wait, grace_s=grace)
+        return found, job_object(found, cause=causes.of(cluster, found))
+
+    status, body = await _work(request, caller, end)
+    action = {
+        "run": status.run,
+        "application_id": status.application_id,
+        "result": status.state.value,
+    }
     request.state.action |= action
-    return _json(request, job_object(status), 200 if status.state.is_final else 202)
+    return _json(request, body, 200 if status.state.is_final else 202)
 
 
 @router.delete("/jobs/{name}", tags=["jobs"], **openapi.DELETE)
@@ -274,18 +283,14 @@ async def delete(
     name: Name,
     force: Annotated[bool, Query(description="Stop it first if it is running.")] = False,
 ) -> Response:
-    """Delete a finished job and its staged files. Logs and outputs stay."""
-
-    def remove(cluster: operations.Cluster) -> bool:
-        wanted = JobSelection(user=caller, names=frozenset([name]), limit=1)
-        for job in operations.list_jobs(cluster, wanted):
-            request.state.action["application_id"] = job.application_id
-        return operations.delete(cluster, name, force=force)
-
-    if not await _work(request, caller, remove):
+    """Delete all ended runs of a job and their staged files, or one run. Logs and outputs stay."""
+    deleted = await _work(
+        request, caller, lambda cluster: operations.delete(cluster, name, force=force)
+    )
+    if not deleted:
         raise NoSuchJob(f"there is no job {name}")
-    request.state.action["result"] = "deleted"
-    return _json(request, deletion_object(name, deleted=True))
+    request.state.action |= {"run": ",".join(deleted), "result": "deleted"}
+    return _json(request, deletion_object(name, deleted))
 
 
 @router.get("/schema", tags=["about"], **openapi.SCHEMA)

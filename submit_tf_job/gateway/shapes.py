@@ -73,6 +73,7 @@ def _described(shape: Shape, description: str) -> Shape:
     return {**shape, "description": description}
 
 
+_RUN = _described(_TEXT, "Name of the run, which is that of its YARN service.")
 _INSTANT = _nullable({**_TEXT, "format": "date-time"})
 
 
@@ -112,6 +113,7 @@ def _answers() -> Shape:
         "ListedJob": _kind(
             "ListedJob",
             name=_TEXT,
+            run=_RUN,
             application_id=_TEXT,
             state=ref("JobState"),
             user=_nullable(_TEXT),
@@ -121,7 +123,9 @@ def _answers() -> Shape:
             elapsed_s=_nullable(_WHOLE),
             containers=_nullable(_WHOLE),
             memory_mib=_nullable(_WHOLE),
-            runs=_WHOLE,
+            runs=_described(
+                _WHOLE, "How many runs of the job the ResourceManager lists; this is the newest."
+            ),
         ),
         "JobList": _kind(
             "JobList",
@@ -134,9 +138,10 @@ def _answers() -> Shape:
         "Submission": _kind(
             "Submission",
             name=_TEXT,
-            application_id=_nullable(_TEXT),
-            submission=_TEXT,
-            adopted=_described(_FLAG, "Whether the job existed already."),
+            run=_RUN,
+            application_id=_TEXT,
+            submission=_described(_TEXT, "The submission's key."),
+            adopted=_described(_FLAG, "Whether the run existed already."),
             warnings=_list(_TEXT),
             remarks=_described(
                 _list(ref("Remark")), "What did not carry over from a file of another system."
@@ -163,7 +168,7 @@ def _answers() -> Shape:
             },
             optional=("files",),
         ),
-        "Deletion": _kind("Deletion", job=_TEXT, deleted=_FLAG),
+        "Deletion": _kind("Deletion", job=_TEXT, deleted=_FLAG, runs=_list(_TEXT)),
         "ServerSentEvent": _described(
             _object(
                 {"event": {"enum": ["job", "problem"]}, "id": _TEXT, "data": _TEXT},
@@ -178,6 +183,7 @@ def _answers() -> Shape:
 def _job() -> Shape:
     return {
         "name": _TEXT,
+        "run": _RUN,
         "application_id": _nullable(_TEXT),
         "user": _nullable(_TEXT),
         "queue": _nullable(_TEXT),
@@ -188,7 +194,6 @@ def _job() -> Shape:
         "failure": _nullable(ref("Failure")),
         "root_cause": _nullable(ref("RootCause")),
         "pending": _list(ref("PendingCause")),
-        "submission": _nullable(_TEXT),
         "tasks": _nullable(ref("Tasks")),
         "roles": {"type": "object", "additionalProperties": ref("RoleCounts")},
         "progress": _nullable(ref("Progress")),

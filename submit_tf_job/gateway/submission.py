@@ -1,8 +1,9 @@
 """POST /v1/jobs: turn a body into a submission, once per idempotency key.
 
-The submission's id is a hash of caller, key and body, and the service contains it. So any gateway
-that gets the same request finds the job, also after a crash, and a different body under the same
-key is detected on the service with the job's name. The gateway itself keeps nothing.
+The submission's key is a hash of the caller and of the caller's key, and the run's name follows
+from it. So any gateway that gets the same request finds the run, also after a crash; the service
+has the hash of the job and its files, by which a different body under the same key is detected. The
+gateway itself keeps nothing.
 """
 
 from __future__ import annotations
@@ -10,28 +11,29 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from submit_tf_job import operations
-from submit_tf_job.errors import NameTaken, SubmitTFJobError, UsageError
+from submit_tf_job.errors import UsageError
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.operations.submit import stored_submission
+from submit_tf_job.operations.runs import is_of_content, known_runs
 from submit_tf_job.plan import Plan
 from submit_tf_job.report.change_text import submission_object
 from submit_tf_job.settings import Settings
+from submit_tf_job.yarn.run_names import Again, job_of, run_name
 
 __all__ = [
     "Posted",
     "SentJob",
     "check_key",
     "plan",
-    "submission_id",
+    "submission_key",
     "submit",
 ]
 
+_NUMBERS = 4  # numbers of a key whose runs are looked for: the first, and those after spoiled ones
 _KEY = re.compile(r"[!-~]{1,255}")
 
 
@@ -61,13 +63,10 @@ def check_key(key: str | None) -> str | None:
     return key
 
 
-def submission_id(caller: str, key: str, body: bytes) -> str:
-    """Return the id of a submission.
-
-    The part before the hyphen is a hash of caller and key, the part after it one of the body.
-    """
-    of_key = hashlib.sha256(f"{caller}\n{key}".encode()).hexdigest()[:24]
-    return f"k{of_key}-{hashlib.sha256(body).hexdigest()[:24]}"
+def submission_key(caller: str, key: str) -> str:
+    """Return the key of a submission: a hash of the caller and of the caller's own key."""
+    text = f"{caller}\n{key}"
+    return f"k{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ class SentJob:
 
 def plan(
     settings: Settings, sent: SentJob, *, key: str | None = None, dialect: str | None = None
-) -> tuple[Plan, str | None]:
+) -> Plan:
     """Plan the job of a body.
 
     Args:
@@ -108,9 +107,6 @@ def plan(
         key: The caller's idempotency key; without one the job's own content identifies the
             submission.
         dialect: The format of the body's job; None to recognise it.
-
-    Returns:
-        The plan, and the id that a key gives to the submission.
 
     Raises:
         SubmitTFJobError: As `operations.load_job` and `make_plan`.
@@ -123,38 +119,24 @@ def plan(
         uploads=sent.directory,
         dialect=dialect,
     )
-    identity = sent.identity + (dialect or "").encode()
-    mine = submission_id(settings.user, key, identity) if key is not None else None
-    return operations.make_plan(job, settings, submission=mine), mine
+    mine = None if key is None else submission_key(settings.user, key)
+    return operations.make_plan(job, settings, key=mine, lifetime=True)
 
 
-def submit(
-    cluster: operations.Cluster,
-    planned: Plan,
-    mine: str | None = None,
-    *,
-    replace: bool = False,
-) -> Posted:
-    """Submit a planned job; the same request again finds its job.
-
-    Args:
-        cluster: The cluster, with the caller's identity.
-        planned: The job.
-        mine: The id that the caller's key gives to the submission; None without a key.
-        replace: Delete a finished job of the same name first; with a key, unless it is this
-            submission's.
+def submit(cluster: operations.Cluster, planned: Plan) -> Posted:
+    """Submit a planned job; the same request again finds its run.
 
     Raises:
         RequestRefused: The key was used for another body.
         SubmitTFJobError: As `operations.submit`.
     """
-    settings, job = cluster.settings, planned.job
-    planned = operations.detached(planned, settings)
-    if mine is None:
-        done = operations.submit(planned, cluster, replace=replace)
-    else:
-        done = _once(cluster, planned, replace)
-    warnings = list(operations.warnings(job, settings))
+    if planned.again is Again.NEVER:
+        _check_key(cluster, planned)
+    job = planned.job
+    done = operations.submit(planned, cluster)
+    if done.adopted and planned.again is Again.NEVER:
+        _check_body(cluster, planned, done.ref.run)
+    warnings = list(operations.warnings(job, cluster.settings))
     if job.retries and job.retries.memory:
         warnings.append(
             "retries.memory: the gateway does not submit a job again, it follows one that is; "
@@ -164,35 +146,28 @@ def submit(
     return Posted(done, tuple(warnings))
 
 
-def _once(cluster: operations.Cluster, planned: Plan, replace: bool) -> operations.Submission:
-    """Submit under a key: find this submission's own job, and never replace it."""
-    if replace and cluster.settings.hadoop_conf is None:
-        raise UsageError(
-            "replace does not work with an Idempotency-Key here: the gateway has no HDFS "
-            "configuration, and cannot determine the owner of a finished job",
-            hint="delete the job first, or leave the key out",
-        )
-    try:
-        return operations.submit(planned, cluster)
-    except NameTaken as error:
-        stored = None
-        # if it cannot be read, it does not count as the same key's
-        with suppress(SubmitTFJobError):
-            stored = stored_submission(cluster.settings, planned.job.name, planned.submission)
-        _check_body(planned.submission, str(error.details.get("submission_id", "")) or stored or "")
-        if not replace:
-            raise
-    return operations.submit(planned, cluster, replace=True)
+def _check_key(cluster: operations.Cluster, planned: Plan) -> None:
+    """Refuse a key that was used for a job of another name: a run's name is a hash of its key."""
+    for name in known_runs(cluster):
+        job = job_of(name)
+        if job != planned.job.name and name in (
+            run_name(job, planned.site.user, planned.key, number) for number in range(_NUMBERS)
+        ):
+            raise _reused(f"job {job}")
 
 
-def _key_of(submission: str) -> str:
-    return submission.partition("-")[0]
+def _check_body(cluster: operations.Cluster, planned: Plan, run: str) -> None:
+    """Refuse a key that was used for another body of the same job.
+
+    Where neither its ApplicationMaster nor HDFS tells what it was, the body counts as the same.
+    """
+    if not is_of_content(cluster, planned, run):
+        raise _reused("a different body")
 
 
-def _check_body(mine: str, other: str) -> None:
-    if other != mine and _key_of(other) == _key_of(mine):
-        raise RequestRefused(
-            "key-reused",
-            "this Idempotency-Key was used before, with another body",
-            hint="use a new key for another submission",
-        )
+def _reused(what: str) -> RequestRefused:
+    return RequestRefused(
+        "key-reused",
+        f"this Idempotency-Key was used before with {what}",
+        hint="a key belongs to one submission; use another for this one",
+    )

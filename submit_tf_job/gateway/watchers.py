@@ -116,8 +116,8 @@ class Watches:
         return len(self._watches)
 
     def known(self, user: str, job: str) -> tuple[operations.JobRef, JobChange] | None:
-        """Return a watched job by its name or application id, with its last change; sends no
-        request.
+        """Return a watched job by its name, its run's name or application id, with its last change;
+        sends no request.
 
         Args:
             user: The user of the watch.
@@ -127,7 +127,7 @@ class Watches:
             for (watcher, ref), watch in self._watches.items():
                 if (
                     watcher == user
-                    and job in (ref.name, ref.application_id)
+                    and job in (ref.name, ref.run, ref.application_id)
                     and watch.last is not None
                 ):
                     return ref, watch.last
@@ -152,7 +152,7 @@ class Watches:
         def run() -> None:
             try:
                 cluster, seen = look()
-                ref = operations.JobRef(seen.name, seen.application_id)
+                ref = operations.JobRef(seen.name, seen.application_id, seen.run)
                 found.set_result((ref, change_of(seen, self._causes.of(cluster, seen))))
             except Exception as error:  # noqa: BLE001 - raised again in the awaiting coroutine
                 found.set_exception(error)

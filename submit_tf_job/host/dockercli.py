@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from submit_tf_job.errors import AuthError, ClusterUnavailable, Refused, SubmitTFJobError
+from submit_tf_job.errors import AuthError, Refused, SettingsError, SubmitTFJobError
 
 __all__ = ["Answer", "Docker", "refusal"]
 
@@ -61,7 +61,7 @@ class Docker:
         """Run a Docker command and return its result, even if it fails.
 
         Raises:
-            ClusterUnavailable: Docker is not installed, does not run, or did not respond in time.
+            SettingsError: Docker is not installed, does not run, or did not respond in time.
             AuthError: This user may not use its socket.
         """
         try:
@@ -76,12 +76,12 @@ class Docker:
                 check=False,
             )
         except FileNotFoundError:
-            raise ClusterUnavailable(
+            raise SettingsError(
                 "there is no `docker` on this machine's PATH",
                 hint="install it: apt-get install docker.io",
             ) from None
         except subprocess.TimeoutExpired:
-            raise ClusterUnavailable(
+            raise SettingsError(
                 f"`docker {words[0]}` gave no answer within {timeout_s:g} s",
                 hint="check that dockerd runs",
             ) from None
@@ -153,7 +153,7 @@ def _raise_unreachable(answer: Answer) -> None:
         r"[Cc]annot connect to the Docker daemon|error during connect|unable to resolve docker endpoint",  # noqa: E501
         said,
     ):
-        raise ClusterUnavailable(
+        raise SettingsError(
             f"Docker does not answer: {answer.complaint}",
             hint="start it (`systemctl start docker`), or set docker.host or DOCKER_HOST to "
             "another engine",

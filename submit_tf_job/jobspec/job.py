@@ -71,7 +71,7 @@ class OnFailure(str, Enum):
     """What happens to a task's output when its command failed."""
 
     DISCARD = "discard"
-    KEEP = "keep"  # stored beside the output as <uri>.failed-<submission>
+    KEEP = "keep"  # stored beside the output as <uri>.failed-<run>
     UPLOAD = "upload"
 
 
@@ -277,6 +277,19 @@ class Remark:
         place = self.place
         where = f"{place.source}:{place.line}:{place.column}" if place.line else place.source
         return f"{self.level}: {where}: {self.sentence}"
+
+
+@dataclass(frozen=True)
+class Given:
+    """A job spec as it was given, for the run's record.
+
+    Attributes:
+        text: The content of the file.
+        overrides: The `path=value` texts that changed it.
+    """
+
+    text: str
+    overrides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -622,6 +635,7 @@ class Job:
         packages: Python packages that are sent with the job, for roles without their own.
         places: The location of each value in the user's input, by dotted path.
         remarks: Remarks about the conversion, for a file of another format.
+        given: The job spec as it was given; None if the job was not read from one.
     """
 
     name: str
@@ -657,6 +671,7 @@ class Job:
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
     remarks: tuple[Remark, ...] = field(default=(), compare=False, repr=False)
+    given: Given | None = field(default=None, compare=False, repr=False)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -353,7 +353,7 @@ OUTPUT = Keys(
             ("every-task",), otherwise="`deciding-task`", words="from"),
         Key("on_failure", enum(OnFailure, delete="discard", drop="discard"),
             "What becomes of it when the command failed. `keep` stores it beside `uri`, as "
-            "`<uri>.failed-<submission>`.", ("keep",), otherwise="`discard`", words="if_failed"),
+            "`<uri>.failed-<run>`.", ("keep",), otherwise="`discard`", words="if_failed"),
         Key("on_retry", enum(OnRetry), "What a restart of all tasks (`retries`) finds in its "
             "directory: nothing, or what the task has written, if its container is the same.",
             ("keep",), otherwise="`empty`"),
@@ -693,8 +693,9 @@ ROLES = map_of(
     },
 )
 _JOB_ROWS = (
-    Key("name", _LABEL, "Name of the job and of its YARN service; part of every task's host name "
-        "(`<role>-<index>.<name>.<user>.<domain>`), hence the rules.", ("mnist", "ranker-2026-11"),
+    Key("name", _LABEL, "Name of the job. Each run of it is a YARN service, such as "
+        "`mnist-4k3f7qa2`, and every task's host name has the run's name, hence the rules.",
+        ("mnist", "ranker-2026-11"),
         missing="give the job a name, e.g. name: mnist",
         more="(Hadoop: ServiceApiUtil, PatternValidator)", words="job_name", of_site=False),
     Key("description", text(empty=True), "A line for people; YARN shows it.",
@@ -722,8 +723,7 @@ _JOB_ROWS = (
         "containers first. Set as soon as YARN has accepted the job.", (5,),
         more="The most is the cluster's `yarn.cluster.max-application-priority`, 0 by default: a "
         "priority that the cluster does not set is a warning, and the job runs without it. "
-        "The service does not hold it: after `submit_tf_job start`, set it by `submit_tf_job "
-        "priority`.", otherwise="the cluster's"),
+        "The service does not hold it.", otherwise="the cluster's"),
     Key("roles", ROLES, "The tasks: 1 to 100 roles. chief, worker, ps and evaluator are "
         "TensorFlow's (master is a spelling of chief); any other name is a role of your own.",
         ({"chief": {"memory": "4Gi"}},),

@@ -147,7 +147,8 @@ class _Check:
             self._seen[inside].at.fail(said or error.message)
         else:
             self._wrong.add(path)
-            seen.at.fail(_sentence(seen, error))
+            if seen.node.place not in self._notes.tagged:
+                seen.at.fail(_sentence(seen, error))
 
     def _missing(self, seen: _Located, path: _Path, keys: list[str]) -> None:
         rows = seen.kind.keys.rows if seen.kind and seen.kind.keys else {}

@@ -182,8 +182,9 @@ class LocalRun:
     def _status(self) -> JobStatus:
         seen = JobStatus(
             self.planned.job.name,
-            None,
+            "",
             self._app(),
+            run=self.planned.run,
             report=self._report(),
             evidence=self._evidence(),
         )
@@ -281,11 +282,11 @@ def run_local(
     """
     with runner or Processes() as entered, _directory(keep=keep) as root:
         site = entered.site(user, port_range, STAGING)
-        # A separate application id for each run, so that simultaneous runs use different ports.
+        # A key of its own for each run, so that simultaneous runs use different ports.
         planned = plan(
             replace(job, kerberos=None, network=entered.network),
             site,
-            submission=uuid.uuid4().hex[:16],
+            key=uuid.uuid4().hex[:16],
         )
         run = LocalRun(planned, root, inherited(environ), on_line, on_status, lists, entered)
         status = run.run(timeout_s)

@@ -21,18 +21,10 @@ from submit_tf_job.operations.change import (
     restart,
     scale,
     set_priority,
-    start,
 )
-from submit_tf_job.operations.cluster import Cluster, JobRef, connect, find
+from submit_tf_job.operations.cluster import Cluster, JobRef, connect
 from submit_tf_job.operations.inputs import DataCheck
 from submit_tf_job.operations.keytabs import warnings
-from submit_tf_job.operations.lineage import (
-    NOT_SUBMITTED,
-    Step,
-    next_run,
-    next_step,
-    step_after,
-)
 from submit_tf_job.operations.links import (
     find_link,
     find_links,
@@ -43,13 +35,21 @@ from submit_tf_job.operations.links import (
 from submit_tf_job.operations.listing import list_jobs, open_listing
 from submit_tf_job.operations.logs import log_files, logs, tail_of
 from submit_tf_job.operations.output import OutputFollower
+from submit_tf_job.operations.resubmission import (
+    NOT_SUBMITTED,
+    Step,
+    next_run,
+    next_step,
+    step_after,
+)
+from submit_tf_job.operations.run_records import history
+from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.staging import Sweep, sweep_staging
 from submit_tf_job.operations.status import describe, error_of, last_lines, status, status_of
 from submit_tf_job.operations.stop import delete, owner, stop
 from submit_tf_job.operations.submit import (
     Submission,
     convert,
-    detached,
     load_job,
     make_plan,
     submit,
@@ -71,7 +71,6 @@ __all__ = [
     "convert",
     "delete",
     "describe",
-    "detached",
     "diagnose",
     "error_of",
     "extend",
@@ -80,6 +79,7 @@ __all__ = [
     "find_links",
     "follow",
     "following",
+    "history",
     "is_reachable",
     "is_waiting",
     "last_lines",
@@ -97,7 +97,6 @@ __all__ = [
     "restart",
     "scale",
     "set_priority",
-    "start",
     "status",
     "status_of",
     "step_after",

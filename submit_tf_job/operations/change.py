@@ -1,4 +1,4 @@
-"""start, scale, restart, set_priority, move, extend: change a job without ending it.
+"""scale, restart, set_priority, move, extend: change a job without ending it.
 
 Each is idempotent, waits for its effect by default, and changes only the caller's own jobs: the
 services API finds a service by user and name, so it would change the caller's job of that name
@@ -23,7 +23,8 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
     UsageError,
 )
-from submit_tf_job.operations.cluster import Cluster, JobRef, find, stored_copy
+from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.runs import find
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobReport
@@ -38,7 +39,6 @@ __all__ = [
     "restart",
     "scale",
     "set_priority",
-    "start",
 ]
 
 # An ApplicationMaster takes over a new number of containers some milliseconds after the response.
@@ -51,7 +51,7 @@ class Change:
     """The result of a change.
 
     Attributes:
-        verb: `start`, `scale`, `restart`, `priority`, `move` or `extend`.
+        verb: `scale`, `restart`, `priority`, `move` or `extend`.
         changed: False if the job was in this state already.
         message: One sentence for the user.
         value: The current value: a count, a container's id, a priority, a queue, seconds.
@@ -62,62 +62,6 @@ class Change:
     changed: bool
     message: str
     value: object = None
-
-
-def start(
-    cluster: Cluster,
-    job: str,
-    *,
-    wait: bool = True,
-    on_wait: Callable[[str], None] = lambda _line: None,
-) -> Change:
-    """Run a stopped or finished job again: YARN starts the stored service as a new application.
-
-    Args:
-        wait: Return when YARN has accepted the new application.
-        on_wait: Called with one line while the job's last application still holds its name (see
-            `yarn.former`).
-
-    Raises:
-        NoSuchJob: The service does not exist.
-        DeadlinePassed: Its last application still held the name after `timeouts.submit`.
-    """
-    from submit_tf_job.yarn.deletion import held_by
-    from submit_tf_job.yarn.former import wait_until_left
-
-    ref = find(cluster, job)
-    if ref.application_id:
-        _own(cluster, _app(cluster, ref.application_id))
-    copy = stored_copy(cluster.settings, ref.name)
-    held = held_by(cluster.client, ref.name, user=cluster.settings.user, copy=copy)
-    if held.app is not None:
-        app_id = held.app.id
-        said = f"{ref.name} runs already, as {app_id}"
-        return Change("start", JobRef(ref.name, app_id), False, said, app_id)
-    service = held.service or cluster.client.get_service(ref.name)
-    within_s = cluster.settings.timeouts.submit_s
-    wait_until_left(
-        cluster.client, ref.name, user=cluster.settings.user, within_s=within_s, on_wait=on_wait
-    )
-    started = cluster.client.start_service(ref.name) or ""
-    if wait:
-        _until(
-            cluster,
-            lambda: _started(cluster, ref.name, started, before=service.id),
-            f"{ref.name} is not there yet",
-        )
-    started = started or _started(cluster, ref.name, "", before=service.id) or ""
-    said = f"{ref.name} is started again, as {started}"
-    return Change("start", JobRef(ref.name, started or None), True, said, started or None)
-
-
-def _started(cluster: Cluster, name: str, app_id: str, *, before: str | None) -> str | None:
-    if not app_id:
-        found = cluster.client.apps(user=cluster.settings.user, name=name, limit=1)
-        return next((app.id for app in found if app.id != before), None)
-    if cluster.client.app(app_id) is None:
-        return None
-    return app_id
 
 
 def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = True) -> Change:
@@ -155,9 +99,9 @@ def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = Tru
         _check_cap(cluster, "tasks", sum(tasks for tasks, _ in sizes))
         _check_cap(cluster, "gpus", sum(tasks * each.gpus for tasks, each in sizes))
         _check_cap(cluster, "memory", sum(tasks * (c.memory_mib or 0) for tasks, c in sizes))
-    cluster.client.flex(ref.name, component.name, count)
+    cluster.client.flex(ref.run, component.name, count)
     if wait:
-        _await_count(cluster, ref.name, component.name, count)
+        _await_count(cluster, ref, component.name, count)
     said = f"Scaled {role} from {component.number_of_containers} to {count} tasks"
     if elastic and _kind_of(service, component) == contract.KIND_TRAINS:
         said += _NEXT_START[more > 0]
@@ -244,7 +188,7 @@ def _kind_of(service: ObservedService, component: ObservedComponent) -> str | No
     return component.properties.get(contract.PROPERTY_KIND, default.value)
 
 
-def _await_count(cluster: Cluster, name: str, role: str, count: int) -> None:
+def _await_count(cluster: Cluster, ref: JobRef, role: str, count: int) -> None:
     """Wait until a role has so many running tasks.
 
     Raises:
@@ -254,9 +198,9 @@ def _await_count(cluster: Cluster, name: str, role: str, count: int) -> None:
     taken_over = cluster.clock() + _TAKEN_OVER_S
 
     def has_them() -> bool:
-        service = cluster.client.get_service(name)
+        service = cluster.client.get_service(ref.run)
         if not service.components:
-            _live_app(cluster, name)  # it may have ended meanwhile
+            _live_app(cluster, ref.application_id)  # it may have ended meanwhile
             return False
         component = _component(service, role)
         if component.number_of_containers == count:
@@ -265,7 +209,7 @@ def _await_count(cluster: Cluster, name: str, role: str, count: int) -> None:
             raise Refused(
                 f"another command has scaled {role} to {component.number_of_containers} tasks "
                 f"meanwhile, so it does not get {count}",
-                hint=f"to scale it again: submit_tf_job scale {name} {role}={count}",
+                hint=f"to scale it again: submit_tf_job scale {ref.name} {role}={count}",
             )
         return False
 
@@ -296,7 +240,7 @@ def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Chan
         raise UsageError(
             f"{task} cannot start again alone: by `retries` of {ref.name} all tasks start again",
             hint=f"to run all of them again from the last checkpoint: submit_tf_job stop "
-            f"{ref.name}, then submit_tf_job start {ref.name}",
+            f"{ref.name}, then submit it again",
         )
     _refuse_restart(found, _component(service, found.role), service.properties, seen.report)
     if not found.container_id:
@@ -304,7 +248,7 @@ def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Chan
     cluster.client.signal_container(found.container_id, "GRACEFUL_SHUTDOWN")
     if wait:
         none = f"{task} has no new container yet"
-        _until(cluster, lambda: _replaced(cluster, ref.name, found), none)
+        _until(cluster, lambda: _replaced(cluster, ref.run, found), none)
     said = f"{task} is started again; its container {found.container_id} was ended"
     return Change("restart", ref, True, said, task)
 
@@ -320,7 +264,7 @@ def _refuse_restart(
     if task.name == properties.get(contract.PROPERTY_DECIDING):
         raise UsageError(
             f"{task.name} decides the job, and the job would end with it",
-            hint="stop the job and submit it again, or: submit_tf_job start",
+            hint="stop the job and submit it again",
         )
     if component.restart_policy not in ("ON_FAILURE", "ALWAYS"):
         raise UsageError(
@@ -359,8 +303,8 @@ def _instead_of_restart(component: ObservedComponent, properties: Mapping[str, s
     return f"give the role restarts when you submit the job: --set roles.{role}.restart=on-failure"
 
 
-def _replaced(cluster: Cluster, name: str, task: TaskDetail) -> bool:
-    component = _component(cluster.client.get_service(name), task.role)
+def _replaced(cluster: Cluster, run: str, task: TaskDetail) -> bool:
+    component = _component(cluster.client.get_service(run), task.role)
     return any(
         c.instance == task.name and c.id != task.container_id and c.state.value in _LIVE
         for c in component.containers
@@ -399,10 +343,9 @@ def apply_priority(cluster: Cluster, ref: JobRef, priority: int) -> str:
     Returns:
         "", or why it is not set: the job runs without it.
     """
-    app_id = ref.application_id or ""
     try:
-        if app_id and not _app(cluster, app_id).ended:
-            set_priority(cluster, app_id, priority)
+        if not _app(cluster, ref.application_id).ended:
+            set_priority(cluster, ref.application_id, priority)
     except SubmitTFJobError as error:
         return (
             f"priority {priority} was not set, and {ref.name} runs without it: "
@@ -456,7 +399,7 @@ def extend(
         said = f"{ref.name} may already run {_until_words(before, wall())}"
         return Change("extend", ref, False, said, before)
     _check_cap(cluster, "lifetime", (app.elapsed_ms or 0) // 1000 + int(seconds))
-    cluster.client.set_lifetime(ref.name, int(seconds))
+    cluster.client.set_lifetime(ref.run, int(seconds))
     now = _remaining_s(_app(cluster, app.id))
     if now is not None and now < seconds - 60:
         raise Refused(
@@ -524,29 +467,23 @@ def _own(cluster: Cluster, app: AppReport) -> AppReport:
 def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
     """Return the running or waiting application with a name or an id."""
     ref = find(cluster, job)
-    app_id = ref.application_id or cluster.client.get_written_service(ref.name).id
-    found = app_id and cluster.client.app(app_id)
-    if not found:
-        apps = cluster.client.apps(user=cluster.settings.user, name=ref.name)
-        found = next((app for app in apps if not app.ended), None)
-    if not found:
+    found = cluster.client.app(ref.application_id)
+    if found is None:
         raise Refused(f"{ref.name} does not run")
     if found.ended:
         from submit_tf_job.operations.listing import listed_job
 
         raise Refused(
             f"{ref.name} is over ({listed_job(found).state.value})",
-            hint=f"to run it again: submit_tf_job start {ref.name}",
+            hint="to run it again: submit_tf_job submit, with its job spec",
         )
-    return JobRef(ref.name, found.id), _own(cluster, found)
+    return ref, _own(cluster, found)
 
 
 def _running(cluster: Cluster, job: str) -> tuple[JobRef, ObservedService]:
     """Return a job whose ApplicationMaster responds: the services API changes no other."""
     ref, app = _live_app(cluster, job)
-    service = cluster.client.get_written_service(ref.name)
-    if service.id not in (None, app.id):
-        raise NoSuchJob(f"{ref.name} is another application now: {service.id}, not {app.id}")
+    service = cluster.client.get_written_service(ref.run)
     if not service.components:
         raise Refused(
             f"{ref.name} is {app.state.value}; its ApplicationMaster does not answer yet",

@@ -1,19 +1,18 @@
-"""Connect to a cluster, and find one of its jobs."""
+"""Connect to a cluster, as one user."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from submit_tf_job.errors import AuthError, NoSuchJob, SettingsError
+from submit_tf_job.errors import AuthError, SettingsError, SubmitTFJobError
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
-    from submit_tf_job.operations.history import StoredServices
+    from submit_tf_job.operations.stored import StoredServices
     from submit_tf_job.storage import Storage
     from submit_tf_job.yarn.auth import Auth
     from submit_tf_job.yarn.nodemanager import NodeManagers
@@ -25,25 +24,27 @@ __all__ = [
     "authenticate",
     "check_identity",
     "connect",
-    "find",
     "storage_of",
-    "stored_copy",
+    "stored_services",
 ]
-
-_APPLICATION = r"application_\d+_\d+"
 
 
 @dataclass(frozen=True)
 class JobRef:
-    """A job: the service's name, and one of its applications if the caller needs a specific one.
+    """One run of a job.
 
     Attributes:
-        submission: The submission's id, if known: a service of another submission is an error.
+        name: The job's name.
+        application_id: The run's application.
+        run: The run's name, which is that of its YARN service.
+        others: Names of the job's other live runs; there are some only after a client has died as
+            it submitted one.
     """
 
     name: str
-    application_id: str | None = None
-    submission: str | None = field(default=None, compare=False)
+    application_id: str
+    run: str
+    others: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Cluster:
 
     Attributes:
         clock: Monotonic seconds.
-        own_jobs_only: Whether `find` treats application ids of other users as unknown, as the
+        own_jobs_only: Whether `runs.find` treats application ids of other users as unknown, as the
             gateway does for its callers.
         wall: Seconds since 1970; compared with the times that YARN reports.
     """
@@ -162,17 +163,21 @@ def storage_of(settings: Settings, uri: str | None = None, *, timeout_s: float =
     )
 
 
-def stored_copy(settings: Settings, name: str, mine: str = "") -> StoredServices | None:
-    """Return YARN's stored copy of a service, or None without a configured HDFS.
-
-    Args:
-        mine: The expected submission id.
-    """
+def stored_services(cluster: Cluster) -> StoredServices | None:
+    """Return YARN's stored copies of the user's services, or None without a configured HDFS."""
+    settings = cluster.settings
     if settings.hadoop_conf is None:
         return None
-    from submit_tf_job.operations.history import StoredServices
+    from submit_tf_job.operations.stored import StoredServices
 
-    return StoredServices(cache(lambda: storage_of(settings)), settings.user, name, mine)
+    opened = cache(lambda: storage_of(settings))
+    try:
+        opened()
+    except SettingsError:  # the configuration names no file system
+        return None
+    except SubmitTFJobError:
+        pass  # who reads a copy is told
+    return StoredServices(opened, settings.user)
 
 
 def check_identity(cluster: Cluster) -> None:
@@ -202,21 +207,3 @@ def check_identity(cluster: Cluster) -> None:
         message = f"to the ResourceManager you are {found}, not {cluster.settings.user} ({origin})"
         hint = f"say --user {found} (or set `user`): host names and HDFS directories go by it"
     raise AuthError(message, hint=hint)
-
-
-def find(cluster: Cluster, job: str) -> JobRef:
-    """Return the job that a user names by its name or an application id.
-
-    Raises:
-        NoSuchJob: The application does not exist, or it is another user's and the connection is for
-            own jobs only.
-    """
-    if not re.fullmatch(_APPLICATION, job):
-        return JobRef(job)
-    app = cluster.client.app(job)
-    if app is None or (cluster.own_jobs_only and app.user != cluster.settings.user):
-        raise NoSuchJob(
-            f"the ResourceManager does not list {job}",
-            hint="it keeps only so many finished applications; try the job's name",
-        )
-    return JobRef(app.name or job, job)

@@ -1,13 +1,8 @@
-"""Read a job's data on HDFS: YARN's copy of the service, and the aggregated logs after its end.
-Needs no ResourceManager.
-"""
+"""Read the aggregated logs of a run that has ended. Needs no ResourceManager."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from submit_tf_job.container import contract
@@ -22,18 +17,13 @@ from submit_tf_job.logs.collected import (
     WhatYarnSays,
 )
 from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence, with_outcome
-from submit_tf_job.storage import NoSuchPath, PathExists, Storage, open_storage
+from submit_tf_job.operations.stored import StoredServices
+from submit_tf_job.storage import open_storage
 from submit_tf_job.yarn.observed import AppReport
-from submit_tf_job.yarn.reconcile import StoredService
 
 __all__ = [
-    "StoredJob",
-    "StoredServices",
     "collected_logs",
     "read_report",
-    "stored_job",
-    "stored_service",
-    "stored_submission",
 ]
 
 # the script copies itself into the log directory when it runs (ContainerLaunch)
@@ -42,186 +32,6 @@ _AM_FILES = ("serviceam.log", "serviceam-out.txt", "serviceam-err.txt")
 _PROGRAM_FILES = ("stdout.txt", "stderr.txt", "prelaunch.out")
 # LogAggregationStatus; the others are final
 _UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
-
-
-def stored_submission(storage: Storage, user: str, name: str, mine: str) -> str | None:
-    """Return the submission's id in YARN's copy of the service (`~/.yarn/services/NAME/NAME.json`,
-    CoreFileSystem).
-
-    The services API returns it only while the ApplicationMaster runs
-    (docs/hadoop-facts.md#properties-of-a-service); this is for a submission that waits or is over.
-
-    Args:
-        mine: The expected id; a run of `submit --replace` also has that without the option.
-
-    Returns:
-        `mine`, or the id of another submission; None if the service is not one of ours.
-
-    Raises:
-        SubmitTFJobError: The copy does not exist, or cannot be read. During the POST the
-            ResourceManager writes the file twice, and it is empty for moments (seen on 3.4.2).
-    """
-    found = stored_service(storage, user, name, mine)
-    if found.torn:
-        raise ClusterUnavailable(
-            f"{storage.url(_copy_of(storage, user, name))}: describes no service: it is "
-            f"cut off, or being written"
-        )
-    return found.submission
-
-
-def stored_service(storage: Storage, user: str, name: str, mine: str) -> StoredService:
-    """Return YARN's copy of a service on HDFS; see `stored_submission`.
-
-    Raises:
-        SubmitTFJobError: The copy does not exist, or cannot be read.
-    """
-    path = _copy_of(storage, user, name)
-    edition = storage.stat(path).modified_ms
-    try:
-        content = json.loads(storage.read(path))
-        properties = content.get("configuration", {}).get("properties", {})
-        submission = properties.get(contract.PROPERTY_SUBMISSION)
-        rerun_of = properties.get(contract.PROPERTY_RERUN_OF)
-        app_id = content.get("id")
-    except (ValueError, AttributeError):
-        return StoredService(None, edition=edition, torn=True)
-    if rerun_of == mine:
-        submission = mine
-    return StoredService(str(submission or "") or None, str(app_id or "") or None, edition)
-
-
-def stored_properties(storage: Storage, user: str, name: str) -> dict[str, str]:
-    """Return the properties of a service from YARN's copy on HDFS.
-
-    Raises:
-        SubmitTFJobError: The copy does not exist, cannot be read, or is being written.
-    """
-    where = _copy_of(storage, user, name)
-    try:
-        content = json.loads(storage.read(where))
-        properties = content.get("configuration", {}).get("properties", {})
-        return {str(key): str(value) for key, value in properties.items()}
-    except (ValueError, AttributeError):
-        raise ClusterUnavailable(f"{storage.url(where)}: describes no service") from None
-
-
-def _copy_of(storage: Storage, user: str, name: str) -> str:
-    return f"{storage.home(user)}/.yarn/services/{name}/{name}.json"
-
-
-@dataclass(frozen=True)
-class StoredServices:
-    """The stored copy of one service, and the right to delete that service.
-
-    Attributes:
-        open: Opens the file system of YARN's copies; called when the copy is first needed.
-        mine: The expected submission id.
-    """
-
-    open: Callable[[], Storage]
-    user: str
-    name: str
-    mine: str
-
-    def read(self) -> StoredService:
-        """Read the copy.
-
-        Raises:
-            SubmitTFJobError: The copy does not exist, or cannot be read.
-        """
-        return stored_service(self.open(), self.user, self.name, self.mine)
-
-    def text(self) -> str:
-        """Return the whole content of the copy, "" if it cannot be read."""
-        with suppress(SubmitTFJobError):
-            storage = self.open()
-            content = storage.read(_copy_of(storage, self.user, self.name))
-            return content.decode(errors="replace")
-        return ""
-
-    def now_ms(self) -> int:
-        """Return the time of the file system's clock.
-
-        Raises:
-            SubmitTFJobError: The directory does not exist, or is not writable.
-        """
-        storage = self.open()
-        return storage.now_ms(self._beside(storage))
-
-    def claim(self, edition: int, turn: int) -> bool:
-        """Claim the right to delete a service at one edition of its copy; return whether that
-        worked.
-
-        The claim is a file beside the copy: the NameNode lets one client create it, and it is
-        removed with the service. The copy is checked afterwards, because the file may be beside the
-        copy of the next service with the name.
-
-        Raises:
-            SubmitTFJobError: The file system failed.
-        """
-        storage = self.open()
-        copy = _copy_of(storage, self.user, self.name)
-        claim = self._claim_of(storage, edition, turn)
-        try:
-            storage.create(claim, (), 0o600)
-        except (PathExists, NoSuchPath):
-            return False
-        with suppress(NoSuchPath):
-            if storage.stat(copy).modified_ms == edition:
-                return True
-        storage.remove(claim)
-        return False
-
-    def claimed_ms(self, edition: int, turn: int) -> int | None:
-        """Return the time of the claim by the file system's clock; None without a claim.
-
-        Raises:
-            SubmitTFJobError: The file system failed.
-        """
-        storage = self.open()
-        try:
-            return storage.stat(self._claim_of(storage, edition, turn)).modified_ms
-        except NoSuchPath:
-            return None
-
-    def _beside(self, storage: Storage) -> str:
-        return _copy_of(storage, self.user, self.name).rpartition("/")[0]
-
-    def _claim_of(self, storage: Storage, edition: int, turn: int) -> str:
-        return f"{self._beside(storage)}/.tfjob-delete-{edition}-{turn}"
-
-
-@dataclass(frozen=True)
-class StoredJob:
-    """The job in YARN's copy of a service.
-
-    Attributes:
-        application_id: The application that runs it; None if it has never started.
-        deciding_task: The task whose end is the job's end; None for a service of another tool.
-        bootstrap: Whether its tasks write an outcome.
-    """
-
-    application_id: str | None
-    deciding_task: str | None
-    bootstrap: bool
-
-
-def stored_job(storage: Storage, user: str, name: str) -> StoredJob:
-    """Return the job in YARN's stored copy of a service; the services API returns it only while the
-    ApplicationMaster runs (docs/hadoop-facts.md#properties-of-a-service).
-
-    Raises:
-        SubmitTFJobError: The copy does not exist, or cannot be read.
-    """
-    path = _copy_of(storage, user, name)
-    try:
-        content = json.loads(storage.read(path))
-        properties = content.get("configuration", {}).get("properties", {})
-        bootstrap = properties.get(contract.PROPERTY_BOOTSTRAP) == "true"
-        return StoredJob(content.get("id"), properties.get(contract.PROPERTY_DECIDING), bootstrap)
-    except (ValueError, AttributeError) as error:
-        raise ClusterUnavailable(f"{storage.url(path)}: describes no service: {error}") from error
 
 
 def collected_logs(
@@ -349,7 +159,7 @@ def _bootstrap_of(app: AppReport, hadoop_conf: Path, user: str, *, as_proxy: boo
     """
     try:
         storage = open_storage(None, hadoop_conf=hadoop_conf, user=user, as_proxy=as_proxy)
-        stored = stored_job(storage, app.user or user, app.name or "")
+        stored = StoredServices(lambda: storage, app.user or user).job(app.name or "")
     except SubmitTFJobError:
         return None
     if stored.application_id != app.id:

@@ -84,7 +84,7 @@ class DataCheck:
             storage.write(uri, content)
 
     def forget(self, planned: Plan, *, others: bool = False) -> None:
-        """Remove the lists of a refused submission, or those of earlier jobs of its name; ignore
+        """Remove the lists of a refused submission, or those of earlier runs of its job; ignore
         errors.
         """
         from submit_tf_job.plan.delivery import Stage
@@ -93,7 +93,7 @@ class DataCheck:
         if not self.lists:
             return
         lists = Stage.of(planned.site.staging, self.job.name).lists
-        mine = f"{lists}/{planned.submission}"
+        mine = f"{lists}/{planned.run}"
         with suppress(SubmitTFJobError):
             storage = storage_of(self.settings, planned.site.staging)
             if others:

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 from submit_tf_job.errors import (
     AuthError,
     JobSpecError,
-    Refused,
-    SettingsError,
     SubmitTFJobError,
-    UsageError,
 )
 from submit_tf_job.host.kerberos import short_name
 from submit_tf_job.operations.cluster import storage_of
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "check_keytab",
     "forget_keytab",
-    "forget_keytabs",
     "forget_other_keytabs",
     "stage_keytab",
     "warnings",
@@ -189,32 +185,3 @@ def forget_other_keytabs(planned: Plan, settings: Settings) -> None:
         return
     with suppress(SubmitTFJobError):
         forget_earlier(storage_of(settings, secret.uri), [secret.uri.rpartition("/")[0]])
-
-
-def forget_keytabs(name: str, settings: Settings, service: str, now_s: float) -> None:
-    """Remove the staged keytab of a deleted job; see `forget_files`.
-
-    Raises:
-        SubmitTFJobError: HDFS responded, and the removal failed.
-    """
-    if not settings.secure:
-        return  # no keytab is staged there
-    from submit_tf_job.plan.delivery import Stage
-    from submit_tf_job.storage.staging import forget_job
-
-    root = site_of(settings).staging or ""
-    if not root.startswith("hdfs://"):
-        return
-    where = Stage.of(root, name).keytabs
-    try:
-        storage = storage_of(settings, where)
-    except (SettingsError, UsageError):
-        return  # so no keytab was staged from this host either
-    try:
-        forget_job(storage, where, service=service, now_s=now_s)
-    except SubmitTFJobError as error:
-        raise Refused(
-            f"whether a keytab that was staged for {name} is left on HDFS is not certain: "
-            f"{error.message}",
-            hint=f"remove {where}, or delete {name} again",
-        ) from None

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from submit_tf_job.container import contract
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence, with_outcome
-from submit_tf_job.operations.cluster import Cluster, storage_of
+from submit_tf_job.operations import run_records
+from submit_tf_job.operations.cluster import Cluster, stored_services
 from submit_tf_job.operations.logs import am_log
 
 if TYPE_CHECKING:
-    from submit_tf_job.operations.history import StoredJob
+    from submit_tf_job.operations.stored import StoredJob
     from submit_tf_job.yarn.observed import AppReport
 
 __all__ = ["read_from_its_node", "read_last_report"]
@@ -21,7 +22,8 @@ MOST_ASKED = 5  # where neither HDFS nor the log tells which task decides
 
 
 def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes | None]:
-    """Return the report from the aggregated logs; before they are collected, from the NodeManager.
+    """Return the report from the run's record; without it from the aggregated logs, and before they
+    are collected from the NodeManager.
 
     For a job that is already over, the deciding task's node is read from the ApplicationMaster's
     log: the services API and the ResourceManager list no containers of an application that is over.
@@ -33,6 +35,8 @@ def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes 
     Returns:
         Whether the report could be read, and its bytes if so.
     """
+    if (recorded := run_records.report_of(cluster, app.name or "", app.id)) is not None:
+        return Evidence.READ, recorded
     settings = cluster.settings
     conf = settings.hadoop_conf
     now_ms = int(cluster.wall() * 1000)
@@ -98,14 +102,11 @@ def _end_of(cluster: Cluster, place: tuple[str, str], name: str, most: int) -> b
 
 def _stored(cluster: Cluster, app: AppReport) -> StoredJob | None:
     """Return the job in YARN's copy of the service, if the copy is still this application's."""
-    from submit_tf_job.operations.history import stored_job
-
-    if cluster.settings.hadoop_conf is None:
+    services = stored_services(cluster)
+    if services is None:
         return None
     try:
-        stored = stored_job(storage_of(cluster.settings), cluster.settings.user, app.name or "")
+        stored = services.job(app.name or "")
     except SubmitTFJobError:
         return None
-    if stored.application_id != app.id:
-        return None
-    return stored
+    return stored if stored.application_id == app.id else None

@@ -1,5 +1,4 @@
-"""List any number of jobs with one request to the ResourceManager, and a few more for jobs that
-may have been submitted again (see `runs`).
+"""List any number of jobs with one request to the ResourceManager.
 
 A list has only YARN's state: each job's report would need a request per job. `status` also reads
 the report.
@@ -12,16 +11,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
+from submit_tf_job.errors import ClusterUnavailable
 from submit_tf_job.observation import GIVEN_UP, OVER, JobState
 from submit_tf_job.operations.cluster import Cluster
-from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.observed import AppReport
-from submit_tf_job.yarn.states import AppState, FinalStatus
+from submit_tf_job.yarn.run_names import job_of
+from submit_tf_job.yarn.states import GOING_ON, AppState, FinalStatus
 
 __all__ = ["JobSelection", "ListedJob", "Listing", "list_jobs", "listed_job", "open_listing"]
 
-_NAMES_S = 5.0  # for a hint
 ANSWER_S = 10.0  # a watch reports a cluster that has not responded for this time
 
 _ENDS = {FinalStatus.SUCCEEDED: JobState.SUCCEEDED, FinalStatus.FAILED: JobState.FAILED}
@@ -35,7 +33,7 @@ _YARN_STATES = {
     JobState.STOPPED: frozenset({AppState.FINISHED, AppState.KILLED}),
 }
 _OVER = frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED})
-_GOING_ON = frozenset(AppState) - _OVER - {AppState.UNKNOWN}
+
 CLOCKS_DIFFER_MS = 600_000  # the ResourceManager's clock and this machine's, at most
 FORGOTTEN_S = 30.0
 LISTED_STATES = tuple(_YARN_STATES)
@@ -50,12 +48,13 @@ class ListedJob:
         containers: The number of its containers; None if it is over.
         memory_mib: Memory of these containers in MiB.
         elapsed_s: Seconds from submission to the end, or until now.
-        runs: How many applications it is: more than 1 if it was submitted again with more memory.
-            The row is that of the last.
+        run: The run's name.
+        runs: How many runs of the job the ResourceManager lists; the row is that of the newest.
     """
 
     name: str
     application_id: str
+    run: str
     state: JobState
     user: str | None
     queue: str | None
@@ -80,7 +79,8 @@ class JobSelection:
         states: The states; empty for all.
         within_s: Maximum age in seconds since submission; None for any age.
         limit: Maximum number of jobs; the newest are returned.
-        names: Names or application ids; empty for all.
+        names: Names of jobs or runs, or application ids; empty for all.
+        every_run: Whether each run is a row; else each job, by its newest run.
     """
 
     user: str | None = None
@@ -89,6 +89,7 @@ class JobSelection:
     within_s: float | None = None
     limit: int | None = None
     names: frozenset[str] = frozenset()
+    every_run: bool = False
 
     @property
     def yarn_states(self) -> frozenset[AppState]:
@@ -97,23 +98,32 @@ class JobSelection:
 
     def jobs(self, apps: Iterable[AppReport]) -> tuple[ListedJob, ...]:
         """Return the selected jobs among applications, the newest first."""
-        return self.of(listed_job(app) for app in apps)
-
-    def of(self, jobs: Iterable[ListedJob]) -> tuple[ListedJob, ...]:
-        """Return the selected ones of jobs in their order."""
-        return tuple(job for job in jobs if self._fits(job))[: self.limit]
+        jobs = [listed_job(app) for app in apps]
+        rows = jobs if self.every_run else _newest(jobs)
+        return tuple(job for job in rows if self._fits(job))[: self.limit]
 
     def _fits(self, job: ListedJob) -> bool:
         return (not self.states or job.state in self.states) and (
-            not self.names or not self.names.isdisjoint((job.name, job.application_id))
+            not self.names or not self.names.isdisjoint((job.name, job.run, job.application_id))
         )
+
+
+def _newest(jobs: Iterable[ListedJob]) -> Iterator[ListedJob]:
+    """Yield one row for each job: its newest run, a live one before those that have ended."""
+    runs: dict[tuple[str | None, str], list[ListedJob]] = {}
+    for job in jobs:
+        runs.setdefault((job.user, job.name), []).append(job)
+    for found in runs.values():
+        first = next((job for job in found if not job.state.is_final), found[0])
+        yield replace(first, runs=len(found))
 
 
 def listed_job(app: AppReport) -> ListedJob:
     """Return the row for an application."""
     return ListedJob(
-        name=app.name or app.id,
+        name=job_of(app.name or app.id),
         application_id=app.id,
+        run=app.name or app.id,
         state=_state(app),
         user=app.user,
         queue=app.queue,
@@ -255,16 +265,13 @@ def list_jobs(
     now_ms: int | None = None,
     answer_s: float | None = None,
 ) -> tuple[ListedJob, ...]:
-    """Return the selected jobs, each with its runs in one row.
+    """Return the selected jobs.
 
     Args:
         selection: The filter.
         now_ms: The current time, for `selection.within_s`.
-        answer_s: Time limit for a ResourceManager to respond, and then each run is a row; None for
-            `timeouts.failover`.
+        answer_s: Time limit for a ResourceManager to respond; None for `timeouts.failover`.
     """
-    from submit_tf_job.operations.runs import joined
-
     within = deadline = None
     if answer_s is not None:
         deadline = cluster.client.deadline(answer_s)
@@ -277,9 +284,7 @@ def list_jobs(
         started_after_ms=within,
         deadline=deadline,
     )
-    if deadline is not None:
-        return selection.jobs(apps)
-    return selection.of(joined(cluster, tuple(map(listed_job, apps))))
+    return selection.jobs(apps)
 
 
 class _Polls:
@@ -303,10 +308,10 @@ class _Polls:
         self._over: tuple[AppReport, ...] = ()
 
     def __call__(self) -> tuple[ListedJob, ...]:
-        going = self._apps(_GOING_ON, None)
+        going = self._apps(GOING_ON, None)
         ids = frozenset(app.id for app in going)
         # None of them can be missing where only ended ones are selected.
-        unseen = not _GOING_ON & (self._selection.yarn_states or _GOING_ON)
+        unseen = not GOING_ON & (self._selection.yarn_states or GOING_ON)
         if unseen or self._going is None or self._going - ids:
             self._over = self._apps(_OVER, self._ended_after_ms)
         self._going = ids
@@ -334,26 +339,5 @@ def open_listing(cluster: Cluster, selection: JobSelection) -> Listing:
     """Return a listing that sends one request per poll, for any number of jobs, and one more when
     a job has ended.
     """
-    return Listing(_Polls(cluster, selection), clock=cluster.clock, sleep=cluster.sleep)
-
-
-def suggested(settings: Settings, name: str) -> str:
-    """Return a hint about a job that does not exist: its run, if it has been deleted; else the
-    user's jobs whose names are like it. "" if there is neither.
-    """
-    import difflib
-
-    from submit_tf_job.operations.cluster import connect
-
-    client = connect(settings).client
-    try:
-        apps = client.apps(user=settings.user, deadline=client.deadline(_NAMES_S))
-    except SubmitTFJobError:
-        return ""
-    if runs := [app for app in apps if app.name == name]:
-        last = max(runs, key=lambda app: app.started_ms or 0).id
-        return f"{name} has been deleted; its last run: submit_tf_job status {last}"
-    names = list(dict.fromkeys(app.name for app in apps if app.name))
-    longer = [other for other in names if other.startswith(name)]
-    near = dict.fromkeys([*difflib.get_close_matches(name, names, n=3), *longer])
-    return f"did you mean {' or '.join(list(near)[:3])}?" if near else ""
+    polls = _Polls(cluster, replace(selection, every_run=True))
+    return Listing(polls, clock=cluster.clock, sleep=cluster.sleep)

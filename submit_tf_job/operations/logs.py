@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from submit_tf_job import waiting
 from submit_tf_job.errors import (
     AuthError,
-    ClusterUnavailable,
     NoSuchJob,
     SettingsError,
     SubmitTFJobError,
     UsageError,
 )
-from submit_tf_job.operations.cluster import Cluster, find
+from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.runs import find
 
 if TYPE_CHECKING:
     from submit_tf_job.logs.archive import Archive
@@ -66,46 +66,24 @@ def find_logs(
         NoSuchJob: The job does not exist.
         AuthError: It belongs to another user.
     """
-    app = (
-        _app_by_id(cluster, job) if re.fullmatch(_APPLICATION, job) else _app_by_name(cluster, job)
-    )
-    return JobLogs(cluster, app.name or job, app, task, am, everything, say, wall)
-
-
-def _app_by_id(cluster: Cluster, app_id: str) -> AppReport:
-    if cluster.own_jobs_only:
-        find(cluster, app_id)
     from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 
-    # The ResourceManager may no longer have a record; the logs may still exist.
-    return cluster.client.app(app_id) or AppReport(
-        app_id, cluster.settings.user, None, None, AppState.FINISHED, FinalStatus.UNKNOWN
-    )
-
-
-def _app_by_name(cluster: Cluster, name: str) -> AppReport:
-    client, user = cluster.client, cluster.settings.user
-    refused: NoSuchJob | None = None
     try:
-        service_id = client.get_written_service(name).id
-    except NoSuchJob as error:
-        service_id, refused = None, error  # the logs of a deleted job may still exist
-    except ClusterUnavailable:
-        service_id = None
-    if service_id and (app := client.app(service_id)):
-        return app
-    apps = client.apps(name=name)
-    own = [found for found in apps if found.user == user]
-    if own:
-        return next((found for found in own if not found.ended), own[0])
-    if apps and not cluster.own_jobs_only:
-        raise AuthError(
-            f"{name} is {apps[0].user}'s, not {user}'s",
-            hint=f"If you may read it: submit_tf_job logs {apps[0].id}",
-        )
-    raise refused or NoSuchJob(
-        f"{name}: YARN has not reported its application yet", hint="Try again in a few seconds."
+        ref = find(cluster, job)
+    except NoSuchJob:
+        # the ResourceManager may have forgotten an application whose logs still exist
+        if cluster.own_jobs_only or not re.fullmatch(_APPLICATION, job):
+            raise
+        ref = JobRef(job, job, job)
+    app = cluster.client.app(ref.application_id) or AppReport(
+        ref.application_id,
+        cluster.settings.user,
+        ref.run,
+        None,
+        AppState.FINISHED,
+        FinalStatus.UNKNOWN,
     )
+    return JobLogs(cluster, ref.name, app, task, am, everything, say, wall)
 
 
 @dataclass(frozen=True)
@@ -243,11 +221,8 @@ class JobLogs:
                 hint="Its ApplicationMaster's logs may be readable: --am; all of them, "
                 "perhaps, when it is over.",
             )
-        service = self.cluster.client.get_service(self.name, deadline=self._soon())
-        if service.id not in (None, self.app.id):
-            # the name belongs to another application now, and this one ends
-            return replace(service, components=())
-        return service
+        run = self.app.name or self.name
+        return self.cluster.client.get_service(run, deadline=self._soon())
 
     def _soon(self) -> Deadline:
         return self.cluster.client.deadline(_ROSTER_S)

@@ -13,7 +13,6 @@ from submit_tf_job.container import contract
 from submit_tf_job.errors import (
     AuthError,
     ClusterUnavailable,
-    NameTaken,
     NoSuchJob,
     SubmitTFJobError,
 )
@@ -23,13 +22,15 @@ from submit_tf_job.observation import (
     Evidence,
     JobReport,
     JobStatus,
+    Verdict,
     with_outcome,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.last_report import read_from_its_node, read_last_report
+from submit_tf_job.operations.run_records import forgotten
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable, NoSuchLogFile
 from submit_tf_job.yarn.observed import AppReport, ObservedContainer, ObservedService
-from submit_tf_job.yarn.states import AppState, FinalStatus, ServiceState
+from submit_tf_job.yarn.states import AppState, FinalStatus
 
 if TYPE_CHECKING:
     from submit_tf_job.yarn.nodemanager import NodeManagers
@@ -55,16 +56,15 @@ def observe(
     return Observer(
         cluster.client,
         cluster.nodes,
-        ref.name,
-        ref.application_id,
+        ref,
         bootstrap=bootstrap,
         clock=cluster.clock,
         user=cluster.settings.user,
-        submission=ref.submission,
         answer_s=answer_s,
         details_every_s=details_every_s,
         read_finished=lambda app: read_last_report(cluster, app),
         read_unlisted=lambda app: read_from_its_node(cluster, app),
+        read_forgotten=lambda: forgotten(cluster, ref),
     )
 
 
@@ -80,29 +80,26 @@ class Observer:
         self,
         client: ResourceManager,
         nodes: NodeManagers,
-        name: str,
-        application_id: str | None,
+        ref: JobRef,
         *,
         bootstrap: bool | None,
         clock: Callable[[], float],
         user: str | None = None,
-        submission: str | None = None,
         answer_s: float | None = None,
         details_every_s: float | None = None,
         read_finished: Callable[[AppReport], tuple[Evidence, bytes | None]] | None = None,
         read_unlisted: Callable[[AppReport], tuple[Evidence, bytes | None] | None] | None = None,
+        read_forgotten: Callable[[], tuple[JobReport | None, Verdict] | None] = lambda: None,
     ) -> None:
         """Keep the arguments.
 
         Args:
             client: The ResourceManagers.
             nodes: The NodeManagers' log service.
-            name: The service's name.
-            application_id: Its application; None to find it at the first observation.
+            ref: The run.
             bootstrap: Whether the job runs under the bootstrap; None to read that from the service.
             clock: Monotonic seconds.
             user: The owner of the service.
-            submission: The submission id that the service must have; None to accept any.
             answer_s: Time limit of one observation to reach a ResourceManager; None for the
                 client's own limit. A watch has a longer limit, and reports each failure.
             details_every_s: Seconds between requests to the services API for the place, start and
@@ -111,10 +108,13 @@ class Observer:
                 logs.
             read_unlisted: Reads the report of a running application whose ApplicationMaster does
                 not answer, from the node that the former ApplicationMaster's log names.
+            read_forgotten: Reads report and verdict of an application that the ResourceManager has
+                forgotten from the run's record.
         """
+        self._read_forgotten = read_forgotten
         self._client, self._nodes, self._clock = client, nodes, clock
-        self._name, self._application_id, self._bootstrap = name, application_id, bootstrap
-        self._user, self._submission, self._answer_s = user, submission, answer_s
+        self._ref, self._bootstrap = ref, bootstrap
+        self._user, self._answer_s = user, answer_s
         self._details_every_s, self._details_at = details_every_s, float("-inf")
         self._read_finished = read_finished
         self._service: ObservedService | None = None
@@ -139,15 +139,11 @@ class Observer:
                 the report is enough for a verdict.
 
         Raises:
-            NoSuchJob: The service does not exist.
-            NameTaken: Its ApplicationMaster runs the service of another submission.
             ClusterUnavailable: No ResourceManager answered.
         """
-        app, self._silent = None, ""
+        self._silent = trouble = ""
         detailed = detailed or self._details_are_due()
-        trouble = self._ask_or_find() if self._application_id is None else ""
-        if self._application_id is not None:
-            app = self._client.app(self._application_id, deadline=self._deadline())
+        app = self._client.app(self._ref.application_id, deadline=self._deadline())
         foreign = app is not None and None not in (app.user, self._user) and app.user != self._user
         if app is not None:
             if foreign:
@@ -164,9 +160,15 @@ class Observer:
             if not foreign and self._decider is None and (trouble or app.lists_anew):
                 self._find_former_report(app)
             self._read_report(app)
+        recorded = self._read_forgotten() if app is None else None
+        if recorded is not None:
+            self._report, self._evidence = recorded[0], Evidence.READ
         return JobStatus(
-            name=self._name,
-            application_id=self._application_id,
+            name=self._job_name(),
+            application_id=self._ref.application_id,
+            run=self._ref.run,
+            others=self._ref.others,
+            given_verdict=recorded and recorded[1],
             app=app,
             service=self._service,
             report=self._report,
@@ -176,23 +178,10 @@ class Observer:
             outdated=app is not None and self._is_outdated(app),
         )
 
-    def _ask_or_find(self) -> str:
-        """Ask the services API which application runs; where it does not answer, the
-        ResourceManager's own list. Return what was not answered.
-        """
-        try:
-            self._ask_service(answer_s=SERVICE_S)
-        except ClusterUnavailable as error:
-            apps = self._client.apps(user=self._user, name=self._name, deadline=self._deadline())
-            live = next((app for app in apps if not app.ended), None)
-            if live is None:
-                raise
-            try:  # a failover may be over by now
-                self._ask_service(answer_s=SERVICE_S / 3)
-            except ClusterUnavailable:
-                self._application_id = live.id
-                return _of_master(live, error)
-        return ""
+    def _job_name(self) -> str:
+        """Return the job's name; a run may show only its beginning."""
+        properties = self._service.properties if self._service else {}
+        return properties.get(contract.PROPERTY_JOB, self._ref.name)
 
     def _is_outdated(self, app: AppReport) -> bool:
         """Return whether the report is of a container that has ended without a last word: it has
@@ -236,19 +225,9 @@ class Observer:
         return age >= _SERVICE_EVERY_S and (report.state == "waiting" or frozen)
 
     def _ask_service(self, *, answer_s: float) -> None:
-        ask = self._client.get_service
-        if self._application_id is None:  # it may be submitted just now
-            ask = self._client.get_written_service
         limit_s = min(answer_s, self._answer_s or self._client.timeouts.total_s)
-        service = ask(self._name, deadline=self._client.deadline(limit_s))
+        service = self._client.get_service(self._ref.run, deadline=self._client.deadline(limit_s))
         self._service_at = self._clock()
-        if self._application_id is None:
-            self._application_id = service.id or self._find_application(service)
-        elif service.id not in (None, self._application_id):
-            raise NoSuchJob(
-                f"{self._name} is another application now: {service.id}, not {self._application_id}"
-            )
-        self._check_whose(service)
         if not service.components and self._service is not None and self._service.components:
             # a restarted ApplicationMaster lists nothing at first
             self._service = replace(self._service, state=service.state)
@@ -267,33 +246,6 @@ class Observer:
         self._gone = bool(service.components) and not any(
             c.instance == self._deciding_task and c.state not in ENDED for c in listed
         )
-
-    def _check_whose(self, service: ObservedService) -> None:
-        """Refuse the service of another submission; a service shows its submission while its
-        ApplicationMaster runs.
-        """
-        if self._submission is None:
-            return
-        from submit_tf_job.yarn.reconcile import Whose, said_whose
-
-        if said_whose(service, self._submission) is not Whose.THEIRS:
-            return
-        raise NameTaken(
-            f"{self._application_id} runs the service {self._name} of another submission, "
-            f"{service.version}, not of {self._submission}.",
-            hint=f"Two submissions used the name at the same moment. Look at it: submit_tf_job "
-            f"describe {self._name}",
-            details={"application_id": self._application_id, "submission_id": service.version},
-        )
-
-    def _find_application(self, service: ObservedService) -> str | None:
-        """Return the application of a service from the ResourceManager's list: Hadoop 3.1 reports
-        it only while it runs (docs/hadoop-facts.md#application-id-of-a-service).
-        """
-        apps = self._client.apps(user=self._user, name=self._name, deadline=self._deadline())
-        # While a service has not ended, an ended application is an earlier one of the same name.
-        over = [app.id for app in apps if service.state is ServiceState.STOPPED]
-        return next((app.id for app in apps if not app.ended), next(iter(over), None))
 
     def _read_report(self, app: AppReport) -> None:
         if self._bootstrap is False:

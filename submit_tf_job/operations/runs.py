@@ -1,79 +1,363 @@
-"""Join the runs of a job that was submitted again with more memory into one row of a list.
-
-The ResourceManager's list has no property of a service: its tags are the name only (ServiceClient).
-So the service is read, of a few names: those whose last run follows one that failed.
-"""
+"""Find the runs of a job, delete those that have ended, and keep as many as the settings say."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import replace
-from itertools import takewhile
+import difflib
+import json
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
-from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
-from submit_tf_job.observation import JobState
-from submit_tf_job.operations.cluster import Cluster, storage_of
-from submit_tf_job.operations.lineage import Resubmission
-from submit_tf_job.operations.listing import ListedJob
+from submit_tf_job.errors import NameTaken, NoSuchJob, SubmitTFJobError
+from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
+from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of
+from submit_tf_job.yarn.states import GOING_ON
 
-__all__ = ["SERVICES_READ", "joined"]
+if TYPE_CHECKING:
+    from submit_tf_job.operations.stored import StoredServices
+    from submit_tf_job.plan import Plan
+    from submit_tf_job.storage import Stat
+    from submit_tf_job.yarn.observed import AppReport
 
-SERVICES_READ = 10  # of one list, at most
-_ANSWER_S = 5.0
+__all__ = ["delete_run", "ended_runs", "find", "is_run_again", "retire"]
+
+_LOG = logging.getLogger(__name__)
+_APPLICATION = r"application_\d+_\d+"
+_NAMES_S = 5.0  # for a hint
+_RETIRED_AT_ONCE, _LOOKED_AT = 3, 10  # one submission is not delayed by more
+# a scheduler asks again for what it submitted within this time (docs/schedulers.md)
+KEY_KEPT_S = 7 * 86400.0
 
 
-def joined(cluster: Cluster, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
-    """Return the jobs, with one row for all runs of the last submission of each name.
+def find(cluster: Cluster, job: str) -> JobRef:
+    """Return the run that a user names by its application id, its name, or the name of its job.
 
-    Args:
-        cluster: Their cluster; only jobs of its user are joined.
-        jobs: All rows, the newest first.
+    A job's name is its newest run: a live one before those that have ended.
+
+    Raises:
+        NoSuchJob: Neither the ResourceManager nor HDFS knows it, or it is another user's and the
+            connection is for own jobs only.
     """
-    named: dict[tuple[str | None, str], list[ListedJob]] = defaultdict(list)
-    for job in jobs:
-        named[job.user, job.name].append(job)
-    again = [
-        runs
-        for (user, _name), runs in named.items()
-        if runs[1:] and runs[1].state is JobState.FAILED and user == cluster.settings.user
-    ]
-    number: dict[str, int] = {}
-    earlier: set[str] = set()
-    for last, *before in again[:SERVICES_READ]:
-        try:
-            found = _resubmission(cluster, last)
-        except ClusterUnavailable:
-            break
-        except SubmitTFJobError:
-            continue
-        if found.former != before[0].application_id:
-            continue
-        failed = takewhile(lambda job: job.state is JobState.FAILED, before[: found.number])
-        earlier.update(job.application_id for job in failed)
-        number[last.application_id] = found.number + 1
+    if re.fullmatch(_APPLICATION, job):
+        return _by_id(cluster, job)
+    client, user = cluster.client, cluster.settings.user
+    if is_run(job):
+        apps = client.apps(user=user, tags=(f"name: {job}",))
+        found = [app for app in apps if app.name == job]
+    else:
+        apps = client.apps(user=user, states=GOING_ON)
+        found = [app for app in apps if is_run_of(app.name, job)]
+        if not found:
+            apps = client.apps(user=user)
+            found = [app for app in apps if is_run_of(app.name, job)]
+    if found:
+        live = [app for app in found if not app.ended]
+        newest = (live or found)[0]
+        others = tuple(app.name or "" for app in live if app.id != newest.id)
+        return JobRef(_job_name(job, newest.name or job), newest.id, newest.name or job, others)
+    stored = _stored(cluster, job) or _recorded(cluster, job)
+    if stored is None:
+        raise NoSuchJob(f"There is no job {job}.", hint=_near(cluster, job, apps))
+    return stored
+
+
+def _by_id(cluster: Cluster, app_id: str) -> JobRef:
+    app = cluster.client.app(app_id)
+    if app is None or (cluster.own_jobs_only and app.user != cluster.settings.user):
+        raise NoSuchJob(
+            f"the ResourceManager does not list {app_id}",
+            hint="it keeps only so many finished applications; try the job's name",
+        )
+    run = app.name or app_id
+    return JobRef(job_of(run), app_id, run)
+
+
+def _job_name(asked: str, run: str) -> str:
+    """Return the job's name: as it was asked for, because a run may show only its beginning."""
+    return asked if not is_run(asked) and is_run_of(run, asked) else job_of(run)
+
+
+def _stored(cluster: Cluster, job: str) -> JobRef | None:
+    """Return the newest run of which only YARN's stored copy is known."""
+    stored = stored_services(cluster)
+    if stored is None:
+        return None
+    with suppress(SubmitTFJobError):
+        for item in stored.listed():
+            if item.name == job or (not is_run(job) and is_run_of(item.name, job)):
+                found = stored.read(item.name)
+                if found is not None and found.app_id is not None:
+                    return JobRef(_job_name(job, item.name), found.app_id, item.name)
+    return None
+
+
+def _recorded(cluster: Cluster, job: str) -> JobRef | None:
+    """Return the run that only its record knows."""
+    from submit_tf_job.operations import run_records
+
+    with suppress(SubmitTFJobError):
+        record = run_records.read(cluster, job) if is_run(job) else None
+        for found in [record] if record else run_records.history(cluster, job, 1):
+            return JobRef(found["name"], found["application_id"], found["run"])
+    return None
+
+
+def _near(cluster: Cluster, job: str, own: Sequence[AppReport]) -> str:
+    """Return a hint: the user's jobs whose names are like it, or another user's job."""
+    names = list(dict.fromkeys(job_of(app.name) for app in own if app.name))
+    longer = [other for other in names if other.startswith(job)]
+    near = dict.fromkeys([*difflib.get_close_matches(job, names, n=3), *longer])
+    if near:
+        return f"did you mean {' or '.join(list(near)[:3])}?"
+    if cluster.own_jobs_only:
+        return ""
+    with suppress(SubmitTFJobError):
+        deadline = cluster.client.deadline(_NAMES_S)
+        for app in cluster.client.apps(states=GOING_ON, deadline=deadline):
+            if app.name == job or is_run_of(app.name, job):
+                return f"{app.user} runs a job of that name, as {app.id}"
+    return ""
+
+
+def known_runs(cluster: Cluster) -> frozenset[str]:
+    """Return the names of the user's services that are stored; without HDFS, of the user's
+    applications that the ResourceManager lists.
+    """
+    stored = stored_services(cluster)
+    if stored is not None:
+        return stored.names()
+    return frozenset(app.name or "" for app in cluster.client.apps(user=cluster.settings.user))
+
+
+def properties_of_run(cluster: Cluster, run: str) -> Mapping[str, str]:
+    """Return the properties of a run's service, which the services API returns only while it runs.
+
+    Raises:
+        SubmitTFJobError: Neither that API nor YARN's copy on HDFS shows them.
+    """
+    with suppress(SubmitTFJobError):
+        found = cluster.client.get_service(run).properties
+        if contract.PROPERTY_SUBMISSION in found:
+            return found
+    stored = stored_services(cluster)
+    return {} if stored is None else stored.properties(run)
+
+
+def is_of_content(cluster: Cluster, planned: Plan, run: str) -> bool:
+    """Return whether a run of the plan's key has its job and files; True where nothing tells it."""
+    from submit_tf_job.plan.content_key import content_key
+
+    mine = content_key(planned.job)
+    with suppress(SubmitTFJobError):
+        return properties_of_run(cluster, run).get(contract.PROPERTY_CONTENT, mine) == mine
+    return True
+
+
+def is_run_again(cluster: Cluster, again: Again, app: AppReport | None) -> bool:
+    """Return whether a key is run again after this application, which has ended."""
+    if again is not Again.AFTER_FAILURE or app is None:
+        return again is not Again.NEVER
+    from submit_tf_job.observation import JobState
+    from submit_tf_job.operations.watch import follow
+
+    run = app.name or app.id
+    return follow(cluster, JobRef(job_of(run), app.id, run)).state is not JobState.SUCCEEDED
+
+
+# --- the ends of runs ---
+
+
+def ended_runs(cluster: Cluster, job: str) -> tuple[str, ...]:
+    """Return the names of a job's runs that are stored and have ended, the newest first.
+
+    Raises:
+        NameTaken: One may be being submitted at this moment.
+    """
+    stored = stored_services(cluster)
+    if stored is None:
+        apps = cluster.client.apps(user=cluster.settings.user)
+        ended = {app.name: None for app in apps if app.ended and is_run_of(app.name, job)}
+        return tuple(name for name in ended if name)
     return tuple(
-        replace(job, runs=number.get(job.application_id, 1))
-        for job in jobs
-        if job.application_id not in earlier
+        item.name
+        for item in stored.listed()
+        if is_run_of(item.name, job) and _has_ended(cluster, stored, item.name)
     )
 
 
-def _resubmission(cluster: Cluster, last: ListedJob) -> Resubmission:
-    """Read it from the service, or where the ApplicationMaster does not run, from YARN's copy.
+def _has_ended(cluster: Cluster, stored: StoredServices, run: str) -> bool:
+    """Return whether no application of a stored run lives, or can begin.
 
     Raises:
-        SubmitTFJobError: It cannot be read.
+        NameTaken: It may be being submitted at this moment.
     """
-    from submit_tf_job.operations import history
+    from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S
 
-    if not last.state.is_final:
-        deadline = cluster.client.deadline(_ANSWER_S)
-        properties = cluster.client.get_service(last.name, deadline=deadline).properties
-        if contract.PROPERTY_SUBMISSION in properties:
-            return Resubmission.of(properties)
-    settings = cluster.settings
-    if settings.hadoop_conf is None:
-        return Resubmission()
-    storage = storage_of(settings, timeout_s=_ANSWER_S)
-    return Resubmission.of(history.stored_properties(storage, settings.user, last.name))
+    found = stored.read(run)
+    if found is None:
+        return False
+    if found.app_id is None:
+        live = cluster.client.apps(
+            user=cluster.settings.user, states=GOING_ON, tags=(f"name: {run}",)
+        )
+        if not live and found.age_s < IN_FLIGHT_S:
+            raise NameTaken(
+                f"{run} may be being submitted at this moment",
+                hint=f"try again in {IN_FLIGHT_S - found.age_s:.0f} s",
+            )
+        return not live
+    app = cluster.client.app(found.app_id)
+    return app.ended if app is not None else not _is_recovering(cluster)
+
+
+def _is_recovering(cluster: Cluster) -> bool:
+    """Return whether the ResourceManager has just started, and may not list all applications."""
+    from submit_tf_job.yarn.submission_steps import RECOVERS_S
+
+    started_ms = cluster.client.recent_info().started_ms
+    return started_ms is not None and cluster.wall() - started_ms / 1000 < RECOVERS_S
+
+
+def stored_texts(cluster: Cluster, runs: Iterable[str]) -> str:
+    """Return the stored services of runs, as far as they can be read."""
+    stored = stored_services(cluster)
+    found = []
+    for run in runs if stored is not None else ():
+        with suppress(SubmitTFJobError):
+            found.append(json.dumps(stored.content(run)) if stored is not None else "")
+    return "\n".join(found)
+
+
+def delete_run(cluster: Cluster, run: str) -> bool:
+    """Delete a run that has ended; return whether it was stored. The DELETE is sent once.
+
+    Raises:
+        AnswerLost: The DELETE may or may not have taken effect.
+    """
+    return cluster.client.delete_service(run, once=True)
+
+
+def retire(cluster: Cluster, job: str, newest: str) -> None:
+    """Delete the oldest ended runs of a job beyond `keep_runs` of the settings, after a submission
+    of `newest`; a few at most, and errors are only logged.
+
+    A run with a key that is not run again is kept for a week: its stored service is what refuses a
+    second run.
+    """
+    stored = stored_services(cluster)
+    if stored is None:
+        return
+    try:
+        earlier = _newest_first(
+            cluster,
+            [item for item in stored.listed() if is_run_of(item.name, job) and item.name != newest],
+        )
+        if earlier and _may_go(cluster, stored, earlier[0].name):
+            stored.remove_jars(earlier[0].name)
+        _retire(cluster, stored, job, earlier)
+    except SubmitTFJobError as error:
+        _LOG.info("earlier runs of %s: %s", job, error.message)
+
+
+def _retire(
+    cluster: Cluster,
+    stored: StoredServices,
+    job: str,
+    earlier: Sequence[Stat],
+    most: int = _RETIRED_AT_ONCE,
+) -> None:
+    """Delete the oldest runs beyond those that are kept; never the newest."""
+    beyond = earlier[max(cluster.settings.keep_runs - 1, 1) :]
+    gone = 0
+    for item in tuple(reversed(beyond))[: max(most, _LOOKED_AT)]:
+        if _may_go(cluster, stored, item.name) and not _is_kept(cluster, stored, item):
+            forget_run(cluster, job, item.name)  # first: what is not stored is not found again
+            gone += delete_run(cluster, item.name)
+        if gone == most:
+            return
+
+
+def _newest_first(cluster: Cluster, items: Sequence[Stat]) -> Sequence[Stat]:
+    """Sort stored runs by their start; the time of a directory also shows what was removed there.
+
+    The ResourceManager has forgotten the oldest, and knows nothing of those whose POST failed.
+    """
+    tags = [f"name: {item.name}" for item in items]
+    apps = cluster.client.apps(user=cluster.settings.user, tags=tags) if items else ()
+    started = {app.name: app.started_ms or 0 for app in apps}
+    return sorted(
+        items, key=lambda item: (started.get(item.name, 0), item.modified_ms), reverse=True
+    )
+
+
+def _may_go(cluster: Cluster, stored: StoredServices, run: str) -> bool:
+    try:
+        return _has_ended(cluster, stored, run)
+    except NameTaken:
+        return False
+
+
+def _is_kept(cluster: Cluster, stored: StoredServices, item: Stat) -> bool:
+    """Return whether a run has a key that is not run again, and ended less than a week ago."""
+    from submit_tf_job.operations.stored import properties_of
+
+    found = stored.read(item.name)
+    if found is None or found.torn:
+        return False
+    ended_ms = item.modified_ms
+    content = stored.content(item.name)
+    if app := cluster.client.app(str(content.get("id") or "application_0_0")):
+        ended_ms = max(ended_ms, app.finished_ms or 0)
+    if cluster.wall() - ended_ms / 1000 >= KEY_KEPT_S:
+        return False
+    return contract.PROPERTY_AGAIN in properties_of(content)
+
+
+def retire_all(cluster: Cluster) -> tuple[str, ...]:
+    """Delete the ended runs of all jobs beyond those that are kept, and the jars of the others;
+    return the names of the deleted ones.
+
+    Raises:
+        SubmitTFJobError: HDFS or the ResourceManager does not answer, or refuses.
+    """
+    stored = stored_services(cluster)
+    if stored is None:
+        return ()
+    jobs: dict[str, list[Stat]] = {}
+    for item in stored.listed():
+        if is_run(item.name):
+            jobs.setdefault(job_of(item.name), []).append(item)
+    before = stored.names()
+    for job, items in jobs.items():
+        newest_first = _newest_first(cluster, items)
+        for item in newest_first:
+            if _may_go(cluster, stored, item.name):
+                stored.remove_jars(item.name)
+        _retire(cluster, stored, job, newest_first, most=len(items))
+    return tuple(sorted(before - stored.names()))
+
+
+def forget_run(cluster: Cluster, job: str, run: str) -> None:
+    """Remove what was staged for one run: its keytab, its lists, and where its tasks met.
+
+    Raises:
+        SubmitTFJobError: HDFS responded, and the removal failed.
+    """
+    from submit_tf_job.operations.cluster import storage_of
+    from submit_tf_job.operations.site_facts import site_of
+    from submit_tf_job.plan.delivery import Stage
+    from submit_tf_job.storage import NoSuchPath
+
+    root = site_of(cluster.settings).staging
+    if root is None:
+        return
+    stage = Stage.of(root, job)
+    storage = storage_of(cluster.settings, stage.files)
+    for directory in (stage.keytabs, stage.lists, stage.meeting):
+        with suppress(NoSuchPath):
+            for item in storage.list_dir(storage.path(directory)):
+                if item.name == run or item.name.startswith(f"{run}-"):
+                    storage.remove(item.path, recursive=True)

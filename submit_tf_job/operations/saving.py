@@ -29,7 +29,7 @@ def stated_grace_s(cluster: Cluster, ref: JobRef) -> float:
     """Return `stop_grace` of a running job's spec; 0 if it has none, or that cannot be read."""
     client = cluster.client
     try:
-        service = client.get_service(ref.name, deadline=client.deadline(_LOOK_S))
+        service = client.get_service(ref.run, deadline=client.deadline(_LOOK_S))
     except SubmitTFJobError:
         return 0.0
     return float(service.properties.get(contract.PROPERTY_STOP_GRACE) or 0)

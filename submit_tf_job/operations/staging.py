@@ -20,6 +20,8 @@ from submit_tf_job.errors import (
 from submit_tf_job.operations.cluster import Cluster, storage_of
 from submit_tf_job.operations.site_facts import site_of
 from submit_tf_job.settings import Settings
+from submit_tf_job.yarn.run_names import is_run_of
+from submit_tf_job.yarn.states import GOING_ON
 
 if TYPE_CHECKING:
     from submit_tf_job.plan import Plan, Upload
@@ -118,13 +120,14 @@ def forget_other_files(planned: Plan, settings: Settings) -> None:
             forget_earlier(storage, [upload.directory for upload in uploads])
 
 
-def forget_files(name: str, settings: Settings, service: str, now_s: float) -> None:
-    """Remove the staged files of a deleted job.
+def forget_files(name: str, settings: Settings, services: str, now_s: float) -> None:
+    """Remove the staged files of a job without runs, but for those that a submission may be about
+    to use.
 
     Args:
         name: The job's name.
         settings: The settings.
-        service: The text of its stored service, which names its files.
+        services: The text of its deleted services, which names their files.
         now_s: Seconds since 1970.
 
     Raises:
@@ -142,8 +145,7 @@ def forget_files(name: str, settings: Settings, service: str, now_s: float) -> N
     except (SettingsError, UsageError):
         return  # so nothing was staged from this host either
     try:
-        for directory in (stage.files, stage.lists, stage.meeting):
-            forget_job(storage, directory, service=service, now_s=now_s)
+        forget_job(storage, stage.files, service=services, now_s=now_s)
     except SubmitTFJobError as error:
         raise Refused(
             f"whether files that were staged for {name} are left is not certain: {error.message}",
@@ -160,16 +162,19 @@ class Sweep:
         root: The staging directory.
         removed: Jobs whose files were removed, or would be in a dry run.
         kept: Jobs whose files are old enough but kept, because the job is alive.
+        runs: Ended runs beyond `keep_runs` that were deleted.
     """
 
     root: str
     removed: tuple[Leftover, ...]
     kept: tuple[Leftover, ...]
     dry_run: bool
+    runs: tuple[str, ...] = ()
 
 
 def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = False) -> Sweep:
-    """Remove the staged files of jobs that no longer exist or are over.
+    """Remove the staged files of jobs that no longer exist or are over, and the ended runs of all
+    jobs beyond `keep_runs`.
 
     Args:
         older_than: Minimum time since the job's last submission: YARN has no record yet of a job
@@ -180,6 +185,7 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
         SettingsError: No staging directory is configured.
         ClusterUnavailable: The jobs that are alive cannot be listed; nothing is removed.
     """
+    from submit_tf_job.operations.runs import retire_all
     from submit_tf_job.storage.staging import sweep
 
     root = site_of(cluster.settings).staging
@@ -190,11 +196,17 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
         )
     storage = storage_of(cluster.settings, root)
     found = list(sweep(storage, storage.path(root), older_than=older_than))
-    alive = {app.name for app in cluster.client.apps(user=cluster.settings.user) if not app.ended}
+    live = [
+        app.name or "" for app in cluster.client.apps(user=cluster.settings.user, states=GOING_ON)
+    ]
+    alive = {item.name for item in found if any(is_run_of(run, item.name) for run in live)}
     # Listed once more: one may have been submitted again during the request to the ResourceManager.
     still = {item.name for item in sweep(storage, storage.path(root), older_than=older_than)}
     doomed = tuple(item for item in found if item.name not in alive and item.name in still)
+    retired: tuple[str, ...] = ()
     if not dry_run:
         for path in (path for item in doomed for path in item.paths):
             storage.remove(path, recursive=True)
-    return Sweep(root, doomed, tuple(item for item in found if item.name in alive), dry_run)
+        retired = retire_all(cluster)
+    kept = tuple(item for item in found if item.name in alive)
+    return Sweep(root, doomed, kept, dry_run, retired)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import JobFailed, JobStopped, NoSuchJob, SubmitTFJobError
-from submit_tf_job.operations.cluster import Cluster, JobRef, find
+from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.detail import tasks_of
 from submit_tf_job.operations.logs import tail_of
 from submit_tf_job.operations.observer import observe
+from submit_tf_job.operations.runs import find
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
@@ -41,8 +42,6 @@ def describe(cluster: Cluster, job: str) -> JobStatus:
         NoSuchJob: The job does not exist.
     """
     found = status_of(cluster, find(cluster, job))
-    if not found.application_id:
-        return found
     return replace(found, attempts=cluster.client.app_attempts(found.application_id))
 
 

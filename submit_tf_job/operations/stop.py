@@ -1,9 +1,10 @@
-"""Stop a job, delete it and free its name, and return its owner."""
+"""Stop a run, delete the runs of a job, and return the owner of one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import (
@@ -15,15 +16,21 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
     UsageError,
 )
-from submit_tf_job.operations.cluster import Cluster, JobRef, find, stored_copy
-from submit_tf_job.operations.keytabs import forget_keytabs
+from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.observer import observe
+from submit_tf_job.operations.runs import (
+    delete_run,
+    ended_runs,
+    find,
+    forget_run,
+    stored_texts,
+)
 from submit_tf_job.operations.saving import end_gracefully, stated_grace_s
 from submit_tf_job.operations.staging import forget_files
-from submit_tf_job.operations.status import status
+from submit_tf_job.yarn.exactly_once import live_runs
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
-    from submit_tf_job.yarn.observed import AppReport, ObservedService
     from submit_tf_job.yarn.remains import Remaining
 
 __all__ = ["delete", "owner", "stop"]
@@ -60,9 +67,6 @@ def stop(
         Refused: With `grace_s`: its tasks cannot be asked to save (see `saving.end_gracefully`).
         DeadlinePassed: YARN reports the end of the job, but its containers are still alive.
     """
-    from submit_tf_job.yarn.remains import places_of, wait_until_gone
-    from submit_tf_job.yarn.stopping import stop as stop_service
-
     if grace_s is not None and grace_s < 0:
         raise UsageError(f"grace_s={grace_s}: a time to save is 0 seconds or more")
     ref = find(cluster, job)
@@ -70,39 +74,43 @@ def stop(
         end_gracefully(cluster, ref, grace_s, on_wait)
     elif grace_s is None and wait and not reason:
         _end_as_stated(cluster, ref, on_wait)
-    name = None if ref.application_id else ref.name
-    places: list[str] = []
+    _stop(cluster, ref, wait=wait, containers=wait and containers, reason=reason, on_wait=on_wait)
+    return observe(cluster, ref).observe()
 
-    def note_places(app: AppReport) -> None:
-        if wait and containers:
-            places.extend(places_of(cluster.client, app.id))
 
-    app = stop_service(
-        cluster.client,
-        user=cluster.settings.user,
-        name=name,
-        app_id=ref.application_id,
-        wait=wait,
-        reason=reason,
-        before=note_places,
-    )
-    if app is not None and places:
-        left = wait_until_gone(
-            cluster.client,
-            cluster.nodes,
-            app.id,
-            places,
-            within_s=CONTAINERS_S,
-            on_wait=lambda found: on_wait(
-                f"{ref.name} is over for YARN; waiting until its nodes have ended "
-                f"{len(found)} of its containers"
-            ),
-        )
-        if left:
-            raise _alive(ref.name, app.id, left)
+def _stop(
+    cluster: Cluster,
+    ref: JobRef,
+    *,
+    wait: bool = True,
+    containers: bool = False,
+    reason: str = "",
+    on_wait: Callable[[str], None] = lambda _line: None,
+) -> None:
+    from submit_tf_job.yarn.remains import places_of, wait_until_gone
+    from submit_tf_job.yarn.stopping import stop as stop_service
+
+    client, user = cluster.client, cluster.settings.user
+    app = client.app(ref.application_id)
     if app is None:
-        return status(cluster, ref.name)
-    return status(cluster, app.id)
+        return
+    places = places_of(client, app.id) if containers else ()
+    stop_service(client, app, user=user, wait=wait, reason=reason)
+    if not places:
+        return
+    left = wait_until_gone(
+        client,
+        cluster.nodes,
+        app.id,
+        places,
+        within_s=CONTAINERS_S,
+        on_wait=lambda found: on_wait(
+            f"{ref.name} is over for YARN; waiting until its nodes have ended "
+            f"{len(found)} of its containers"
+        ),
+    )
+    if left:
+        raise _alive(ref.name, app.id, left)
 
 
 def _end_as_stated(cluster: Cluster, ref: JobRef, on_wait: Callable[[str], None]) -> None:
@@ -141,98 +149,68 @@ def delete(
     *,
     force: bool = False,
     on_trouble: Callable[[SubmitTFJobError], None] = lambda _error: None,
-    on_wait: Callable[[str], None] = lambda _line: None,
-) -> bool:
-    """Delete a job, free its name, and remove its staged files and keytab; return whether it
-    existed.
-
-    Files that another submission of the name may have staged in the last minutes are kept.
+) -> tuple[str, ...]:
+    """Delete every ended run of a job, or one run by its own name or application id, with what was
+    staged for it; return the names of the deleted runs.
 
     Args:
-        force: Stop the job first if it is running.
+        force: Stop a live run first.
         on_trouble: Called with the error if files or a keytab may be left on HDFS.
-        on_wait: Called with one line while waiting for a possible submission of the name.
 
     Raises:
-        NameTaken: The job is still running, and `force` was not given.
-        NoSuchJob: The application id is that of an earlier run than the one that has the name now.
+        NameTaken: A run is alive, and `force` was not given; or one may be being submitted.
         AuthError: The job belongs to another user.
-        DeadlinePassed: The job was not deleted in time.
+        AnswerLost: A DELETE may or may not have taken effect.
     """
-    ref = find(cluster, job)
-    deleted, service = _delete(cluster, job, ref, force, on_wait)
-    if not _is_free(cluster, ref.name):
-        return deleted  # another submission has the name now, and needs the staged files
-    for forget in (forget_keytabs, forget_files):
-        try:
-            forget(ref.name, cluster.settings, service, cluster.wall())
-        except SubmitTFJobError as error:  # noqa: PERF203 - two
-            on_trouble(error)
+    name, only = job, ""
+    with suppress(NoSuchJob):  # a service that never got an application is no job, and is deleted
+        ref = find(cluster, job)
+        _check_owner(cluster, job, ref)
+        name, only = ref.name, "" if job == ref.name else ref.run
+    for app in live_runs(cluster.client, cluster.settings.user, name):
+        if only in ("", app.name):
+            _end_live(cluster, JobRef(name, app.id, app.name or name), force)
+    runs = (only,) if only else ended_runs(cluster, name)
+    texts = stored_texts(cluster, runs)
+    # before the DELETE, whose answer may be lost: a run that is not stored is not found again
+    for run in runs:
+        _try(partial(forget_run, cluster, name, run), on_trouble)
+    deleted = tuple(run for run in runs if delete_run(cluster, run))
+    if not only and not live_runs(cluster.client, cluster.settings.user, name):
+        _try(partial(forget_files, name, cluster.settings, texts, cluster.wall()), on_trouble)
     return deleted
 
 
-def _delete(
-    cluster: Cluster, job: str, ref: JobRef, force: bool, on_wait: Callable[[str], None]
-) -> tuple[bool, str]:
-    """Delete the service; return whether it existed, and its stored copy as text."""
-    from submit_tf_job.yarn import stopping
+def _try(forget: Callable[[], None], on_trouble: Callable[[SubmitTFJobError], None]) -> None:
+    try:
+        forget()
+    except SubmitTFJobError as error:
+        on_trouble(error)
 
-    theirs = owner(cluster, job)
+
+def _end_live(cluster: Cluster, ref: JobRef, force: bool) -> None:
+    if not force:
+        raise NameTaken(
+            f"{ref.name} is still running, as {ref.run} ({ref.application_id})",
+            hint=f"stop it first: submit_tf_job stop {ref.run}; or give --force",
+        )
+    _stop(cluster, ref)
+
+
+def _check_owner(cluster: Cluster, job: str, ref: JobRef) -> None:
+    theirs = owner(cluster, ref.application_id)
     # the services API would take this user's own service of the same name
     if theirs is not None and theirs != cluster.settings.user:
         raise AuthError(
             f"{job} is a job of {theirs}, and you are {cluster.settings.user}: YARN lets "
-            f"only the owner free its name",
+            f"only the owner delete it",
             hint=f"stop it, or if you may act for {theirs}: --user {theirs}",
         )
-    copy, text = stored_copy(cluster.settings, ref.name), ""
-
-    def check(service: ObservedService | None, app: AppReport | None) -> None:
-        nonlocal text
-        named = service and service.id
-        if ref.application_id and named not in (None, ref.application_id):
-            raise NoSuchJob(
-                f"{job} is an earlier run of {ref.name}, whose name belongs to {named} "
-                f"now; there is nothing of it to delete",
-                hint=f"to delete the run that is there: submit_tf_job delete {ref.name}",
-            )
-        if app is not None and not force:
-            raise NameTaken(
-                f"{ref.name} is still running as {app.id}",
-                hint=f"stop it first: submit_tf_job stop {ref.name}; or give --force",
-            )
-        if copy is not None:
-            text = copy.text()
-
-    user = cluster.settings.user
-    deleted = stopping.delete(
-        cluster.client, ref.name, user=user, copy=copy, check=check, on_wait=on_wait
-    )
-    return bool(deleted), text
-
-
-def _is_free(cluster: Cluster, name: str) -> bool:
-    """Return whether a name has neither a service nor an application; False if that is unknown."""
-    client = cluster.client
-    try:
-        client.get_service(name)
-    except NoSuchJob:
-        with suppress(SubmitTFJobError):
-            apps = client.apps(user=cluster.settings.user, name=name)
-            return all(app.ended for app in apps)
-    except SubmitTFJobError:
-        pass
-    return False
 
 
 def owner(cluster: Cluster, job: str) -> str | None:
-    """Return the user of an application id; None for a name, which is always the caller's.
-
-    Raises:
-        NoSuchJob: The application does not exist.
+    """Return the user of an application id; None for a name, which is always the caller's, and if
+    the ResourceManager does not know it.
     """
-    app_id = find(cluster, job).application_id
-    app = app_id and cluster.client.app(app_id)
-    if not app:
-        return None
-    return app.user
+    app = cluster.client.app(job) if job.startswith("application_") else None
+    return app.user if app else None

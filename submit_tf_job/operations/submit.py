@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as replace_values
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from submit_tf_job.container import contract
 from submit_tf_job.errors import (
     ClusterUnavailable,
     DeadlinePassed,
     InternalError,
     JobSpecError,
-    NameTaken,
     Problem,
     SubmitTFJobError,
 )
+from submit_tf_job.jobspec.job import Given
 from submit_tf_job.operations import keytabs as identity
-from submit_tf_job.operations import staging
+from submit_tf_job.operations import resubmission, run_records, runs, staging
 from submit_tf_job.operations.cluster import (
     Cluster,
     JobRef,
     check_identity,
-    storage_of,
-    stored_copy,
+    stored_services,
 )
 from submit_tf_job.operations.inputs import DataCheck
 from submit_tf_job.operations.room import check_room
 from submit_tf_job.operations.site_facts import site_of
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
-from submit_tf_job.yarn.states import FinalStatus
+from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
     from submit_tf_job.dialects.conversion import Conversion
@@ -40,12 +37,8 @@ if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.plan import Plan, Upload
     from submit_tf_job.storage.staging import Sent
-    from submit_tf_job.yarn.deletion import Deleted
-    from submit_tf_job.yarn.observed import AppReport, ObservedService
 
-__all__ = ["Submission", "convert", "detached", "load_job", "make_plan", "submit"]
-
-FOLLOWED_S = 60.0  # from the end of a run to its successor's submission, at most
+__all__ = ["Submission", "convert", "load_job", "make_plan", "submit"]
 
 
 @dataclass(frozen=True)
@@ -53,15 +46,18 @@ class Submission:
     """The result of a submission.
 
     Attributes:
-        ref: The job, with its application.
-        adopted: Whether the application existed already, from an earlier identical submission.
+        ref: The job, with its run and application.
+        adopted: Whether the run existed already, from an earlier identical submission.
+        plan: The run's plan.
         warnings: What the cluster did not do as the job spec says, though the job runs.
+        after: The run of the same key that had ended before; "" if there was none.
     """
 
     ref: JobRef
     adopted: bool
     plan: Plan
     warnings: tuple[str, ...] = ()
+    after: str = ""
 
 
 def load_job(
@@ -96,7 +92,7 @@ def load_job(
     defaults = _defaults(settings)
     conf, krb5, cache = settings.hadoop_conf, krb5_conf_files(settings), directories().cache
     if text is None:
-        return jobspec.load(
+        job = jobspec.load(
             path,
             overrides=overrides,
             name=name,
@@ -106,20 +102,23 @@ def load_job(
             cache=cache,
             dialect=dialect,
         )
-    where = (base or Path.cwd()) if host_files else None
-    return jobspec.loads(
-        text,
-        source=str(path),
-        base=where,
-        cache=cache if host_files else None,
-        overrides=overrides,
-        name=name,
-        defaults=defaults,
-        hadoop_conf=conf,
-        krb5_conf=krb5,
-        uploads=uploads,
-        dialect=dialect,
-    )
+        text = path.read_bytes()
+    else:
+        where = (base or Path.cwd()) if host_files else None
+        job = jobspec.loads(
+            text,
+            source=str(path),
+            base=where,
+            cache=cache if host_files else None,
+            overrides=overrides,
+            name=name,
+            defaults=defaults,
+            hadoop_conf=conf,
+            krb5_conf=krb5,
+            uploads=uploads,
+            dialect=dialect,
+        )
+    return replace(job, given=Given(text.decode(errors="replace"), tuple(overrides)))
 
 
 def _defaults(settings: Settings) -> Defaults:
@@ -181,9 +180,23 @@ def convert(
 
 
 def make_plan(
-    job: Job, settings: Settings, *, submission: str | None = None, after: str = ""
+    job: Job,
+    settings: Settings,
+    *,
+    key: str | None = None,
+    again: Again | None = None,
+    properties: Mapping[str, str] = MappingProxyType({}),
+    lifetime: bool = False,
 ) -> Plan:
     """Return the plan of a submission; sends no request.
+
+    Args:
+        key: As for `plan`.
+        again: As for `plan`.
+        properties: As for `plan`.
+        lifetime: Whether nobody follows the job: one without a lifetime then gets that of the
+            settings (`detached_lifetime`), because nothing on the cluster ends a job that never
+            gets a container (docs/internals/endings.md). The key does not depend on it.
 
     Raises:
         JobSpecError: YARN or a NodeManager would refuse the job.
@@ -192,161 +205,152 @@ def make_plan(
     from submit_tf_job.plan.limits import check_endings
 
     check_endings(job, settings.hadoop_version or "")
-    return plan(job, site_of(settings), submission=submission, after=after)
-
-
-def detached(planned: Plan, settings: Settings) -> Plan:
-    """Return the plan of a job that nobody follows: with the settings' lifetime, if it has none.
-
-    Nothing on the cluster ends a job that never gets a container (docs/internals/endings.md). The
-    submission's id does not depend on it, so the same command without `--detach` finds the job.
-    """
-    lifetime_s = int(settings.detached_lifetime_s)
-    if planned.job.lifetime_s or not lifetime_s:
-        return planned
-    return replace_values(planned, service=replace_values(planned.service, lifetime=lifetime_s))
+    return plan(
+        job,
+        site_of(settings),
+        key=key,
+        again=again,
+        properties=properties,
+        lifetime_s=int(settings.detached_lifetime_s) if lifetime else 0,
+    )
 
 
 def submit(
     planned: Plan,
     cluster: Cluster,
     *,
-    replace: bool = False,
-    after: str = "",
     on_upload: Callable[[Sent], None] = lambda _sent: None,
     on_wait: Callable[[str], None] = lambda _line: None,
 ) -> Submission:
-    """Submit a plan exactly once, even if a response is lost.
+    """Submit a plan exactly once, even if a response is lost, and return its run.
+
+    If a run of the same key lives, that is it. If it has ended, the plan's `again` says whether the
+    key is run again, as the next number.
 
     Args:
-        planned: The plan.
+        planned: The plan of number 0.
         cluster: The cluster.
-        replace: Delete a *finished* job of that name first, including an earlier run of this
-            submission.
-        after: The application of a finished run whose service is deleted first; the service of any
-            other run stays.
         on_upload: Called with the progress of the upload, from any thread, one call at a time.
-        on_wait: Called with one line while the name's former application still holds it (see
-            `yarn.former`).
+        on_wait: Called with one line when it has to wait.
 
     Returns:
-        The application, new or adopted.
+        The run, new or adopted.
 
     Raises:
         JobSpecError: An input or output does not exist, or cannot be read or written.
-        NameTaken: Another submission holds the name, or (with `replace`) a job of that name is
-            still running.
+        NameTaken: Another run of the job, with another key, is alive.
         Refused: The cluster refuses the job.
         ClusterUnavailable: The cluster failed, and the job may or may not run; the same call again
             determines it.
-        DeadlinePassed: `timeouts.submit` passed, for instance because the name's former application
-            still held it.
+        DeadlinePassed: `timeouts.submit` passed.
     """
-    from submit_tf_job.yarn.former import wait_until_left
-    from submit_tf_job.yarn.reconcile import IN_FLIGHT_S
-    from submit_tf_job.yarn.submit import submit as post
+    from submit_tf_job.yarn import exactly_once
 
     check_identity(cluster)
     _check_version(planned, cluster)
-    data = DataCheck(planned.job, cluster.settings, for_caller=cluster.own_jobs_only)
     identity.check_keytab(planned, cluster.settings)
-    if replace or after:
-        # all that can refuse the job comes before the finished one is deleted
-        data.look()
-        _check_limits(planned, cluster)
-        check_room(planned, cluster)
-    if replace:
-        planned = _replace(planned, cluster, on_wait)
-    followed = _followed(planned, cluster, on_wait)
-    if after:
-        ours = _forget_former(planned, cluster, after, on_wait)
-        followed = _another_follows(cluster, after, 0.0 if ours else IN_FLIGHT_S)
-    sent: list[Upload] = []
-    keytabs: list[bool] = []
-    said: list[str] = []  # what the job may meet on this cluster
-
-    def prepare() -> None:
-        within_s = cluster.settings.timeouts.submit_s
-        wait_until_left(
-            cluster.client,
-            planned.job.name,
-            user=planned.site.user,
-            within_s=within_s,
-            on_wait=on_wait,
-        )
-        # Only for a job that is about to be posted: a running one takes room itself, and its
-        # cluster may have changed since.
-        if not (replace or after):
-            _check_limits(planned, cluster)
-        said[:] = check_room(planned, cluster)
-        # Nothing is staged before the name was found free: after an error nothing has to be
-        # removed that another process with this submission may need.
-        keytabs.append(identity.stage_keytab(planned, cluster.settings))
-        data.prepare(planned)
-        sent.extend(staging.stage_files(planned, cluster.settings, on_upload))
-
+    preparation = _Preparation(planned, cluster, on_upload)
+    stored = stored_services(cluster)
     try:
-        done = post(
+        done = exactly_once.submit(
             cluster.client,
-            planned.body,
-            name=planned.job.name,
-            user=planned.site.user,
-            submission_id=planned.submission,
+            exactly_once.KeyedSubmission(
+                job=planned.job.name,
+                user=planned.site.user,
+                key=planned.key,
+                name_of=planned.run_of,
+                body_of=lambda number: planned.at(number).body,
+                again=lambda app: runs.is_run_again(cluster, planned.again, app),
+                heirs_of=lambda run: resubmission.heirs(planned, run),
+                before=preparation.prepare,
+            ),
+            stored=stored,
             deadline=cluster.client.deadline(cluster.settings.timeouts.submit_s),
-            stored=stored_copy(cluster.settings, planned.job.name, planned.submission),
-            before=prepare,
-            followed=followed,
+            wall=cluster.wall,
+            on_wait=on_wait,
         )
     except (ClusterUnavailable, DeadlinePassed, InternalError):
         raise  # the job may have been accepted, and would need its keytab
     except SubmitTFJobError:
-        if not _holds(cluster, planned):
-            if any(keytabs):
-                identity.forget_keytab(planned, cluster.settings)
-            staging.forget_staged(planned, cluster.settings, tuple(sent))
-            data.forget(planned)
+        preparation.undo()
         raise
-    if not done.adopted:
-        identity.forget_other_keytabs(planned, cluster.settings)
-        staging.forget_other_files(planned, cluster.settings)
-        data.forget(planned, others=True)
-    ref = JobRef(planned.job.name, done.application_id, planned.submission)
+    if done.alone:
+        preparation.forget_others()
+        runs.retire(cluster, planned.job.name, done.run)
+    ref = JobRef(planned.job.name, done.application_id, done.run)
     warnings = (
-        *filter(None, () if done.adopted else said),
+        *filter(None, () if done.adopted else preparation.said),
         *_with_priority(cluster, ref, planned.job),
+        *_several(planned.job.name, ref, done.live),
+        *(_of_another_job(cluster, planned, ref) if done.adopted else ()),
     )
-    return Submission(ref, done.adopted, planned, warnings)
+    made = Submission(ref, done.adopted, planned.at(done.number), warnings, done.after)
+    if not done.adopted:
+        run_records.begin(cluster, made)
+    return made
 
 
-def _followed(
-    planned: Plan, cluster: Cluster, on_wait: Callable[[str], None]
-) -> Callable[[AppReport | None], bool]:
-    """Return what says whether a follower may be about to submit the run after a given one, for
-    `retries.memory` (`operations.lineage`): until then the job's name is free for a moment.
-    """
-    rule, configuration = planned.job.retries, planned.service.configuration
-    properties = configuration.properties if configuration else {}
-    first = rule is not None and rule.memory is not None
-    first = first and contract.PROPERTY_RERUN_OF not in properties
-    told = False
+class _Preparation:
+    """What has to be there before a POST: files, lists and the keytab of one run."""
 
-    def followed(newest: AppReport | None) -> bool:
-        nonlocal told
-        if newest is None:
-            return False
-        age_s = cluster.wall() - (newest.finished_ms or 0) / 1000
-        failed = newest.ended and newest.final_status is FinalStatus.FAILED
-        if not first or not failed or not 0 <= age_s < FOLLOWED_S:
-            return False
-        if not told:
-            on_wait(
-                f"{newest.id} failed {age_s:.0f} s ago, and who follows it may submit it again "
-                f"(`retries.memory`); waiting up to {FOLLOWED_S - age_s:.0f} s for that"
-            )
-        told = True
-        return True
+    def __init__(self, planned: Plan, cluster: Cluster, on_upload: Callable[[Sent], None]) -> None:
+        self._cluster, self._on_upload = cluster, on_upload
+        self._planned = planned
+        self._data = DataCheck(planned.job, cluster.settings, for_caller=cluster.own_jobs_only)
+        self._sent: list[Upload] = []
+        self._keytab = False
+        self.said: tuple[str, ...] = ()  # what the job may meet on this cluster
 
-    return followed
+    def prepare(self, number: int) -> None:
+        """Check what can refuse the job, and stage its files."""
+        cluster, settings = self._cluster, self._cluster.settings
+        planned = self._planned = self._planned.at(number)
+        # Only for a job that is about to be posted: a running one takes room itself, and its
+        # cluster may have changed since.
+        _check_limits(planned, cluster)
+        self.said = check_room(planned, cluster)
+        self._keytab = identity.stage_keytab(planned, settings) or self._keytab
+        self._data.prepare(planned)
+        self._sent.extend(staging.stage_files(planned, settings, self._on_upload))
+
+    def undo(self) -> None:
+        """Remove what was staged for a submission that was refused."""
+        settings, planned = self._cluster.settings, self._planned
+        stored = stored_services(self._cluster)
+        try:
+            # another process with the same submission may be about to start this run
+            if stored is None or stored.read(planned.run) is not None:
+                return
+        except SubmitTFJobError:
+            return
+        if self._keytab:
+            identity.forget_keytab(planned, settings)
+        staging.forget_staged(planned, settings, tuple(self._sent))
+        self._data.forget(planned)
+
+    def forget_others(self) -> None:
+        """Remove what earlier runs of the job have staged, and this one does not use."""
+        identity.forget_other_keytabs(self._planned, self._cluster.settings)
+        staging.forget_other_files(self._planned, self._cluster.settings)
+        self._data.forget(self._planned, others=True)
+
+
+def _of_another_job(cluster: Cluster, planned: Plan, ref: JobRef) -> tuple[str, ...]:
+    """Return the warning about a key that was used for another job spec."""
+    if planned.given_key is None or runs.is_of_content(cluster, planned, ref.run):
+        return ()
+    return (
+        f"{ref.run} has this submission's id already, with other settings or files: it is "
+        f"followed, and nothing was submitted",
+    )
+
+
+def _several(job: str, ref: JobRef, others: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the warning about several live runs of a job: a client died as it submitted one."""
+    if not others:
+        return ()
+    runs = ", ".join([ref.run, *others])
+    return (f"{len(others) + 1} runs of {job} are live: {runs}; stop one: submit_tf_job stop RUN",)
 
 
 def _with_priority(cluster: Cluster, ref: JobRef, job: Job) -> tuple[str, ...]:
@@ -358,135 +362,6 @@ def _with_priority(cluster: Cluster, ref: JobRef, job: Job) -> tuple[str, ...]:
     from submit_tf_job.operations.change import apply_priority
 
     return tuple(filter(None, [apply_priority(cluster, ref, job.priority)]))
-
-
-def _holds(cluster: Cluster, planned: Plan) -> bool:
-    """Return whether another process may hold the name with the same submission, and need the
-    staged files.
-    """
-    from submit_tf_job.yarn.reconcile import Whose, said_whose
-
-    name = planned.job.name
-    try:
-        service, mine = cluster.client.get_service(name), planned.submission
-        if said_whose(service, mine) is Whose.OURS:
-            return True
-        return not service.version and stored_submission(cluster.settings, name, mine) == mine
-    except SubmitTFJobError:
-        return False  # it does not exist, or cannot be read
-
-
-def stored_submission(settings: Settings, name: str, mine: str) -> str | None:
-    """Return the submission id of a stored service; None without an HDFS configuration, or for a
-    service of another tool. See `history`.
-    """
-    if settings.hadoop_conf is None:
-        return None
-    from submit_tf_job.operations import history
-
-    return history.stored_submission(storage_of(settings), settings.user, name, mine)
-
-
-def _replace(planned: Plan, cluster: Cluster, on_wait: Callable[[str], None]) -> Plan:
-    """Delete the finished job that holds the name, and return a plan with a new submission id."""
-    from submit_tf_job.plan import plan
-
-    name, former = planned.job.name, "unknown"
-
-    def check(service: ObservedService | None, app: AppReport | None) -> None:
-        nonlocal former
-        if app is not None:
-            raise NameTaken(
-                f"{name} is still running as {app.id}, and only a job that is over is replaced",
-                hint=f"stop it first: submit_tf_job stop {name}",
-            )
-        former = (service and service.id) or former
-
-    if not _delete(planned, cluster, check, on_wait):
-        return planned
-    if planned.submission != plan(planned.job, planned.site).submission:
-        return planned  # the id was set by a scheduler
-    again = plan(planned.job, planned.site, after=former)
-    service = replace_values(again.service, lifetime=planned.service.lifetime)  # of `detached`
-    return replace_values(again, service=service)
-
-
-class _AnotherRunError(Exception):
-    """The name is held by another run."""
-
-
-def _another_follows(
-    cluster: Cluster, former: str, within_s: float
-) -> Callable[[AppReport | None], bool]:
-    """Return what says whether another follower submits the run after `former`, or has done so.
-
-    Args:
-        within_s: How long it may take that has deleted the service of `former`: its DELETE may
-            still remove the DNS records of that name.
-    """
-    from submit_tf_job.yarn.reconcile import SETTLE_S
-
-    until = cluster.clock() + within_s
-    unlisted_since: float | None = None
-
-    def followed(newest: AppReport | None) -> bool:
-        nonlocal unlisted_since
-        if newest is None:
-            # a new leader returns no application for a moment (docs/hadoop-facts.md#failover)
-            unlisted_since = cluster.clock() if unlisted_since is None else unlisted_since
-            return cluster.clock() - unlisted_since < SETTLE_S
-        # a later run without a service has ended, and was deleted by who submits the next one
-        return newest.id != former or cluster.clock() < until
-
-    return followed
-
-
-def _forget_former(
-    planned: Plan, cluster: Cluster, former: str, on_wait: Callable[[str], None]
-) -> bool:
-    """Delete the service of one finished run, if it is still there: several clients may do the
-    same, and one of them may have submitted the next run already.
-
-    Returns:
-        False if the name has no service: another client has just deleted that of the run, and its
-        DELETE may still be under way.
-    """
-    from submit_tf_job.yarn.deletion import Deleted
-
-    copy = stored_copy(cluster.settings, planned.job.name, planned.submission)
-
-    def check(service: ObservedService | None, app: AppReport | None) -> None:
-        held_by = service.id if service else None
-        if held_by is None and copy is not None:  # Hadoop 3.1 shows it only while the job runs
-            with contextlib.suppress(SubmitTFJobError):
-                held_by = copy.read().app_id
-        if app is not None or held_by != former:
-            raise _AnotherRunError
-
-    try:
-        return _delete(planned, cluster, check, on_wait) is Deleted.OURS
-    except _AnotherRunError:
-        return True  # it is the next run, or nothing of this lineage
-
-
-def _delete(
-    planned: Plan,
-    cluster: Cluster,
-    check: Callable[[ObservedService | None, AppReport | None], None],
-    on_wait: Callable[[str], None],
-) -> Deleted:
-    """Delete the finished job that holds the name."""
-    from submit_tf_job.yarn import stopping
-
-    return stopping.delete(
-        cluster.client,
-        planned.job.name,
-        user=cluster.settings.user,
-        copy=stored_copy(cluster.settings, planned.job.name, planned.submission),
-        deadline=cluster.client.deadline(cluster.settings.timeouts.submit_s),
-        check=check,
-        on_wait=on_wait,
-    )
 
 
 def _check_version(planned: Plan, cluster: Cluster) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.logs import am_log, tail_of
 
@@ -218,7 +219,7 @@ _ALL_LINES = 1_000_000
 
 
 def why_failed(cluster: Cluster, status: JobStatus, *, limit_s: float = LIMIT_S) -> Cause | None:
-    """Return why a job failed.
+    """Return why a job failed; with the first status of its end, the run's record is completed.
 
     Args:
         cluster: Its cluster.
@@ -236,8 +237,14 @@ def why_failed(cluster: Cluster, status: JobStatus, *, limit_s: float = LIMIT_S)
     """
     from submit_tf_job.observation import JobState
 
-    if status.state is not JobState.FAILED:
-        return None
+    cause = None
+    if status.state is JobState.FAILED:
+        cause = _cause(cluster, status, limit_s)
+    run_records.complete(cluster, status, cause)
+    return cause
+
+
+def _cause(cluster: Cluster, status: JobStatus, limit_s: float) -> Cause | None:
     found: list[Cause | None] = []
     # A thread, because HDFS calls have no deadline; after the limit it ends with the process.
     asking = threading.Thread(

@@ -18,8 +18,9 @@ from submit_tf_job.jobspec.job import HostFile, Job, Role, TFConfigMode
 from submit_tf_job.plan import secrets
 from submit_tf_job.plan.caps import caps_problems
 from submit_tf_job.plan.site import Site
+from submit_tf_job.yarn.run_names import SUFFIX, fits, is_run
 
-__all__ = ["check_job"]
+__all__ = ["check_job", "room_for_name"]
 
 MAX_NAME = 63  # a DNS label; ServiceApiUtil.validateNameFormat
 # 63 minus the 19 digits of the largest instance number (ServiceApiUtil with
@@ -77,10 +78,21 @@ def check_job(job: Job, site: Site, tf_configs: Mapping[str, str]) -> list[Probl
 
 
 def _names(job: Job, site: Site) -> Iterator[Problem]:
-    if job.name == "version":
+    if is_run(job.name):
         yield job.problem(
             "name",
-            "'version' conflicts with YARN's endpoint GET services/version; choose another name",
+            f"{job.name!r} ends as the name of a run does (a digit and seven characters); choose "
+            f"another name",
+        )
+    elif not fits(job.name, room := room_for_name(job, site)):
+        longest = max(_hosts(job, site, ""), key=len)
+        most = room - SUFFIX
+        why = f"a name of at most {most} characters fits, or " if most > 0 else "no name fits; "
+        yield job.problem(
+            "name",
+            f"host names such as {longest.replace('..', '.RUN.')} may have {MAX_HOST_NAME} "
+            f"characters, of which the suffix of a run takes {SUFFIX}: {why}shorten the names of "
+            f"the roles",
         )
     if (
         not re.fullmatch(r"[a-z][a-z0-9.-]*", site.registry_user)
@@ -92,10 +104,10 @@ def _names(job: Job, site: Site) -> Iterator[Problem]:
             f"which YARN's registry requires",
         )
     for role in job.roles.values():
-        yield from _role_name(job, role, site)
+        yield from _role_name(job, role)
 
 
-def _role_name(job: Job, role: Role, site: Site) -> Iterator[Problem]:
+def _role_name(job: Job, role: Role) -> Iterator[Problem]:
     path = f"roles.{role.name}"
     if len(role.name) > MAX_COMPONENT:
         yield job.problem(
@@ -104,17 +116,18 @@ def _role_name(job: Job, role: Role, site: Site) -> Iterator[Problem]:
             f"shorten the role's name",
         )
         return
-    if role.name == job.name:
-        yield job.problem(
-            path, f"a role must not have the job's own name {job.name!r}; YARN refuses it"
-        )
-    longest = host_name(role.name, role.instances - 1, job.name, site.registry_user, site.domain)
-    if len(longest) > MAX_HOST_NAME:
-        yield job.problem(
-            "name",
-            f"the host name {longest} has {len(longest)} characters and YARN takes "
-            f"{MAX_HOST_NAME}; shorten the job's name",
-        )
+
+
+def room_for_name(job: Job, site: Site) -> int:
+    """Return how many characters the name of a run may have, so that YARN takes its host names."""
+    longest = max(map(len, _hosts(job, site, "")), default=0)
+    return min(MAX_NAME, MAX_HOST_NAME - longest)
+
+
+def _hosts(job: Job, site: Site, service: str) -> Iterator[str]:
+    for role in job.roles.values():
+        if len(role.name) <= MAX_COMPONENT:  # a longer one is a problem of its own
+            yield host_name(role.name, role.instances - 1, service, site.registry_user, site.domain)
 
 
 def _network(job: Job, site: Site) -> Iterator[Problem]:

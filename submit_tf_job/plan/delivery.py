@@ -9,11 +9,11 @@
 - A Hadoop configuration archive: an ARCHIVE that is on HDFS already.
 - A file of HDFS that `files` names: copied by YARN from there, under a link that the bootstrap
   gives its name.
-- The keytab: a file of HDFS or of the nodes, or staged for one submission.
-- The lists of sharded inputs: staged for one submission, when it is submitted.
+- The keytab: a file of HDFS or of the nodes, or staged for one run.
+- The lists of sharded inputs: staged for one run, when it is submitted.
 
 A staged file is `STAGING/files/JOB/HASH/NAME`, so that equal contents are uploaded once; keytabs
-and lists are below `STAGING/keytabs/JOB/` and `STAGING/lists/JOB/`, by submission.
+and lists are below `STAGING/keytabs/JOB/` and `STAGING/lists/JOB/`, by run.
 
 A tar is a list of pieces, bytes and files of this host, and is never in memory as a whole. Its
 bytes depend only on names, modes and contents.
@@ -68,9 +68,9 @@ class Stage:
 
     Attributes:
         files: URI of the directory for contents, by their hash.
-        lists: URI of the directory for lists of sharded inputs, by submission.
-        keytabs: URI of the directory for keytabs, by submission.
-        meeting: URI of the directory for the deciding task's address, by submission.
+        lists: URI of the directory for lists of sharded inputs, by run.
+        keytabs: URI of the directory for keytabs, by run.
+        meeting: URI of the directory for the deciding task's address, by run.
     """
 
     files: str
@@ -176,7 +176,7 @@ class Upload:
     @property
     def directory(self) -> str:
         """The URI of its directory, which contains only this file and is named by its hash; a
-        keytab's is named by the submission.
+        keytab's is named by the run.
         """
         return self.uri.rpartition("/")[0]
 

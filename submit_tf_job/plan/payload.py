@@ -71,7 +71,7 @@ class TaskDescription:
     Attributes:
         delivery: How the roles' files get there.
         parts: The contributions to the plan.
-        submission: The submission's id.
+        run: The run's name.
         ports: How the tasks' ports are chosen.
         cluster_roles: The roles in TensorFlow's cluster spec, in its order.
     """
@@ -80,7 +80,7 @@ class TaskDescription:
     site: Site
     delivery: Delivery
     parts: tuple[Contribution, ...]
-    submission: str
+    run: str
     ports: Mapping[str, object]
     cluster_roles: tuple[str, ...]
 
@@ -92,7 +92,7 @@ class TaskDescription:
     def to_json(self) -> dict[str, object]:
         """Return the task description, as docs/tf-config.md documents it."""
         job, site, delivery = self.job, self.site, self.delivery
-        domain = f"{job.name}.{site.registry_user}.{site.domain}" if site.domain else None
+        domain = f"{self.run}.{site.registry_user}.{site.domain}" if site.domain else None
         added: dict[str, Any] = {
             key: value for part in self.parts for key, value in part.task.items()
         }
@@ -109,7 +109,7 @@ class TaskDescription:
         return {
             "version": contract.TASK_VERSION,
             "job": job.name,
-            "submission": self.submission,
+            "run": self.run,
             "strategy": job.strategy.value,
             "host_suffix": domain,
             "dns_server": site.dns_server,

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.tfconfig import CLUSTER_ROLES, host_name, task_port, tf_config
@@ -37,6 +38,7 @@ from submit_tf_job.plan import (
     payload,
     python_packages,
 )
+from submit_tf_job.plan.content_key import content_key
 from submit_tf_job.plan.delivery import (
     Contribution,
     Delivery,
@@ -62,6 +64,7 @@ from submit_tf_job.yarn.records import (
     Service,
     dumps,
 )
+from submit_tf_job.yarn.run_names import Again, run_name
 
 __all__ = ["MAX_SERVICE_BYTES", "MAX_UNSTAGED_BYTES", "Plan", "Planner", "fits", "plan"]
 
@@ -71,7 +74,6 @@ MAX_SERVICE_BYTES = 60_000
 # Without a staging directory; `limits` refuses more than 60,000 before Hadoop 3.3.
 MAX_UNSTAGED_BYTES = 1_000_000
 MOST_QUICK_LINKS = 10  # tasks of a role that have quick links, so that the service stays small
-_UNKNOWN_SUBMISSION = "0" * 16
 
 _FAILURES_OF_A_COMPONENT = "yarn.service.container-failure-per-component.threshold"
 _FAILURES_ON_A_NODE = "yarn.service.node-blacklist.threshold"
@@ -97,19 +99,60 @@ SERVICE_PROPERTIES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of one submission: the service and the uploads.
+    """The plan of one run: the service and the uploads.
 
     Attributes:
-        submission: The submission's id.
-        service: The service to post.
+        key: What makes two submissions the same one.
+        number: How often that key has been run before.
+        again: Whether the key is run again after its run has ended.
+        properties: What the service tells beside what the job says.
+        lifetime_s: The lifetime of a job that has none; 0 for none.
+        service: The service to post; its name is the run's.
         uploads: Files that must be uploaded before the POST.
     """
 
     job: Job
     site: Site
-    submission: str
+    key: str
+    number: int
+    again: Again
+    properties: Mapping[str, str]
+    lifetime_s: int
     service: Service
     uploads: tuple[Upload, ...]
+
+    @property
+    def run(self) -> str:
+        """The run's name, which is that of its service."""
+        return self.service.name
+
+    @property
+    def given_key(self) -> str | None:
+        """The key, if it is not that of the content."""
+        return None if self.key == content_key(self.job) else self.key
+
+    def run_of(self, number: int) -> str:
+        """Return the name of the run of another number."""
+        job, user = self.job.name, self.site.user
+        return run_name(job, user, self.key, number, room=self._room)
+
+    @cached_property
+    def _room(self) -> int:
+        return check.room_for_name(self.job, self.site)
+
+    def at(self, number: int) -> Plan:
+        """Return the plan of the run of another number."""
+        if number == self.number:
+            return self
+        return plan(
+            self.job,
+            self.site,
+            key=self.given_key,
+            number=number,
+            again=self.again,
+            properties=self.properties,
+            lifetime_s=self.lifetime_s,
+        )
 
     @property
     def body(self) -> str:
@@ -131,86 +174,84 @@ def plan(
     job: Job,
     site: Site,
     *,
-    submission: str | None = None,
-    after: str = "",
-    rerun_of: str = "",
-    resubmission: str = "",
+    key: str | None = None,
+    number: int = 0,
+    again: Again | None = None,
+    properties: Mapping[str, str] = MappingProxyType({}),
+    lifetime_s: int = 0,
 ) -> Plan:
-    """Plan one submission of a job.
+    """Plan one run of a job.
 
     Args:
         job: The job.
         site: The cluster, and the user there.
-        submission: The submission's id, if a scheduler has one: 1 to 64 letters, digits, `.`, `_`
-            or `-`. By default it is a hash of the planned service and the user, so that the same
-            command finds its own job.
-        after: Application id of a finished run of the same job that the new one replaces; it
-            changes the default id.
-        rerun_of: With `submission`: the id of the command that finds this run as its own.
-        resubmission: Why it is submitted again, for `contract.PROPERTY_RESUBMISSION`.
+        key: What makes two submissions the same one, such as the id that a scheduler has: 1 to 64
+            letters, digits, `.`, `_` or `-`. By default it is a hash of the job and its files, so
+            that the same command finds its own run.
+        number: How often that key has been run before.
+        again: Whether the key is run again after its run has ended; by default never with a key,
+            and always without one.
+        properties: Added to the service's.
+        lifetime_s: The lifetime of a job that has none; the default key does not depend on it.
 
     Returns:
         The plan; equal arguments give equal plans.
 
     Raises:
         JobSpecError: YARN or a NodeManager would refuse the job; with all problems.
-        UsageError: The submission id is not valid.
+        UsageError: The key is not valid.
 
     Example:
         >>> plan(job, Site("alice", domain="example.com")).body  # doctest: +SKIP
     """
-    planner = Planner.of(job, site)
-    if submission is None:
-        # The id decides the ports, and so is part of the service: an id of zeros stands for it in
-        # the service that is hashed. The user is not always in the service, and the jobs of two
-        # users on one host must share neither ports nor a rendezvous.
-        draft, planner = planner.build()
-        plain, submission = (
-            hashlib.sha256(f"{draft.body}{site.user}\n{salt}".encode()).hexdigest()[:16]
-            for salt in ("", after)
-        )
-        if after:
-            planner = replace(planner, rerun_of=plain)
-    elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", submission):
+    if key is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", key):
         raise UsageError(
-            f"{submission!r} is not a valid submission id",
+            f"{key!r} is not a valid submission id",
             hint="use 1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
         )
-    if rerun_of:
-        planner = replace(planner, rerun_of=rerun_of, resubmission=resubmission)
-    planned, _ = replace(planner, submission=submission).build()
+    again = again or (Again.NEVER if key else Again.ALWAYS)
+    content = content_key(job)
+    told = {**properties, contract.PROPERTY_CONTENT: content} if key else dict(properties)
+    if again is not Again.ALWAYS:
+        told[contract.PROPERTY_AGAIN] = again.value
+    room = check.room_for_name(job, site)
+    run = run_name(job.name, site.user, key or content, number, room=room)
+    planner = replace(Planner.of(job, site, run), key=key or content, properties=told)
+    service, uploads = planner.build()
+    if lifetime_s and not job.lifetime_s:
+        service = replace(service, lifetime=lifetime_s)
+    key = key or content
+    planned = Plan(job, site, key, number, again, properties, lifetime_s, service, uploads)
     _check_size(planned)
     return planned
 
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans one submission of a job from the contributions of the job's parts.
+    """Plans one run of a job from the contributions of the job's parts.
 
     Attributes:
-        stage: The staging directories of the job.
+        run: The run's name.
         ports: How the tasks' ports are chosen.
         cluster_roles: The roles in TensorFlow's cluster spec, in its order.
         parts: The contributions.
         deliveries: The possible deliveries of the roles' files, the largest service first.
-        submission: The submission's id.
-        rerun_of: The id that the same command has without --replace, for a run that replaces one.
-        resubmission: Why it is submitted again, or "".
+        key: What makes two submissions the same one.
+        properties: Added to the service's.
     """
 
     job: Job
     site: Site
-    stage: Stage
+    run: str
     ports: Mapping[str, object]
     cluster_roles: tuple[str, ...]
     parts: tuple[Contribution, ...]
     deliveries: tuple[Delivery, ...] = ()
-    submission: str = _UNKNOWN_SUBMISSION
-    rerun_of: str = ""
-    resubmission: str = ""
+    key: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, job: Job, site: Site) -> Planner:
+    def of(cls, job: Job, site: Site, run: str) -> Planner:
         """Collect the contributions.
 
         Raises:
@@ -228,7 +269,7 @@ class Planner:
         mounts = [mount for part in parts for mount in part.mounts]
         parts = (*parts, docker.contribution(job, site, mounts))
         cluster_roles = tuple(role for role in CLUSTER_ROLES if role in job.roles)
-        planner = cls(job, site, stage, _ports(job, site), cluster_roles, parts)
+        planner = cls(job, site, run, _ports(job, site), cluster_roles, parts)
         problems = set(check.check_job(job, site, planner.tf_configs))
         problems.update(problem for part in parts for problem in part.problems)
         if problems:
@@ -237,16 +278,16 @@ class Planner:
         ways = deliveries(job, shipped, stage if site.staging else None)
         return replace(planner, deliveries=ways)
 
-    def build(self) -> tuple[Plan, Planner]:
-        """Return the plan with the largest service that fits, and a planner that starts there."""
-        ways = self.deliveries
-        planned = self._plan(ways[0])
-        while len(ways) > 1 and not fits(planned.service):
-            ways = ways[1:]
-            planned = self._plan(ways[0])
-        return planned, replace(self, deliveries=ways)
+    def build(self) -> tuple[Service, tuple[Upload, ...]]:
+        """Return the largest service that fits, and the files to upload for it."""
+        found = self._with(self.deliveries[0])
+        for delivery in self.deliveries[1:]:
+            if fits(found[0]):
+                break
+            found = self._with(delivery)
+        return found
 
-    def _plan(self, delivery: Delivery) -> Plan:
+    def _with(self, delivery: Delivery) -> tuple[Service, tuple[Upload, ...]]:
         files = (
             *delivery.files,
             *self._bootstraps(delivery),
@@ -255,10 +296,9 @@ class Planner:
         uploads = {
             uri: Upload(uri, file.content, secret=file.secret)
             for file in files
-            if file.content is not None and (uri := self.submission.join(file.uri))
+            if file.content is not None and (uri := self.run.join(file.uri))
         }
-        service = self._service(self._commands(delivery), files)
-        return Plan(self.job, self.site, self.submission, service, tuple(uploads.values()))
+        return self._service(self._commands(delivery), files), tuple(uploads.values())
 
     def _bootstraps(self, delivery: Delivery) -> list[File]:
         """Return `bootstrap.py` of each role, in the service or staged."""
@@ -274,7 +314,8 @@ class Planner:
         files = []
         for role, text in texts.items():
             content = text.encode("ascii")
-            uri = f"{self.stage.files}/{hashlib.sha256(content).hexdigest()}/{name}"
+            stage = Stage.of(self.site.staging, self.job.name)
+            uri = f"{stage.files}/{hashlib.sha256(content).hexdigest()}/{name}"
             files.append(File(name, (uri,), content, roles=(role,)))
         return files
 
@@ -285,7 +326,7 @@ class Planner:
             self.site,
             delivery,
             self.parts,
-            self.submission,
+            self.run,
             self.ports,
             self.cluster_roles,
         )
@@ -307,7 +348,8 @@ class Planner:
         job = self.job
         properties = {
             **SERVICE_PROPERTIES,
-            contract.PROPERTY_SUBMISSION: self.submission,
+            contract.PROPERTY_SUBMISSION: self.key,
+            contract.PROPERTY_JOB: job.name,
             contract.PROPERTY_DECIDING: job.deciding_task,
             contract.PROPERTY_STRATEGY: job.strategy.value,
             contract.PROPERTY_BOOTSTRAP: "true" if job.bootstrap else "false",
@@ -320,17 +362,14 @@ class Planner:
             properties[_FAILURES_ON_A_NODE] = _threshold(job.retries.node_losses)
             if job.retries.memory:
                 properties[contract.PROPERTY_RESUBMISSIONS_MAX] = str(job.retries.max)
-        if self.rerun_of:
-            properties[contract.PROPERTY_RERUN_OF] = self.rerun_of
-        if self.resubmission:
-            properties[contract.PROPERTY_RESUBMISSION] = self.resubmission
+        properties.update(self.properties)
         principal = None
         if job.kerberos:
             keytab = next(file for file in files if file.name == contract.KEYTAB_FILE)
-            principal = KerberosPrincipal(job.kerberos.principal, self.submission.join(keytab.uri))
+            principal = KerberosPrincipal(job.kerberos.principal, self.run.join(keytab.uri))
         return Service(
-            name=job.name,
-            version=self.submission,
+            name=self.run,
+            version=self.key,
             description=job.description or None,
             queue=job.queue,
             lifetime=job.lifetime_s,
@@ -399,7 +438,7 @@ class Planner:
     def _config_file(self, file: File) -> ConfigFile:
         if file.type == "TEMPLATE":
             return ConfigFile("TEMPLATE", file.name, properties={"content": file.text})
-        return ConfigFile(file.type, file.name, self.submission.join(file.uri))
+        return ConfigFile(file.type, file.name, self.run.join(file.uri))
 
     @cached_property
     def _environments(self) -> dict[str, dict[str, str]]:
@@ -417,8 +456,8 @@ class Planner:
             return {}
 
         def address(name: str, index: int) -> str:
-            host = host_name(name, index, job.name, site.registry_user, site.domain)
-            return f"{host}:{task_port(ports, counts, self.submission, name, index)}"
+            host = host_name(name, index, self.run, site.registry_user, site.domain)
+            return f"{host}:{task_port(ports, counts, self.run, name, index)}"
 
         found = {}
         for role in job.roles:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from submit_tf_job.container import contract, environment, facts
@@ -76,7 +76,7 @@ def preview(planned: Plan, task: str) -> TaskPreview:
     """
     job = planned.job
     role, index = _split(job, task)
-    planner = replace(Planner.of(job, planned.site), submission=planned.submission)
+    planner = Planner.of(job, planned.site, planned.run)
     found: dict[str, str] = dict(job.roles[role].env)
     files: dict[str, str] = {}
     if job.bootstrap:
@@ -117,8 +117,8 @@ def _split(job: Job, task: str) -> tuple[str, int]:
 
 
 def _info(planned: Plan, planner: Planner, task: str) -> Info:
-    job, site = planned.job, planned.site
-    name = f"{task}.{job.name}.{site.registry_user}.{site.domain or _DOMAIN}"
+    site = planned.site
+    name = f"{task}.{planned.run}.{site.registry_user}.{site.domain or _DOMAIN}"
     env = {contract.ENV_INSTANCE: task, contract.ENV_HOSTNAME: name}
     return Info(planner.task_description(planner.deliveries[0]).to_json(), env, _HERE)
 

@@ -99,7 +99,7 @@ def _status(cause: Cause) -> str:
 
 def _consequence_lines(ends: tuple[Consequence, ...]) -> Iterator[str]:
     if ends:
-        yield "  Also stopped:"
+        yield "  Also ended:"
     for end in ends[:_NAMED]:
         why = [end.message] if end.message else []
         if end.status is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
@@ -12,13 +12,19 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.change import Change
     from submit_tf_job.operations.submit import Submission
 
-__all__ = ["change_object", "deletion_object", "submission_object", "submitted_lines"]
+__all__ = [
+    "change_object",
+    "deletion_object",
+    "submission_object",
+    "submitted_line",
+    "submitted_lines",
+]
 
 
 def submitted_lines(
     done: Submission, resource_manager: str, *, detail: bool = False
 ) -> Iterator[str]:
-    """Return the lines after a submission: the job, and the next commands.
+    """Return the lines after a submission: the run, and the next commands.
 
     Args:
         done: The submission.
@@ -26,10 +32,18 @@ def submitted_lines(
         detail: Whether to show the submission's id.
     """
     name, app = done.ref.name, done.ref.application_id
-    what = f"{name} was submitted before" if done.adopted else f"Submitted {name}"
-    yield f"{what} ({app}){clause(', submission {}', detail and done.plan.submission)}"
+    yield f"{submitted_line(done)}{clause(', submission {}', detail and done.plan.key)}"
     yield f"  submit_tf_job watch {name}    submit_tf_job logs {name} -f"
     yield f"  {resource_manager}/cluster/app/{app}"
+
+
+def submitted_line(done: Submission) -> str:
+    """Return which run a submission has started or found."""
+    name = done.ref.name
+    what = f"{name} was submitted already, as" if done.adopted else f"Submitted {name} as"
+    if done.after and not done.adopted:
+        what = f"{name} runs again ({done.after} has ended), as"
+    return f"{what} {done.ref.run} ({done.ref.application_id})"
 
 
 def submission_object(done: Submission) -> dict[str, Any]:
@@ -38,26 +52,34 @@ def submission_object(done: Submission) -> dict[str, Any]:
         "kind": "Submission",
         "format": FORMAT_VERSION,
         "name": done.ref.name,
+        "run": done.ref.run,
         "application_id": done.ref.application_id,
-        "submission": done.plan.submission,
+        "submission": done.plan.key,
         "adopted": done.adopted,
         "warnings": list(done.warnings),
         "remarks": [remark.to_json() for remark in done.plan.job.remarks],
     }
 
 
-def deletion_object(job: str, *, deleted: bool) -> dict[str, Any]:
+def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:
     """Return the object that `delete` prints and the gateway sends."""
-    return {"kind": "Deletion", "format": FORMAT_VERSION, "job": job, "deleted": deleted}
+    return {
+        "kind": "Deletion",
+        "format": FORMAT_VERSION,
+        "job": job,
+        "deleted": bool(runs),
+        "runs": list(runs),
+    }
 
 
 def change_object(change: Change) -> dict[str, Any]:
-    """Return the object that `start`, `scale`, `restart`, `priority`, `move` and `extend` print."""
+    """Return the object that `scale`, `restart`, `priority`, `move` and `extend` print."""
     return {
         "kind": "Change",
         "format": FORMAT_VERSION,
         "verb": change.verb,
         "name": change.ref.name,
+        "run": change.ref.run,
         "application_id": change.ref.application_id,
         "changed": change.changed,
         "value": change.value,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.listing import ListedJob
 
 __all__ = [
+    "history_lines",
     "listed_job_line",
     "listed_job_object",
     "listing_lines",
@@ -36,6 +37,7 @@ def listed_job_object(job: ListedJob) -> dict[str, Any]:
         "kind": "ListedJob",
         "format": FORMAT_VERSION,
         "name": job.name,
+        "run": job.run,
         "application_id": job.application_id,
         "state": job.state.value,
         "user": job.user,
@@ -50,31 +52,37 @@ def listed_job_object(job: ListedJob) -> dict[str, Any]:
 
 
 def listing_lines(
-    jobs: Sequence[ListedJob], *, width: int | None = None, with_user: bool = False
+    jobs: Sequence[ListedJob],
+    *,
+    width: int | None = None,
+    with_user: bool = False,
+    runs: bool = False,
 ) -> Iterator[str]:
-    """Return the lines of the table."""
+    """Return the lines of the table; with `runs` the rows are named by their runs."""
     if not jobs:
         yield "no jobs"
         return
-    rows = listing_rows(jobs, with_user=with_user)
+    rows = listing_rows(jobs, with_user=with_user, runs=runs)
     last = len(rows[0]) - 1
     yield from columns(rows, width, optional=(last - 2, last - 1), ids=(last,))
 
 
-def listing_rows(jobs: Sequence[ListedJob], *, with_user: bool = False) -> list[list[str]]:
+def listing_rows(
+    jobs: Sequence[ListedJob], *, with_user: bool = False, runs: bool = False
+) -> list[list[str]]:
     """Return the cells of the table, the heading first."""
     heading = ["NAME", "STATE", "USER", "QUEUE", "FOR", "CONTAINERS", "MEMORY", "APPLICATION"]
-    rows = [heading, *(_row(job) for job in jobs)]
+    rows = [heading, *(_row(job, job.run if runs else job.name) for job in jobs)]
     if not with_user:
         for row in rows:
             del row[2]
     return rows
 
 
-def _row(job: ListedJob) -> list[str]:
+def _row(job: ListedJob, name: str) -> list[str]:
     return [
-        job.name,
-        job.state.value + (f", run {job.runs}" if job.runs > 1 else ""),
+        name,
+        job.state.value,
         job.user or "-",
         job.queue or "-",
         duration(job.elapsed_s),
@@ -82,6 +90,23 @@ def _row(job: ListedJob) -> list[str]:
         number(job.memory_mib and job.memory_mib / 1024, "{:.1f}Gi"),
         job.application_id,
     ]
+
+
+def history_lines(
+    records: Sequence[Mapping[str, Any]], *, width: int | None = None
+) -> Iterator[str]:
+    """Return the table of runs that records tell of."""
+    if not records:
+        yield "no runs"
+        return
+    rows = [["RUN", "STATE", "SUBMITTED", "STEP", "REASON"]]
+    for record in records:
+        end = record.get("end") or {}
+        step = (end.get("progress") or {}).get("step")
+        reason = (end.get("root_cause") or {}).get("sentence") or end.get("reason") or ""
+        submitted = instant(1000 * record["submission"]["at"]) or "-"
+        rows.append([record["run"], end.get("state") or "-", submitted, number(step), reason])
+    yield from columns(rows, width, optional=(3,))
 
 
 def listed_job_line(job: ListedJob) -> str:

@@ -32,7 +32,7 @@ from submit_tf_job.report.table import duration, number
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.observation import JobStatus
-    from submit_tf_job.operations.lineage import Resubmission
+    from submit_tf_job.operations.resubmission import Resubmission
     from submit_tf_job.yarn.observed import AppReport
 
 __all__ = [
@@ -64,7 +64,8 @@ def job_object(
         "kind": "Job",
         "format": FORMAT_VERSION,
         "name": status.name,
-        "application_id": status.application_id,
+        "run": status.run,
+        "application_id": status.application_id or None,
         "user": app and app.user,
         "queue": app and app.queue,
         "state": verdict.state.value,
@@ -92,9 +93,7 @@ def _hint(verdict: Verdict, cause: Cause | None) -> str:
 def _report_object(status: JobStatus) -> dict[str, Any]:
     report = status.report
     if report is None:
-        submission = status.service and status.service.version
         return {
-            "submission": submission,
             "tasks": None,
             "roles": {},
             "progress": None,
@@ -106,7 +105,6 @@ def _report_object(status: JobStatus) -> dict[str, Any]:
     live = not status.outdated
     counts = report.roles if live else {}
     return {
-        "submission": report.submission,
         "tasks": {
             "wanted": report.wanted,
             "arrived": report.arrived,
@@ -139,7 +137,7 @@ def _resubmission(status: JobStatus) -> Resubmission | None:
     """Return how often a job was submitted again; the service tells it only while it runs."""
     if status.service is None or contract.PROPERTY_RESUBMISSION not in status.service.properties:
         return None
-    from submit_tf_job.operations.lineage import Resubmission
+    from submit_tf_job.operations.resubmission import Resubmission
 
     return Resubmission.of(status.service.properties)
 
@@ -381,7 +379,11 @@ def job_lines(
         yield f"  {'submitted':<12} again ({again.number}) after {again.former}, with {sizes}"
     yield from (f"  {line}" for line in link_lines(links_of(status)))
     if app is not None:
-        yield f"  application  {app.id}  queue {app.queue}  user {app.user}"
+        run = clause("  run {}", status.run if status.run != status.name else "")
+        yield f"  application  {app.id}{run}  queue {app.queue}  user {app.user}"
+    if status.others:
+        runs = ", ".join([status.run, *status.others])
+        yield f"  {1 + len(status.others)} runs of {status.name} are live: {runs}; stop one of them"
     if status.trouble:
         yield f"  not known at this moment: {status.trouble}"
 

@@ -36,6 +36,7 @@ def sweep_lines(swept: Sweep) -> Iterator[str]:
             f"{item.name}: {verb}, {amount(item.size)}, last submitted "
             f"{item.used:%Y-%m-%d %H:%M} UTC"
         )
+    yield from (f"{run}: deleted, one of more than keep_runs" for run in swept.runs)
     count = len(swept.removed)
     total = amount(sum(item.size for item in swept.removed))
     if count:
@@ -51,6 +52,7 @@ def sweep_object(swept: Sweep) -> dict[str, Any]:
         "format": FORMAT_VERSION,
         "root": swept.root,
         "dry_run": swept.dry_run,
+        "runs": list(swept.runs),
         "removed": [_leftover(item) for item in swept.removed],
         "kept": [_leftover(item) for item in swept.kept],
     }

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job import operations
-from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.errors import SubmitTFJobError, UsageError
 from submit_tf_job.settings import Settings, load_settings
+from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -62,8 +63,13 @@ class Status:
         return self.job.name
 
     @property
-    def application_id(self) -> str | None:
-        """The job's application, None while YARN has not accepted it."""
+    def run(self) -> str:
+        """The run's name, which is that of its YARN service."""
+        return self.job.run
+
+    @property
+    def application_id(self) -> str:
+        """The run's application."""
         return self.job.application_id
 
     @property
@@ -204,8 +210,12 @@ class Client:
 
         Raises:
             JobSpecError: Every problem at once, each with its line.
-            UsageError: `overrides`, `name` or `dialect` was given with a loaded job.
+            UsageError: `spec` is nothing of these; `overrides` is no list; `overrides`, `name` or
+                `dialect` was given with a loaded job.
         """
+        from submit_tf_job.jobspec.job import Job
+
+        _check_list("overrides", overrides)
         if isinstance(spec, (str, Path)):
             return operations.load_job(
                 Path(spec), self.settings, overrides=overrides, name=name, dialect=dialect
@@ -220,9 +230,12 @@ class Client:
                 text=text,
                 dialect=dialect,
             )
+        if not isinstance(spec, Job):
+            raise UsageError(
+                "spec: expected the path of a job spec, a mapping or a loaded job, found "
+                f"{type(spec).__name__}"
+            )
         if overrides or name or dialect:
-            from submit_tf_job.errors import UsageError
-
             raise UsageError(
                 "a job that is loaded already takes no overrides, no other name and no format",
                 hint="give them to load",
@@ -236,9 +249,12 @@ class Client:
         overrides: Sequence[str] = (),
         name: str | None = None,
         submission_id: str | None = None,
+        once: bool = False,
         dialect: str | None = None,
     ) -> Plan:
         """Return what `submit` would post; `plan(…).body` has the exact bytes. Sends no request.
+
+        The arguments are those of `submit`.
 
         A job without `lifetime` has that of `detached_lifetime` of the settings, because a program
         that submits a job need not follow it.
@@ -246,12 +262,13 @@ class Client:
         Raises:
             JobSpecError: The job cannot be planned.
         """
-        planned = operations.make_plan(
+        return operations.make_plan(
             self.load(spec, overrides=overrides, name=name, dialect=dialect),
             self.settings,
-            submission=submission_id,
+            key=submission_id,
+            again=Again.NEVER if once else None,
+            lifetime=True,
         )
-        return operations.detached(planned, self.settings)
 
     def submit(
         self,
@@ -260,52 +277,52 @@ class Client:
         overrides: Sequence[str] = (),
         name: str | None = None,
         submission_id: str | None = None,
-        replace: bool = False,
+        once: bool = False,
         dialect: str | None = None,
     ) -> JobHandle:
-        """Submit a job once: the same call again finds the existing job.
+        """Submit a job: the same call again finds its run while that lives, and else runs it again.
 
         Args:
             spec: As for `load`.
             overrides: As for `load`.
             name: Another name for the job.
-            submission_id: A scheduler's own id of this submission; by default a hash of the job and
-                the site.
-            replace: Delete a finished job of that name first.
+            submission_id: A scheduler's own id of this submission: a run of it that has ended is
+                reported, and it is never run again. By default a hash of the job and its files.
+            once: Do not run it again if this very job has ended already.
             dialect: As for `load`.
 
         Raises:
             JobSpecError: The job spec is not valid.
-            NameTaken: Another submission holds the name.
+            NameTaken: Another run of the job, with other settings or files, is alive.
             Refused: The cluster refuses the job.
             AuthError: Not authenticated, or not allowed.
             ClusterUnavailable: The job may or may not have been submitted; the same call again
                 determines it.
-            DeadlinePassed: `timeouts.submit` passed, for instance because a finished job's
-                ApplicationMaster still held the name.
+            DeadlinePassed: `timeouts.submit` passed.
         """
         planned = self.plan(
-            spec, overrides=overrides, name=name, submission_id=submission_id, dialect=dialect
+            spec,
+            overrides=overrides,
+            name=name,
+            submission_id=submission_id,
+            once=once,
+            dialect=dialect,
         )
-        done = operations.submit(planned, self.cluster, replace=replace, on_wait=_log.warning)
+        done = operations.submit(planned, self.cluster, on_wait=_log.warning)
         for remark in planned.job.remarks:
             _log.log(_LEVELS[remark.level], "%s", remark)
         for warning in done.warnings:
             _log.warning(warning)
-        return JobHandle(
-            self, done.ref.name, done.ref.application_id, submission=done, planned=planned
-        )
+        return JobHandle(self, done.ref, submission=done, planned=planned)
 
     def attach(self, name: str) -> JobHandle:
-        """Return the handle of a job by its name or application id.
+        """Return the handle of a job's newest run, or of one run by its own name or application id.
 
         Raises:
-            NoSuchJob: No application or service has this id or name.
+            NoSuchJob: There is no such job.
         """
         ref = operations.find(self.cluster, name)
-        if ref.application_id is None:
-            operations.status(self.cluster, ref.name)
-        return JobHandle(self, ref.name, ref.application_id, by_name=name == ref.name)
+        return JobHandle(self, ref, by_name=name == ref.name)
 
     def jobs(
         self,
@@ -328,13 +345,16 @@ class Client:
             names: Names or application ids; empty for all.
 
         Raises:
-            UsageError: A state does not exist.
+            UsageError: A state does not exist, a list is a text, or `limit` is below 1.
         """
-        from submit_tf_job.errors import UsageError
         from submit_tf_job.observation import JobState
         from submit_tf_job.operations.listing import JobSelection
         from submit_tf_job.sdk.notebook import ListedJobs
 
+        _check_list("states", states)
+        _check_list("names", names)
+        if limit is not None and limit < 1:
+            raise UsageError(f"limit: expected 1 or more, found {limit}")
         whose = self.settings.user if user == "" else user
         try:
             chosen_states = frozenset(map(JobState, states))
@@ -344,25 +364,44 @@ class Client:
         return ListedJobs(operations.list_jobs(self.cluster, chosen))
 
 
+def _check_list(name: str, value: Iterable[str]) -> None:
+    """Refuse a text where a list is expected: it would be read letter by letter."""
+    if isinstance(value, str):
+        raise UsageError(f"{name}: expected a list, found {value!r}", hint=f"write [{value!r}]")
+
+
 @dataclass
 class JobHandle:
-    """A handle of one job: reads its status and logs, waits for it, stops it.
+    """A handle of one run of a job: reads its status and logs, waits for it, stops it.
 
     Attributes:
         client: The client of its cluster.
-        name: Its name.
-        application_id: Its application; each run of the name has its own.
+        ref: The run.
     """
 
     client: Client
-    name: str
-    application_id: str | None = None
+    ref: operations.JobRef
     submission: operations.Submission | None = field(default=None, repr=False)
     planned: Plan | None = field(default=None, repr=False)
     by_name: bool = field(default=False, repr=False)
 
     def __repr__(self) -> str:
-        return f"<job {self.name} {self.application_id or 'not accepted yet'}>"
+        return f"<job {self.name} {self.run} {self.application_id}>"
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.ref.name
+
+    @property
+    def run(self) -> str:
+        """The run's name, which is that of its YARN service."""
+        return self.ref.run
+
+    @property
+    def application_id(self) -> str:
+        """The run's application."""
+        return self.ref.application_id
 
     @property
     def _cluster(self) -> operations.Cluster:
@@ -370,11 +409,11 @@ class JobHandle:
 
     @property
     def _job(self) -> str:
-        return self.application_id or self.name
+        return self.application_id
 
     @property
     def adopted(self) -> bool:
-        """Whether `submit` found an existing job."""
+        """Whether `submit` found an existing run."""
         return self.submission is not None and self.submission.adopted
 
     def status(self) -> Status:
@@ -444,7 +483,8 @@ class JobHandle:
                 none.
 
         Yields:
-            Statuses, lines of output, why the job waits, and pauses: the caller waits.
+            Statuses, lines of output and why the job waits. Between two looks the calling thread
+            sleeps here.
 
         Returns:
             The last status.
@@ -453,19 +493,20 @@ class JobHandle:
             DeadlinePassed: `timeout_s` passed; the job may still be running.
             ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
         """
-        from submit_tf_job.sdk.events import follow_events
+        from submit_tf_job.sdk.events import follow_events, waited
 
         begun, left_s = time.monotonic(), timeout_s
         while True:
             submission = self.submission
-            last = yield from follow_events(
+            events = follow_events(
                 self._cluster,
-                operations.JobRef(self.name, self.application_id),
+                self.ref,
                 own=submission is not None,
                 bootstrap=submission.plan.job.bootstrap if submission else None,
                 timeout_s=left_s,
                 output_every_s=output_every_s,
             )
+            last = yield from waited(events, self._cluster.sleep)
             found = self.explained(last)
             if not self._submit_again(found):
                 return found
@@ -486,19 +527,17 @@ class JobHandle:
         if step.plan is None:
             return False
         try:
-            done = operations.submit(
-                step.plan, self._cluster, after=step.after, on_wait=_log.warning
-            )
+            done = operations.submit(step.plan, self._cluster, on_wait=_log.warning)
         except operations.NOT_SUBMITTED as error:
             _log.warning("not submitted again: %s", error.message)
             return False
-        self.submission, self.application_id = done, done.ref.application_id
+        self.submission, self.ref = done, done.ref
         return True
 
     def _found_next_run(self, ended: Status) -> bool:
         ref = operations.next_run(self._cluster, ended.job, ended.root_cause, on_wait=_log.warning)
         if ref is not None:
-            self.application_id = ref.application_id
+            self.ref = ref
         return ref is not None
 
     def watch(self, timeout_s: float | None = None, *, lines: bool = False) -> Status:
@@ -571,13 +610,12 @@ class JobHandle:
         cluster: operations.Cluster | None = None,
         **callbacks: Any,
     ) -> Status:
-        ref, own, bootstrap = operations.JobRef(self.name, self.application_id), False, None
+        own, bootstrap = False, None
         if self.submission is not None and until is None:
-            ref, own = self.submission.ref, True
-            bootstrap = self.submission.plan.job.bootstrap
+            own, bootstrap = True, self.submission.plan.job.bootstrap
         found = operations.follow(
             cluster or self._cluster,
-            ref,
+            self.ref,
             until=lambda job: until is not None and until(Status(job)),
             own=own,
             bootstrap=bootstrap,
@@ -679,10 +717,8 @@ class JobHandle:
         return operations.scale(self._cluster, self._job, role, count, wait=wait)
 
     def delete(self, *, force: bool = False) -> bool:
-        """Delete the job and free its name, with `force` also while it runs; return whether it
-        existed.
-        """
-        return operations.delete(self._cluster, self._job, force=force)
+        """Delete the run, with `force` also while it lives; return whether it existed."""
+        return bool(operations.delete(self._cluster, self.run, force=force))
 
 
 # --- for a program with one cluster ---
@@ -706,7 +742,7 @@ def submit(
     overrides: Sequence[str] = (),
     name: str | None = None,
     submission_id: str | None = None,
-    replace: bool = False,
+    once: bool = False,
     dialect: str | None = None,
 ) -> JobHandle:
     """Submit a job; see `Client.submit`."""
@@ -715,7 +751,7 @@ def submit(
         overrides=overrides,
         name=name,
         submission_id=submission_id,
-        replace=replace,
+        once=once,
         dialect=dialect,
     )
 

@@ -1,6 +1,7 @@
 """Follow a job as a sequence of events: its status, its output, why it waits, and pauses.
 
-The caller waits, in a thread or in an event loop, so one program may follow many jobs.
+Who takes them from `follow_events` waits itself, in a thread or in an event loop, so one program
+may follow many jobs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from submit_tf_job.errors import ClusterUnavailable
     from submit_tf_job.logs.entries import Run
 
-__all__ = ["Event", "Notice", "Pause", "PrintedLine", "Waits", "follow_events", "wait_for_events"]
+__all__ = ["Event", "Notice", "Pause", "PrintedLine", "Waits", "follow_events", "waited"]
 
 T = TypeVar("T")
 _WAITED_S = 10.0  # after the submission; earlier the reason is rarely known
@@ -171,17 +172,14 @@ class _Seen:
             yield Waits(first)
 
 
-def wait_for_events(
-    events: Generator[Event, None, T],
-    sleep: Callable[[float], None],
-    show: Callable[[Event], None],
-) -> T:
-    """Wait in this thread for the end of a sequence of events, and return its last status.
+def waited(
+    events: Generator[Event, None, T], sleep: Callable[[float], None]
+) -> Generator[Event, None, T]:
+    """Yield events but pauses, for which this thread sleeps; return the last status.
 
     Args:
         events: The events.
         sleep: Waits for a number of seconds.
-        show: Called with each event but pauses.
     """
     while True:
         try:
@@ -192,4 +190,4 @@ def wait_for_events(
         if isinstance(event, Pause):
             sleep(event.seconds)
         else:
-            show(event)
+            yield event

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from submit_tf_job import waiting
 from submit_tf_job.container.programs import callee
 from submit_tf_job.errors import JobFailed, NameTaken, NoSuchJob, SubmitTFJobError, UsageError
+from submit_tf_job.report.change_text import submitted_line
 from submit_tf_job.sdk.client import Client, JobHandle, Status
 from submit_tf_job.sdk.function_names import call_name
 from submit_tf_job.sdk.pickling import cloudpickle, pickled_call
@@ -257,7 +258,7 @@ def start_as(
 ) -> Call[R]:
     """Submit a call as `start` does; the job is named after `user_function`."""
     client = client or Client()
-    given = {"name": call_name(user_function, client.settings.user), **job}
+    given = _named(user_function, client, job)
     name = str(given["name"])
     try:
         with tempfile.TemporaryDirectory(prefix="submit_tf_job-call-") as directory:
@@ -267,27 +268,37 @@ def start_as(
         raise KeyboardInterrupt(
             f"{name} may have been submitted: submit_tf_job status {name}"
         ) from None
-    what = f"{name} was submitted before" if handle.adopted else f"Submitted {name}"
     address = f"{client.settings.resource_managers[0]}/cluster/app/{handle.application_id}"
-    say(f"{what} ({handle.application_id})  {address}")
+    if handle.submission is not None:
+        say(f"{submitted_line(handle.submission)}  {address}")
     return Call(handle, keep)
 
 
+def _named(function: Callable[..., Any], client: Client, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the job spec of a call; it is named after the function if it has no name.
+
+    Raises:
+        UsageError: It is no mapping.
+    """
+    if not isinstance(job, Mapping):
+        raise UsageError(
+            f"job: expected a mapping with keys of a job spec, found {type(job).__name__}",
+            hint='such as {"image": "tf:2.15", "roles": {"worker": {"memory": "2Gi"}}}',
+        )
+    return {"name": call_name(function, client.settings.user), **job}
+
+
 def _submitted(client: Client, spec: Mapping[str, Any], *, keep: bool) -> JobHandle:
-    """Submit a call: find the same call if its job still runs, and replace a job that has ended.
+    """Submit a call, or find the same call if its job still runs.
 
     Raises:
         NameTaken: Another call of that name still runs.
     """
     if keep:
         return client.submit(spec)
-    with suppress(NameTaken):
-        handle = client.submit(spec)
-        if not (handle.adopted and handle.status().is_over):
-            return handle
     name = spec["name"]
     try:
-        return client.submit(spec, replace=True)
+        return client.submit(spec)
     except NameTaken as error:
         raise NameTaken(
             error.message,
@@ -464,8 +475,7 @@ def _run_here(
     environ = process_environment()
     environ["PATH"] = f"{Path(sys.executable).parent}:{environ.get('PATH', '')}"
     with tempfile.TemporaryDirectory(prefix="submit_tf_job-call-") as directory:
-        name = call_name(function, client.settings.user)
-        spec = {"name": name, "image": "local", **job, "python": sys.executable}
+        spec = {"image": "local", **_named(function, client, job), "python": sys.executable}
         loaded = client.load(call_spec(function, args, dict(kwargs), spec, Path(directory)))
         data = operations.DataCheck(loaded, client.settings, here=True)
         data.look()

@@ -342,10 +342,9 @@ def forget(storage: Storage, path: str) -> None:
 
 
 def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
-    """Remove what earlier jobs of the same name have staged, and this job does not use.
+    """Remove what earlier runs of the same job have staged, and this run does not use.
 
-    What is newer than this job's own belongs to a later one: a client may stand still for minutes
-    before it calls this.
+    What was used in the last minutes before, or later, may be another one's, whose POST is late.
 
     Args:
         storage: The storage that contains it.
@@ -357,7 +356,7 @@ def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
         others = [item for item in items if item.is_dir and item.path not in mine]
         own = [_used(storage, item) for item in items if others and item.path in mine]
         for item in others:
-            if own and _used(storage, item) <= max(own):
+            if own and _used(storage, item) <= max(own) - RECENT:
                 storage.remove(item.path, recursive=True)
 
 

@@ -79,7 +79,7 @@ class _Meaning(NamedTuple):
 _TAKEN = (
     NameTaken,
     "The name {name} is already taken.",
-    "Choose another with --name, or replace the old service with --replace.",
+    "Choose another with --name.",
 )
 _TOO_LARGE = (
     "Component {{component}} asks for {{asked}} {} per container; the largest here is {{most}}."

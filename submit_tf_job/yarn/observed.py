@@ -249,6 +249,12 @@ class AppReport:
         return self.state.is_final
 
     @property
+    def rejected(self) -> bool:
+        """Whether its queue did not take it: it never had a container (RMAppImpl, AppInfo)."""
+        refused = self.state is AppState.FAILED and self.attempt is None
+        return refused and "queue" in self.diagnostics.lower()
+
+    @property
     def attempt(self) -> int | None:
         """Number of the current AM attempt, from 1; None if the ResourceManager does not report the
         AM's container.
@@ -296,6 +302,7 @@ class ClusterInfo:
     state: str | None
     ha_state: str | None
     hadoop_version: str | None
+    started_ms: int | None = None
 
     @classmethod
     def from_json(cls, answer: Answer) -> ClusterInfo:
@@ -305,6 +312,7 @@ class ClusterInfo:
             text_of(answer, "state"),
             text_of(answer, "haState"),
             text_of(answer, "hadoopVersion"),
+            _time_ms(answer, "startedOn"),
         )
 
     @property

@@ -334,18 +334,6 @@ class ResourceManager:
         ]
         return tuple(sorted(found, key=lambda attempt: attempt.id or ""))
 
-    def attempt_state(
-        self, app_id: str, attempt_id: str, *, deadline: Deadline | None = None
-    ) -> str | None:
-        """Return the state of one attempt of the AM, such as `FINISHING`; before Hadoop 3.4,
-        `app_attempts` does not contain it.
-        """
-        path = f"{_WS}/apps/{_app_id(app_id)}/appattempts/{quote(attempt_id, safe='')}"
-        reply = self.http.request("GET", path, deadline=deadline)
-        if reply.status != 200:
-            return None
-        return text_of(reply.json_object(), "appAttemptState")
-
     def attempt_containers(
         self, app_id: str, attempt_id: str, *, deadline: Deadline | None = None
     ) -> tuple[str, ...]:
@@ -604,29 +592,6 @@ class ResourceManager:
             return False
         self._service_ok(reply, name, "stop")
         return True
-
-    def start_service(self, name: str, *, deadline: Deadline | None = None) -> str | None:
-        """Start a stopped service again from YARN's stored copy, as a new application.
-
-        Returns:
-            The new application's id; None if the response does not contain it.
-
-        Raises:
-            AnswerLost: when it may or may not have been started.
-            NoSuchJob: when this user has no service of that name.
-        """
-        body = json.dumps({"name": name, "state": ServiceState.STARTED.value})
-        within = deadline or self.deadline(self.timeouts.post_s + self.timeouts.total_s)
-        reply = self.http.request(
-            "PUT",
-            _path(name),
-            body=body,
-            read_s=self.timeouts.post_s,
-            deadline=within,
-            repeatable=False,
-        )
-        self._service_ok(reply, name, "start")
-        return _app_in(reply)
 
     def delete_service(
         self, name: str, *, deadline: Deadline | None = None, once: bool = False

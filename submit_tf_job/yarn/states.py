@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["AppState", "ComponentState", "ContainerState", "FinalStatus", "ServiceState"]
+__all__ = [
+    "GOING_ON",
+    "AppState",
+    "ComponentState",
+    "ContainerState",
+    "FinalStatus",
+    "ServiceState",
+]
 
 
 class _State(str, Enum):
@@ -77,6 +84,9 @@ class AppState(_State):
     def is_final(self) -> bool:
         """Whether the application will never change its state again."""
         return self in (AppState.FINISHED, AppState.FAILED, AppState.KILLED)
+
+
+GOING_ON = frozenset(state for state in AppState if not state.is_final) - {AppState.UNKNOWN}
 
 
 class FinalStatus(_State):

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import (
     BadAnswer,
-    ClusterUnavailable,
     DeadlinePassed,
     NoSuchJob,
     Refused,
-    UsageError,
 )
-from submit_tf_job.yarn.deletion import Deleted, StoredCopy, delete_ended, held_by, live
-from submit_tf_job.yarn.observed import AppReport, ObservedService
-from submit_tf_job.yarn.reconcile import IN_FLIGHT_S
+from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.resource_manager import (
     SERVICE_TYPE,
     Deadline,
@@ -26,62 +21,40 @@ from submit_tf_job.yarn.resource_manager import (
 )
 from submit_tf_job.yarn.states import ServiceState
 
-__all__ = ["delete", "stop", "wait_until_ended"]
+__all__ = ["stop", "wait_until_ended"]
 
-DELETE_S = 600.0  # a lost DELETE, or a POST in progress, may take effect for minutes
+# a healthy application has ended 2 s after PUT STOPPED: docs/hadoop-facts.md#stopping
 KILL_AFTER_S = 30.0
 
 
 def stop(
     client: ResourceManager,
+    app: AppReport,
     *,
     user: str,
-    name: str | None = None,
-    app_id: str | None = None,
     wait: bool = True,
     deadline: Deadline | None = None,
     kill_after_s: float = KILL_AFTER_S,
     reason: str = "",
-    before: Callable[[AppReport], None] = lambda _app: None,
 ) -> AppReport | None:
-    """Stop a job; for a stopped job, do nothing.
+    """Stop a run; for one that has ended, do nothing.
 
     Args:
         client: The cluster, as the user.
-        user: Owner of the applications.
-        name: The service's name; either this or the application's id is required.
-        app_id: The application's id.
+        app: Its application.
+        user: The user.
         wait: Whether to wait for the application's end.
-        deadline: For the whole operation; by default `timeouts.failover` to find the application,
-            and then 120 s to end it.
+        deadline: For the whole operation, by default 120 s.
         kill_after_s: Time for the AM to end the application before the ResourceManager is requested
             to kill it.
         reason: Kill the application at once, with this text in its diagnostics.
-        before: Called with the application before any request to stop it, also if it has ended
-            already.
 
     Returns:
         The application as last read; None if the ResourceManager has no record of it any more.
 
     Raises:
-        NoSuchJob: when no application of that name or id exists.
         DeadlinePassed: when it had not ended in time.
-
-    Example:
-        >>> stop(client, user="alice", name="mnist").final_status
-        <FinalStatus.ENDED: 'ENDED'>
     """
-    if (name is None) == (app_id is None):
-        raise UsageError("Stop a job by its name or by its application id.")
-    # no response from the cluster is a different error from a job that takes long to end
-    looking = deadline or client.deadline()
-    if app_id is not None:
-        app: AppReport | None = _by_id(client, app_id, looking)
-    else:
-        app = _by_name(client, user, name or "", looking)
-    if app is None:
-        return None
-    before(app)
     if app.ended:
         return app
     deadline = deadline or client.deadline(waiting.APPLICATION_HAS_ENDED.within_s)
@@ -120,56 +93,6 @@ def wait_until_ended(
     )
 
 
-def delete(
-    client: ResourceManager,
-    name: str,
-    *,
-    user: str,
-    copy: StoredCopy | None = None,
-    deadline: Deadline | None = None,
-    check: Callable[[ObservedService | None, AppReport | None], None] = lambda _s, _a: None,
-    on_wait: Callable[[str], None] = lambda _line: None,
-) -> Deleted:
-    """End a job if it runs, and delete its service, which frees its name.
-
-    Args:
-        client: The cluster, as the user.
-        name: The service's name.
-        user: Owner of the applications.
-        copy: The service's stored copy in HDFS.
-        deadline: For the whole operation, default 600 s.
-        check: Called before anything is ended or deleted, with the service (None if it cannot be
-            read) and the application of that name that has not ended; an exception from it ends the
-            call.
-        on_wait: Called with one line before a wait.
-
-    Returns:
-        By whom the service was deleted; `NOTHING` if there was none.
-
-    Raises:
-        DeadlinePassed: when its application had not ended, or it was not deleted, in time.
-
-    Example:
-        >>> delete(client, "mnist", user="alice")
-        <Deleted.OURS: 1>
-    """
-    deadline = deadline or client.deadline(DELETE_S)
-    found = Deleted.NOTHING
-    while True:
-        try:
-            held = held_by(
-                client, name, user=user, settle_s=IN_FLIGHT_S, copy=copy, on_wait=on_wait
-            )
-        except NoSuchJob:
-            return found
-        found = Deleted.THEIRS
-        check(held.service, held.app)
-        if held.app is not None:
-            stop(client, user=user, app_id=held.app.id, deadline=deadline)
-        elif by := delete_ended(client, name, held, user=user, copy=copy, deadline=deadline):
-            return by
-
-
 def _ask_service(client: ResourceManager, app: AppReport, deadline: Deadline) -> bool:
     """Request the stop of the service if this application runs it, and return whether that was
     done; otherwise only a kill ends the application.
@@ -187,24 +110,3 @@ def _ask_service(client: ResourceManager, app: AppReport, deadline: Deadline) ->
                 return False
         return client.stop_service(name, deadline=deadline)
     return False
-
-
-def _by_id(client: ResourceManager, app_id: str, deadline: Deadline) -> AppReport:
-    app = client.app(app_id, deadline=deadline)
-    if app is None:
-        raise NoSuchJob(
-            f"The cluster does not know {app_id}.",
-            hint="It forgets ended applications after a while.",
-        )
-    return app
-
-
-def _by_name(client: ResourceManager, user: str, name: str, deadline: Deadline) -> AppReport | None:
-    """Return the application of a name: the live one, else the one in the service's JSON."""
-    for running in live(client, user, name, deadline):
-        return running
-    with contextlib.suppress(ClusterUnavailable):
-        service = client.get_service(name, deadline=deadline)  # raises NoSuchJob
-        if service.id is not None:
-            return client.app(service.id, deadline=deadline)
-    return next(iter(client.apps(user=user, name=name, limit=1, deadline=deadline)), None)

@@ -240,8 +240,8 @@ class Data:
             if not uploads or (failed and (item["on_failure"] == "discard" or _is_empty(folder))):
                 continue
             if failed and item["on_failure"] == "keep":
-                uri, overwrite = "%s.failed-%s" % (uri, self.info.submission), True
-            me = (self.info.submission, self.info.name, self.info.container.rpartition("_")[2])
+                uri, overwrite = "%s.failed-%s" % (uri, self.info.run), True
+            me = (self.info.run, self.info.name, self.info.container.rpartition("_")[2])
             steps.append(
                 {
                     "do": "upload",
@@ -249,7 +249,7 @@ class Data:
                     "uri": uri,
                     "from": folder,
                     "overwrite": overwrite,
-                    "submission": self.info.submission,
+                    "run": self.info.run,
                     "task": self.info.name,
                     "mark": "%s-%s-%s" % me,
                 }

@@ -83,7 +83,7 @@ class OutputUpload:
         self.prefix = posixpath.join(folder, ".%s." % name)
         self.place = self.prefix + step["mark"] + NEW
         self.old = self.prefix + step["mark"] + OLD
-        self.aside = "%s.failed-%s" % (target, step["submission"])
+        self.aside = "%s.failed-%s" % (target, step["run"])
         self.was: Version | None = None
         self.broken: list[str] = []  # links to nothing
 
@@ -142,10 +142,10 @@ class OutputUpload:
         if there is None or (self.step["overwrite"] and there == self.was):
             return True
         signed = self._signature(self.target)
-        return (signed.get("submission"), signed.get("task")) == self._me()
+        return (signed.get("run"), signed.get("task")) == self._me()
 
     def _me(self) -> tuple[str, str]:
-        return self.step["submission"], self.step["task"]
+        return self.step["run"], self.step["task"]
 
     def _signature(self, path: str) -> dict[str, Any]:
         """Return what the upload that wrote a directory has left in it; {} if none did."""
@@ -160,8 +160,8 @@ class OutputUpload:
 
     def _sign(self) -> None:
         path = posixpath.join(self.place, MARK)
-        submission, task = self._me()
-        text = json.dumps({"submission": submission, "task": task}, sort_keys=True).encode("ascii")
+        run, task = self._me()
+        text = json.dumps({"run": run, "task": task}, sort_keys=True).encode("ascii")
         self.store.remove(path)
         self.store.write(path, [text], len(text))
 
@@ -253,7 +253,7 @@ class OutputUpload:
         if self._signature(old):
             self.store.remove(old)
             return
-        to = "%s.replaced-%s" % (self.target, self.step["submission"])
+        to = "%s.replaced-%s" % (self.target, self.step["run"])
         try:
             trash = self.store.trash(self.target)
             if trash:

@@ -30,7 +30,7 @@ def variables(info: Info) -> dict[str, str]:
         found = jax(rank, size, first)
     else:
         own = info.place(info.role, info.position)[0]
-        found = torch(rank, size, first, own, int(role["gpus"]), info.submission)
+        found = torch(rank, size, first, own, int(role["gpus"]), info.run)
     return {name: value for name, value in found.items() if name not in role.get("env", {})}
 
 

@@ -36,7 +36,7 @@ class Place:
     def __init__(self, info: Info) -> None:
         """Use what the task description says, and the delegation token of this container."""
         rule = info.task["meeting"]
-        self.path = posixpath.join(rule["path"], info.submission)
+        self.path = posixpath.join(rule["path"], info.run)
         env = dict(info.env, HADOOP_USER_NAME=rule["user"])
         self.store = WebHdfs(rule["protocol"], rule["addresses"], env)
 

@@ -90,8 +90,10 @@ def read_call() -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
 def leave(directory: str, kind: str, packed: bytes | None, text: str) -> None:
     """Write a result to the log directory."""
     data = base64.b64encode(pickle.dumps((kind, packed, text))).decode("ascii")
-    with open(os.path.join(directory, RESULT_FILE), "w", encoding="ascii") as file:
+    path = os.path.join(directory, RESULT_FILE)
+    with open(path + ".part", "w", encoding="ascii") as file:
         file.writelines(data[at : at + LINE] + "\n" for at in range(0, len(data), LINE))
+    os.replace(path + ".part", path)  # a full disk leaves no half of it
 
 
 def returned(value: Any, pack: Callable[[Any], bytes]) -> tuple[str, bytes | None, str]:
@@ -146,7 +148,10 @@ def main() -> int:
         sys.stderr.write(traceback.format_exc())
         leave(directory, *raised(error, pack))
         return 1
-    leave(directory, *returned(value, pack))
+    kind, packed, text = returned(value, pack)
+    leave(directory, kind, packed, text)
+    if kind == REFUSED and os.environ.get("TFJOB_RANK") == "0":
+        raise RuntimeError(text)  # it was to be sent: only the deciding task's result is read
     return 0
 
 

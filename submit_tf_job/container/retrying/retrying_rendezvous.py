@@ -83,7 +83,11 @@ class RetryingRendezvous(Rendezvous):
         if self.verdict == STOPPED and not self.graceful:
             return "busy"  # YARN ends this deciding task alone, or all tasks by itself
         if not self.stays(m):
-            if m.state == FAILED and m.run == message["run"] and message.get("state") != "done":
+            if (
+                m.state == FAILED
+                and m.process == message["process"]
+                and message.get("state") != "done"
+            ):
                 self._set(m, ALIVE)  # it was cut off for longer than `grace`
                 self.event(now, "%s is back" % m.name)
             return super()._refusal(now, m, peer, message)
@@ -96,15 +100,15 @@ class RetryingRendezvous(Rendezvous):
     def _refusal_of_other_containers(
         self, now: float, m: Member, peer: Any, message: Mapping[str, Any]
     ) -> str:
-        run, container = message["run"], serial(message.get("container"))
-        if m.run != run and container and container < serial(m.container):
+        process, container = message["process"], serial(message.get("container"))
+        if m.process != process and container and container < serial(m.container):
             return "finished"  # it was cut off or suspended, and YARN has started a later one
-        if m.peer not in (None, peer) and m.run != run:
+        if m.peer not in (None, peer) and m.process != process:
             return "busy"
         if serial(message.get("seen_container")) > serial(self.info.container):
             self.superseded = True
             return "busy"
-        if self.phase == WAITING and message.get("seen") not in (None, self.me.run):
+        if self.phase == WAITING and message.get("seen") not in (None, self.me.process):
             self.generations.learn(*map(message.get, ("generation", "past", "resized")))
             if message.get("prepared") is True:
                 self.unprepared = False
@@ -117,7 +121,7 @@ class RetryingRendezvous(Rendezvous):
     def _refusal_at_the_end(self, m: Member, message: Mapping[str, Any]) -> str:
         done = message.get("state") == "done"
         if m.state in OUT:
-            return "" if m.run == message["run"] and done else "finished"
+            return "" if m.process == message["process"] and done else "finished"
         if done:
             return ""
         self._set(m, ENDED)
@@ -129,10 +133,10 @@ class RetryingRendezvous(Rendezvous):
         if gave_up and m.state in ANSWERING and not self.failures:
             self._set(m, LOST, now)
             self._failed(now, m, self._given_up(m))
-        if m.run == message["run"]:
+        if m.process == message["process"]:
             return gave_up and bool(self.failures)
         # a new container of a task that has just failed
-        return bool(self.failures or m.state == FAILED or (m.run and self._replaced(now, m)))
+        return bool(self.failures or m.state == FAILED or (m.process and self._replaced(now, m)))
 
     def _gave_up(self, message: Mapping[str, Any]) -> bool:
         """Return whether a task has ended its command of this generation while it was alone."""
@@ -209,7 +213,7 @@ class RetryingRendezvous(Rendezvous):
         In a job of one task no other one remembers earlier generations. Hadoop 3.1 and 3.2 go on
         without one that was lost.
         """
-        lost = self.generation or self.predecessor or (self.witness and self.witness.run)
+        lost = self.generation or self.predecessor or (self.witness and self.witness.process)
         if lost and now >= min(self.started + WITNESS_S, self.start_deadline):
             return False
         return super()._awaits_witness(now)
@@ -262,7 +266,7 @@ class RetryingRendezvous(Rendezvous):
         self.held_since.clear()
         for m in self.members.values():
             if self.stays(m):
-                m.failures, m.failed_run, m.status, m.stopping = 0, "", None, False
+                m.failures, m.failed_process, m.status, m.stopping = 0, "", None, False
                 self._set(m, ABSENT)
 
     def more(self) -> dict[str, Any]:

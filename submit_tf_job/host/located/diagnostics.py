@@ -35,6 +35,7 @@ class Diagnostics:
         self.source = source
         self.problems: set[Problem] = set()
         self.places: dict[str, Location] = {"": Location(source)}
+        self.tagged: set[Location] = set()  # lists and mappings that a tag makes something else
 
     @property
     def full(self) -> bool:

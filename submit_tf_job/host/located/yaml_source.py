@@ -193,6 +193,8 @@ class _Composer:
                 "",
                 f"tags (here {clip(tag)}) are not read; leave it out, and put text in quotes",
             )
+            if not isinstance(event, yaml.ScalarEvent):
+                self._notes.tagged.add(place)
         before = self._count
         if event.anchor is not None:
             self._anchors[event.anchor] = None

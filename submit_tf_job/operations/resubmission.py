@@ -1,8 +1,8 @@
 """Submit a job again with more memory after a task ran out of it (`retries.memory`).
 
-Each follower of a job computes the same next submission: its id comes from the command's own id and
-the application that failed. So however many followers submit it, it is one application, as for any
-other submission (see `yarn.submit`), and the command that submitted the first one finds it again.
+Each follower of a job computes the same next submission: its key is that of the run that failed. So
+however many followers submit it, it is one application, as for any other submission (see
+`yarn.exactly_once`), and the command that submitted the first one finds it again.
 
 A follower without the job spec submits nothing: it waits for the run of a follower that has it.
 """
@@ -13,6 +13,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -24,23 +25,31 @@ from submit_tf_job.errors import (
     Refused,
     SubmitTFJobError,
 )
-from submit_tf_job.operations.cluster import Cluster, JobRef, storage_of
+from submit_tf_job.operations import runs
+from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.yarn.run_names import run_name
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
 
-__all__ = ["NOT_SUBMITTED", "Resubmission", "Step", "next_run", "next_step", "step_after"]
+__all__ = [
+    "NOT_SUBMITTED",
+    "Resubmission",
+    "Step",
+    "heirs",
+    "next_run",
+    "next_step",
+    "step_after",
+]
 
 # the errors of `submit` that say for sure that the job was not submitted
 NOT_SUBMITTED = (AuthError, JobSpecError, NameTaken, Refused)
 
-_WRITTEN = re.compile(
-    r"(?P<number>\d{1,4}) (?P<former>application_\d+_\d+)(?P<sizes>( [^ ]+=\d+)+)"
-)
+_WRITTEN = re.compile(r"(?P<number>\d{1,4}) (?P<former>[a-z][a-z0-9-]*)(?P<sizes>( [^ ]+=\d+)+)")
 _OVER_PHYSICAL = -104  # ContainerExitStatus.KILLED_EXCEEDED_PMEM
-# The submitter reads the logs for the cause, deletes the run that failed, and posts the next one.
+# The submitter reads the logs for the cause, and posts the next run.
 NEXT_RUN_WITHIN_S = 60.0
 _NEXT_RUN_EVERY_S = 2.0
 
@@ -51,7 +60,7 @@ class Resubmission:
 
     Attributes:
         number: 1 for the first time; 0 for a job that was not submitted again.
-        former: The application of the run before.
+        former: The run before.
         memory: Role -> MiB, of the roles that have more than the job spec says.
     """
 
@@ -84,12 +93,29 @@ class Step:
     Attributes:
         said: One sentence: that it is submitted again, or why it is not.
         plan: The next submission; None if there is none.
-        after: The application that it follows.
     """
 
     said: str
     plan: Plan | None = None
-    after: str = ""
+
+
+def heirs(planned: Plan, run: str) -> tuple[str, ...]:
+    """Return the names of the runs that follow a run of a plan by its `retries.memory`."""
+    rule, found = planned.job.retries, []
+    if rule is None or rule.memory is None:
+        return ()
+    for _ in range(rule.max):
+        run = _run_after(planned.job.name, planned.site.user, run)
+        found.append(run)
+    return tuple(found)
+
+
+def _run_after(job: str, user: str, run: str) -> str:
+    return run_name(job, user, _key_after(run), 0, room=len(run))
+
+
+def _key_after(run: str) -> str:
+    return hashlib.sha256(f"{run}\nmemory".encode()).hexdigest()[:16]
 
 
 def next_step(
@@ -103,8 +129,8 @@ def next_step(
         status: The job's last status.
         cause: Why it failed.
     """
-    rule, former = planned.job.retries, status.application_id
-    if rule is None or rule.memory is None or former is None or cause is None:
+    rule = planned.job.retries
+    if rule is None or rule.memory is None or cause is None:
         return None
     if not _ran_out_of_memory(status, cause):
         return None
@@ -112,7 +138,7 @@ def next_step(
         earlier = Resubmission.of(_properties(cluster, status))
     except SubmitTFJobError as error:
         return Step(f"not submitted again: how often it was is not known: {error.message}")
-    return step_after(planned, earlier, former, cause)
+    return step_after(planned, earlier, status.run, cause)
 
 
 def step_after(planned: Plan, earlier: Resubmission, former: str, cause: Cause) -> Step | None:
@@ -121,7 +147,7 @@ def step_after(planned: Plan, earlier: Resubmission, former: str, cause: Cause) 
     Args:
         planned: The command's own plan, not that of a later submission.
         earlier: How often the job was submitted again before it failed.
-        former: Its application.
+        former: The run that failed.
         cause: Why it failed.
     """
     rule = planned.job.retries
@@ -156,8 +182,7 @@ def next_run(
     Returns:
         The next run; None if the job does not ask for one, or none has come in time.
     """
-    former = status.application_id
-    if former is None or not _ran_out_of_memory(status, cause):
+    if not _ran_out_of_memory(status, cause):
         return None
     app, end = status.app, cluster.clock() + within_s
     if app is not None and app.user not in (None, cluster.settings.user):
@@ -168,43 +193,22 @@ def next_run(
         return None
     earlier = Resubmission.of(properties)
     most = properties.get(contract.PROPERTY_RESUBMISSIONS_MAX, "")
-    if earlier.former != former and (not most.isdigit() or earlier.number >= int(most)):
+    if not most.isdigit() or earlier.number >= int(most):
         return None
+    name = properties.get(contract.PROPERTY_JOB, status.name)
+    run = _run_after(name, cluster.settings.user, status.run)
     on_wait(f"waiting up to {within_s:.0f} s for its next run, with more memory")
     while True:
-        found = _run_after(cluster, status.name, former, properties)
-        if found is not None:
-            return found
+        with suppress(SubmitTFJobError):
+            apps = cluster.client.apps(user=cluster.settings.user, tags=(f"name: {run}",))
+            if found := next((app for app in apps if app.name == run), None):
+                return JobRef(status.name, found.id, run)
         left_s = end - cluster.clock()
         if left_s <= 0:
             break
         cluster.sleep(min(_NEXT_RUN_EVERY_S, left_s))
     on_wait("not submitted again: nothing that has its job spec follows it")
     return None
-
-
-def _run_after(
-    cluster: Cluster, name: str, former: str, earlier: Mapping[str, str]
-) -> JobRef | None:
-    """Return the job of that name if it is a run of the same command after an application."""
-    from submit_tf_job.operations import history
-
-    command = earlier.get(contract.PROPERTY_RERUN_OF) or earlier.get(contract.PROPERTY_SUBMISSION)
-
-    try:
-        service = cluster.client.get_service(name)
-        properties = service.properties
-        if contract.PROPERTY_SUBMISSION not in properties:
-            storage = storage_of(cluster.settings)
-            properties = history.stored_properties(storage, cluster.settings.user, name)
-    except SubmitTFJobError:
-        return None  # the run that failed is being deleted, or the next one written
-    found = Resubmission.of(properties)
-    later = found.number > Resubmission.of(earlier).number
-    same = later and properties.get(contract.PROPERTY_RERUN_OF) == command
-    if service.id in (None, former) or not (same or found.former == former):
-        return None
-    return JobRef(name, service.id)
 
 
 def _ran_out_of_memory(status: JobStatus, cause: Cause | None) -> bool:
@@ -233,20 +237,18 @@ def _with_more_memory(
         name: replace(one, memory_mib=next_one.memory.get(name, one.memory_mib))
         for name, one in job.roles.items()
     }
-    text = f"{planned.submission}\n{former}\nmemory"
     try:
         following = plan(
             replace(job, roles=roles),
             planned.site,
-            submission=hashlib.sha256(text.encode()).hexdigest()[:16],
-            rerun_of=planned.submission,
-            resubmission=next_one.text,
+            key=_key_after(former),
+            properties={contract.PROPERTY_RESUBMISSION: next_one.text},
         )
     except SubmitTFJobError as error:
         return Step(f"not submitted again with {wanted}Mi for {role}: {error.message}")
     said = f"{cause.sentence}; submitting it again with {wanted}Mi for {role}"
     count = f"{next_one.number} of {job.retries.max}"
-    return Step(f"{said} (`retries.memory`, {count})", following, former)
+    return Step(f"{said} (`retries.memory`, {count})", following)
 
 
 def _properties(cluster: Cluster, status: JobStatus) -> Mapping[str, str]:
@@ -255,10 +257,7 @@ def _properties(cluster: Cluster, status: JobStatus) -> Mapping[str, str]:
     Raises:
         SubmitTFJobError: YARN's copy of the service cannot be read.
     """
-    from submit_tf_job.operations import history
-
     seen = status.service
     if seen is not None and contract.PROPERTY_SUBMISSION in seen.properties:
         return seen.properties
-    settings = cluster.settings
-    return history.stored_properties(storage_of(settings), settings.user, status.name)
+    return runs.properties_of_run(cluster, status.run)

@@ -1,0 +1,225 @@
+"""The record of each run, which stays when YARN has forgotten the run and its logs are deleted.
+
+It is one small JSON file in the staging directory, `records/JOB/RUN.json`: the submission, written
+after the POST, and how the run ended, added by the first command that learns it. The files of a job
+whose name is shortened in its runs' names lie below the shortened one.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import logging
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from submit_tf_job.errors import SettingsError, SubmitTFJobError
+from submit_tf_job.observation import AWAITED, JobReport, JobState, Verdict
+from submit_tf_job.operations.cluster import Cluster, JobRef, storage_of
+from submit_tf_job.operations.site_facts import site_of
+from submit_tf_job.storage import NoSuchPath
+from submit_tf_job.yarn.run_names import job_of, short_head
+
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.operations.submit import Submission
+    from submit_tf_job.storage import Stat, Storage
+
+__all__ = ["begin", "complete", "forgotten", "history", "read", "report_of"]
+
+_LOG = logging.getLogger(__name__)
+FORMAT = 1
+_SPEC_MAX, _REPORT_MAX = 256 * 1024, 64 * 1024
+_FORGOTTEN_AT_ONCE = 3
+_CAUSE = ("code", "task", "sentence", "hint")
+
+
+def begin(cluster: Cluster, done: Submission) -> None:
+    """Write the record of a run that was submitted; errors are only logged."""
+    job, settings = done.plan.job, cluster.settings
+    record = {
+        "kind": "RunRecord",
+        "format": FORMAT,
+        "name": job.name,
+        "run": done.ref.run,
+        "application_id": done.ref.application_id,
+        "user": settings.user,
+        "submission": {
+            "key": done.plan.key,
+            "number": done.plan.number,
+            "at": int(cluster.wall()),
+            "by": getpass.getuser(),
+            "host": socket.gethostname(),
+            "version": _program_version(),
+            "spec": job.given.text[:_SPEC_MAX] if job.given else "",
+            "overrides": list(job.given.overrides) if job.given else [],
+        },
+        "end": None,
+    }
+    with _logged(done.ref.run):
+        storage = _opened(cluster)
+        directory = f"{_root(cluster)}/{job_of(done.ref.run)}"
+        storage.mkdirs(storage.path(directory), 0o700)
+        _write(storage, directory, record)
+        stored = sorted(storage.list_dir(storage.path(directory)), key=lambda s: s.modified_ms)
+        for old in stored[: max(0, len(stored) - settings.keep_records)][:_FORGOTTEN_AT_ONCE]:
+            storage.remove(old.path)
+
+
+def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> None:
+    """Add how a run ended to its record, if it has one without that; errors are only logged."""
+    settled = status.state.is_final and status.evidence not in AWAITED
+    if not settled or status.app is None or status.foreign or not status.run:
+        return
+    with _logged(status.run):
+        record = read(cluster, status.run)
+        if record is None or record.get("end") or record["application_id"] != status.application_id:
+            return
+        directory = f"{_root(cluster)}/{job_of(status.run)}"
+        _write(_opened(cluster), directory, {**record, "end": _end(status, cause)})
+
+
+def _end(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
+    verdict, app, report = status.verdict, status.app, status.report
+    raw = dict(report.raw) if report else None
+    if raw and len(json.dumps(raw)) > _REPORT_MAX:
+        raw.pop("tasks", None)
+    return {
+        "state": verdict.state.value,
+        "reason": verdict.reason,
+        "hint": verdict.hint,
+        "confirmed": verdict.confirmed,
+        "root_cause": cause and {name: getattr(cause, name) for name in _CAUSE},
+        "progress": report and report.progress,
+        "started_at": app and app.started_ms and app.started_ms // 1000,
+        "finished_at": app and app.finished_ms and app.finished_ms // 1000,
+        "report": raw,
+    }
+
+
+def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
+    """Return the record of a run; None if there is none, or no staging directory.
+
+    Raises:
+        SubmitTFJobError: It cannot be read.
+    """
+    root = site_of(cluster.settings).staging
+    if root is None:
+        return None
+    with suppress(NoSuchPath):
+        storage = storage_of(cluster.settings, root)
+        return _parsed(storage.read(storage.path(f"{_root(cluster)}/{job_of(run)}/{run}.json")))
+    return None
+
+
+def report_of(cluster: Cluster, run: str, application_id: str) -> bytes | None:
+    """Return the deciding task's last report as a run's record has it."""
+    with suppress(SubmitTFJobError):
+        record = read(cluster, run)
+        if record and record.get("end") and record["application_id"] == application_id:
+            report = record["end"].get("report")
+            return json.dumps(report).encode() if report else None
+    return None
+
+
+def forgotten(cluster: Cluster, ref: JobRef) -> tuple[JobReport | None, Verdict] | None:
+    """Return report and verdict of a run that the ResourceManager has forgotten, by its record."""
+    with suppress(SubmitTFJobError, KeyError, TypeError, ValueError):
+        record = read(cluster, ref.run)
+        if record and record["end"] and record["application_id"] == ref.application_id:
+            end = record["end"]
+            state, reason = JobState(end["state"]), str(end["reason"])
+            verdict = Verdict(state, reason, hint=str(end["hint"]), confirmed=end["confirmed"])
+            return JobReport.parse(json.dumps(end.get("report")).encode()), verdict
+    return None
+
+
+def history(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
+    """Return the records of runs, the newest first; of all jobs without one.
+
+    Raises:
+        SettingsError: There is no staging directory, and so no history.
+        SubmitTFJobError: It cannot be read.
+    """
+    storage = _opened(cluster)
+    heads = {job, short_head(job)} if job else None
+    found: list[Stat] = []
+    for directory in _listed(storage, storage.path(_root(cluster))):
+        if heads is None or directory.name in heads:
+            found += _listed(storage, directory.path)
+    found.sort(key=lambda item: item.modified_ms, reverse=True)
+    records = [_parsed(storage.read(item.path)) for item in found[:limit]]
+    chosen = [record for record in records if record and record["name"] == (job or record["name"])]
+    chosen.sort(key=lambda record: -int(record["submission"]["at"]))
+    return [_with_end(cluster, record) for record in chosen]
+
+
+def _with_end(cluster: Cluster, record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with the run's end, which this command may be the first to learn."""
+    if record.get("end"):
+        return record
+    from submit_tf_job.operations.observer import observe
+    from submit_tf_job.operations.why import why_failed
+
+    ref = JobRef(record["name"], record["application_id"], record["run"])
+    with suppress(SubmitTFJobError):
+        status = observe(cluster, ref).observe()
+        why_failed(cluster, status)
+        return read(cluster, ref.run) or record
+    return record
+
+
+@contextmanager
+def _logged(run: str) -> Iterator[None]:
+    """Log an error of the block instead of raising it: a record must not cost a submission."""
+    try:
+        yield
+    except (SubmitTFJobError, KeyError, TypeError, OSError) as error:
+        _LOG.info("the record of %s: %s", run, error)
+
+
+def _opened(cluster: Cluster) -> Storage:
+    """Open the staging directory's storage.
+
+    Raises:
+        SettingsError: There is none.
+    """
+    root = site_of(cluster.settings).staging
+    if root is None:
+        raise SettingsError(
+            "no staging directory is known, and so no history is kept",
+            hint="set hadoop_conf, or staging: hdfs://… in the settings",
+        )
+    return storage_of(cluster.settings, root)
+
+
+def _program_version() -> str:
+    with suppress(PackageNotFoundError):
+        return version("submit_tf_job")
+    return ""
+
+
+def _root(cluster: Cluster) -> str:
+    return f"{site_of(cluster.settings).staging}/records"
+
+
+def _listed(storage: Storage, path: str) -> Iterator[Stat]:
+    with suppress(NoSuchPath):
+        yield from storage.list_dir(path)
+
+
+def _write(storage: Storage, directory: str, record: Mapping[str, Any]) -> None:
+    text = json.dumps(record, sort_keys=True, ensure_ascii=False, indent=1)
+    storage.write(storage.path(f"{directory}/{record['run']}.json"), text.encode(), mode=0o600)
+
+
+def _parsed(content: bytes) -> dict[str, Any] | None:
+    with suppress(ValueError):
+        found = json.loads(content)
+        if isinstance(found, dict) and found.get("kind") == "RunRecord":
+            return found
+    return None

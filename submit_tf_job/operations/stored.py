@@ -1,0 +1,148 @@
+"""YARN's own copies of a user's services on HDFS: `~/.yarn/services/RUN/RUN.json` (CoreFileSystem).
+
+The services API returns a service's properties only while its ApplicationMaster runs
+(docs/hadoop-facts.md#properties-of-a-service); the copies have them until the run is deleted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from submit_tf_job.container import contract
+from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
+from submit_tf_job.storage import NoSuchPath, Stat, Storage
+from submit_tf_job.yarn.submission_steps import StoredRun
+
+__all__ = ["StoredJob", "StoredServices"]
+
+
+@dataclass(frozen=True)
+class StoredJob:
+    """The job in YARN's copy of a service.
+
+    Attributes:
+        application_id: The application that runs it; None if it has never started.
+        deciding_task: The task whose end is the job's end; None for a service of another tool.
+        bootstrap: Whether its tasks write an outcome.
+    """
+
+    application_id: str | None
+    deciding_task: str | None
+    bootstrap: bool
+
+
+@dataclass(frozen=True)
+class StoredServices:
+    """The stored copies of one user's services.
+
+    Attributes:
+        open: Opens the file system of YARN's copies; called when one is needed.
+    """
+
+    open: Callable[[], Storage]
+    user: str
+
+    def listed(self) -> tuple[Stat, ...]:
+        """Return the directory of each stored service, the last changed first.
+
+        Raises:
+            SubmitTFJobError: They cannot be read.
+        """
+        storage = self.open()
+        try:
+            found = storage.list_dir(self._root(storage))
+        except NoSuchPath:
+            return ()
+        return tuple(sorted(found, key=lambda item: item.modified_ms, reverse=True))
+
+    def names(self) -> frozenset[str]:
+        """Return the names of all stored services.
+
+        Raises:
+            SubmitTFJobError: They cannot be read.
+        """
+        return frozenset(item.name for item in self.listed())
+
+    def read(self, run: str) -> StoredRun | None:
+        """Return the stored copy of one run, None if there is none.
+
+        Raises:
+            SubmitTFJobError: It cannot be read.
+        """
+        storage = self.open()
+        path = self._path(storage, run)
+        try:
+            written_ms = storage.stat(path).modified_ms
+            content = _parsed(storage.read(path))
+        except NoSuchPath:
+            return None
+        app_id = str(content.get("id") or "") or None
+        age_s = 0.0
+        if app_id is None:
+            with suppress(SubmitTFJobError):
+                age_s = (storage.now_ms(path.rpartition("/")[0]) - written_ms) / 1000
+        key = str(properties_of(content).get(contract.PROPERTY_SUBMISSION, ""))
+        return StoredRun(key, app_id, age_s, torn=not content)
+
+    def content(self, run: str) -> Mapping[str, Any]:
+        """Return the stored service of a run.
+
+        Raises:
+            SubmitTFJobError: It does not exist, cannot be read, or is being written.
+        """
+        storage = self.open()
+        path = self._path(storage, run)
+        content = _parsed(storage.read(path))
+        if not content:
+            raise ClusterUnavailable(f"{storage.url(path)}: describes no service")
+        return content
+
+    def properties(self, run: str) -> dict[str, str]:
+        """Return the properties of a stored service; raises as `content`."""
+        return properties_of(self.content(run))
+
+    def job(self, run: str) -> StoredJob:
+        """Return the job in a stored service; raises as `content`."""
+        content = self.content(run)
+        properties = properties_of(content)
+        bootstrap = properties.get(contract.PROPERTY_BOOTSTRAP) == "true"
+        return StoredJob(content.get("id"), properties.get(contract.PROPERTY_DECIDING), bootstrap)
+
+    def remove_jars(self, run: str) -> None:
+        """Remove the libraries of the ApplicationMaster of a run that has ended: 0.6 MB, or on a
+        cluster without a tarball of them more than 100 MB.
+
+        Raises:
+            SubmitTFJobError: They cannot be removed.
+        """
+        storage = self.open()
+        with suppress(NoSuchPath):
+            storage.remove(f"{self._root(storage)}/{run}/lib", recursive=True)
+
+    def _root(self, storage: Storage) -> str:
+        return f"{storage.home(self.user)}/.yarn/services"
+
+    def _path(self, storage: Storage, run: str) -> str:
+        return f"{self._root(storage)}/{run}/{run}.json"
+
+
+def properties_of(service: Mapping[str, Any]) -> dict[str, str]:
+    """Return the properties in the JSON of a service."""
+    configuration = service.get("configuration")
+    properties = configuration.get("properties") if isinstance(configuration, dict) else None
+    if not isinstance(properties, dict):
+        return {}
+    return {str(key): str(value) for key, value in properties.items()}
+
+
+def _parsed(content: bytes) -> Mapping[str, Any]:
+    """Return the JSON object of a copy; an empty one if it is cut off."""
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

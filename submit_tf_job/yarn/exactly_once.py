@@ -1,0 +1,584 @@
+"""Submit one key exactly once, whatever is killed, lost, late or torn on the way.
+
+Each run has a name of its own (`yarn.run_names`), and YARN lets only one application begin for a
+name: it stores the service before it starts an application, and of several POSTs at the same moment
+HDFS gives one the lease (docs/hadoop-facts.md#two-posts-of-one-name). So a client reads the name,
+sends a POST if nothing is there, and reads again if the response is lost. The states of a name only
+go forward (`submission_steps`), and nothing that is sent here undoes or repeats anything, so late
+requests are harmless. A name whose POST died half-way is left as it is, and the next number is
+taken.
+
+Two submissions of one job with different keys are kept apart by a second look after the POST, and
+not by YARN: where a client dies in that second, both runs live.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from submit_tf_job.errors import (
+    AuthError,
+    BadAnswer,
+    ClusterUnavailable,
+    DeadlinePassed,
+    InternalError,
+    NameTaken,
+    NoSuchJob,
+    Refused,
+    SubmitTFJobError,
+)
+from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.resource_manager import (
+    AnswerLost,
+    Deadline,
+    ResourceManager,
+    ServiceUnreadable,
+)
+from submit_tf_job.yarn.run_names import is_run_of
+from submit_tf_job.yarn.states import GOING_ON, AppState
+from submit_tf_job.yarn.submission_steps import (
+    RECOVERS_S,
+    SETTLE_S,
+    WITHDRAWN,
+    Action,
+    Adopt,
+    Next,
+    StoredRun,
+    Taken,
+    View,
+    Wait,
+    Withdraw,
+    decide,
+    in_order,
+)
+
+__all__ = [
+    "KeyedSubmission",
+    "StoredRuns",
+    "Submitted",
+    "live_runs",
+    "submit",
+]
+
+_LOG = logging.getLogger(__name__)
+SUBMIT_S = 300.0
+SPOILED_MAX = 8
+_WINDOW = 64  # numbers whose applications one request asks for
+_NUMBERS_MAX = 10_000
+_PAUSE_S, _PAUSE_MAX_S = 0.5, 3.0
+_FORGOTTEN = r"Application with id '(application_\d+_\d+)' doesn't exist in RM"
+_PREPARED_S = 30.0  # after this time, prepared files may have been removed
+
+
+class StoredRuns(Protocol):
+    """YARN's copies of a user's services in HDFS."""
+
+    def names(self) -> Collection[str]:
+        """Return the names of all stored services.
+
+        Raises:
+            SubmitTFJobError: They cannot be read.
+        """
+
+    def read(self, run: str) -> StoredRun | None:
+        """Return the copy of one service, None if there is none.
+
+        Raises:
+            SubmitTFJobError: It cannot be read.
+        """
+
+
+@dataclass(frozen=True)
+class KeyedSubmission:
+    """What is submitted.
+
+    Attributes:
+        job: The job's name.
+        user: Its user.
+        key: What makes two submissions the same one.
+        name_of: Number → name of that run.
+        body_of: Number → the JSON of its service.
+        again: Whether the key is run again after that end; None for an application that the
+            ResourceManager has forgotten.
+        heirs_of: Run → the names of the runs that follow it without a new submission
+            (`retries.memory`).
+        before: Called with the number before its POST, except shortly after the last call.
+    """
+
+    job: str
+    user: str
+    key: str
+    name_of: Callable[[int], str]
+    body_of: Callable[[int], str]
+    again: Callable[[AppReport | None], bool]
+    heirs_of: Callable[[str], Collection[str]] = lambda _run: ()
+    before: Callable[[int], None] = lambda _number: None
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """The result of a submission.
+
+    Attributes:
+        run: The run's name.
+        number: Its number.
+        application_id: The application that runs it, or ran it.
+        adopted: Whether it was there already, and not started by a POST of this call.
+        finished: Whether it had already ended when it was found.
+        after: The run of the same key that had ended before; "" if there was none.
+        live: Names of the other runs of the job that are alive.
+        alone: Whether it was started by a POST of this call, and is the job's only live run.
+    """
+
+    run: str
+    number: int
+    application_id: str
+    adopted: bool = False
+    finished: bool = False
+    after: str = ""
+    live: tuple[str, ...] = ()
+    alone: bool = False
+
+
+def live_runs(
+    client: ResourceManager, user: str, job: str, deadline: Deadline | None = None
+) -> tuple[AppReport, ...]:
+    """Return the live applications of a job's runs, the oldest first."""
+    apps = client.apps(user=user, states=GOING_ON, deadline=deadline)
+    return tuple(sorted((app for app in apps if is_run_of(app.name, job)), key=in_order))
+
+
+# --- acting ---
+
+
+def submit(
+    client: ResourceManager,
+    what: KeyedSubmission,
+    *,
+    stored: StoredRuns | None = None,
+    deadline: Deadline | None = None,
+    wall: Callable[[], float] = time.time,
+    on_wait: Callable[[str], None] = lambda _line: None,
+) -> Submitted:
+    """Submit a key once, and return its run.
+
+    Args:
+        client: The cluster, as the user.
+        what: The submission.
+        stored: YARN's copies of services; without them, the services API shows them.
+        deadline: For the whole operation, default 300 s. It is extended by the duration of
+            `before`.
+        wall: Seconds since 1970, compared with the time at which the ResourceManager started.
+        on_wait: Called with one line when it waits for more than `SETTLE_S`.
+
+    Returns:
+        The run; never a second application for the same key and number.
+
+    Raises:
+        NameTaken: when another run of the job is alive.
+        Refused, AuthError: when the cluster rejected it.
+        AnswerLost: when a POST may have been accepted, and the outcome cannot be determined.
+        DeadlinePassed: when the deadline passed and the outcome is unknown.
+        ClusterUnavailable: when nothing was sent.
+    """
+    deadline = deadline or client.deadline(SUBMIT_S)
+    return _Submitting(client, what, stored, deadline, wall, on_wait).run()
+
+
+class _Submitting:
+    """The state of one call of `submit`: what was sent, and what was read."""
+
+    def __init__(
+        self,
+        client: ResourceManager,
+        what: KeyedSubmission,
+        stored: StoredRuns | None,
+        deadline: Deadline,
+        wall: Callable[[], float],
+        on_wait: Callable[[str], None],
+    ) -> None:
+        self._wall = wall
+        self._client = client
+        self._what = what
+        self._stored = stored
+        self._deadline = deadline
+        self._on_wait = on_wait
+        self._lost: SubmitTFJobError | None = None  # the first POST whose outcome is unknown
+        self._known: frozenset[str] = frozenset()  # stored services, and live applications
+        self._numbers: list[int] = []  # lower known ones, if the first has another submission's run
+        self._prepared: tuple[int, float] | None = None
+        self._after = ""
+        self._taken = 0
+        self._begin(0)
+
+    def _begin(self, number: int) -> None:
+        self._number = number
+        self._name = self._what.name_of(number)
+        self._lost_at: float | None = None
+        self._ours = False
+        self._view: object = None
+        self._since = self._waits_since = self._client.clock()
+        self._told = False
+
+    def run(self) -> Submitted:
+        """Read and act until the submission exists, or cannot succeed."""
+        first = self._live()
+        self._begin(self._first_number(first))
+        live: tuple[AppReport, ...] | None = first
+        spoiled, last, pause_s = 0, None, _PAUSE_S
+        while True:
+            with _OutcomeKnown(self):
+                seen, live = self._look(live), None
+            action = decide(seen, self._what.key, self._what.again)
+            if action != last:
+                _LOG.info("submission of %s: %s", self._name, action)
+            last = action
+            if isinstance(action, Wait):
+                self._wait(action.why, pause_s)
+                pause_s = min(_PAUSE_MAX_S, pause_s * 1.5)
+                continue
+            pause_s = _PAUSE_S
+            if isinstance(action, Next):
+                self._kill(action.kill)
+                spoiled += action.spoiled
+                if spoiled > SPOILED_MAX:
+                    raise self._too_late("the ResourceManager has failed in each POST")
+                with _OutcomeKnown(self):
+                    self._begin(self._next_number(action))
+                continue
+            done = self._act(action, seen)
+            if done is not None:
+                return done
+
+    def _act(self, action: Action, seen: View) -> Submitted | None:
+        if isinstance(action, Adopt):
+            return self._submitted(
+                action.app_id, adopted=True, finished=action.finished, others=seen.others
+            )
+        if isinstance(action, Taken):
+            heirs = self._what.heirs_of(self._after) if self._after else ()
+            if action.app.name in heirs:  # `retries.memory` has run it again
+                run = action.app.name or ""
+                return Submitted(run, self._number, action.app.id, adopted=True)
+            raise self._name_taken(action.app)
+        if isinstance(action, Withdraw):
+            raise self._withdrawn(action.app_id, action.other)
+        return self._post()
+
+    def _submitted(
+        self,
+        app_id: str,
+        *,
+        adopted: bool = False,
+        finished: bool = False,
+        others: Iterable[AppReport] = (),
+    ) -> Submitted:
+        live = tuple(app.name or "" for app in others)
+        return Submitted(self._name, self._number, app_id, adopted, finished, self._after, live)
+
+    # --- numbers ---
+
+    def _first_number(self, live: Iterable[AppReport]) -> int:
+        """Return the number to begin with: the newest that is known."""
+        names = {app.name or "" for app in live}
+        if self._stored is not None:
+            with contextlib.suppress(SubmitTFJobError):  # each is read by itself, too
+                names.update(self._stored.names())
+        self._known = frozenset(name for name in names if is_run_of(name, self._what.job))
+        left = set(self._known)
+        for number in range(_NUMBERS_MAX if left else 0):
+            name = self._what.name_of(number)
+            if number == 0 or name in left:
+                self._numbers.append(number)
+            left.discard(name)
+            if not left:
+                break
+        return self._numbers.pop() if self._numbers else 0
+
+    def _next_number(self, done: Next) -> int:
+        """Return the next number that was not used, or whose run is to be reported."""
+        if done.foreign and self._numbers:
+            return self._numbers.pop()
+        self._numbers = []
+        self._after = "" if done.spoiled or done.foreign else self._name
+        number = self._number + 1
+        if not self._what.again(None):
+            return number
+        while True:
+            window = range(number, number + _WINDOW)
+            apps = self._apps_of(window)
+            for one in window:
+                name = self._what.name_of(one)
+                ended = [app for app in apps[name] if app.ended]
+                if len(ended) < len(apps[name]) or not ended or not self._what.again(ended[0]):
+                    return one
+                self._after = name
+            number += _WINDOW
+
+    def _apps_of(self, numbers: Iterable[int]) -> dict[str, tuple[AppReport, ...]]:
+        names = [self._what.name_of(number) for number in numbers]
+        found: dict[str, tuple[AppReport, ...]] = dict.fromkeys(names, ())
+        for app in self._client.apps(
+            user=self._what.user, tags=[f"name: {name}" for name in names], deadline=self._deadline
+        ):
+            if app.name in found:
+                found[app.name] = (*found[app.name], app)
+        return found
+
+    # --- reading ---
+
+    def _live(self) -> tuple[AppReport, ...]:
+        return live_runs(self._client, self._what.user, self._what.job, self._deadline)
+
+    def _look(self, live_now: tuple[AppReport, ...] | None) -> View:
+        begun = self._client.clock()
+        if live_now is None:
+            live_now = self._live()
+        # before the stored service, which is there before its application is
+        apps = {app.id: app for app in self._apps_of([self._number])[self._name]}
+        stored, unread = self._read()
+        apps.update((app.id, app) for app in live_now if app.name == self._name)
+        own, app_id = None, stored.app_id if stored else None
+        if app_id is not None:
+            # lists may come from a cache (YARN-6495 and later)
+            own = apps.get(app_id) or self._client.app(app_id, deadline=self._deadline)
+        live = tuple(sorted((app for app in apps.values() if not app.ended), key=in_order))
+        view = (stored and (stored.key, stored.app_id, stored.torn), unread, sorted(apps), own)
+        if view != self._view:
+            self._view, self._since = view, self._client.clock()
+        ours = self._ours or self._lost_at is not None
+        unborn = stored is not None and stored.app_id is None
+        self._ours = ours or unborn or bool(live) or (own is not None and not own.ended)
+        others = [app for app in live_now if app.name != self._name]
+        return View(
+            stored=stored,
+            unread=unread,
+            hidden=self._stored is None and stored is not None and self._hides_ids(),
+            live=live,
+            ended=tuple(app for app in apps.values() if app.ended),
+            own=own,
+            others=tuple(app for app in others if WITHDRAWN not in app.diagnostics),
+            # from the end of the first read to the start of this one
+            settled_s=max(0.0, begun - self._since),
+            lost_s=None if self._lost_at is None else self._client.clock() - self._lost_at,
+            ours=ours,
+            recovering=self._is_recovering(stored, apps or live_now),
+            followed=unborn and self._stored is None and self._is_followed(),
+        )
+
+    def _read(self) -> tuple[StoredRun | None, bool]:
+        """Return the stored service, and whether it could not be read."""
+        if self._stored is not None:
+            try:
+                return self._stored.read(self._name), False
+            except SubmitTFJobError as error:
+                _LOG.info("the stored service %s: %s", self._name, error.message)
+                return None, True
+        try:
+            service = self._client.get_service(self._name, deadline=self._deadline)
+        except NoSuchJob:
+            return None, False
+        except ServiceUnreadable as error:
+            forgotten = re.search(_FORGOTTEN, error.message)  # Hadoop 3.1
+            if forgotten:
+                return StoredRun(app_id=forgotten[1]), False
+            return (StoredRun(torn=True), False) if error.torn else (None, True)
+        return StoredRun(service.version or "", service.id), False
+
+    def _is_followed(self) -> bool:
+        """Return whether the next number is there. Without HDFS a command does not see how old a
+        service without an id is, and would wait for each of several again.
+        """
+        try:
+            self._client.get_service(self._what.name_of(self._number + 1), deadline=self._deadline)
+        except (NoSuchJob, ServiceUnreadable) as error:
+            return isinstance(error, ServiceUnreadable)
+        return True
+
+    def _hides_ids(self) -> bool:
+        """Return whether this Hadoop version returns a service's application id only while it runs
+        (3.1, docs/hadoop-facts.md#application-id-of-a-service).
+        """
+        version = self._client.recent_info(deadline=self._deadline).version
+        return bool(version) and version < (3, 2)
+
+    def _is_recovering(self, stored: StoredRun | None, listed: object) -> bool:
+        """Return whether the ResourceManager has just started, and knows nothing of the job though
+        services of it are stored.
+        """
+        if listed or not (self._known or stored):
+            return False
+        started_ms = self._client.recent_info(deadline=self._deadline).started_ms
+        return started_ms is not None and self._wall() - started_ms / 1000 < RECOVERS_S
+
+    # --- acting ---
+
+    def _kill(self, app_ids: Iterable[str]) -> None:
+        for app_id in app_ids:
+            with _OutcomeKnown(self):
+                self._client.kill_app(app_id, deadline=self._deadline)
+
+    def _prepare(self) -> bool:
+        """Prepare a POST, except shortly after the last preparation; return False if that took so
+        long that the name has to be read again.
+        """
+        begun = self._client.clock()
+        number, at = self._prepared or (-1, 0.0)
+        if number == self._number and begun - at <= _PREPARED_S:
+            return True
+        with _OutcomeKnown(self):
+            self._what.before(self._number)
+        now = self._client.clock()
+        self._prepared = self._number, now
+        # an upload may take long, and the deadline is meant for YARN
+        self._deadline = replace(self._deadline, at=self._deadline.at + now - begun)
+        return now - begun <= SETTLE_S
+
+    def _post(self) -> Submitted | None:
+        if not self._prepare():
+            return None
+        body = self._what.body_of(self._number)
+        self._view = None
+        try:
+            app_id = self._client.post_service(body, deadline=self._deadline)
+        except (AnswerLost, BadAnswer) as error:
+            self._remember(error)
+            return None
+        except NameTaken as error:  # by this very submission, from another client: look again
+            self._taken += 1
+            if self._taken > SPOILED_MAX:
+                raise (self.not_known(error) if self._lost else error) from None
+            self._ours = True
+            self._wait("another client submits the same", _PAUSE_S)
+            return None
+        except (Refused, AuthError, InternalError) as error:
+            if self._lost is None:
+                raise
+            raise self.not_known(error) from error
+        except ClusterUnavailable as error:
+            # not accepted; the next read waits for an active ResourceManager, or raises
+            if not self._deadline.left_s:
+                raise (self.not_known(error) if self._lost else error) from None
+            self._client.sleep(min(_PAUSE_S, self._deadline.left_s))
+            return None
+        if app_id is None:
+            self._remember(
+                AnswerLost(f"The cluster accepted {self._name} without naming an application.")
+            )
+            return None
+        return self._came_first(app_id)
+
+    def _remember(self, error: SubmitTFJobError) -> None:
+        self._lost = self._lost or error
+        self._lost_at = self._client.clock()
+
+    def _came_first(self, app_id: str) -> Submitted:
+        """Return the application of our POST, unless another run of the job was there before it:
+        then end ours, which nobody else has seen running.
+        """
+        try:
+            apps = self._live()
+        except SubmitTFJobError as error:
+            _LOG.info("whether %s is alone: %s", app_id, error.message)
+            return self._submitted(app_id)
+        mine = next((app for app in apps if app.id == app_id), None)
+        older = [app for app in apps if mine is not None and in_order(app) < in_order(mine)]
+        twin = next((app for app in older if app.name == self._name), None)
+        if twin is not None:
+            self._kill([app_id])
+            return self._submitted(twin.id, adopted=True)
+        if older:
+            raise self._withdrawn(app_id, older[0])
+        return replace(self._submitted(app_id), alone=mine is not None and len(apps) == 1)
+
+    def _withdrawn(self, app_id: str, other: AppReport) -> SubmitTFJobError:
+        with _OutcomeKnown(self):
+            self._client.kill_app(app_id, reason=WITHDRAWN, deadline=self._deadline)
+        self._lost = None
+        return self._name_taken(other)
+
+    def _wait(self, why: str, pause_s: float) -> None:
+        now = self._client.clock()
+        if not self._told and now - self._waits_since >= SETTLE_S:
+            self._on_wait(f"waiting for {self._name}: {why}")
+            self._told = True
+        left = self._deadline.left_s
+        if left > 0:
+            self._client.sleep(min(pause_s, left))
+        if self._deadline.left_s <= 0:
+            raise self._too_late(why)
+
+    # --- errors ---
+
+    def not_known(self, error: SubmitTFJobError) -> AnswerLost:
+        """Return the error for a submission whose POST may have been accepted."""
+        return AnswerLost(
+            f"Whether {self._what.job} was submitted is not known: its answer was lost, and "
+            f"then: {error.message}",
+            hint="Give the same command again: it finds its own submission.",
+            details={**error.details, "run": self._name},
+        )
+
+    @property
+    def lost(self) -> bool:
+        """Whether a POST of this call may have been accepted."""
+        return self._lost is not None
+
+    def _name_taken(self, app: AppReport) -> SubmitTFJobError:
+        job = self._what.job
+        state = "running" if app.state is AppState.RUNNING else f"there, {app.state.value},"
+        error = NameTaken(
+            f"{job} is {state} already, as {app.name} ({_age(app)}{app.id}), with other settings "
+            f"or files.",
+            hint=f"Follow it: submit_tf_job wait {job}. Stop it first: submit_tf_job stop {job}. "
+            f"Or choose another name.",
+            details={
+                "run": app.name,
+                "application_id": app.id,
+                "state": app.state.value,
+                "final_status": app.final_status.value,
+            },
+        )
+        return error if self._lost is None else self.not_known(error)
+
+    def _too_late(self, why: str) -> DeadlinePassed:
+        return DeadlinePassed(
+            f"The deadline for submitting {self._what.job} passed: {why}.",
+            hint="Give the same command again: it finds its own submission.",
+            details={"run": self._name},
+        )
+
+
+class _OutcomeKnown:
+    """Raises `AnswerLost` for any error of a later request if a POST may have been accepted,
+    because the outcome of the submission is then unknown.
+    """
+
+    def __init__(self, submitting: _Submitting) -> None:
+        self._submitting = submitting
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        known = isinstance(error, AnswerLost) or not self._submitting.lost
+        if isinstance(error, SubmitTFJobError) and not known:
+            raise self._submitting.not_known(error) from error
+
+
+def _age(app: AppReport) -> str:
+    """Format the age of an application: 42s, 1m52s, 3h05m."""
+    if not app.elapsed_ms:
+        return ""
+    whole = app.elapsed_ms // 1000
+    if whole < 60:
+        return f"{whole}s, "
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s, "
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}m, "

@@ -1,0 +1,94 @@
+"""The names of runs: a run is one execution of one submission, and a YARN service of its own.
+
+YARN keeps everything of a service by its name: one stored definition, one registry path, one set of
+DNS names. What ends for one run must not touch another, so each run has a name of its own:
+`digits-4k3f7qa2` is a run of the job `digits`. The suffix is a hash of user, job, key and number:
+the key says what makes two submissions the same one, and the number counts how often that key has
+been run. So every client computes the same name for the same submission, without asking anybody.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from enum import Enum
+
+__all__ = [
+    "SUFFIX",
+    "Again",
+    "fits",
+    "head_of",
+    "is_run",
+    "is_run_of",
+    "job_of",
+    "run_name",
+    "short_head",
+]
+
+SUFFIX = len("-4k3f7qa2")
+# The digit tells a run from a job's own name that ends in a word, such as `mnist-evaluate`.
+_RUN = re.compile(r"(?P<head>[a-z][a-z0-9-]*)-[0-9][a-z2-7]{7}")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"  # base32
+_SHORT = 5  # characters of a job's name that a shortened one keeps
+
+
+def run_name(job: str, user: str, key: str, number: int, *, room: int = 63) -> str:
+    """Return the name of one run.
+
+    Args:
+        job: The job's name.
+        user: Its user.
+        key: What makes two submissions the same one.
+        number: How often that key has been run before.
+        room: The most characters that the name may have.
+    """
+    digest = hashlib.sha256(f"{user}\n{job}\n{key}\n{number}".encode()).digest()
+    bits = int.from_bytes(digest[1:6], "big") >> 5
+    letters = "".join(_LETTERS[bits >> shift & 31] for shift in range(30, -1, -5))
+    return f"{head_of(job, room)}-{digest[0] % 10}{letters}"
+
+
+def head_of(job: str, room: int) -> str:
+    """Return the readable part of a run's name: the job's name, shortened where it has no room."""
+    return job if len(job) + SUFFIX <= room else short_head(job)
+
+
+def short_head(job: str) -> str:
+    """Return the short form of a job's name: its beginning, and a hash of all of it.
+
+    It depends on the name alone, so the runs of a job can be found without its roles.
+    """
+    letters = base64.b32encode(hashlib.sha256(job.encode()).digest()).decode().lower()[:3]
+    return f"{job[:_SHORT].rstrip('-')}{letters}"
+
+
+def fits(job: str, room: int) -> bool:
+    """Return whether the names of a job's runs have at most `room` characters."""
+    return len(head_of(job, room)) + SUFFIX <= room
+
+
+def is_run(service: str) -> bool:
+    """Return whether a name is that of a run."""
+    return _RUN.fullmatch(service) is not None
+
+
+def job_of(service: str) -> str:
+    """Return the job of a run, as its name shows it; another tool's service is a job itself."""
+    found = _RUN.fullmatch(service)
+    return found["head"] if found else service
+
+
+def is_run_of(service: str | None, job: str) -> bool:
+    """Return whether a service is a run of a job, or another tool's service of that name."""
+    return service is not None and (
+        service == job or (is_run(service) and job_of(service) in (job, short_head(job)))
+    )
+
+
+class Again(str, Enum):
+    """Whether a key whose run has ended is run again."""
+
+    ALWAYS = "always"
+    AFTER_FAILURE = "after-failure"  # a run that succeeded is reported
+    NEVER = "never"  # its run is reported, however it ended

@@ -1,0 +1,242 @@
+"""The next step of a submission: a pure function of what was read about the name of one run.
+
+`exactly_once` reads, and does what is decided here. A name's states only go forward:
+
+    absent → stored without an id → (cut off) → stored with an id → application alive → ended
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.states import AppState
+
+__all__ = [
+    "IN_FLIGHT_S",
+    "RECOVERS_S",
+    "SETTLE_S",
+    "WITHDRAWN",
+    "Action",
+    "Adopt",
+    "Next",
+    "Post",
+    "StoredRun",
+    "Taken",
+    "View",
+    "Wait",
+    "Withdraw",
+    "decide",
+    "in_order",
+]
+
+# state may be stale for 2 s after a failover (docs/hadoop-facts.md#failover)
+SETTLE_S = 10.0
+# jars may be uploaded inside a POST (docs/hadoop-facts.md#jar-upload-inside-the-post); the longest
+# measured upload took less than 60 s
+IN_FLIGHT_S = 180.0
+# a ResourceManager that has just started may not list all applications yet
+RECOVERS_S = 60.0
+WITHDRAWN = "withdrawn: another run of this job was there before"
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """YARN's copy of a run's service in HDFS.
+
+    Attributes:
+        key: The key of its submission; "" for another tool's.
+        app_id: Its application; None before the ResourceManager has stored the id.
+        age_s: Seconds since it was written, by the file system's clock.
+        torn: Whether it is cut off: it is being written, or its writer died.
+    """
+
+    key: str = ""
+    app_id: str | None = None
+    age_s: float = 0.0
+    torn: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    """Everything that was read about one name.
+
+    Attributes:
+        stored: YARN's copy of its service; None if there is none.
+        unread: Whether the copy could not be read.
+        hidden: Whether this Hadoop version shows a service's application id only while it runs.
+        live: Applications of the name that have not ended, the oldest first.
+        ended: Those that have, the newest first.
+        own: The application whose id is stored, where the ResourceManager knows it.
+        others: The job's other live runs, the oldest first.
+        settled_s: Seconds without a change in anything that was read.
+        lost_s: Seconds since a POST of ours to this name without a response; None without one.
+        ours: Whether this call has posted it, or found it before its end.
+        recovering: Whether the ResourceManager may not list all applications yet.
+        followed: Whether the next number is there, which is taken only after this one was given up.
+    """
+
+    stored: StoredRun | None = None
+    unread: bool = False
+    hidden: bool = False
+    live: tuple[AppReport, ...] = ()
+    ended: tuple[AppReport, ...] = ()
+    own: AppReport | None = None
+    others: tuple[AppReport, ...] = ()
+    settled_s: float = 0.0
+    lost_s: float | None = None
+    ours: bool = False
+    recovering: bool = False
+    followed: bool = False
+
+
+@dataclass(frozen=True)
+class Post:
+    """Send the service: nothing of that name is there."""
+
+
+@dataclass(frozen=True)
+class Adopt:
+    """Return this application: it runs, or ran, our submission."""
+
+    app_id: str
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Fail: another run of the job is alive."""
+
+    app: AppReport
+
+
+@dataclass(frozen=True)
+class Withdraw:
+    """End our own application, which came after another run of the job."""
+
+    app_id: str
+    other: AppReport
+
+
+@dataclass(frozen=True)
+class Next:
+    """Take the next number.
+
+    Attributes:
+        kill: Applications under the name that can never run.
+        spoiled: Whether a failure spoiled the name; False if its run has ended.
+        foreign: Whether another submission's run has the name.
+    """
+
+    why: str
+    kill: tuple[str, ...] = ()
+    spoiled: bool = False
+    foreign: bool = False
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Wait briefly, then read everything again."""
+
+    why: str
+
+
+Action: TypeAlias = Post | Adopt | Taken | Withdraw | Next | Wait
+
+
+def decide(seen: View, key: str, again: Callable[[AppReport | None], bool]) -> Action:
+    """Return the next step for one name; a pure function of what was read."""
+    if seen.unread:
+        return _unread(seen, again)
+    if seen.stored is None:
+        return _absent(seen, again)
+    if seen.stored.torn or (seen.stored.app_id is None and not seen.hidden):
+        return _without_id(seen)
+    if seen.stored.key not in ("", key):
+        return Next("the run of another submission has that name", foreign=True)
+    if seen.stored.app_id is None:
+        return _hidden(seen, again)
+    return _with_id(seen, seen.stored.app_id, again)
+
+
+def _absent(seen: View, again: Callable[[AppReport | None], bool]) -> Action:
+    if seen.live:
+        # its definition was deleted, or is about to be seen
+        if seen.settled_s < SETTLE_S:
+            return Wait("an application of that name is there, and its service is not seen yet")
+        return Adopt(seen.live[0].id)
+    if seen.ended:
+        return _ended(seen, seen.ended[0], again)
+    if seen.lost_s is not None and seen.lost_s < SETTLE_S:
+        return Wait("the answer was lost, and nothing of the submission is to be seen yet")
+    if seen.others:
+        return Taken(seen.others[0])
+    if seen.recovering:
+        return Wait("the ResourceManager has just started, and may not list all applications yet")
+    return Post()
+
+
+def _unread(seen: View, again: Callable[[AppReport | None], bool]) -> Action:
+    running = [app for app in seen.live if app.state is AppState.RUNNING]
+    if running and seen.settled_s >= SETTLE_S:
+        return Adopt(running[0].id)
+    if seen.ended and not seen.live and seen.settled_s >= SETTLE_S:
+        return _ended(seen, seen.ended[0], again)
+    return Wait("the stored service cannot be read just now")
+
+
+def _without_id(seen: View) -> Action:
+    stored = seen.stored or StoredRun()
+    running = [app for app in seen.live if app.state is AppState.RUNNING]
+    left_s = IN_FLIGHT_S - max(stored.age_s, seen.settled_s)
+    if left_s > 0 and not seen.followed:
+        return Wait(f"its service is stored and names no application (for {left_s:.0f} s at most)")
+    if stored.torn and running:
+        return Adopt(running[0].id)
+    # an application that was started from it can never run
+    return Next("its POST has failed half-way", tuple(app.id for app in seen.live), spoiled=True)
+
+
+def _hidden(seen: View, again: Callable[[AppReport | None], bool]) -> Action:
+    """Decide where Hadoop 3.1 shows no id, and HDFS cannot be read."""
+    if seen.settled_s < SETTLE_S:
+        return Wait("its service is stored and shows no application yet")
+    if seen.live:
+        return Adopt(seen.live[0].id)
+    if seen.ended:
+        return _ended(seen, seen.ended[0], again)
+    return _without_id(seen)
+
+
+def _with_id(seen: View, app_id: str, again: Callable[[AppReport | None], bool]) -> Action:
+    own = seen.own
+    if own is None:
+        if seen.settled_s < SETTLE_S or seen.recovering:
+            return Wait(f"the ResourceManager does not know {app_id}, and may be starting")
+        if seen.ours or not again(None):
+            return Adopt(app_id, finished=True)
+        return Next(f"the ResourceManager has forgotten {app_id}")
+    if own.ended:
+        return _ended(seen, own, again)
+    if len(seen.live) > 1 and seen.settled_s < SETTLE_S / 2:
+        return Wait("another application of that name is there, too")
+    older = [app for app in seen.others if in_order(app) < in_order(own)]
+    if older and seen.lost_s is not None and own.state is not AppState.RUNNING:
+        return Withdraw(own.id, older[0])
+    return Adopt(own.id)
+
+
+def _ended(seen: View, app: AppReport, again: Callable[[AppReport | None], bool]) -> Action:
+    if WITHDRAWN in app.diagnostics:
+        return Next(f"{app.id} was withdrawn")
+    # a key is not used by a run that a full or unknown queue has refused
+    if seen.ours or not (app.rejected or again(app)):
+        return Adopt(app.id, finished=True)
+    return Next(f"{app.id} has ended")
+
+
+def in_order(app: AppReport) -> tuple[int, str]:
+    """Return the order of submission; ids are assigned earlier and do not show it."""
+    return app.started_ms or 0, app.id
