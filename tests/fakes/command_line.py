@@ -41,6 +41,6 @@ class Cli(Protocol):
     def __call__(self, *argv: str, stdin: bytes = b"") -> Done: ...
 
 
-def planned(text: str = GOOD, **values: str) -> str:
+def planned(text: str = GOOD, **values: Any) -> str:
     """Return the service that is posted for a job spec."""
     return plan(jobspec.loads(text, source="train.yaml", base=None), Site("alice"), **values).body

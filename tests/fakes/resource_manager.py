@@ -23,10 +23,9 @@ from tests.fakes.transport import (
     refused,
     remote_exception,
 )
-from tests.fakes.yarn import ENDED, App, Stored, Yarn, YarnSays, parse
+from tests.fakes.yarn import ENDED, App, Yarn, YarnSays, parse
 
 STEP_S = 0.2
-WRITES = (1, 3)  # the steps of a POST that write the service's file
 TORN = (
     "No content to map due to end-of-input\n at [Source: "
     "(org.apache.hadoop.hdfs.client.HdfsDataInputStream); line: 1, column: 0]"
@@ -100,10 +99,6 @@ class FakeRM:
         self.started_ms = EPOCH_MS
         self.services_enabled = True
         self.aggregation: str | None = None  # logAggregationStatus of what is over
-        self.post_delays: list[float] = []  # for the next POST: seconds before each of its steps
-        # the process dies in the next POST, after so many steps
-        self.die_in_post: int | None = None
-        self.tears = False  # … and while it writes the service, where the next step would
 
     def die(self) -> None:
         self.role = "down"
@@ -147,7 +142,6 @@ class FakeRM:
         yield "PUT", f"{ws}/apps/([^/]+)/state", self._kill
         yield "PUT", f"{ws}/apps/([^/]+)/priority", self._priority
         yield "GET", f"{ws}/apps/([^/]+)/appattempts", self._attempts
-        yield "GET", f"{ws}/apps/([^/]+)/appattempts/([^/]+)", self._attempt
         yield "GET", f"{ws}/apps/([^/]+)/appattempts/([^/]+)/containers", self._containers
         yield "PUT", f"{ws}/apps/([^/]+)/queue", self._move
         yield "POST", f"{ws}/containers/([^/]+)/signal/([^/]+)", self._signal
@@ -232,15 +226,14 @@ class FakeRM:
             "progress": 100.0,
             "diagnostics": app.diagnostics,
             "applicationType": "yarn-service",
-            "amContainerLogs": f"http://node1:8042/node/containerlogs/container_"
-            f"{app.id.partition('_')[2]}_{app.attempt:02}_000001/{app.user}",
             "applicationTags": f"name: {app.name}",
             "startedTime": app.started_ms,
             "launchTime": app.launched_ms,
             "finishedTime": app.finished_ms,
             "elapsedTime": (app.finished_ms or self.clock.epoch_ms()) - app.started_ms,
-            "runningContainers": -1 if app.ended and not app.finishing else 1,
+            "runningContainers": -1 if app.ended else 1,
             "timeouts": {"timeout": [self._limit(app)]},
+            **({"amContainerLogs": _logs_of(app)} if app.queue in self.yarn.queues else {}),
             **(
                 {"logAggregationStatus": self.aggregation} if self.aggregation and app.ended else {}
             ),
@@ -307,9 +300,7 @@ class FakeRM:
         attempt = {
             "id": 1,
             "appAttemptId": f"appattempt_{number}_000001",
-            "appAttemptState": "FINISHING"
-            if self.yarn.apps[app_id].finishing
-            else self.yarn.apps[app_id].state,
+            "appAttemptState": self.yarn.apps[app_id].state,
             "containerId": f"container_{number}_01_000001",
             "nodeHttpAddress": "node1:8042",
         }
@@ -317,15 +308,6 @@ class FakeRM:
             # seen on 3.1.3; AppAttemptInfo of 3.3.5 has no such field
             del attempt["appAttemptState"]
         return Answer.json({"appAttempts": {"appAttempt": [attempt]}})
-
-    def _attempt(self, asked: Asked, app_id: str, attempt_id: str) -> Answer:
-        app = self.yarn.apps[app_id]
-        return Answer.json(
-            {
-                "appAttemptId": attempt_id,
-                "appAttemptState": "FINISHING" if app.finishing else app.state,
-            }
-        )
 
     def _containers(self, asked: Asked, app_id: str, _attempt: str) -> Answer:
         """List the containers that the ResourceManager knows: none of an application that is
@@ -399,8 +381,6 @@ class FakeRM:
             spec = parse(asked.body)
         except YarnSays as refusal:
             return Answer.json(refusal.body(), refusal.status)
-        delays, self.post_delays = (self.post_delays + [STEP_S] * 4)[:4], []
-        dies, self.die_in_post = self.die_in_post, None
         steps, born, outcome = (
             self.yarn.creating(asked.user, spec),
             self.started_ms,
@@ -410,12 +390,6 @@ class FakeRM:
         def step(number: int) -> None:
             if self.started_ms != born or self.role == "down":
                 return  # the process that worked on it is gone
-            if dies == number:
-                if self.tears and number in WRITES:
-                    self.yarn.tear(asked.user, spec)
-                self.cluster.kill_active()
-                outcome.append(None)
-                return
             try:
                 next(steps)
             except YarnSays as refusal:
@@ -430,9 +404,9 @@ class FakeRM:
                 }
                 outcome.append(Answer.json(said, 202))
             else:
-                self.clock.after(delays[number + 1], lambda: step(number + 1))
+                self.clock.after(STEP_S, lambda: step(number + 1))
 
-        self.clock.after(delays[0], lambda: step(0))
+        self.clock.after(STEP_S, lambda: step(0))
         until = self.clock.now + asked.read_s
         while not outcome and self.clock.now < until:
             self.clock.sleep(min(0.1, max(0.0, until - self.clock.now)))
@@ -499,26 +473,11 @@ class FakeRM:
             past_s = (self.clock.epoch_ms() - app.started_ms) // 1000
             app.lifetime_s = past_s + min(wanted["lifetime"], self.yarn.longest_s)
             return Answer.json({"diagnostics": f"Service ({name})'s lifeTime is updated"})
-        if wanted["state"] == "STARTED":
-            return self._start(asked.user, name, stored)
         assert wanted["state"] == "STOPPED", wanted
         if app is None or app.ended:
             return Answer.json({"diagnostics": f"Service {name} is already stopped"}, 400)
         self.yarn.stop(app)
         return Answer.json({"diagnostics": f"Successfully stopped service {name}"})
-
-    def _start(self, user: str, name: str, stored: Stored) -> Answer:
-        if self.yarn.live(user, name):
-            return Answer.json(
-                {"diagnostics": f"Failed to start service {name}, because it already exists."}, 400
-            )
-        stored.app_id = self.yarn.submit_app(user, stored.spec).id
-        return Answer.json(
-            {
-                "diagnostics": f"Service {name} is successfully started with ApplicationId: "
-                f"{stored.app_id}"
-            }
-        )
 
     def _delete(self, asked: Asked, name: str) -> Answer:
         key = asked.user, name
@@ -591,3 +550,8 @@ def _app_not_found(app_id: str) -> Answer:
 
 def _no_services(asked: Asked, *parts: str) -> Answer:
     return Answer(404, b"", "text/plain;charset=utf-8")
+
+
+def _logs_of(app: App) -> str:
+    container = f"container_{app.id.partition('_')[2]}_{app.attempt:02}_000001"
+    return f"http://node1:8042/node/containerlogs/{container}/{app.user}"

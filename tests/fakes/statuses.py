@@ -40,7 +40,7 @@ def app(state: str = "FINISHED", final: str = "SUCCEEDED", diagnostics: str = ""
 def report(state: str = "succeeded", **values: Any) -> JobReport:
     plain = {
         "version": 1,
-        "submission": "s",
+        "run": "s",
         "state": state,
         "wanted": 2,
         "arrived": 2,

@@ -10,12 +10,12 @@ from submit_tf_job.container.info import Info
 CONTAINER = "container_e17_1700000000000_0042_01_000003"
 
 
-def task_info(cwd: Path, container: str = CONTAINER, submission: str = "abc") -> Info:
+def task_info(cwd: Path, container: str = CONTAINER, run: str = "mnist-4abcdefg") -> Info:
     roles = {"worker": {"count": 2, "kind": "trains", "max_restarts": 0}}
     task = {
         "version": 1,
         "job": "mnist",
-        "submission": submission,
+        "run": run,
         "deciding": "worker",
         "cluster_roles": ["worker"],
         "roles": roles,

@@ -37,7 +37,6 @@ class App:
     lifetime_s: int | None = None
     launched_ms: int = 0
     attempt: int = 1  # of its AM
-    finishing: bool = False  # FINISHED to all clients, and its AM still runs
 
     @property
     def ended(self) -> bool:
@@ -51,15 +50,11 @@ class Stored:
 
     Attributes:
         torn: The file was opened and never written: its writer died in between.
-        edition: When the file was written last.
-        claims: When clients wrote their files beside it; they go with it.
     """
 
     spec: dict[str, Any]
     app_id: str | None = None
     torn: bool = False
-    edition: int = 0
-    claims: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 @dataclass
@@ -75,10 +70,6 @@ class Yarn:
         most_priority: yarn.cluster.max-application-priority.
         longest_s: Longest lifetime of an application.
         node_mb: Memory of its node, `free_mb` of which is free; `None`: the node does not say.
-        am_exits_s: How long an AM that has unregistered lives on; 24 to 35 s with Hadoop's
-            defaults, 3 s in the sandbox.
-        nameless: Live applications whose DNS names were removed when a former application's AM
-            exited.
     """
 
     clock: FakeClock
@@ -101,8 +92,6 @@ class Yarn:
     # component: what GET lists of it while the AM runs
     containers: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     serial: int = 0
-    am_exits_s: float = 0.0
-    nameless: list[str] = field(default_factory=list)
     on_end: Callable[[App], None] = lambda _app: None  # its containers end with it
 
     @property
@@ -119,12 +108,6 @@ class Yarn:
     def new_app_id(self) -> str:
         self.serial += 1
         return f"application_1700000000000_{self.serial:04}"
-
-    def ran(self, user: str, name: str) -> list[App]:
-        """Return the applications of a name that ran containers."""
-        return [
-            app for app in self.apps.values() if (app.user, app.name) == (user, name) and app.ran
-        ]
 
     def submit_app(self, user: str, spec: dict[str, Any]) -> App:
         """Accept an application; its AM starts later."""
@@ -195,18 +178,7 @@ class Yarn:
         if not app.ended:
             app.state, app.final_status, app.diagnostics = state, final, diagnostics
             app.finished_ms = self.clock.epoch_ms()
-            app.finishing = state == "FINISHED" and self.am_exits_s > 0
-            self.clock.after(
-                self.am_exits_s if app.finishing else 0.0, lambda: self._am_exited(app)
-            )
         self.on_end(app)
-
-    def _am_exited(self, app: App) -> None:
-        """Remove the registry's entries of the application's *name*, whose ever they are
-        (RMAppImpl.appAdminClientCleanUp).
-        """
-        app.finishing = False
-        self.nameless += [other.id for other in self.live(app.user, app.name)]
 
     # --- creating a service, step by step: what a killed server leaves is what was done before ----
 
@@ -232,7 +204,7 @@ class Yarn:
         yield
         if self.live(user, name) or (user, name) in self.services:
             raise YarnSays(500, f"Service name {name} is already taken.")
-        stored = self.services[user, name] = Stored(spec, edition=self.clock.epoch_ms())
+        stored = self.services[user, name] = Stored(spec)
         yield
         try:
             self._check_limits(spec)
@@ -247,13 +219,9 @@ class Yarn:
             raise YarnSays(500, f"Failed to submit {app.id} to YARN : {app.diagnostics}")
         yield
         # the file is written again; a service deleted meanwhile comes back
-        stored.app_id, stored.edition = app.id, self.clock.epoch_ms()
+        stored.app_id = app.id
         self.services[user, name] = stored
         yield
-
-    def tear(self, user: str, spec: dict[str, Any]) -> None:
-        """Open the service's file and write nothing: what a server leaves that dies there."""
-        self.services[user, spec["name"]] = Stored(spec, torn=True, edition=self.clock.epoch_ms())
 
     def _check_limits(self, spec: dict[str, Any]) -> None:
         for component in spec["components"]:

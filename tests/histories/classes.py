@@ -8,11 +8,12 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from submit_tf_job.yarn.run_names import Again
 from tests.histories.hadoop import Cluster, Site
 from tests.histories.people import GROWS, Order, Person
 from tests.histories.weather import Weather
 
-__all__ = ["CLASSES", "Script", "script_of"]
+__all__ = ["CLASSES", "Script"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Script:
         storm_s: How long things go wrong.
         troubles: What happens to servers, and when.
         refused: Whether YARN itself refuses the first person's job.
+        collides: Whether the names of runs depend on their numbers alone.
     """
 
     site: Site
@@ -31,6 +33,7 @@ class Script:
     storm_s: float
     troubles: tuple[tuple[float, Callable[[Cluster], None]], ...] = ()
     refused: bool = False
+    collides: bool = False
 
 
 VERSIONS = ((3, 4, 2), (3, 4, 2), (3, 3, 5), (3, 2, 1), (3, 1, 3))
@@ -49,35 +52,43 @@ def _site(rng: random.Random) -> Site:
         hdfs=rng.random() < 0.6,
         am_answers=rng.random() < 0.95,
         fails=rng.choice((0.0, 0.3)),
+        recovers_s=rng.choice((0.5, 0.5, 3.0)),
     )
 
 
-def _cached(rng: random.Random, site: Site) -> Site:
-    """Give a site of 3.4 the applications cache, in some histories."""
-    cache_s = rng.choice((0.0, 10.0, 30.0))
-    return replace(site, cache_s=cache_s) if site.version >= (3, 4) else site
+def _key(rng: random.Random) -> tuple[str | None, Again | None]:
+    """Return a command's key, and whether it is run again: by hand, by cron, by Airflow."""
+    return rng.choice(
+        ((None, None), (None, None), ("cron-1", None), ("dag-1", Again.AFTER_FAILURE))
+    )
 
 
-def _anna(rng: random.Random, verb: str = "submit", **values: object) -> Person:
-    person = Person("anna", "first", [Order(verb, watch=rng.random() < 0.5)])
-    return replace(person, **values)  # type: ignore[arg-type]
+def _person(rng: random.Random, name: str, **values: object) -> Person:
+    key, again = _key(rng)
+    program = "first" if name == "anna" else "second"
+    key = key and f"{program}-{key}"
+    orders = [Order("submit", watch=rng.random() < 0.5)]
+    return replace(Person(name, program, orders, key, again), **values)  # type: ignore[arg-type]
 
 
-def _bert(rng: random.Random, verb: str = "submit", **values: object) -> Person:
-    person = Person("bert", "second", [Order(verb, watch=rng.random() < 0.5)])
-    return replace(person, **values)  # type: ignore[arg-type]
+def _twin(rng: random.Random, person: Person, orders: list[Order]) -> Person:
+    """Return another process that gives the same command."""
+    starts_s = person.starts_s + _beside(rng)
+    return replace(person, name="twin", orders=orders, starts_s=starts_s, reports=[])
 
 
 def _beside(rng: random.Random) -> float:
     """Return when a second person begins: near enough to meet the first one's requests."""
-    return rng.choice((0.0, 0.05, 0.5, 2.0, 10.0, 60.0)) * rng.random()
+    return rng.choice((0.0, 0.02, 0.05, 0.5, 2.0, 10.0, 60.0)) * rng.random()
 
 
 def calm(rng: random.Random) -> Script:
     """Nothing goes wrong but that requests take their time."""
-    verbs = rng.choice((["submit"], ["submit", "submit"], ["submit", "delete", "submit"]))
+    verbs = rng.choice(
+        (["submit"], ["submit", "submit"], ["submit", "delete", "submit"], ["submit"] * 4)
+    )
     orders = [Order(verb) for verb in verbs]
-    return Script(_site(rng), Weather(), (_anna(rng, orders=orders),), 100.0)
+    return Script(_site(rng), Weather(), (_person(rng, "anna", orders=orders),), 100.0)
 
 
 def flap(rng: random.Random) -> Script:
@@ -94,20 +105,28 @@ def flap(rng: random.Random) -> Script:
         writes=3.0,
     )
     site = replace(_site(rng), jars_s=rng.choice(((0.1, 1.0), (5.0, 30.0), (20.0, 90.0))))
-    return Script(site, weather, (_anna(rng),), rng.choice((60.0, 300.0)))
+    return Script(site, weather, (_person(rng, "anna"),), rng.choice((60.0, 300.0)))
 
 
 def twin(rng: random.Random) -> Script:
     """Two schedulers give the same command."""
-    other = Person("twin", "first", [Order("submit")], starts_s=_beside(rng))
-    people = (_anna(rng, dies=0.2), replace(other, dies=0.2))
+    anna = _person(rng, "anna", dies=0.2)
+    people = (anna, _twin(rng, anna, [Order("submit")]))
     return Script(_site(rng), _dying(rng), people, rng.choice((60.0, 300.0)))
 
 
 def rival(rng: random.Random) -> Script:
-    """Somebody submits another job of the same name at the same time."""
-    people = (_anna(rng, dies=0.15), _bert(rng, starts_s=_beside(rng), dies=0.15))
+    """Somebody submits the job with other settings at the same time."""
+    bert = _person(rng, "bert", starts_s=_beside(rng), dies=0.15)
+    people = (_person(rng, "anna", dies=0.15), bert)
     return Script(_site(rng), _dying(rng), people, rng.choice((60.0, 300.0)))
+
+
+def collision(rng: random.Random) -> Script:
+    """Two submissions have the same names for their runs."""
+    script = rival(rng)
+    site = replace(script.site, hdfs=True)
+    return replace(script, site=site, weather=replace(script.weather, unread=0.0), collides=True)
 
 
 def lost_then_refused(rng: random.Random) -> Script:
@@ -123,73 +142,88 @@ def lost_then_refused(rng: random.Random) -> Script:
         statuses=rng.choice(((401,), (403,), (504,), (200,), (401, 403, 504, 200))),
     )
     storm_s, refused = rng.choice((20.0, 60.0, 300.0)), rng.random() < 0.15
-    return Script(_site(rng), weather, (_anna(rng),), storm_s, refused=refused)
+    return Script(_site(rng), weather, (_person(rng, "anna"),), storm_s, refused=refused)
 
 
 def failover(rng: random.Random) -> Script:
     """ResourceManagers die, lose their leadership, stand still."""
     weather = replace(_troubled(rng), dies=rng.choice((0.1, 0.4)))
-    person = _anna(rng, dies=0.15)
+    person = _person(rng, "anna", dies=0.15)
     return Script(_site(rng), weather, (person,), 300.0, _troubles(rng, 300.0, 5))
 
 
 def late(rng: random.Random) -> Script:
     """Requests arrive late, and their servers take minutes over them."""
     weather = Weather(late=0.15, silent=0.1, cut=0.05, slow=0.5, dies=0.15, writes=2.0)
-    person = _anna(rng, dies=0.3, freezes=0.3)
+    person = _person(rng, "anna", dies=0.3, freezes=0.3)
     return Script(_site(rng), weather, (person,), rng.choice((60.0, 300.0)))
 
 
 def torn(rng: random.Random) -> Script:
-    """What is seen is half written, of different ages, or from a cache."""
-    site = _cached(rng, _site(rng))
+    """What is seen is half written, or of different ages."""
+    site = _site(rng)
     weather = Weather(cut=0.05, late=0.03, slow=0.5, dies=0.15, unread=0.3, writes=2.0)
-    return Script(site, weather, (_anna(rng, dies=0.15),), 200.0, _troubles(rng, 200.0, 2))
+    return Script(
+        site, weather, (_person(rng, "anna", dies=0.15),), 200.0, _troubles(rng, 200.0, 2)
+    )
 
 
-def replace_race(rng: random.Random) -> Script:
-    """A name is replaced or deleted while others submit, replace or delete it."""
+def retention(rng: random.Random) -> Script:
+    """Many short runs, one after the other, and what removes the old ones beside them."""
+    site = replace(_site(rng), job_s=rng.choice(((1.0, 10.0), (1.0, 10.0), (30.0, 60.0))))
+    orders = [Order("submit", watch=rng.random() < 0.8) for _ in range(rng.randint(4, 7))]
+    anna = _person(
+        rng, "anna", orders=orders, gap_s=rng.choice(((0.1, 1.0), (0.5, 30.0))), dies=0.1
+    )
+    if rng.random() < 0.7:
+        anna = replace(anna, key=None, again=None)
+    verbs = rng.sample(("gc", "gc", "delete", "delete-run", "submit"), rng.randint(0, 2))
+    starts_s = rng.choice((1.0, 20.0, 200.0)) * rng.random()
+    others = [Order(verb) for verb in verbs]
+    people = (anna, _person(rng, "bert", orders=others, starts_s=starts_s))
+    return Script(site, rng.choice((Weather(), _troubled(rng))), people, 300.0)
+
+
+def deleted(rng: random.Random) -> Script:
+    """Runs are stopped and deleted while POSTs are late."""
     site = replace(_site(rng), job_s=rng.choice(((1.0, 10.0), (1.0, 10.0), (60.0, 200.0))))
-    first = [Order("submit")]
-    first += [Order(rng.choice(("replace", "replace", "delete", "stop", "submit")))]
-    first += [Order(rng.choice(("replace", "submit")), watch=rng.random() < 0.5)]
-    anna = _anna(rng, orders=first, gap_s=rng.choice(((0.1, 1.0), (0.5, 30.0))))
-    people: tuple[Person, ...] = (anna,)
-    verb = rng.choice(("", "replace", "submit", "delete", "force-delete", "stop"))
-    if verb:
-        program = rng.choice(("first", "second"))
-        starts_s = rng.choice((1.0, 20.0, 60.0)) * rng.random()
-        people = (anna, Person("bert", program, [Order(verb)], starts_s=starts_s))
-    weather = rng.choice((Weather(), _troubled(rng)))
-    return Script(site, weather, people, 300.0)
+    verbs = ["submit", rng.choice(("delete", "stop", "delete-run", "force-delete")), "submit"]
+    orders = [Order(verb, watch=rng.random() < 0.5) for verb in verbs]
+    anna = _person(rng, "anna", orders=orders, gap_s=rng.choice(((0.1, 1.0), (0.5, 30.0))))
+    verb = rng.choice(("submit", "delete", "force-delete", "stop"))
+    starts_s = rng.choice((1.0, 20.0, 60.0)) * rng.random()
+    people = (anna, replace(_twin(rng, anna, [Order(verb)]), starts_s=starts_s))
+    late = Weather(late=0.3, cut=0.1, slow=0.3, writes=2.0)
+    weather = rng.choice((late, late, _troubled(rng)))
+    return Script(site, weather, people, 300.0, _troubles(rng, 300.0, 1))
+
+
+def forgetting(rng: random.Random) -> Script:
+    """A ResourceManager forgets what has ended."""
+    script = rng.choice((calm, twin, rival, failover, retention))(rng)
+    return replace(script, site=replace(script.site, remembers=rng.choice((0, 0, 1, 2))))
 
 
 def lineage(rng: random.Random) -> Script:
     """Two follow a job that runs out of memory, and submit it again with more (`retries.memory`);
     some processes die, and the same command is given again.
-
-    No POST takes effect after its client has given it up: it would submit the first run again, as
-    after any other deletion of a service (the class `replace-race`). Where clients cannot read HDFS
-    one follows: nothing else tells it that the DELETE of another one is still under way.
     """
-    site = _site(rng)
     site = replace(
-        site,
-        hdfs=site.hdfs or site.version < (3, 3),  # two bootstraps, which Hadoop cannot store
+        _site(rng),
+        hdfs=True,  # else nobody knows how often it was submitted again, once its AM has gone
         fails=rng.choice((0.5, 1.0)),
         job_s=rng.choice(((1.0, 10.0), (30.0, 60.0))),
     )
     orders = [Order("submit")] * rng.randint(1, 3)
-    anna = _anna(rng, program=GROWS, orders=orders, dies=0.3, freezes=0.1)
-    twin = replace(anna, name="twin", orders=orders[:1], starts_s=_beside(rng), reports=[])
-    weather = replace(rng.choice((Weather(), _dying(rng), _troubled(rng))), late=0.0)
-    people = (anna, twin) if site.hdfs else (anna,)
+    anna = _person(rng, "anna", program=GROWS, orders=orders, dies=0.3, freezes=0.1)
+    weather = rng.choice((Weather(), _dying(rng), _troubled(rng)))
+    people = (anna, _twin(rng, anna, orders[:1]))
     return Script(site, weather, people, 300.0, _troubles(rng, 300.0, 1))
 
 
 def mixed(rng: random.Random) -> Script:
     """Everything at once."""
-    site = _cached(rng, _site(rng))
+    site = _site(rng)
     weather = replace(
         _troubled(rng),
         refused=rng.choice((0.0, 0.1)),
@@ -199,14 +233,11 @@ def mixed(rng: random.Random) -> Script:
         dies=rng.choice((0.0, 0.2)),
         statuses=(401, 403, 502, 504),
     )
-    others = [
-        Person("twin", "first", [Order(rng.choice(("submit", "replace")))]),
-        Person("bert", "second", [Order(rng.choice(("submit", "replace", "delete")))]),
-    ]
-    chosen = rng.sample(others, rng.randint(0, 2))
-    people = [replace(other, starts_s=_beside(rng), dies=0.2, freezes=0.1) for other in chosen]
-    anna = _anna(rng, dies=0.2, freezes=0.1)
-    return Script(site, weather, (anna, *people), 300.0, _troubles(rng, 300.0, 3))
+    anna = _person(rng, "anna", dies=0.2, freezes=0.1)
+    bert = _person(rng, "bert", starts_s=_beside(rng), dies=0.2, freezes=0.1)
+    bert.orders[0] = Order(rng.choice(("submit", "submit", "delete", "gc")))
+    others = rng.sample([_twin(rng, anna, [Order("submit")]), bert], rng.randint(0, 2))
+    return Script(site, weather, (anna, *others), 300.0, _troubles(rng, 300.0, 3))
 
 
 def _troubled(rng: random.Random) -> Weather:
@@ -265,12 +296,10 @@ CLASSES: dict[str, Make] = {
     "failover": failover,
     "late": late,
     "torn": torn,
-    "replace-race": replace_race,
+    "collision": collision,
+    "retention": retention,
+    "deleted": deleted,
+    "forgetting": forgetting,
     "lineage": lineage,
     "mixed": mixed,
 }
-
-
-def script_of(kind: str, rng: random.Random) -> Script:
-    """Draw a history of a class."""
-    return CLASSES[kind](rng)

@@ -13,8 +13,9 @@ The rules, each with the class it comes from (3.3.5 unless another version is na
   RMServerUtils.createApplicationState shows it as FINISHED.
 - RMAppImpl.FinalTransition calls ServiceClient.actionCleanUp(name, user): the registry path of
   the *name* is removed, whichever application has it by then. RMAppRecoveredTransition runs the
-  same for every application that had ended when a ResourceManager becomes active: no client can
-  prevent that, so it is in the trace and breaks no promise here.
+  same for every application that had ended when a ResourceManager becomes active.
+- RMAppManager.checkAppNumCompletedLimit: what has ended is forgotten, the oldest first, and is in
+  no list, and not recovered any more.
 - YarnClientImpl.submitApplication polls until the application is ACCEPTED, and submits it again
   under the same id where a ResourceManager has lost it.
 - ServiceMaster.loadApplicationJson reads the stored service when the AM starts, whatever is in it
@@ -26,14 +27,15 @@ The rules, each with the class it comes from (3.3.5 unless another version is na
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
-from submit_tf_job.container.contract import PROPERTY_RERUN_OF, PROPERTY_SUBMISSION
+from submit_tf_job.container.contract import PROPERTY_SUBMISSION
 from tests.histories.kernel import Kernel, Steps
 
-__all__ = ["App", "Cluster", "Directory", "Server", "Site", "rerun_of", "submission_of"]
+__all__ = ["App", "Broken", "Cluster", "Directory", "Key", "Server", "Site", "key_of"]
 
 LIVE = ("NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")  # ServiceClient.liveStates
 OVER = ("FINISHED", "FAILED", "KILLED")
@@ -48,18 +50,18 @@ class Site:
     Attributes:
         linger_s: From the AM's unregistering to the end of its process.
         jars_in_service: Whether the AM's jars lie in the service's directory (no fast launch).
-        cache_s: Life of an entry in the applications cache (`yarn.apps.cache.enable`, 3.4).
         jars_s: Seconds that a POST takes to upload the AM's jars.
         hdfs: Whether the clients have a Hadoop configuration.
         am_answers: Whether the services API can ask AMs (not on a secure cluster without keytab).
         fails: How likely a job fails.
+        remembers: How many ended applications a ResourceManager remembers.
+        recovers_s: Until a new leader knows every application.
     """
 
     version: tuple[int, ...] = (3, 4, 2)
     servers: int = 2
     linger_s: float = 25.0
     jars_in_service: bool = True
-    cache_s: float = 0.0
     jars_s: tuple[float, float] = (0.1, 2.0)
     accept_s: tuple[float, float] = (0.05, 0.4)
     queue_s: tuple[float, float] = (0.5, 5.0)
@@ -67,6 +69,8 @@ class Site:
     hdfs: bool = True
     am_answers: bool = True
     fails: float = 0.0
+    remembers: int = 1000
+    recovers_s: float = 0.5
 
 
 @dataclass
@@ -86,7 +90,6 @@ class Server:
     leads_since: float | None = None
     started_ms: int = 0
     stands_still_until: float = 0.0
-    cache: dict[str, tuple[float, Any]] = field(default_factory=dict)
 
 
 @dataclass
@@ -95,20 +98,32 @@ class Directory:
 
     Attributes:
         spec: What NAME.json holds; None where there is no such file.
-        empty: Whether the file was opened for writing and nothing is in it.
+        writer: Who has the lease of NAME.json, which is empty then; it keeps it when it dies.
         by: The command whose request wrote it last.
-        written_ms: When the file was opened or closed last, as the NameNode shows it.
+        written_ms: When NAME.json was opened or closed last, as the NameNode shows it.
+        changed_ms: When something in the directory was made or removed last.
         text: The content of NAME.json, once it was read.
-        beside: When other files in the directory were written, by their names.
+        jars: Whether the libraries of the ApplicationMaster are there.
     """
 
     made_at: float
     spec: dict[str, Any] | None = None
-    empty: bool = False
+    writer: object = None
     by: str = ""
     written_ms: int = 0
+    changed_ms: int = 0
     text: bytes | None = None
-    beside: dict[str, int] = field(default_factory=dict)
+    jars: bool = False
+
+    @property
+    def torn(self) -> bool:
+        """Whether the file was opened for writing and nothing is in it."""
+        return self.writer is not None
+
+    @property
+    def has_file(self) -> bool:
+        """Whether there is a NAME.json."""
+        return self.torn or self.spec is not None
 
 
 @dataclass
@@ -118,9 +133,13 @@ class App:
     Attributes:
         spec: What was posted.
         by: The command that posted it.
+        sent_at: When that command sent its POST.
         runs: The service that its AM read; None before.
-        ran: When its containers ran, from and until.
+        came_up: When its AM did.
+        ran_from: When its containers ran, until `ran_until`.
+        over_at: When clients first saw it over.
         why: Why it died, where something it needed was missing.
+        forgotten: Whether the ResourceManager knows nothing of it any more.
     """
 
     id: str
@@ -128,6 +147,8 @@ class App:
     name: str
     spec: dict[str, Any]
     by: str
+    sent_at: float
+    accepted_at: float
     started_ms: int
     needs_made_at: float
     state: str = "NEW_SAVING"
@@ -136,11 +157,14 @@ class App:
     finished_ms: int = 0
     attempts: int = 1
     runs: dict[str, Any] | None = None
+    came_up: float | None = None
     ran_from: float | None = None
     ran_until: float | None = None
+    over_at: float | None = None
     lingers: bool = False
     killing: bool = False
     stopping: bool = False
+    forgotten: bool = False
     why: str = ""
     will: str = "SUCCEEDED"
     killed_by: str = ""
@@ -156,19 +180,26 @@ class App:
         return self.state in OVER
 
     @property
-    def submission(self) -> str:
+    def key(self) -> str:
         """Whose it is: by what its AM read, or by what was posted."""
-        return submission_of(self.runs if self.runs is not None else self.spec)
+        return key_of(self.runs if self.runs is not None else self.spec)
 
 
-def submission_of(spec: dict[str, Any]) -> str:
-    """Return the submission's id that a service carries."""
+def key_of(spec: dict[str, Any]) -> str:
+    """Return the key of the submission that a service carries."""
     return str(spec["configuration"]["properties"].get(PROPERTY_SUBMISSION, "?"))
 
 
-def rerun_of(spec: dict[str, Any]) -> str:
-    """Return the submission that a service repeats, or ""."""
-    return str(spec["configuration"]["properties"].get(PROPERTY_RERUN_OF, ""))
+def staged_in(value: Any) -> Iterator[str]:
+    """Return the staged files that a service names."""
+    if isinstance(value, dict):
+        for one in value.values():
+            yield from staged_in(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from staged_in(one)
+    elif isinstance(value, str) and value.startswith("hdfs://") and "/.submit_tf_job/" in value:
+        yield "/" + value.split("/", 3)[3]
 
 
 @dataclass(frozen=True)
@@ -191,12 +222,12 @@ class Cluster:
         self.written_ms: dict[str, int] = {}  # when each of them was written
         self.registry: dict[Key, set[str]] = {}  # name: applications whose records are there
         self.broken: list[Broken] = []
-        self.refused: set[str] = set()  # submissions that the scheduler rejects
-        self.own: dict[str, frozenset[str]] = {}  # command: submissions that are its own
-        self.may_end: set[str] = set()  # commands that may end whatever has the name
-        self.may_delete: set[str] = set()  # commands that may delete what is over
-        self.needs: dict[str, tuple[str, ...]] = {}  # submission: files that its job localises
-        self.raced: set[str] = set()  # commands whose POSTs passed Hadoop's checks together
+        self.refused: set[str] = set()  # keys that the scheduler rejects
+        self.may_end: set[str] = set()  # commands that may end a run of the job
+        self.may_delete: set[str] = set()  # commands that may delete one that is over
+        self.deleted: list[tuple[float, str, str]] = []  # when, name, command
+        self.raced: set[str] = set()  # names whose POSTs passed Hadoop's checks together
+        self.led_since: list[float] = []  # when a ResourceManager became active
         self.serial = 0
         self.calm = False
         self._lead(self.servers[0])
@@ -217,18 +248,17 @@ class Cluster:
     def _lead(self, server: Server) -> None:
         if server.up and self.active is None:
             server.leads_since = self.kernel.now
+            self.led_since.append(self.kernel.now)
             server.started_ms = self.kernel.epoch_ms()
-            server.cache.clear()
             self.kernel.log(server.address, "leads")
             self._recover_ended()
 
     def _recover_ended(self) -> None:
         """RMAppRecoveredTransition: a final state was saved before FINISHING."""
         for app in self.apps.values():
-            if app.over:
+            if app.over and not app.forgotten:
                 app.lingers = False
-                for lost in self.registry.pop((app.user, app.name), set()):
-                    self.kernel.log("yarn", f"{lost} loses its records as {app.id} is recovered")
+                self.wipe((app.user, app.name), f"the recovery of {app.id}", app.id)
 
     def _elect(self, delay_s: float) -> None:
         def elect() -> None:
@@ -305,15 +335,21 @@ class Cluster:
         """Return the applications that hold a name at the ResourceManager."""
         return [app for app in self.apps.values() if (app.user, app.name) == key and app.live]
 
-    def accept(self, app_id: str, key: Key, spec: dict[str, Any], by: str) -> None:
+    def app(self, app_id: str) -> App | None:
+        """Return an application that the ResourceManager has not forgotten."""
+        found = self.apps.get(app_id)
+        return None if found is None or found.forgotten else found
+
+    def accept(self, app_id: str, key: Key, spec: dict[str, Any], by: str, sent_at: float) -> None:
         """Take an application as ClientRMService.submitApplication does; it is saved later."""
         if app_id in self.apps:
             return
         made = self.directories[key].made_at if key in self.directories else -1.0
-        app = App(app_id, *key, spec, by, self.kernel.epoch_ms(), made)
+        now, now_ms = self.kernel.now, self.kernel.epoch_ms()
+        app = App(app_id, *key, spec, by, sent_at, now, now_ms, made)
         app.will = "FAILED" if self.rng.random() < self.site.fails else "SUCCEEDED"
         self.apps[app_id] = app
-        self.kernel.log("yarn", f"{app_id} NEW_SAVING, posted by {by}, {submission_of(spec)}")
+        self.kernel.log("yarn", f"{app_id} NEW_SAVING, {key[1]} posted by {by}")
         saved_s = self.rng.uniform(*self.site.accept_s)
         self.kernel.start(self._lives(app, saved_s), alive=lambda: self.apps.get(app_id) is app)
 
@@ -322,7 +358,7 @@ class Cluster:
         app.final, app.words = final or app.final, words or app.words
         self.kernel.log("yarn", f"{app.id} {state} {final} {words[:60]}".rstrip())
         if state in OVER and not app.finished_ms:
-            app.finished_ms = self.kernel.epoch_ms()
+            app.finished_ms, app.over_at = self.kernel.epoch_ms(), self.kernel.now
         if app.ran_from is not None and app.ran_until is None and state != "RUNNING":
             app.ran_until = self.kernel.now
 
@@ -349,14 +385,15 @@ class Cluster:
         """Start the AM; return whether it came up."""
         yield self.rng.uniform(0.3, 1.0)  # localisation
         where = self.directories.get((app.user, app.name))
-        if self.site.jars_in_service and (where is None or where.made_at != app.needs_made_at):
-            return self._dies(app, "its service's directory is gone")
+        here = where is not None and where.made_at == app.needs_made_at and where.jars
+        if self.site.jars_in_service and not here:
+            return self._dies(app, "its libraries in its service's directory are gone")
         missing = self._missing(app.spec, keytab=True)
         if missing:
             return self._dies(app, f"{missing} is gone")
         yield self.rng.uniform(1.0, 3.0)
         where = self.directories.get((app.user, app.name))
-        if where is not None and where.empty:
+        if where is not None and where.torn:
             return self._dies(app, "its stored service is cut off")
         if where is None or where.spec is None:
             return self._dies(app, "its stored service is gone")
@@ -365,7 +402,7 @@ class Cluster:
         yield from self.leader()
         if app.killing:
             return False
-        app.runs = where.spec
+        app.runs, app.came_up = where.spec, self.kernel.now
         self._set(app, "RUNNING")
         self.registry.setdefault((app.user, app.name), set()).add(app.id)
         return True
@@ -378,10 +415,8 @@ class Cluster:
         return False
 
     def _missing(self, spec: dict[str, Any], *, keytab: bool) -> str:
-        needed = self.needs.get(submission_of(spec), ())
-        return next(
-            (path for path in needed if ("keytab" in path) is keytab and path not in self.files), ""
-        )
+        needed = (path for path in staged_in(spec) if ("keytab" in path) is keytab)
+        return next((path for path in needed if path not in self.files), "")
 
     def _runs(self, app: App) -> Steps:
         yield self.rng.uniform(0.5, 4.0)  # containers are allocated and localise
@@ -394,18 +429,18 @@ class Cluster:
         if app.killing or app.stopping:
             return
         app.ran_from = self.kernel.now
-        self.kernel.log("yarn", f"{app.id} runs {app.submission}")
+        self.kernel.log("yarn", f"{app.id} runs {app.name}")
         self.check_one_at_a_time(app)
         yield self.rng.uniform(*self.site.job_s)
         if not (app.killing or app.stopping):
             yield from self._unregisters(app, app.will)
 
     def check_one_at_a_time(self, app: App) -> None:
-        """Promise 1: applications of one submission never run at the same time."""
+        """Promise 1: runs of one key are never alive at the same time."""
         for other in self.apps.values():
-            same = other is not app and other.submission == app.submission
+            same = other is not app and other.key == app.key and other.name not in self.raced
             if same and other.ran_from is not None and other.ran_until is None:
-                words = f"{other.id} and {app.id} run {app.submission} at the same time"
+                words = f"{other.id} and {app.id} run {app.key} at the same time"
                 self.break_promise("1 one application", words)
 
     def break_promise(self, promise: str, words: str) -> None:
@@ -432,8 +467,17 @@ class Cluster:
             self._clean_up(app)
 
     def _clean_up(self, app: App) -> None:
-        """RMAppImpl.appAdminClientCleanUp: by name."""
+        """RMAppImpl.appAdminClientCleanUp, by name; then RMAppManager.finishApplication."""
         self.wipe((app.user, app.name), f"the cleanup of {app.id}", app.id)
+        known = [one for one in self.apps.values() if one.over and not one.forgotten]
+        known.sort(key=lambda one: one.finished_ms)
+        self.forget(known[: max(0, len(known) - self.site.remembers)])
+
+    def forget(self, apps: Iterable[App]) -> None:
+        """Let the ResourceManager know nothing of these any more."""
+        for app in apps:
+            app.forgotten = True
+            self.kernel.log("yarn", f"{app.id} is forgotten")
 
     def wipe(self, key: Key, why: str, app_id: str = "") -> None:
         """Remove the registry's records of a name."""
@@ -443,26 +487,22 @@ class Cluster:
                 self.break_promise("7 DNS records", f"{lost} loses its records by {why}")
 
     def ended_by(self, app: App, by: str) -> None:
-        """Promise 2: a command ends no application of another submission."""
-        mine = self.own.get(by, frozenset())
-        if by not in self.may_end and not self.is_one_of(app.runs or app.spec, mine):
-            words = f"{by} ends {app.id} of {app.submission}"
-            self.break_promise("2 other people's", words)
+        """Promise 2: a submit ends what it has posted itself, or what can never run."""
+        doomed = app.came_up is None and self.stored_id((app.user, app.name)) != app.id
+        if by not in self.may_end and app.by != by and not doomed:
+            self.break_promise("2 other people's", f"{by} ends {app.id}, {app.name}")
 
-    def destroyed(self, key: Key, where: Directory, by: str) -> None:
-        """Promise 2: a command deletes no stored service of another submission."""
-        spec = where.spec
-        whose = submission_of(spec) if spec is not None else "a file that is being written"
-        self.kernel.log("hdfs", f"{by} deletes the service of {whose}")
-        mine = self.own.get(by, frozenset())
-        allowed = by in self.may_end | self.may_delete
-        if spec is not None and not allowed and not self.is_one_of(spec, mine):
-            self.break_promise("2 other people's", f"{by} deletes the stored service of {whose}")
+    def stored_id(self, key: Key) -> str | None:
+        """Return the application that a stored service names."""
+        where = self.directories.get(key)
+        return where.spec.get("id") if where is not None and where.spec is not None else None
 
-    @staticmethod
-    def is_one_of(spec: dict[str, Any], submissions: frozenset[str]) -> bool:
-        """Whether a service is, or repeats, one of these submissions."""
-        return submission_of(spec) in submissions or rerun_of(spec) in submissions
+    def destroyed(self, key: Key, by: str) -> None:
+        """Remove all of a service's directory."""
+        below = f"/user/{key[0]}/.yarn/services/{key[1]}/"
+        self.files = {path: held for path, held in self.files.items() if not path.startswith(below)}
+        self.deleted.append((self.kernel.now, key[1], by))
+        self.kernel.log("hdfs", f"{by} deletes the service {key[1]}")
 
     def kill(self, app: App, by: str, words: str = "") -> None:
         """RMAppKillByClientEvent: saved first, killed a moment later."""
@@ -499,9 +539,6 @@ class Cluster:
 
     def knows(self, app: App) -> bool:
         """Whether the leader has recovered an application's record."""
-        return self.recovering_s >= 0.5 or hash_of(app.id) % 2 == 0
-
-
-def hash_of(text: str) -> int:
-    """Return a number that is the same in every process."""
-    return sum(ord(char) * (index + 7) for index, char in enumerate(text))
+        if app.forgotten:
+            return False
+        return self.recovering_s >= self.site.recovers_s or crc32(app.id.encode()) % 2 == 0

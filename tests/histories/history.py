@@ -2,49 +2,51 @@
 
 Promises, each asserted from the world's own record, never from the client's state:
 
-1. Applications of one submission never run at the same time, and none runs a second time unless a
-   person deleted or replaced the first one.
-2. No command adopts, ends or deletes an application or a stored service of another submission.
-3. What a command reports is what happened, and nothing is removed that a job still needs.
-4. The same command in a calm world ends with one application, which runs, and its verdict.
-5. A name is never "taken" by the caller's own submission.
-6. Nothing is left behind that blocks the name.
-7. No run loses its DNS records to the cleanup of an earlier one.
+1. One application for each key and number; a key is run again as its caller wants it (never, after
+   a failure, always), once for each command, and after the run before has ended.
+2. No command adopts or ends a run of another submission.
+3. What a command reports is what happened, and nothing is removed that a live run needs.
+4. The same command in a calm world ends with one run, and its verdict.
+5. A job is never "running already" by the caller's own submission, or by nothing.
+6. Two runs of a job are alive at once only if a client was killed or knows nothing, or until the
+   POST of the second one is answered.
+7. No run loses its DNS records, whatever ends and whichever ResourceManager starts.
 8. A command ends in bounded time and with a bounded number of requests.
 9. A job that runs out of memory is submitted again once after each run, and not too often.
+10. Nothing is left but what retention keeps, and after `delete` nothing.
 
-Hadoop itself breaks promises where two POSTs pass `checkAppNotExistOnHdfs` before either has
-stored its service (some 10 ms): what follows from that is marked with "race".
+Where a server stands still between two steps of one POST until another one has passed (see
+`services.py`), Hadoop itself breaks promises: what follows from that is marked with "race".
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 
+from submit_tf_job.container.contract import PROPERTY_AGAIN
 from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, NameTaken, Refused
-from submit_tf_job.operations.lineage import Resubmission
-from submit_tf_job.operations.submit import FOLLOWED_S
-from tests.histories.classes import Script, script_of
-from tests.histories.hadoop import App, Broken, Cluster, submission_of
-from tests.histories.kernel import STARTS_AT_S, Kernel, Line
+from submit_tf_job.operations.resubmission import Resubmission
+from submit_tf_job.yarn.run_names import Again
+from tests.histories.classes import CLASSES, Script
+from tests.histories.hadoop import App, Broken, Cluster
+from tests.histories.kernel import Kernel, Line
 from tests.histories.network import Network
 from tests.histories.people import (
-    GROWS,
+    KEEP_RUNS,
     MOST_RUNS,
-    NAME,
-    USER,
     Order,
     People,
     Person,
     Report,
     world_storage,
 )
+from tests.histories.weather import Weather
 
 __all__ = ["Result", "run"]
 
-KEY = (USER, NAME)
 _STATES = {
     "SUCCEEDED": "SUCCEEDED",
     "FAILED": "FAILED",
@@ -53,8 +55,10 @@ _STATES = {
     "UNDEFINED": "",
 }
 QUIET_S = 400.0  # what is on its way, or inside a server, has ended by then
-COMMAND_MAX_S = 300.0 + 300.0 + 60.0  # for the former application to leave, and to submit
+COMMAND_MAX_S = 300.0 + 300.0  # to submit, and to prepare that
 REQUESTS_MAX = 3000
+RECOVERED_S = 10.0
+DELETED_AT_ONCE = 3
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,11 @@ class Result:
     broken: tuple[Broken, ...]
     trace: tuple[Line, ...]
     script: Script
+
+    @property
+    def mistakes(self) -> tuple[Broken, ...]:
+        """What is broken, but by a race of Hadoop's own."""
+        return tuple(one for one in self.broken if not one.promise.startswith("race"))
 
     def __str__(self) -> str:
         head = [f"{self.kind} {self.seed}: {self.script.site}", f"  {self.script.weather}"]
@@ -80,26 +89,28 @@ class History:
     def __init__(self, kind: str, seed: str) -> None:
         self.kind, self.seed = kind, seed
         rng = random.Random(f"{kind}:{seed}")
-        self.script = script_of(kind, rng)
+        self.script = CLASSES[kind](rng)
         self.kernel = Kernel()
         self.cluster = Cluster(self.kernel, rng, self.script.site)
         self.network = Network(self.cluster, rng, self.script.weather)
-        self.people = People(self.cluster, self.network, rng)
-        if self.script.refused:
-            planned = self.people.plan(self.script.people[0])
-            self.cluster.refused.add(planned.submission)
+        self.people = People(self.cluster, self.network, rng, self.script.collides)
 
     def run(self) -> Result:
         """Let it happen and check it."""
         try:
-            with world_storage(self.cluster):
+            with world_storage(self.cluster, self.script.collides):
+                if self.script.refused:
+                    self.cluster.refused.add(self.people.plan(self.script.people[0]).key)
                 self._storm()
                 self._quiet()
-                self._once_more()
-                self.kernel.run_for(60.0)
+                for person in self.script.people:
+                    if any(order.verb == "submit" for order in person.orders):
+                        self._once_more(person)
+                self._delete_all()
         finally:
             self.kernel.close()
-        self._check_reports()
+        for report in self.people.reports:
+            self._check_report(report)
         self._check_runs()
         self._check_resubmissions()
         race = "race " if self.cluster.raced else ""
@@ -125,105 +136,70 @@ class History:
         if not self.cluster.calm:
             self._calm()
         self.kernel.run_for(QUIET_S)
-        self._check_deleted()
         self.kernel.log("world", "the same commands once more")
 
-    def _check_deleted(self) -> None:
-        """Promise 3: what was deleted last of all is gone."""
-        last = max(self.people.reports, key=lambda report: report.ended)
-        beside = [r for r in self.people.reports if r is not last and r.ended > last.began]
-        wanted = last.order.verb in ("delete", "force-delete") and str(last) == "done"
-        if wanted and not beside and self.holder() is not None:
-            self._break("3 report", f"{last.by} says deleted, and {self.holder()} has the name")
-
-    # --- promises 4, 5, 6 ---
-
-    def _once_more(self) -> None:
-        """Let each person who still wants a job give the last command once more."""
-        for person in self.script.people:
-            order = next(
-                (o for o in reversed(person.orders) if o.verb in ("submit", "replace")), None
-            )
-            last = person.orders[-1].verb
-            if order is None or last in ("delete", "force-delete", "stop"):
-                continue
-            self._give(person)
-
-    def _give(self, person: Person) -> None:
+    def _give(self, person: Person, verb: str) -> Report | None:
         ended: list[Report] = []
-        self.people.give(person, Order("submit"), ended.append)
+        self.people.give(person, Order(verb), ended.append)
         self.kernel.run(lambda: bool(ended))
         if not ended:
             self._break("4 converges", f"{person.name}'s last command never ends")
+        return ended[0] if ended else None
+
+    # --- promises 4 and 10 ---
+
+    def _once_more(self, person: Person) -> None:
+        """Let a person give the command once more."""
+        before = len(self.cluster.directories)
+        report = self._give(person, "submit")
+        if report is None or (self.cluster.refused and isinstance(report.error, Refused)):
             return
-        report = ended[0]
-        if self.cluster.refused and isinstance(report.error, Refused):
-            if self.holder() in self.cluster.own[report.by]:
-                self._break("6 name blocked", f"{report.by}: {report}, and it has the name")
-        elif isinstance(report.error, NameTaken):
-            self._check_taken(report)
-        elif report.app_id is None and not (self._unknowable() and report.retryable):
-            self._break("4 converges", f"{report.by} in a calm world: {report}")
-        elif report.app_id is not None:
-            self._check_end(report)
-
-    def _check_taken(self, report: Report) -> None:
-        """Promises 5 and 6: the name must be held by another submission."""
-        holder = self.holder()
-        mine = self.cluster.own[report.by]
-        if holder is None:
-            self._break("6 name blocked", f"{report.by} finds the name taken by nothing: {report}")
-        elif holder == "?":
-            self._break("6 name blocked", f"{report.by} finds a torn service: {report}")
-        elif holder in mine and not self._unknowable():
-            self._break("5 own name", f"{report.by} finds its own submission and says: {report}")
-
-    def _unknowable(self) -> bool:
-        """Whether nobody without HDFS can see whose the service is: its AM does not answer."""
-        running = any(app.state == "RUNNING" for app in self.cluster.apps.values())
-        return not self.script.site.hdfs and not (running and self.script.site.am_answers)
-
-    def holder(self) -> str | None:
-        """Return whose submission has the name, "?" for a service that nobody can read."""
-        live = [app for app in self.cluster.apps.values() if app.live]
-        if live:
-            return live[0].submission
-        where = self.cluster.directories.get(KEY)
-        if where is None or (where.spec is None and not where.empty):
-            return None
-        return submission_of(where.spec) if where.spec is not None else "?"
-
-    def _check_end(self, report: Report) -> None:
-        app = self.cluster.apps[report.app_id or ""]
-        never = app.ran_from is None and not self._ended_by_person(app)
-        if never and not self._too_slow(app):
+        if report.app_id is None:
+            # it may be another submission's, which is checked with all reports
+            if not isinstance(report.error, NameTaken):
+                self._break("4 converges", f"{report.by} in a calm world: {report}")
+            return
+        app = self.cluster.apps[report.app_id]
+        if app.forgotten and app.killed_by:
+            return  # that it was withdrawn is forgotten, too
+        if app.ran_from is None and not self._too_slow(app) and not self._ended_by_person(app):
             words = f"{report.by} ends with {app.id}, which never ran ({app.why or app.words})"
             self._break("4 converges", words)
-        if report.verdict != _STATES[app.final]:
+        if report.verdict != _STATES[app.final] and not app.forgotten:
             words = f"{app.id} is {app.final}, and {report.by} says {report.verdict or report}"
             self._break("4 converges", words)
+        if not report.adopted and self.script.site.hdfs:
+            self._check_kept(report, before)
 
-    def _too_slow(self, app: App) -> bool:
-        """Whether its AM gave up before its server had written the id into the stored service."""
-        where = self.cluster.directories.get(KEY)
-        named = where is not None and where.spec is not None and where.spec.get("id") == app.id
-        hadoops = app.why in ("appIdStr is null", "its stored service is cut off")
-        return named and hadoops and not app.killed_by
+    def _check_kept(self, report: Report, before: int) -> None:
+        """Promise 10, after a submission that has posted a new run."""
+        specs = {name: where.spec for (_, name), where in self.cluster.directories.items()}
+        plain = [name for name, spec in specs.items() if PROPERTY_AGAIN not in str(spec)]
+        if len(plain) > max(KEEP_RUNS, before + 1 - DELETED_AT_ONCE):
+            self._break("10 left behind", f"{report.by} leaves {len(plain)} stored services")
+        jars = [n for (_, n), where in self.cluster.directories.items() if where.jars]
+        if self.script.weather == Weather() and set(jars) - {report.run}:
+            self._break("10 left behind", f"{report.by} leaves the libraries of {jars}")
 
-    def _ended_by_person(self, app: App) -> bool:
-        return app.killed_by in self.cluster.may_end
+    def _delete_all(self) -> None:
+        runs = [name for _, name in self.cluster.directories]
+        report = self._give(Person("tidy", self.script.people[0].program, []), "force-delete")
+        if report is None or report.error is not None:
+            self._break("10 left behind", f"delete in a calm world: {report}")
+        elif self.script.site.hdfs:
+            left = [name for _, name in self.cluster.directories]
+            left += [
+                path
+                for path in self.cluster.files
+                if "/keytabs/" in path and path[-1] != "/" and any(run in path for run in runs)
+            ]
+            if left:
+                self._break("10 left behind", f"after {report.by}: {left}")
+        self.kernel.run_for(60.0)
 
-    # --- promises 1, 2, 3, 8 ---
+    # --- promises 2, 3, 5, 8 ---
 
-    def _check_reports(self) -> None:
-        for report in self.people.reports:
-            self._check_effort(report)
-            if report.app_id is not None:
-                self._check_submitted(report)
-            elif report.error is not None and not report.retryable:
-                self._check_refused(report)
-
-    def _check_effort(self, report: Report) -> None:
+    def _check_report(self, report: Report) -> None:
         took = (report.said_at or report.ended) - report.began
         sent = self.network.sent.get(report.by, 0)
         frozen = any(person.freezes for person in self.script.people)
@@ -231,81 +207,120 @@ class History:
             self._break("8 bounded", f"{report.by} took {took:.0f} s: {report}")
         if sent > REQUESTS_MAX:
             self._break("8 bounded", f"{report.by} sent {sent} requests")
+        if report.app_id is not None:
+            self._check_submitted(report, report.app_id)
+        elif report.order.verb == "submit" and report.error is not None:
+            self._check_refused(report)
 
-    def _check_submitted(self, report: Report) -> None:
+    def _check_submitted(self, report: Report, app_id: str) -> None:
         """Promises 2 and 3: what is called submitted is the caller's, and runs or ran."""
-        app = self.cluster.apps.get(report.app_id or "")
+        app = self.cluster.apps.get(app_id)
         if app is None:
-            self._break("3 report", f"{report.by} says {report.app_id}, which does not exist")
+            self._break("3 report", f"{report.by} says {app_id}, which does not exist")
             return
-        if report.verdict not in ("", _STATES[app.final]):
+        if report.verdict not in ("", _STATES[app.final]) and not app.forgotten:
             words = f"{app.id} is {app.final}, and {report.by} says {report.verdict}"
             self._break("3 report", words)
-        mine = self.cluster.own[report.by] | {report.submission}
-        if not self.cluster.is_one_of(app.runs or app.spec, mine):
-            words = f"{report.by} says {report}, and that is {app.submission}"
-            self._break("2 other people's", words)
+        if self._root(app) != report.key:
+            self._break("2 other people's", f"{report.by} says {report}, and that is {app.key}")
         elif app.ran_from is None and app.why:
-            if not self._deleted_since(report.began) and not self._too_slow(app):
+            if not self._too_slow(app):
                 words = f"{report.by} says {report}, and it never ran: {app.why}"
                 self._break("3 report", words)
-        elif app.killed_by and app.killed_by not in self.cluster.may_end:
-            if self.cluster.apps[app.id].final in ("KILLED", "ENDED"):
-                words = f"{report.by} says {report}, and {app.killed_by} ended it"
-                self._break("3 report", words)
+        elif app.final == "KILLED" and not (self._ended_by_person(app) or app.forgotten):
+            words = f"{report.by} says {report}, and {app.killed_by} ended it"
+            self._break("3 report", words)
+
+    def _root(self, app: App) -> str:
+        """Return the key of the submission that an application goes back to."""
+        former = Resubmission.of(app.spec["configuration"]["properties"]).former
+        before = [one for one in self.cluster.apps.values() if one.name == former]
+        return self._root(before[0]) if before else app.key
+
+    def _too_slow(self, app: App) -> bool:
+        """Whether its AM gave up before its server had written the id into the stored service."""
+        hadoops = app.why in ("appIdStr is null", "its stored service is cut off")
+        return hadoops and not app.killed_by
+
+    def _ended_by_person(self, app: App) -> bool:
+        return app.killed_by in self.cluster.may_end
 
     def _check_refused(self, report: Report) -> None:
-        """Promise 3: what is called refused does not run, and never will."""
-        mine = self.cluster.own[report.by]
-        if report.order.verb not in ("submit", "replace"):
-            return
+        """Promises 3 and 5: what is called refused does not run, and never will."""
         if isinstance(report.error, (ClusterUnavailable, DeadlinePassed)):
             return
         for app in self.cluster.apps.values():
             ran = app.ran_from is not None and (app.ran_until or 1e12) > report.ended
             if app.by == report.by and ran:
                 self._break("3 report", f"{report.by} says {report}, and {app.id} of it runs")
-            elif isinstance(report.error, NameTaken) and app.submission in mine:
-                lived = app.started_ms <= self._ms(report.ended)
-                allowed = report.by in self.cluster.may_delete or not self.script.site.hdfs
-                if lived and ran and not allowed:
-                    words = f"{report.by} says {report}, and {app.id} is its own"
-                    self._break("5 own name", words)
+        if isinstance(report.error, NameTaken):
+            found = self.cluster.apps.get(str(report.error.details.get("application_id")))
+            if found is None or (found.over_at or 1e12) < report.began:
+                self._break("5 own name", f"{report.by} says {report}, and nothing is there")
+            elif self._root(found) == report.key:
+                self._break("5 own name", f"{report.by} says {report}, and that is its own")
 
-    def _ms(self, at: float) -> float:
-        return self.kernel.epoch_ms() - (self.kernel.now - at) * 1000
+    # --- promises 1, 6, 9 ---
 
     def _check_runs(self) -> None:
-        """Promise 1, and that nothing was removed that a job needed."""
-        by_submission: dict[str, list[App]] = {}
-        for app in self.cluster.apps.values():
-            if app.ran_from is not None:
-                by_submission.setdefault(app.submission, []).append(app)
-            staged = "staging" in app.why
-            if staged and not app.killed_by and not self._deleted_since(STARTS_AT_S):
+        apps = sorted(self.cluster.apps.values(), key=lambda app: app.accepted_at)
+        # one that its own command withdrew, before anybody told of it, is no run
+        came_up = [app for app in apps if app.came_up and "withdrawn" not in app.words]
+        for app in apps:
+            if "staging" in app.why and not app.killed_by:
                 self._break("3 report", f"{app.id} dies because {app.why}")
-        for submission, apps in by_submission.items():
-            apps.sort(key=lambda app: app.ran_from or 0.0)
-            for first, second in pairwise(apps):
-                deleted = self._deleted_since(first.ran_from or 0.0, until=second.ran_from)
-                if not deleted and not self._forgotten(first, second):
-                    words = f"{submission} runs as {first.id} and again as {second.id}"
-                    self._break("1 one application", words)
+        for key in {app.key for app in came_up}:
+            self._check_key([app for app in came_up if app.key == key])
+        for first, second in combinations([app for app in came_up if app.ran_from], 2):
+            self._check_beside(first, second)
 
-    def _forgotten(self, first: App, again: App) -> bool:
-        """Whether a job was submitted from the start because who deleted the run that ran out of
-        memory has died before the next POST, or waits for longer than others wait for it, because
-        its DELETE had no answer.
+    def _check_key(self, apps: list[App]) -> None:
+        """Promise 1; the applications are those of one key, the oldest first."""
+        key, again = apps[0].key, self.people.again.get(apps[0].key, Again.NEVER)
+        for first, second in combinations(apps, 2):
+            both = f"{first.id} ({first.name}) and {second.id} ({second.name})"
+            free = first.forgotten or self._was_deleted(first, second)
+            if first.name == second.name and not free:
+                self._break("1 one application", f"{both} have one name")
+            if first.by == second.by and not self._was_deleted(first, second):
+                self._break("1 one application", f"{both} are one command's, {first.by}")
+        for first, second in pairwise(apps):
+            both = f"{key}, {again.value}: {first.id} and {second.id}"
+            succeeded = first.final == "SUCCEEDED" and not first.forgotten
+            if self._was_deleted(first, second):
+                continue
+            if again is Again.NEVER or (again is Again.AFTER_FAILURE and succeeded):
+                self._break("1 one application", f"{both} are run again")
+            if second.accepted_at < (first.over_at or 1e12):
+                self._break("1 one application", f"{both}, which begins before the first one ends")
+
+    def _was_deleted(self, first: App, second: App) -> bool:
+        """Whether a person deleted the first run, and nothing told of it any more when the second
+        one was posted, or that POST had been on its way since before.
         """
-        at = self.kernel.now - (self.kernel.epoch_ms() - again.started_ms) / 1000
-        growing = {person.name for person in self.script.people if person.program == GROWS}
-        others = [
-            report
-            for report in self.people.reports
-            if report.by != again.by and report.began <= at <= report.ended
-        ]
-        long_ago = at >= (first.ran_until or at) + FOLLOWED_S
-        return again.by.partition(".")[0] in growing and (long_ago or not others)
+        return any(
+            name == first.name
+            and by in self.cluster.may_delete
+            and at <= second.accepted_at
+            and (first.forgotten or second.sent_at <= at or self._recovered(second.sent_at))
+            for at, name, by in self.cluster.deleted
+        )
+
+    def _recovered(self, at: float) -> bool:
+        """Whether a ResourceManager recovered then, or shortly before."""
+        return any(0 <= at - since <= RECOVERED_S for since in self.cluster.led_since)
+
+    def _check_beside(self, first: App, second: App) -> None:
+        """Promise 6."""
+        begin = max(first.ran_from or 0.0, second.ran_from or 0.0)
+        end = min(first.ran_until or self.kernel.now, second.ran_until or self.kernel.now)
+        poster = next(report for report in self.people.reports if report.by == second.by)
+        unknown = poster.killed or (poster.error is not None and poster.run != second.name)
+        answered = self.people.said.get((second.by, second.name), poster.ended)
+        if first.name == second.name or end - begin <= 0 or unknown:
+            return
+        if end > answered + 5.0:
+            self._break("6 two runs", f"{first.id} and {second.id} run at the same time")
 
     def _check_resubmissions(self) -> None:
         """Promise 9."""
@@ -313,23 +328,17 @@ class History:
         for app in self.cluster.apps.values():
             made = Resubmission.of(app.spec["configuration"]["properties"])
             if made.number and app.ran_from is not None:
-                after.setdefault(made.former, set()).add(app.submission)
+                after.setdefault(made.former, set()).add(app.name)
                 if made.number >= MOST_RUNS:
                     self._break("9 again", f"{app.id} is run {made.number + 1}")
-        for former, submissions in after.items():
-            if len(submissions) > 1:
-                self._break("9 again", f"{former} is followed by {sorted(submissions)}")
-            if self.cluster.apps[former].final not in ("FAILED", "KILLED"):
+        for former, names in after.items():
+            if len(names) > 1:
+                self._break("9 again", f"{former} is followed by {sorted(names)}")
+            if not any(app.final in ("FAILED", "KILLED") for app in self._named(former)):
                 self._break("9 again", f"{former} has not failed, and is followed")
 
-    def _deleted_since(self, since: float, until: float | None = None) -> bool:
-        """Whether a person deleted or replaced what has the name meanwhile."""
-        return any(
-            report.by in self.cluster.may_delete
-            and (report.ended or 1e12) >= since
-            and (until is None or report.began <= until)
-            for report in self.people.reports
-        )
+    def _named(self, name: str) -> Iterable[App]:
+        return [app for app in self.cluster.apps.values() if app.name == name]
 
     def _break(self, promise: str, words: str) -> None:
         self.cluster.break_promise(promise, words)

@@ -71,7 +71,7 @@ class Network:
         if asked.path.startswith(_SERVICES):
             status, value = yield from self._service(server, asked)
             return Answer.json(value, status)
-        return self._cluster(server, asked)
+        return self._cluster(asked)
 
     def _info(self, server: Server) -> Answer:
         version = ".".join(str(part) for part in self.cluster.site.version)
@@ -99,7 +99,9 @@ class Network:
         slow = dict(asked.fate.slow)
         spec = _parsed(asked.body) if asked.body else {}
         key = asked.user, name or spec["name"]
-        work = Services(self.cluster, server, key, asked.by, lambda step: slow.pop(step, 0.0))
+        work = Services(
+            self.cluster, server, key, asked.by, asked.sent_at, lambda step: slow.pop(step, 0.0)
+        )
         if asked.method == "POST":
             return (yield from work.create(spec))
         if asked.method == "GET":
@@ -111,31 +113,28 @@ class Network:
 
     # --- RMWebServices ---
 
-    def _cluster(self, server: Server, asked: Asked) -> Answer:
+    def _cluster(self, asked: Asked) -> Answer:
         path = asked.path[len(_WS) :]
         if path == "/apps":
-            return self._apps(server, asked)
+            return self._apps(asked)
         if path == "/apps/new-application":
             most = {"memory": 8192, "vCores": 8}
             new = {"application-id": self.cluster.new_id(), "maximum-resource-capability": most}
             return Answer.json(new)
+        if path == "/userinfo":
+            return Answer.json({"clusterUserInfo": {"requestedUser": asked.user}})
         if path == "/nodes":
             return Answer.json({"nodes": {}})
         match = re.fullmatch(r"/apps/(application_\d+_\d+)(/state|/appattempts(?:/.*)?)?", path)
         assert match, f"unexpected request: {asked.method} {asked.path}"
-        app = self.cluster.apps.get(match[1])
+        app = self.cluster.app(match[1])
         if app is None or not self.cluster.knows(app):
             words = f"java.lang.Exception: app with id: {match[1]} not found"
             thrown = {"exception": "NotFoundException", "message": words}
             thrown["javaClassName"] = "org.apache.hadoop.yarn.webapp.NotFoundException"
             return Answer.json({"RemoteException": thrown}, 404)
-        if (match[2] or "").endswith("/containers"):
-            return Answer.json({})  # no node lists any container: what outlives a job is not here
         if (match[2] or "").startswith("/appattempts"):
-            one, attempt = "/appattempt_" in path, _attempt(app)
-            if not one and self.cluster.site.version < (3, 4):
-                del attempt["appAttemptState"]
-            return Answer.json(attempt if one else {"appAttempts": {"appAttempt": [attempt]}})
+            return Answer.json({})  # no node lists a container: what outlives a job is not here
         if match[2] == "/state":
             assert asked.method == "PUT"
             self.cluster.ended_by(app, asked.by)
@@ -144,23 +143,23 @@ class Network:
             return Answer.json({"state": self.cluster.seen(app)}, 200 if app.over else 202)
         return Answer.json({"app": self._report(app)})
 
-    def _apps(self, server: Server, asked: Asked) -> Answer:
-        """RMWebServices.getApps, with AppsCacheKey where the site has the cache."""
-        key = json.dumps(asked.query, sort_keys=True)
-        at, kept = server.cache.get(key, (0.0, None))
-        if kept is not None and self.kernel.now - at < self.cluster.site.cache_s:
-            return Answer.json(kept)
+    def _apps(self, asked: Asked) -> Answer:
+        """RMWebServices.getApps."""
         name = asked.query.get("name") if self.cluster.site.version >= (3, 3) else None
+        states, tags = (
+            set(filter(None, asked.query.get(filter_, "").lower().split(",")))
+            for filter_ in ("states", "applicationTags")
+        )
         found = [
             self._report(app)
             for app in self.cluster.apps.values()
             if self.cluster.knows(app)
             and asked.query.get("user") in (None, app.user)
             and name in (None, app.name)
+            and (not states or self.cluster.seen(app).lower() in states)
+            and (not tags or f"name: {app.name}" in tags)
         ]
-        value = {"apps": {"app": found} if found else {}}
-        server.cache[key] = self.kernel.now, value
-        return Answer.json(value)
+        return Answer.json({"apps": {"app": found} if found else {}})
 
     def _report(self, app: App) -> dict[str, Any]:
         return {
@@ -182,18 +181,6 @@ class Network:
         }
 
 
-def _attempt(app: App) -> dict[str, Any]:
-    number = app.id.partition("_")[2]
-    state = "FINISHING" if app.lingers else {"ACCEPTED": "LAUNCHED"}.get(app.state, app.state)
-    return {
-        "id": app.attempts,
-        "appAttemptId": f"appattempt_{number}_{app.attempts:06}",
-        "appAttemptState": state,
-        "containerId": f"container_{number}_{app.attempts:02}_000001",
-        "nodeHttpAddress": "node1:8042",
-    }
-
-
 @lru_cache(maxsize=256)
 def _parsed(body: bytes) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(body)
@@ -203,10 +190,13 @@ def _parsed(body: bytes) -> dict[str, Any]:
 class Asked:
     """A request as a server sees it."""
 
-    def __init__(self, request: requests.PreparedRequest, by: str, fate: Fate) -> None:
+    def __init__(
+        self, request: requests.PreparedRequest, by: str, fate: Fate, sent_at: float
+    ) -> None:
         parts = urlsplit(str(request.url))
         query = parse_qs(parts.query, keep_blank_values=True)
         self.method, self.path, self.by, self.fate = str(request.method), parts.path, by, fate
+        self.sent_at = sent_at
         self.query = {name: values[0] for name, values in query.items() if name != "user.name"}
         self.user = query["user.name"][0]
         body = request.body or b""
@@ -240,7 +230,7 @@ class Connection(BaseAdapter):
         assert 0 < read_s <= 400, timeout
         server = self.network.servers[urlsplit(str(request.url)).netloc]
         fate = self.network.fate(str(request.method), urlsplit(str(request.url)).path)
-        asked = Asked(request, self.by, fate)
+        asked = Asked(request, self.by, fate, self.network.kernel.now)
         counts = self.network.sent
         counts[self.by] = counts.get(self.by, 0) + 1
         answer = self._ask(server, asked, fate, connect_s, read_s)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import random
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,24 +17,24 @@ from unittest import mock
 
 from submit_tf_job import operations, storage
 from submit_tf_job.diagnose.cause import Cause
-from submit_tf_job.errors import SubmitTFJobError, error_class
-from submit_tf_job.jobspec.job import Job, ShippedFile
+from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError, error_class
 from submit_tf_job.observation import Evidence
-from submit_tf_job.operations import history
-from submit_tf_job.operations.watch import follow
-from submit_tf_job.plan import Plan, Upload
+from submit_tf_job.plan import Plan, planner
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.auth import SimpleAuth
 from submit_tf_job.yarn.nodemanager import NodeManagers
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.resource_manager import ResourceManager
+from submit_tf_job.yarn.run_names import Again, run_name
+from tests.fakes.keytabs import keytab
 from tests.histories.hadoop import Cluster
 from tests.histories.kernel import Actor, Killed
 from tests.histories.network import Connection, Network
-from tests.histories.storage import Hdfs, unreachable
+from tests.histories.storage import Hdfs
 
 __all__ = [
     "GROWS",
+    "KEEP_RUNS",
     "MOST_RUNS",
     "NAME",
     "USER",
@@ -39,11 +42,11 @@ __all__ = [
     "People",
     "Person",
     "Report",
-    "plan_of",
     "world_storage",
 ]
 
-NAME, USER = "mnist", "alice"
+history = importlib.import_module("submit_tf_job.operations.history")  # a function has its name
+NAME, USER, KEEP_RUNS = "mnist", "alice", 2
 _HADOOP_CONF = Path(__file__).parents[1] / "golden" / "hadoop-conf"
 _SPEC = """
 name: mnist
@@ -54,9 +57,13 @@ roles:
   worker: {{memory: 2Gi}}
 lifetime: 1h
 """
+_STAGED = """
+files: [model.bin]
+kerberos: {principal: alice/_HOST@EXAMPLE.COM, keytab: alice.keytab}
+"""
 GROWS = "grows"  # the program whose every failure is a lack of memory
 MOST_RUNS = 3
-_GROWING_SPEC = f"{_SPEC}retries: {{{{max: {MOST_RUNS - 1}, memory: 1.5}}}}\n"
+_GROWS = f"retries: {{max: {MOST_RUNS - 1}, memory: 1.5}}\n"
 _OOM = Cause("out-of-memory", "worker-0 used too much", task="worker-0")
 _here = threading.local()
 
@@ -65,38 +72,30 @@ _here = threading.local()
 def settings_of(*, servers: int, hdfs: bool) -> Settings:
     """Return the settings that every client of a site has."""
     masters = [f"http://rm{number + 1}:8088" for number in range(servers)]
-    given = {"resource_managers": masters, "user": USER}
+    given: dict[str, Any] = {"resource_managers": masters, "user": USER, "keep_runs": KEEP_RUNS}
     if hdfs:
-        given["hadoop_conf"] = str(_HADOOP_CONF)
+        given |= {"hadoop_conf": str(_HADOOP_CONF), "auth": "kerberos"}
     nowhere = Path("/nonexistent")
     return load_settings(
         arguments=given, environ={"HOME": "/nonexistent"}, cwd=Path("/"), system_file=nowhere
     )
 
 
-@lru_cache(maxsize=16)
-def plan_of(program: str, *, servers: int, hdfs: bool) -> Plan:
+@lru_cache(maxsize=64)
+def plan_of(
+    program: str, key: str | None, again: Again | None, servers: int, hdfs: bool, _collides: bool
+) -> Plan:
     """Return the plan of a job; with HDFS it has a staged file and a keytab."""
     settings = settings_of(servers=servers, hdfs=hdfs)
-    spec = _GROWING_SPEC if program == GROWS else _SPEC
-    text = spec.format(program=program).encode()
-    job = operations.load_job(Path("train.yaml"), settings, text=text, base=Path("/"))
-    if not hdfs:
-        return operations.make_plan(job, settings)
-    planned = operations.make_plan(_with_file(job, program), settings)
-    root = (planned.site.staging or "").rstrip("/")
-    secret = Upload(f"{root}/keytabs/{NAME}/{planned.submission}/job.keytab", b"secret", True)
-    return replace(planned, uploads=(*planned.uploads, secret))
-
-
-def _with_file(job: Job, program: str) -> Job:
-    """Give a job a file that is too large to travel inside the service."""
-    content = random.Random(program).randbytes(60_000)
-    roles = {
-        name: replace(role, files=(*role.files, ShippedFile("model.bin", content)))
-        for name, role in job.roles.items()
-    }
-    return replace(job, roles=roles)
+    spec = _SPEC.format(program=program) + (_GROWS if program == GROWS else "")
+    with tempfile.TemporaryDirectory() as place:
+        base = Path(place)
+        (base / "model.bin").write_bytes(random.Random(program).randbytes(60_000))
+        (base / "alice.keytab").touch(0o600)
+        (base / "alice.keytab").write_bytes(keytab("alice/node1.example.com@EXAMPLE.COM"))
+        text = (spec + _STAGED if hdfs else spec).encode()
+        job = operations.load_job(Path("train.yaml"), settings, text=text, base=base)
+    return operations.make_plan(job, settings, key=key, again=again)
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class Order:
     """What a person wants done.
 
     Attributes:
-        verb: `submit`, `replace`, `delete`, `force-delete` or `stop`.
+        verb: `submit`, `delete`, `force-delete`, `delete-run`, `stop` or `gc`.
         watch: Whether a submitted job is followed to its end.
     """
 
@@ -118,7 +117,9 @@ class Report:
 
     Attributes:
         by: The command.
+        key: What it submits.
         app_id: "submitted as", where it said so.
+        run: The run's name.
         error: What it failed with; None with `app_id` None too where it was killed.
         verdict: How the job ended, where it was followed.
     """
@@ -126,10 +127,11 @@ class Report:
     by: str
     person: str
     order: Order
-    submission: str
+    key: str
     began: float
     ended: float = 0.0
     app_id: str | None = None
+    run: str = ""
     said_at: float = 0.0
     adopted: bool = False
     finished: bool = False
@@ -150,7 +152,7 @@ class Report:
         if self.app_id is not None:
             how = "adopted" if self.adopted else "submitted"
             end = f", then {self.verdict or self.error}" if self.verdict or self.error else ""
-            return f"{how} as {self.app_id}{end}"
+            return f"{how} as {self.run} {self.app_id}{end}"
         if self.error is not None:
             return f"{type(self.error).__name__}: {self.error.message[:200]}"
         return "done"
@@ -161,6 +163,8 @@ class Person:
     """Somebody, or a scheduler.
 
     Attributes:
+        key: A scheduler's id of its submission; None for the content's.
+        again: Whether it is run again after its end; None for what the client does by itself.
         orders: What is done, one after the other.
         gap_s: Pause before an order, and before a retry.
         tries: How often a command is given that says "try again" or was killed.
@@ -171,6 +175,8 @@ class Person:
     name: str
     program: str
     orders: list[Order]
+    key: str | None = None
+    again: Again | None = None
     starts_s: float = 0.0
     gap_s: tuple[float, float] = (0.5, 30.0)
     tries: int = 6
@@ -183,27 +189,27 @@ class Person:
 class People:
     """Gives the commands of all people at their times."""
 
-    def __init__(self, cluster: Cluster, network: Network, rng: random.Random) -> None:
+    def __init__(
+        self, cluster: Cluster, network: Network, rng: random.Random, collides: bool
+    ) -> None:
         self.cluster, self.network, self.rng = cluster, network, rng
+        self.collides = collides
         self.kernel = cluster.kernel
         self.busy = 0
         self.reports: list[Report] = []
-        self.running: dict[str, Report] = {}
+        self.again: dict[str, Again] = {}  # by key
+        self.said: dict[tuple[str, str], float] = {}  # when a command said a run's name
 
     def plan(self, person: Person) -> Plan:
         """Return the plan of a person's job."""
         site = self.cluster.site
-        planned = plan_of(person.program, servers=site.servers, hdfs=site.hdfs)
-        self._needs(planned)
+        kind = site.servers, site.hdfs, self.collides
+        planned = plan_of(person.program, person.key, person.again, *kind)
+        self.again[planned.key] = planned.again
         return planned
-
-    def _needs(self, planned: Plan) -> None:
-        paths = tuple(upload.uri.split(":8020", 1)[-1] for upload in planned.uploads)
-        self.cluster.needs[planned.submission] = paths
 
     def begin(self, person: Person) -> None:
         """Let a person give the first order."""
-        self.plan(person)
         self.busy += 1
         self.kernel.at(person.starts_s, lambda: self._next(person, list(person.orders), 0))
 
@@ -227,16 +233,14 @@ class People:
         person.number += 1
         by = f"{person.name}.{person.number}"
         planned = self.plan(person)
-        report = Report(by, person.name, order, planned.submission, self.kernel.now)
-        self.cluster.own[by] = frozenset({planned.submission})
-        if order.verb in ("replace", "delete", "force-delete"):
+        report = Report(by, person.name, order, planned.key, self.kernel.now)
+        if order.verb in ("delete", "force-delete", "delete-run"):
             self.cluster.may_delete.add(by)
         if order.verb in ("force-delete", "stop"):
             self.cluster.may_end.add(by)
-        self.running[by] = report
         person.reports.append(report)
         self.reports.append(report)
-        self.kernel.log(by, f"begins: {order.verb} {planned.submission}")
+        self.kernel.log(by, f"begins: {order.verb} {planned.key}")
 
         def body(actor: Actor) -> None:
             _here.hdfs = Hdfs(self.cluster, lambda what: self._touch(actor, what))
@@ -254,7 +258,6 @@ class People:
                 self.kernel.at(0.5, watch_end)
                 return
             report.ended = self.kernel.now
-            del self.running[by]
             self.kernel.log(by, f"ends: {report}")
             ended(report)
 
@@ -282,41 +285,51 @@ class People:
         actor.sleep(self.rng.uniform(0.003, 0.03))
         unread = self.network.weather.unread
         if what.startswith("read ") and not self.cluster.calm and self.rng.random() < unread:
-            raise unreachable()
+            raise ClusterUnavailable("hdfs: the NameNode does not answer")
 
     def _execute(self, actor: Actor, planned: Plan, order: Order, report: Report) -> None:
         cluster = self._connect(actor)
         if order.verb in ("delete", "force-delete"):
             operations.delete(cluster, NAME, force=order.verb == "force-delete")
-            return
-        if order.verb == "stop":
+        elif order.verb == "delete-run":
+            operations.delete(cluster, operations.find(cluster, NAME).run)
+        elif order.verb == "stop":
             operations.stop(cluster, NAME)
-            return
-        done = operations.submit(planned, cluster, replace=order.verb == "replace")
+        elif order.verb == "gc":
+            operations.sweep_staging(cluster, older_than=timedelta(seconds=600))
+        else:
+            self._submit(cluster, planned, order, report)
+
+    def _submit(
+        self, cluster: operations.Cluster, planned: Plan, order: Order, report: Report
+    ) -> None:
+        done = operations.submit(planned, cluster)
         self._says(report, done)
         report.said_at = self.kernel.now
         while order.watch:
             bootstrap = done.plan.job.bootstrap
-            status = follow(cluster, done.ref, own=True, bootstrap=bootstrap, timeout_s=4000.0)
+            status = operations.follow(
+                cluster, done.ref, own=True, bootstrap=bootstrap, timeout_s=4000.0
+            )
             report.verdict = status.state.value
             ran = self.cluster.apps[status.application_id or ""].ran_from is not None
             step = operations.next_step(cluster, planned, status, _OOM if ran else None)
             if step is None or step.plan is None:
                 return
-            self._needs(step.plan)
-            self.kernel.log(report.by, f"follows {step.after} by {step.plan.submission}")
+            self.kernel.log(report.by, f"follows {done.ref.run} by {step.plan.run}")
             try:
-                done = operations.submit(step.plan, cluster, after=step.after)
+                done = operations.submit(step.plan, cluster)
             except operations.NOT_SUBMITTED as error:
                 self.kernel.log(report.by, f"does not submit it again: {error.message[:200]}")
                 return
             self._says(report, done)
 
     def _says(self, report: Report, done: operations.Submission) -> None:
-        report.app_id, report.adopted = done.ref.application_id, done.adopted
-        report.submission, report.verdict = done.plan.submission, ""
+        report.app_id, report.run = done.ref.application_id, done.ref.run
+        report.adopted, report.verdict = done.adopted, ""
         how = "adopted" if report.adopted else "submitted"
-        self.kernel.log(report.by, f"says: {how} as {report.app_id}")
+        self.said[report.by, report.run] = self.kernel.now
+        self.kernel.log(report.by, f"says: {how} as {report.run} {report.app_id}")
 
     def _connect(self, actor: Actor) -> operations.Cluster:
         site = self.cluster.site
@@ -341,8 +354,10 @@ class People:
 
 
 @contextmanager
-def world_storage(cluster: Cluster) -> Iterator[None]:
-    """Put the world's HDFS in the place of every storage that a client opens."""
+def world_storage(cluster: Cluster, collides: bool) -> Iterator[None]:
+    """Put the world's HDFS in the place of every storage that a client opens; and where names of
+    runs are to collide, names without a hash in the place of theirs.
+    """
 
     def opened(*_arguments: Any, **_named: Any) -> Hdfs:
         found: Hdfs = _here.hdfs
@@ -358,6 +373,10 @@ def world_storage(cluster: Cluster) -> Iterator[None]:
             return Evidence.MISSING, None
         return Evidence.NONE_EXPECTED, None
 
+    def colliding(job: str, _user: str, _key: str, number: int, **_room: int) -> str:
+        return f"{job}-{number}aaaaaaa"
+
+    named = colliding if collides else run_name
     state = random.getstate()  # the pauses of a watch come from the module's own generator
     random.seed(cluster.rng.random())
     try:
@@ -365,6 +384,7 @@ def world_storage(cluster: Cluster) -> Iterator[None]:
             mock.patch.object(storage, "open_storage", opened),
             mock.patch.object(history, "open_storage", opened),
             mock.patch.object(history, "read_report", read_report),
+            mock.patch.object(planner, "run_name", named),
         ):
             yield
     finally:

@@ -6,8 +6,10 @@ stand still, or others may act. From 3.3.5, and where said from 3.1.3:
 - ServiceClient.actionCreate: validateAndResolveService, verifyNoLiveAppInRM,
   checkAppNotExistOnHdfs (NAME.json alone), createDirAndPersistApp (mkdirs, then JsonSerDeser.save:
   create with overwrite, then write), submitApp, writeAppDefinition (again create and write, which
-  makes the directory anew where it was deleted meanwhile). Nothing locks the name: two requests
-  that both pass the checks both go on.
+  makes the directory anew where it was deleted meanwhile). Nothing locks the name but the lease of
+  HDFS: who creates the file anew takes it from whoever is writing (FSNamesystem.checkLease), so of
+  several POSTs at the same moment one goes on. Only a server that stands still between its check
+  and its create, until another POST has closed the file, would go on, too.
 - A YarnException of submitApp calls actionDestroy (3.3.1 and later, YARN-10437); an IOException
   and everything in 3.1 leaves the stored service behind.
 - ApiServer.deleteService is actionStop(name, wait) whose exceptions are swallowed, then
@@ -22,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.histories.hadoop import App, Cluster, Directory, Key, Server, submission_of
+from tests.histories.hadoop import App, Cluster, Directory, Key, Server, key_of
 from tests.histories.kernel import Steps
 
 __all__ = ["Services"]
@@ -47,15 +49,21 @@ class Services:
         server: The process that works on it.
         key: The user and the service's name.
         by: The command that sent it.
+        sent_at: When.
         slow: Returns seconds by which a step takes longer, by the step's name.
     """
 
     def __init__(
-        self, cluster: Cluster, server: Server, key: Key, by: str, slow: Callable[[str], float]
+        self,
+        cluster: Cluster,
+        server: Server,
+        key: Key,
+        by: str,
+        sent_at: float,
+        slow: Callable[[str], float],
     ) -> None:
         self.cluster, self.server, self.key, self.by, self.slow = cluster, server, key, by, slow
-        self.rng = cluster.rng
-        self.stores = False
+        self.rng, self.sent_at = cluster.rng, sent_at
 
     def _log(self, words: str) -> None:
         self.cluster.kernel.log(self.server.address, f"[{self.by}] {words}")
@@ -126,12 +134,11 @@ class Services:
         yield from self._verify_no_live_app("create")
         yield from self._io("checkAppNotExistOnHdfs")
         where = self.cluster.directories.get(self.key)
-        if where is not None and (where.spec is not None or where.empty):
+        if where is not None and where.has_file:
             raise YarnException("Service Instance dir already exists")
-        yield from self._io("mkdirs")
+        yield self.rng.uniform(0.001, 0.005)  # mkdirs
         self._directory()
         yield from self._save(spec)
-        self.stores = True
         try:
             app_id = yield from self._submit_app(spec)
         except YarnException:
@@ -142,44 +149,56 @@ class Services:
         return app_id
 
     def _directory(self) -> Directory:
-        made = Directory(self.cluster.kernel.now)
+        kernel = self.cluster.kernel
+        made = Directory(kernel.now, changed_ms=kernel.epoch_ms())
         return self.cluster.directories.setdefault(self.key, made)
 
     def _save(self, spec: dict[str, Any]) -> Steps:
         """JsonSerDeser.save: create with overwrite, then write."""
-        yield from self._io("create file")
+        epoch_ms = self.cluster.kernel.epoch_ms
+        if "id" in spec:
+            yield from self._io("create file")
         where = self._directory()
-        if "id" not in spec and (where.spec is not None or where.empty):
+        if "id" not in spec and where.spec is not None:
             self._log(f"writes over what {where.by} has stored since the name was looked at")
-            self.cluster.raced |= {self.by, where.by}
-        where.spec, where.text, where.empty, where.by = None, None, True, self.by
-        where.written_ms = self.cluster.kernel.epoch_ms()
+            self.cluster.raced.add(self.key[1])
+        lease = object()
+        where.spec, where.text, where.writer, where.by = None, None, lease, self.by
+        where.written_ms = where.changed_ms = epoch_ms()
+        yield 0.005
         yield from self._io("write file")
-        where = self._directory()
-        where.spec, where.text, where.empty, where.by = spec, None, False, self.by
-        where.written_ms = self.cluster.kernel.epoch_ms()
-        self._log(f"stores {submission_of(spec)} with id {spec.get('id')}")
+        here = self.cluster.directories.get(self.key)
+        if here is None or here.writer is not lease:
+            name = self.key[1]
+            raise FileNotFoundError(
+                f"File does not exist: /user/{self.key[0]}/.yarn/services/{name}/{name}.json "
+                f"(inode 16501) Holder DFSClient_NONMAPREDUCE_-1_93 does not have any open files."
+            )
+        where.spec, where.text, where.writer, where.by = spec, None, None, self.by
+        where.written_ms = epoch_ms()
+        self._log(f"stores {self.key[1]} of {key_of(spec)} with id {spec.get('id')}")
 
     def _submit_app(self, spec: dict[str, Any]) -> Steps:
         yield from self.cluster.leader()
         app_id = self.cluster.new_id()
         yield from self._io("upload jars")
         yield self.rng.uniform(*self.cluster.site.jars_s)
+        self._directory().jars = True
         yield from self._io("submitApplication")
         yield from self.cluster.leader()
-        if submission_of(spec) in self.cluster.refused:
+        if key_of(spec) in self.cluster.refused:
             raise YarnException(
                 f"Failed to submit {app_id} to YARN : Application {app_id} submitted by "
                 f"user {self.key[0]} to unknown queue: nowhere"
             )
-        self.cluster.accept(app_id, self.key, spec, self.by)
+        self.cluster.accept(app_id, self.key, spec, self.by, self.sent_at)
         while True:  # YarnClientImpl.submitApplication
             yield self.rng.uniform(0.1, 0.2)
             yield from self.cluster.leader()
             app = self.cluster.apps.get(app_id)
             if app is None:
                 self._log(f"submits {app_id} again")
-                self.cluster.accept(app_id, self.key, spec, self.by)
+                self.cluster.accept(app_id, self.key, spec, self.by, self.sent_at)
             elif app.state in ("FAILED", "KILLED"):
                 raise YarnException(f"Failed to submit {app_id} to YARN : {app.words}")
             elif app.state not in ("NEW_SAVING", "SUBMITTED"):
@@ -199,12 +218,12 @@ class Services:
 
     def _load(self) -> dict[str, Any]:
         where = self.cluster.directories.get(self.key)
-        if where is None or (where.spec is None and not where.empty):
+        if where is None or not where.has_file:
             name = self.key[1]
             raise FileNotFoundError(
                 f"File does not exist: /user/{self.key[0]}/.yarn/services/{name}/{name}.json"
             )
-        if where.empty or where.spec is None:
+        if where.spec is None:
             raise OSError(TORN)
         return where.spec
 
@@ -217,7 +236,7 @@ class Services:
             return False
         yield from self._io("getApplicationReport")
         yield from self.cluster.leader()
-        app = self.cluster.apps.get(app_id)
+        app = self.cluster.app(app_id)
         if app is None:
             raise YarnException(f"Application with id '{app_id}' doesn't exist in RM.")
         state = self.cluster.seen(app)
@@ -259,7 +278,7 @@ class Services:
         yield from self._io("delete directory")
         where = self.cluster.directories.pop(self.key, None)
         if where is not None:
-            self.cluster.destroyed(self.key, where, self.by)
+            self.cluster.destroyed(self.key, self.by)
         yield from self._io("clean up registry")
         self.cluster.wipe(self.key, f"the DELETE of {self.by}")
         return where is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 
-from submit_tf_job.errors import ClusterUnavailable
 from submit_tf_job.storage.base import NoSuchPath, PathExists, Stat, Storage
 from tests.histories.hadoop import Cluster, Directory
 
@@ -43,26 +42,20 @@ class Hdfs(Storage):
         return self._cluster.files
 
     def _service(self, path: str) -> tuple[str, Directory | None]:
-        """Return the name in a service's directory that a path is of, "" for all others, and the
-        directory.
+        """Return what a path below a service's directory is there ("" for the directory itself, "?"
+        for all other paths), and the directory.
         """
         parts = path.split("/")  # /user/alice/.yarn/services/NAME/NAME.json
-        if len(parts) == 7 and parts[3:5] == [".yarn", "services"]:
-            return parts[6], self._cluster.directories.get((parts[2], parts[5]))
-        return "", None
+        if not 6 <= len(parts) <= 7 or parts[3:5] != [".yarn", "services"]:
+            return "?", None
+        return "/".join(parts[6:]), self._cluster.directories.get((parts[2], parts[5]))
 
     def _content(self, path: str) -> bytes | None:
         name, where = self._service(path)
-        if not name:
+        if where is None or not name.endswith(".json"):
             return self._files.get(path)
-        if where is None:
-            return None
-        if not name.endswith(".json"):
-            return b"" if name in where.beside else None
-        if where.empty:
-            return b""
         if where.spec is None:
-            return None
+            return b"" if where.torn else None
         if where.text is None:
             where.text = json.dumps(where.spec).encode()
         return where.text
@@ -73,25 +66,25 @@ class Hdfs(Storage):
         return self._stat(path)
 
     def _stat(self, path: str) -> Stat:
-        content = self._content(path)
+        content, (name, where) = self._content(path), self._service(path)
         if content is not None:
             mode = 0o400 if "keytab" in path else 0o600
-            written_ms = self._written_ms(path)
+            json_of = where if where is not None and name.endswith(".json") else None
+            written_ms = json_of.written_ms if json_of else self._cluster.written_ms[path]
             return Stat(path, len(content), False, mode, "alice", "users", written_ms)
+        if where is not None and (not name or (name == "lib" and where.jars)):
+            return Stat(path, 0, True, 0o700, "alice", "users", where.changed_ms)
         if path == "/" or any(other.startswith(path + "/") for other in self._files):
             return Stat(path, 0, True, 0o700, "alice", "users", 1_600_000_000_000)
         raise NoSuchPath(f"{self.url(path)}: there is no such file or directory")
 
-    def _written_ms(self, path: str) -> int:
-        name, where = self._service(path)
-        if where is None:
-            return self._cluster.written_ms[path]
-        return where.beside.get(name, where.written_ms)
-
     def list_dir(self, path: str) -> list[Stat]:
         path = self.path(path)
         self._touch("list")
-        below = [other for other in self._files if other.startswith(path + "/")]
+        services = {
+            f"/user/{user}/.yarn/services/{name}" for user, name in self._cluster.directories
+        }
+        below = [other for other in (*self._files, *services) if other.startswith(path + "/")]
         if not below:
             raise NoSuchPath(f"{self.url(path)}: there is no such file or directory")
         names = sorted({other[len(path) + 1 :].partition("/")[0] for other in below})
@@ -112,12 +105,13 @@ class Hdfs(Storage):
         path = self.path(path)
         self._touch("remove")
         name, where = self._service(path)
-        if where is not None:
-            where.beside.pop(name, None)
         gone = [other for other in self._files if other == path or other.startswith(path + "/")]
         for other in gone:
             del self._files[other]
-        if any(not other.endswith("/") for other in gone):
+        if where is not None:
+            where.changed_ms = self._cluster.kernel.epoch_ms()
+            where.jars = where.jars and name != "lib"
+        elif any(not other.endswith("/") for other in gone):
             self._cluster.kernel.log("hdfs", f"{path} is removed")
 
     def _home(self, user: str) -> str:
@@ -126,13 +120,10 @@ class Hdfs(Storage):
     def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
         self._touch("create")
         name, where = self._service(path)
-        if name:  # without its parents: FSDirWriteFileOp.startFile with createParent false
+        if name != "?":  # without its parents: FSDirWriteFileOp.startFile with createParent false
             if where is None:
                 raise NoSuchPath(f"{self.url(path)}: there is no such directory")
-            if name in where.beside:
-                raise PathExists(f"{self.url(path)}: exists")
-            where.beside[name] = self._cluster.kernel.epoch_ms()
-            return
+            where.changed_ms = self._cluster.kernel.epoch_ms()
         if path in self._files:
             raise PathExists(f"{self.url(path)}: exists")
         self._files[path] = b"".join(pieces)
@@ -150,8 +141,3 @@ class Hdfs(Storage):
     def _mkdir(self, path: str, mode: int) -> None:
         self._touch("mkdir")
         self._files.setdefault(path + "/", b"")
-
-
-def unreachable() -> ClusterUnavailable:
-    """Return what a NameNode that does not answer becomes."""
-    return ClusterUnavailable("hdfs: the NameNode does not answer")

@@ -7,20 +7,15 @@ import random
 import pytest
 
 from tests.histories.classes import CLASSES
-from tests.histories.history import Result, run
+from tests.histories.history import run
 
-FEW, MANY = 20, 1000
+FEW, MANY = 10, 10_000
 
 
 def _assert_kept(kind: str, seed: int | str) -> None:
-    """Assert that a history breaks no promise, except by a race of Hadoop's own."""
     result = run(kind, seed)
-    broken = [b for b in result.broken if not b.promise.startswith("race")]
-    assert not broken, _story(result)
-
-
-def _story(result: Result) -> str:
-    return f"python -m tests.histories --class {result.kind} --seed {result.seed}\n{result}"
+    command = f"python -m tests.histories --class {kind} --seed {seed}"
+    assert not result.mistakes, f"{command}\n{result}"
 
 
 @pytest.mark.parametrize("kind", CLASSES)
@@ -40,8 +35,8 @@ def test_calm_histories_keep_promises_with_new_seeds() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("kind", CLASSES)
-def test_thousand_histories_keep_promises(kind: str) -> None:
+def test_many_histories_keep_promises(kind: str) -> None:
     for seed in range(MANY):
         _assert_kept(kind, seed)

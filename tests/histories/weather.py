@@ -13,7 +13,6 @@ _STEPS = {
     "POST": (
         "verifyNoLiveAppInRM",
         "checkAppNotExistOnHdfs",
-        "mkdirs",
         "create file",
         "write file",
         "upload jars",

@@ -101,7 +101,7 @@ def test_links_on_the_host_network_are_those_that_were_bound(world: World) -> No
 
 def test_links_in_a_docker_network_name_the_node(world: World) -> None:
     world.running("chief-0", "board-0", roles=ROLES)
-    spec = world.yarn.services["alice", "mnist"].spec["components"][-1]
+    spec = world.service["components"][-1]
     network = "YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK"
     published = "YARN_CONTAINER_RUNTIME_DOCKER_PORTS_MAPPING"
     spec["configuration"]["env"] = {network: "bridge", published: "16006:6006,:80,odd,1:2:3"}

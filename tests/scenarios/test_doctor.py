@@ -323,3 +323,17 @@ def test_doctor_page_lists_every_check() -> None:
     assert set(re.findall(r"`([a-z-]+)`", rows)) == (
         made | {f"inside-{name}" for name in inside} | {"job", "inside"}
     )
+
+
+def test_doctor_looks_where_application_masters_write(
+    doctor: Doctored, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second user's services fail where the first one owns the directory of all."""
+    shared = home / "tmp/.yarn/services"
+    shared.mkdir(parents=True)
+    core = {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(home / "tmp")}
+    configured(home, monkeypatch, core=core)
+    found = doctor.finds()["services-directory"]
+    assert (found["status"], f"chmod 1777 {shared}" in found["fix"]) == ("warning", True)
+    shared.chmod(0o1777)
+    assert doctor.finds()["services-directory"]["status"] == "ok"

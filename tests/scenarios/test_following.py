@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.world import World
+import submit_tf_job
+from submit_tf_job.observation import JobStatus
+from tests.world import RM, World
 
 
 def lines_of(world: World, *words: str) -> list[str]:
@@ -59,3 +61,15 @@ def test_wait_prints_progress_less_often_the_longer_a_job_runs(
     told = [line for line in lines_of(world, "wait", "mnist") if "RUNNING    step " in line]
     assert all(f"step {number}/{steps}" in "".join(told) for number in range(1, 10))
     assert 100 < len(told) < 300, len(told)
+
+
+def test_events_in_python_wait_by_themselves(world: World) -> None:
+    chief = world.running()["chief-0"]
+    clock = world.cluster.clock
+    clock.after(600, lambda: world.reports(chief, "succeeded", outcome={"status": 0}))
+    clock.after(601, world.ends)
+    begun = clock()
+    seen = list(submit_tf_job.Client(resource_managers=[RM]).attach("mnist").events())
+    assert isinstance(seen[-1], JobStatus)
+    assert (seen[-1].state.value, len(seen) < 100) == ("SUCCEEDED", True)
+    assert 600 < clock() - begun < 700

@@ -244,9 +244,9 @@ def test_image_check_of_a_driver(
 @pytest.mark.parametrize(
     ("said", "status", "words"),
     [
-        ("Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?", 7,
+        ("Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?", 2,
          "Docker does not answer"),
-        ('error during connect: Get "http://x": dial tcp: lookup x: no such host', 7,
+        ('error during connect: Get "http://x": dial tcp: lookup x: no such host', 2,
          "Docker does not answer"),
         ("permission denied while trying to connect to the Docker daemon socket at unix:///x", 4,
          "you may not use Docker's socket"),
@@ -266,7 +266,7 @@ def test_image_check_gives_dockers_refusal(
 def test_image_check_without_docker(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     done = engine.check()
-    assert (done.status, "there is no `docker` on this machine's PATH" in done.err) == (7, True)
+    assert (done.status, "there is no `docker` on this machine's PATH" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,9 @@ FAILURE = {
 
 def test_job_and_description(world: World) -> None:
     chief = running(world)
-    service = world.cluster.yarn.services["alice", "mnist"].spec
+    service = world.service
     name = "submit_tf_job.resubmission"
-    service["configuration"]["properties"][name] = "1 application_1_0001 worker=512"
+    service["configuration"]["properties"][name] = "1 mnist-4k3f7qa2 worker=512"
     world.reports(chief, "waiting", arrived=2, missing=["worker-1"])
     waiting = run(world, "status", "mnist")
     world.reports(chief, "running", **REPORT)
@@ -162,7 +162,7 @@ def test_doctor(world: World) -> None:
 def test_every_json_object_has_a_section() -> None:
     sources = [
         path.read_text("utf-8")
-        for folder in ("cli", "report")
+        for folder in ("cli", "report", "operations")
         for path in (ROOT / "submit_tf_job" / folder).glob("*.py")
     ]
     kinds = {kind for source in sources for kind in re.findall(r'"kind": "(\w+)"', source)}

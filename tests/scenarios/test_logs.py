@@ -79,7 +79,7 @@ def test_logs_of_a_selection(
         (("--grep", "("), 2, "not a valid regular expression", ""),
         (("--tail", "-1"), 2, "--tail", ""),
         (("--since", "soon"), 2, "--since: ", ""),
-        (("--user", "bob"), 4, "mnist is alice's, not bob's", "logs application_"),
+        (("--user", "bob"), 5, "There is no job mnist", "alice runs a job of that name, as"),
     ],
 )
 def test_logs_of_what_is_not_there(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_submit_gives_a_job_that_need_not_be_followed_a_lifetime(world: World) -
     spec = world.spec()
     planned = client().plan(spec)
     client().submit(spec)
-    posted = world.cluster.yarn.services["alice", "mnist"].spec
+    posted = world.service
     assert (posted["lifetime"], posted) == (30 * 86400, json.loads(planned.body))
 
 
@@ -70,6 +71,38 @@ def test_jobs_takes_states_by_name(world: World) -> None:
         client().jobs(states=["x"])
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: client().submit(3), "spec: expected the path of a job spec, a mapping or a"),  # type: ignore[arg-type]
+        (lambda: client().load({}, overrides="x"), "overrides: expected a list, found 'x'"),
+        (lambda: client().jobs(names="x"), "names: expected a list, found 'x'"),
+        (lambda: client().jobs(limit=-1), "limit: expected 1 or more, found -1"),
+        (
+            lambda: submit_tf_job.run(len, "a", job=None, local=True),  # type: ignore[call-overload]
+            "job: expected a mapping with keys of a job spec, found NoneType",
+        ),
+        (
+            lambda: submit_tf_job.start(len, ("a",), job=None, client=client()),  # type: ignore[arg-type]
+            "job: expected a mapping with keys of a job spec, found NoneType",
+        ),
+        (lambda: submit_tf_job.Client(user=3), "user: expected a text, found 3"),
+        (
+            lambda: submit_tf_job.Client(poll__min="20s"),
+            "poll.min (20 s) is longer than poll.max (15 s)",
+        ),
+    ],
+)
+def test_an_argument_of_a_wrong_kind_is_named(
+    world: World,
+    call: Callable[[], object],
+    message: str,
+) -> None:
+    with pytest.raises((submit_tf_job.UsageError, submit_tf_job.SettingsError)) as error:
+        call()
+    assert error.value.message.startswith(message)
+
+
 def test_deadline_names_the_job(world: World) -> None:
     world.submitted()
     with pytest.raises(submit_tf_job.DeadlinePassed) as error:
@@ -84,7 +117,7 @@ def test_reprs_and_tables(world: World) -> None:
     chief = world.running()["chief-0"]
     world.reports(chief, "running", progress={"step": 3, "total": 10, "unit": "epoch"})
     handle = client().attach(world.application)
-    assert repr(handle) == f"<job mnist {world.application}>"
+    assert repr(handle) == f"<job mnist {world.name} {world.application}>"
     assert repr(handle.status()) == "<mnist  RUNNING  epoch 3/10>"
     world.yarn.submit_app("alice", {"name": "<b>"})
     jobs = client().jobs()

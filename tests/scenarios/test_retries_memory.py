@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import submit_tf_job
+from tests.fakes import gateway
 from tests.fakes.command_line import Done
 from tests.world import RM, TASKS, World
 
@@ -62,7 +65,7 @@ def after_each_start(world: World, *ends: Callable[[], None]) -> None:
 
 
 def memory(world: World) -> dict[str, str]:
-    spec = world.yarn.services["alice", "mnist"].spec
+    spec = world.service
     parts = {part["name"]: part["resource"]["memory"] for part in spec["components"]}
     return {role: parts[role] for role in ("chief", "worker")}
 
@@ -83,7 +86,7 @@ def test_submit_follows_a_job_through_its_runs(ranker: World) -> None:
     def third() -> None:
         grown.append(memory(ranker))
         [row] = ranker("list", "-o", "json").json["jobs"]
-        assert (row["runs"], row["application_id"]) == (3, list(ranker.yarn.apps)[-1])
+        assert row["application_id"] == list(ranker.yarn.apps)[-1]
         again = ranker("submit", SPEC, "-d", "-o", "json").json
         assert (again["adopted"], again["application_id"]) == (True, row["application_id"])
         succeeds(ranker)
@@ -142,7 +145,7 @@ def test_another_job_of_the_name_is_left_alone(ranker: World) -> None:
     def replaced() -> None:
         runs_out(ranker)
         ranker.spec(command=["python", "other.py"])
-        assert ranker("submit", SPEC, "--replace", "-d").status == 0
+        assert ranker("submit", SPEC, "-d").status == 0
 
     done = followed(ranker, replaced)
     assert (done.status, len(ranker.yarn.apps)) == (1, 2), done
@@ -171,6 +174,22 @@ def test_wait_by_name_follows_to_the_last_run(ranker: World) -> None:
     last = list(ranker.yarn.apps)[-1]
     assert (done.status, len(ranker.yarn.apps)) == (0, 2), done
     assert f"submitted again as {last}" in done.err
+
+
+def test_events_of_a_gateway_follow_to_the_last_run(ranker: World, tmp_path: Path) -> None:
+    submitter = submit_tf_job.Client(resource_managers=[RM]).submit(str(ranker.home / SPEC))
+
+    def resubmitted() -> None:
+        runs_out(ranker)
+        after_each_start(ranker, lambda: succeeds(ranker))
+        ranker.cluster.clock.after(1, lambda: results.append(submitter.wait()))
+
+    results: list[object] = []
+    after_each_start(ranker, resubmitted)
+    text = gateway.World(tmp_path, fake=ranker.cluster).ask("GET", "/v1/jobs/mnist/events").text
+    last = json.loads(text[text.rindex("\ndata: ") + 7 :].splitlines()[0])
+    assert (last["state"], last["application_id"]) == ("SUCCEEDED", list(ranker.yarn.apps)[-1])
+    assert len(ranker.yarn.apps) == 2
 
 
 def test_wait_gives_up_where_nothing_submits_the_next_run(ranker: World) -> None:

@@ -128,10 +128,12 @@ def test_stop_and_delete(world: World) -> None:
     assert stopped.status == 0, stopped
     assert first_line(stopped).startswith("mnist  STOPPED")
     assert world("stop", "mnist", "-o", "json").json["state"] == "STOPPED"
-    assert world("delete", "mnist").out == "mnist is deleted\n"
+    assert world("delete", "mnist").out == f"deleted: {world.name}\n"
     again = world("delete", "mnist", "-o", "json")
     assert (again.status, again.json["deleted"]) == (0, False)
-    assert world("status", "mnist").status == 5
+    for verb in ("status", "describe"):
+        assert world(verb, "mnist").status == 0, "the cluster still knows it"
+    assert world("list", "-o", "json").json["jobs"][0]["run"] == world.name
 
 
 def test_stop_with_an_invalid_grace(world: World) -> None:

@@ -18,11 +18,11 @@ def test_submit_posts_what_render_prints_and_follows_to_the_end(world: World) ->
     world.cluster.yarn.job_s = 30
     rendered = world("render", SPEC)
     done = world("submit", SPEC, "--timeout", "15m")
-    posted = world.cluster.yarn.services["alice", "mnist"].spec
+    posted = world.service
     assert posted == json.loads(rendered.out)
     [app] = world.cluster.yarn.apps.values()
     assert done.err.splitlines()[:3] == [
-        f"Submitted mnist ({app.id})",
+        f"Submitted mnist as {posted['name']} ({app.id})",
         "  submit_tf_job watch mnist    submit_tf_job logs mnist -f",
         f"  http://rm1:8088/cluster/app/{app.id}",
     ]
@@ -34,12 +34,13 @@ def test_submit_detached(world: World) -> None:
     done = world("submit", SPEC, "--detach", "--submission-id", "run-7")
     [app] = world.cluster.yarn.apps.values()
     assert (done.status, done.out) == (0, f"{app.id}\n")
-    assert world.cluster.yarn.services["alice", "mnist"].spec["version"] == "run-7"
+    assert world.service["version"] == "run-7"
     again = world("submit", SPEC, "-d", "-q", "--submission-id", "run-7", "-o", "json")
     assert (again.status, again.err) == (0, "")
     told = {
         "kind": "Submission",
         "name": "mnist",
+        "run": world.service["name"],
         "application_id": app.id,
         "submission": "run-7",
         "adopted": True,
@@ -53,26 +54,68 @@ def test_submit_finds_a_detached_job_which_has_a_lifetime(world: World) -> None:
     world.spec()
     rendered = json.loads(world("render", SPEC).out)
     assert world("submit", SPEC, "--detach").status == 0
-    posted = world.cluster.yarn.services["alice", "mnist"].spec
+    posted = world.service
     assert posted == {**rendered, "lifetime": 30 * 86400}
     world.cluster.clock.after(20, world.ends)
     world("submit", SPEC)
-    assert len(world.cluster.yarn.apps) == 1
+    assert len(world.cluster.yarn.apps) == 1, "its key does not depend on the lifetime"
 
 
 def test_submit_verbose_prints_the_submission_id(world: World) -> None:
     world.spec()
     done = world("submit", SPEC, "--detach", "-v")
-    version = world.cluster.yarn.services["alice", "mnist"].spec["version"]
+    version = world.service["version"]
     assert f", submission {version}" in done.err.splitlines()[0]
 
 
-def test_submit_again_adopts_the_job(world: World) -> None:
-    world.submitted()
+def test_submit_again_follows_the_live_run_or_runs_the_job_again(world: World) -> None:
+    first = world.submitted()
+    run = world.name
     world.cluster.clock.after(20, world.ends)
     done = world("submit", SPEC)
-    assert f"mnist was submitted before ({world.application})" in done.err.splitlines()
-    assert len(world.cluster.yarn.apps) == 1
+    assert f"mnist was submitted already, as {run} ({first})" in done.err.splitlines()
+    once = world("submit", SPEC, "--once", "-d", "-o", "json").json
+    assert (once["adopted"], once["run"], once["application_id"]) == (True, run, first)
+    again = world("submit", SPEC, "-d")
+    assert again.err.startswith(f"mnist runs again ({run} has ended), as mnist-"), again.err
+    assert len(world.cluster.yarn.apps) == 2
+    world.passes(10)
+    third = world("submit", SPEC, "-d", "-o", "json").json
+    assert (third["adopted"], third["application_id"]) == (True, again.out.strip())
+
+
+def test_a_name_is_its_newest_run_and_a_run_is_itself(world: World) -> None:
+    world.submitted()
+    first, run = world.application, world.name
+    world.ends("FAILED")
+    world.submitted()
+    for words, found in (("mnist", world.application), (run, first), (first, first)):
+        assert world("status", words, "-o", "json").json["application_id"] == found
+    assert [job["application_id"] for job in world("list", "-o", "json").json["jobs"]] == [
+        world.application
+    ]
+    every = world("list", "--runs", "-o", "json").json["jobs"]
+    assert [job["run"] for job in every] == [world.name, run]
+    assert world("delete", run).out == f"deleted: {run}\n"
+    assert world("status", "mnist", "-o", "json").json["run"] == world.name
+
+
+def test_a_submission_with_an_id_is_never_run_again(world: World) -> None:
+    world.spec()
+    first = world("submit", SPEC, "-d", "--submission-id", "nightly-7").out
+    world.passes(10)
+    world.ends("FAILED")
+    done = world("submit", SPEC, "--submission-id", "nightly-7")
+    assert (done.status, first.strip() in done.err) == (1, True), done
+    assert len(world.yarn.apps) == 1
+
+
+def test_two_users_run_jobs_of_one_name_at_the_same_time(world: World) -> None:
+    first = world.submitted()
+    other = world("submit", SPEC, "-d", "--user", "bob", "-o", "json").json
+    assert (other["adopted"], other["application_id"] != first) == (False, True)
+    assert other["run"] != world.name
+    assert world("status", "mnist", "--user", "bob", "-o", "json").json["user"] == "bob"
 
 
 def test_submit_of_another_job_of_a_living_name_is_refused(world: World) -> None:
@@ -118,9 +161,9 @@ def test_each_request_before_a_post_has_its_reason(world: World) -> None:
     asked = world.asked()
     assert asked[: asked.index(POST)] == [
         ("GET", f"{CLUSTER}/info"),
-        ("GET", f"{SERVICES}/mnist"),
         ("GET", f"{CLUSTER}/apps"),
         ("GET", f"{CLUSTER}/apps"),
+        ("GET", f"{SERVICES}/{world.service['name']}"),
         ("POST", f"{CLUSTER}/apps/new-application"),
         ("GET", f"{CLUSTER}/nodes"),
         ("GET", "/conf"),
@@ -153,16 +196,16 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("trouble", "status", "said"), REFUSALS)
-def test_nothing_is_posted_or_deleted_where_the_cluster_cannot_run_the_job(
+def test_nothing_is_posted_where_the_cluster_cannot_run_the_job(
     world: World, trouble: Callable[[World], None], status: int, said: str
 ) -> None:
     first = world.submitted()
     world.ends("FAILED")
     trouble(world)
     world.asked()
-    done = world("submit", SPEC, "--replace", "-d")
+    done = world("submit", SPEC, "-d")
     assert (done.status, done.out, said in done.err) == (status, "", True), done.err
-    assert not {POST, ("DELETE", f"{SERVICES}/mnist")} & set(world.asked())
+    assert POST not in world.asked()
     assert world("status", "mnist", "-o", "json").json["application_id"] == first
 
 
@@ -207,44 +250,6 @@ def test_submit_leaves_an_unreadable_cluster_to_the_post(world: World, status: i
     world.spec(queue="ml")
     world.fails(99, "GET", f"{CLUSTER}/(nodes|scheduler)$", Answer.text("no", status))
     assert world("submit", SPEC, "-d").status == 0
-
-
-# --- the name's former application ----------------------------------------------------------------
-
-
-def test_replace_waits_until_the_former_application_master_has_left(world: World) -> None:
-    """Its exit removes the DNS records of the name, whose ever they are."""
-    world.yarn.am_exits_s = 28
-    first = world.submitted()
-    world.ends("FAILED")
-    begun = world.cluster.clock()
-    world.spec(command=["python", "other.py"])
-    done = world("submit", SPEC, "--replace", "-d")
-    assert done.status == 0, done.err
-    assert world.cluster.clock() - begun >= 28
-    assert sum(first in line for line in done.err.splitlines()) == 1
-    world.passes(120)
-    assert world.yarn.nameless == []
-    world.ends()
-    world.passes(60)
-    begun = world.cluster.clock()
-    world.spec(command=["python", "third.py"])
-    assert world("submit", SPEC, "--replace", "-d").status == 0
-    assert world.cluster.clock() - begun < 5
-
-
-def test_submit_fails_where_the_former_application_master_never_exits(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SUBMIT_TF_JOB_TIMEOUTS_SUBMIT", "90s")
-    world.yarn.am_exits_s = 100_000
-    first = world.submitted()
-    world.ends("FAILED")
-    done = world("submit", SPEC, "--replace", "-d")
-    assert done.status == 8
-    assert f"the name mnist is not free yet: {first} is over" in done.err
-    assert "nothing was submitted" in done.err
-    assert world.yarn.live("alice", "mnist") == []
 
 
 def test_nothing_is_sent_where_the_resource_manager_ignores_doas(

@@ -60,7 +60,7 @@ def states(world: World) -> set[str]:
             ("status", "mnist"),
             ("describe", world.application),
             ("wait", "mnist"),
-            ("submit", SPEC),
+            ("submit", SPEC, "--once"),
         )
     ]
     return {*of_verbs, handle.status().state.value}
@@ -186,6 +186,20 @@ def test_follower_ends_what_is_left_of_a_job_and_keeps_its_verdict(
     assert states(world) == {word.upper()}
 
 
+@pytest.mark.parametrize("arrived", [1, 2])
+def test_a_job_that_succeeds_wants_no_container_for_tasks_that_came(
+    world: World, arrived: int
+) -> None:
+    """The ApplicationMaster lists ended containers no more, and is about to end."""
+    roles = {"chief": {"wanted": 1, "arrived": 1}, "worker": {"wanted": 2, "arrived": arrived}}
+    states = zip(("worker-0", "worker-1"), ("ended", "absent"), strict=True)
+    tasks = [{"task": task, "state": state} for task, state in states]
+    started(world, roles=roles, tasks=tasks if arrived == 1 else [], ended_at=1.0, **GOOD)
+    found = world("status", "mnist", "-o", "json").json
+    missing = "it is over; YARN still wants a container for worker-1"
+    assert (found["state"], found["reason"]) == ("FINISHING", missing if arrived == 1 else "")
+
+
 # --- what is read while the job runs --------------------------------------------------------------
 
 FAILURE = {"task": "chief-0", "status": 1, "message": "chief-0 ended with exit status 1"}
@@ -248,20 +262,11 @@ def test_a_frozen_report_is_completed_by_the_outcome_line(
     outcome.update(duration_s=1.0, reason="exited", message="", job=state.lower())
     outcome["first_failure"] = "chief-0" if status else None
     chief = started(world, state="running", deciding="chief-0", attempt=0)
-    properties = world.yarn.services["alice", "mnist"].spec["configuration"]["properties"]
-    outcome["submission"] = properties["submit_tf_job.submission-id"]
+    outcome["run"] = world.name
     mark = "submit_tf_job-outcome "
     world.writes(chief, "stderr.txt", f"{mark}faked\n{mark}{json.dumps(outcome)}\n")
     over(world)
     assert seen(world)[0] == state
-
-
-def test_another_application_of_the_name_is_not_taken_for_the_job(world: World) -> None:
-    started(world, state="running")
-    first = world.application
-    world.yarn.services["alice", "mnist"].app_id = "application_1700000000000_0099"
-    done = world("status", first)
-    assert "mnist is another application now: application_1700000000000_0099" in done.out
 
 
 def test_another_users_job_is_read_from_the_resource_manager_alone(world: World) -> None:

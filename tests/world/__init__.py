@@ -39,7 +39,7 @@ class World:
 
     def __init__(self, cli: Cli, home: Path, patch: pytest.MonkeyPatch) -> None:
         self.cluster, self.home, self._cli, self._patch = FakeCluster(), home, cli, patch
-        self.application = self.name = ""  # of the job that was submitted last
+        self.application = self.name = ""  # of the run that was submitted last
         self.cluster.yarn.on_end = self._ended
 
     def connect(self, settings: Settings, **_ignored: Any) -> operations.Cluster:
@@ -72,7 +72,7 @@ class World:
         done = self("submit", self.spec(name, **changes), "--detach", "-o", "json")
         assert done.status == 0, done.err
         self.passes(10)
-        self.application, self.name = str(done.json["application_id"]), name
+        self.application, self.name = str(done.json["application_id"]), str(done.json["run"])
         self.cluster.yarn.containers.clear()
         return self.application
 
@@ -112,6 +112,11 @@ class World:
     def yarn(self) -> Yarn:
         return self.cluster.yarn
 
+    @property
+    def service(self) -> dict[str, Any]:
+        """The service that was posted last."""
+        return list(self.yarn.services.values())[-1].spec
+
     def asked(self) -> list[tuple[str, str]]:
         """Return method and path of the requests since the last call."""
         found = [(method, path) for _, method, path in self.cluster.network.log]
@@ -134,11 +139,9 @@ class World:
 
     def reports(self, container: str, state: str, /, **values: Any) -> None:
         """Let the deciding task write its report of the job."""
-        submission = self.cluster.yarn.services["alice", self.name].spec["configuration"]
-        properties = submission["properties"]
         told = {
             "version": 1,
-            "submission": next(v for k, v in properties.items() if k.endswith("submission-id")),
+            "run": self.name,
             "state": state,
             "container": container,
             "wanted": 3,

@@ -1,0 +1,82 @@
+"""The record of each run: `history`, and a run that YARN has forgotten."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.json_page import check, documented
+from tests.world import World
+
+SPEC = "mnist.yaml"
+
+
+@pytest.fixture
+def kept(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Let a staging directory be configured."""
+    monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", (world.home / "staging").as_uri())
+    return world
+
+
+def succeeds(world: World) -> None:
+    chief = world.runs("chief-0")["chief-0"]
+    told: dict[str, Any] = {"progress": {"step": 40}, "outcome": {"status": 0}}
+    world.reports(chief, "succeeded", **told)
+    world.yarn.containers["chief"][0]["state"] = "SUCCEEDED"
+
+
+def test_a_run_is_known_after_yarn_has_forgotten_it(kept: World) -> None:
+    app = kept.submitted()
+    run = kept.name
+    succeeds(kept)
+    assert kept("history").out.split()[5:7] == [run, "-"]
+    kept.cluster.clock.after(1, kept.ends)
+    assert kept("wait", "mnist").status == 0
+    assert kept("delete", run).status == 0
+    kept.yarn.apps.clear()
+    kept.cluster.node.logs.clear()
+    for words in ("mnist", run):
+        told = kept("status", words, "-o", "json").json
+        assert (told["state"], told["application_id"]) == ("SUCCEEDED", app)
+        assert told["progress"]["step"] == 40
+    assert kept("describe", run).out.startswith("mnist  SUCCEEDED")
+    found = kept("history", "mnist", "-o", "json").json
+    assert set(found) == documented("RunHistory")
+    [record] = found["runs"]
+    check("RunRecord", record)
+    assert (record["run"], record["end"]["state"]) == (run, "SUCCEEDED")
+    assert record["submission"]["spec"] == (kept.home / SPEC).read_text()
+    assert kept("history", "other", "-o", "json").json["runs"] == []
+
+
+def test_history_learns_how_a_run_ended_that_nobody_followed(kept: World) -> None:
+    kept.submitted()
+    chief = kept.runs("chief-0")["chief-0"]
+    failure = {"task": "chief-0", "status": 3, "message": "chief-0 exited with status 3"}
+    kept.reports(chief, "failed", first_failure=failure, outcome={"status": 3})
+    kept.yarn.containers["chief"][0]["state"] = "FAILED"
+    kept.cluster.rms[0].aggregation = "NOT_START"
+    kept.ends("FAILED")
+    assert "FAILED" in kept("history").out
+
+
+def test_records_are_kept_up_to_a_number(kept: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBMIT_TF_JOB_KEEP_RECORDS", "2")
+    for _ in range(4):
+        kept.submitted()
+        kept.ends()
+    assert len(kept("history", "-o", "json").json["runs"]) == 2
+
+
+def test_a_record_costs_no_submission_and_has_no_secret(kept: World) -> None:
+    (kept.home / "staging").mkdir()
+    (kept.home / "staging/records").write_text("in the way")
+    assert kept("submit", kept.spec(), "-d").status == 0
+
+
+def test_without_a_staging_directory_there_is_no_history(world: World) -> None:
+    done = world("history")
+    assert (done.status, "no history is kept" in done.err) == (2, True)
+    assert json.loads(world("history", "-o", "json").err)["kind"] == "Error"
