@@ -14,6 +14,7 @@ OPEN = {"roles", "files", "origins", "settings", "environment"}
 # Objects and lists whose content is described in a sentence.
 CLOSED = {
     *("findings[].facts", "pending[].facts", "root_cause.facts", "details", "formats", "tf_config"),
+    *("end.report", "end.progress", "end.root_cause"),
     *("progress.metrics", "resubmission.memory_mib", "ports", "settings.*.value"),
 }
 

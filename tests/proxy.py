@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import requests
 
 from tests.clusters import Cluster
+from tests.tool import runs_of
 
 WAIT_S = 130.0  # longer than any request takes
 GATEWAY = (
@@ -231,9 +232,9 @@ class Judge:
         self._url = f"{cluster.info['rm_url']}/ws/v1/cluster/apps"
 
     def applications(self, name: str) -> list[str]:
-        """Return the ids of all applications of a name."""
-        found = requests.get(self._url, params={"applicationTags": f"name: {name}"}, timeout=30)
-        return [app["id"] for app in (found.json()["apps"] or {}).get("app", [])]
+        """Return the ids of all applications of a job."""
+        found = requests.get(self._url, timeout=30).json()
+        return [app["id"] for app in runs_of(name, (found["apps"] or {}).get("app", []))]
 
     def ended(self, application: str) -> bool:
         """Say whether an application is over."""

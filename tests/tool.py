@@ -7,11 +7,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -149,10 +150,10 @@ class Tool:
             settings = yaml.safe_load((profiles / f"{self.profile}.yaml").read_text())
             answer = requests.get(
                 f"{settings['resource_managers'][0]}/ws/v1/cluster/apps",
-                params={"applicationTags": f"name: {job}"},
+                params={"user": settings["user"]},
                 timeout=10,
             )
-            apps = (answer.json()["apps"] or {}).get("app", [])
+            apps = runs_of(job, (answer.json()["apps"] or {}).get("app", []))
             return [(app["id"], app["state"], app["runningContainers"]) for app in apps]
         return None
 
@@ -163,6 +164,11 @@ class Tool:
     def printed(self, job: str, task: str, text: str, timeout: float = 120) -> None:
         """Wait until a task has written a text."""
         self.until(job, lambda _seen: text in self.output(job, task), timeout)
+
+
+def runs_of(job: str, apps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the applications of a job's runs."""
+    return [app for app in apps if re.fullmatch(rf"{job}(-[0-9][a-z2-7]{{7}})?", app["name"])]
 
 
 def warned_of_room(tool: Tool) -> Tool:
@@ -186,7 +192,7 @@ def processes_of(job: str) -> dict[int, str]:
             for item in environ
             if item.startswith(b"YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_HOSTNAME=")
         }
-        if any(f".{job}." in name for name in names):
+        if any(re.search(rf"\.{job}(-[0-9][a-z2-7]{{7}})?\.", name) for name in names):
             found[int(entry.name)] = command
     return found
 
@@ -232,7 +238,7 @@ def application_master(job: str) -> int:
         int(entry.name)
         for entry in Path("/proc").iterdir()
         if entry.name.isdigit()
-        and f"-service_name\0{job}\0".encode() in _cmdline(entry)
+        and re.search(rf"-service_name\0{job}(-[0-9][a-z2-7]{{7}})?\0".encode(), _cmdline(entry))
         and b"ServiceMaster" in _cmdline(entry)
         and b"java" in _cmdline(entry)[:80]
     )

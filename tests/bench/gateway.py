@@ -73,7 +73,7 @@ def _direct(settings: Settings) -> Submit:
 
     def submit(name: str) -> None:
         job = operations.load_job(Path("body.json"), settings, text=_body(name), host_files=False)
-        operations.submit(operations.make_plan(job, settings, submission=f"bench-{name}"), cluster)
+        operations.submit(operations.make_plan(job, settings, key=f"bench-{name}"), cluster)
 
     return submit
 

@@ -164,7 +164,7 @@ class Cluster:
             **extra,
         }
         while True:
-            self.task["submission"] = uuid.uuid4().hex[:10]
+            self.task["run"] = uuid.uuid4().hex[:10]
             if all(map(free, self.ports().values())) and free(self.rendezvous()):
                 break
         assert counts
@@ -172,15 +172,13 @@ class Cluster:
     def ports(self) -> dict[str, int]:
         counts = {name: int(r["count"]) for name, r in self.task["roles"].items()}
         return {
-            f"{name}-{i}": tfconfig.task_port(
-                self.task["ports"], counts, self.task["submission"], name, i
-            )
+            f"{name}-{i}": tfconfig.task_port(self.task["ports"], counts, self.task["run"], name, i)
             for name in counts
             for i in range(counts[name])
         }
 
     def rendezvous(self) -> int:
-        return tfconfig.rendezvous_ports(self.task["ports"], self.task["submission"])[0]
+        return tfconfig.rendezvous_ports(self.task["ports"], self.task["run"])[0]
 
     def names(self) -> list[str]:
         return list(self.ports())

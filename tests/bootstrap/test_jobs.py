@@ -682,6 +682,18 @@ def test_files_that_would_land_outside(job: Cluster) -> None:
     assert not Path(job.places["chief-0"][0].parent / "evil").exists()
 
 
+def test_a_service_that_has_failed_when_its_job_succeeds_is_a_warning(job: Cluster) -> None:
+    roles = {"main": role(1, "trains", UNTIL_GO), "web": role(1, "sidecar", "exit 9")}
+    roles["web"]["max_restarts"] = 3
+    job.job(roles)
+    job.start()
+    assert job.wait("web-0") == 9
+    job.go()
+    assert job.wait("main-0") == 0
+    said = "web-0 had failed (exit status 9), and did not run again before the job's end"
+    assert job.report()["warnings"] == [said]
+
+
 def test_late_sidecar_is_informed_of_the_end(job: Cluster) -> None:
     job.job({"main": role(1, "trains", "true"), "helper": role(1, "sidecar", FOREVER)})
     job.start("main-0")

@@ -36,7 +36,7 @@ def nameless(
     }
     server = job.dns.address if dns else None
     job.job(roles, meeting=meeting, dns_server=server)
-    return f"{meeting['path']}/{job.task['submission']}"
+    return f"{meeting['path']}/{job.task['run']}"
 
 
 def test_tasks_meet_without_names_and_know_addresses(

@@ -57,12 +57,12 @@ def on(hdfs: WebNameNode, path: str = "/models/m") -> str:
 def stored(hdfs: WebNameNode, path: str = "/models/m") -> dict[str, bytes]:
     """Return the files of a stored output without its mark, which must be there."""
     files = hdfs.below(path)
-    assert json.loads(files.pop(MARK)).keys() == {"submission", "task"}
+    assert json.loads(files.pop(MARK)).keys() == {"run", "task"}
     return files
 
 
 def aside(job: Cluster) -> str:
-    return f"/models/m.failed-{job.task['submission']}"
+    return f"/models/m.failed-{job.task['run']}"
 
 
 def lost(job: Cluster) -> str:
@@ -174,7 +174,7 @@ def test_a_foreign_tree_stays_beside_the_output_where_there_is_no_trash(
     (tmp_path / "out/m/old").write_text("old")
     storing(job, f"file://{tmp_path}/out/m", overwrite=True)
     assert job.wait("chief-0") == 0, job.stderr("chief-0")
-    beside = tmp_path / f"out/m.replaced-{job.task['submission']}"
+    beside = tmp_path / f"out/m.replaced-{job.task['run']}"
     assert (beside / "old").read_text() == "old"
     assert (tmp_path / "out/m/deep/x").read_text() == "new\n"
 
@@ -378,7 +378,7 @@ def test_what_trying_again_cannot_change_fails_at_once(job: Cluster, hdfs: WebNa
 
 def _mark(job: Cluster) -> str:
     container = job.places["chief-0"][0].name.rpartition("_")[2]
-    return f"{job.task['submission']}-chief-0-{container}"
+    return f"{job.task['run']}-chief-0-{container}"
 
 
 # --- failures -------------------------------------------------------------------------------------
@@ -392,9 +392,7 @@ def test_output_of_a_failed_command(
 ) -> None:
     storing(job, on(hdfs), WRITE + "; exit 3", on_failure=on_failure)
     assert job.wait("chief-0") == 3
-    names = [
-        name + job.task["submission"] if name.endswith("-") else name for name in [left] if name
-    ]
+    names = [name + job.task["run"] if name.endswith("-") else name for name in [left] if name]
     assert hdfs.children("/models") == names
     assert all(stored(hdfs, f"/models/{name}") == NEW for name in names)
 

@@ -39,10 +39,10 @@ def call(job: Cluster, data: bytes, timeout_s: float = 5) -> bytes:
 def hello(job: Cluster, role: str = "worker", index: int = 0, **extra: Any) -> bytes:
     message = {
         "t": "hello",
-        "submission": job.task["submission"],
+        "run": job.task["run"],
         "role": role,
         "index": index,
-        "run": "other",
+        "process": "other",
         "attempt": 0,
         "state": "waiting",
     }
@@ -152,7 +152,7 @@ def test_restarted_decider_reconnects_all_tasks(any_job: Cluster) -> None:
 
 def test_other_job_at_the_deciding_address(job: Cluster) -> None:
     job.job({"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", "echo ran")})
-    other = dict(job.task, submission="another", start_timeout_s=3)
+    other = dict(job.task, run="another", start_timeout_s=3)
     job.start("chief-0")
     job.until(lambda: job.report())
     span = other["ports"]
@@ -192,10 +192,10 @@ def test_noise_does_not_disturb_the_job(job: Cluster) -> None:
         hello(job, "chief"),
         hello(job, "worker", 77),
         hello(job, attempt="x"),
-        hello(job, run=None),
+        hello(job, process=None),
     ):
         assert call(job, noise) == b""
-    assert json.loads(call(job, hello(job, submission="x")))["t"] == "wrong-job"
+    assert json.loads(call(job, hello(job, run="x")))["t"] == "wrong-job"
     assert json.loads(call(job, hello(job, "worker", 0)))["t"] == "busy"
     job.start("worker-1", "board-0")
     assert set(job.wait_all().values()) == {0}
@@ -238,10 +238,10 @@ async def _simulated_task(port: int, task: dict[str, Any], index: int, started: 
             await asyncio.sleep(0.1)
     message = {
         "t": "hello",
-        "submission": task["submission"],
+        "run": task["run"],
         "role": "worker",
         "index": index,
-        "run": f"r{index}",
+        "process": f"r{index}",
         "attempt": 0,
         "state": "waiting",
     }

@@ -52,7 +52,7 @@ def test_report_is_written_again_once_it_can_be(job: Cluster) -> None:
 def test_no_file_of_a_program_blocks_the_bootstrap(job: Cluster, odd: str) -> None:
     program = f"exec 3>&1; {odd}; sleep 2.5"
     job.job({"chief": role(1, "trains", program)})
-    marker = f"tfjob-done-{job.task['submission']}-chief-0.json"
+    marker = f"tfjob-done-{job.task['run']}-chief-0.json"
     files = "stdout.txt stderr.txt tfjob-times.txt"
     shell = f"export LOGS=${{LOG_DIRS%%,*}} FILES='{files}' MARKER={marker}"
     job.start(shell=shell)

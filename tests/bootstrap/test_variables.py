@@ -58,7 +58,7 @@ def test_ranks_hosts_and_the_variables_of_torch(job: Cluster) -> None:
             continue
         assert (facts["WORLD_SIZE"], facts["ADDRESS"]) == ("4", at["chief-0"])
         assert facts["PORT"] == str(job.ports()[name])
-        assert facts["SUBMISSION_ID"] == job.task["submission"]
+        assert facts["RUN"] == job.task["run"]
         assert facts["HOSTS_WORKER"] == f"{at['worker-0']},{at['worker-1']}"
         assert "HOSTS_A_BOARD" not in facts
         assert env["PYTHONUNBUFFERED"] == "1"
@@ -72,7 +72,7 @@ def test_ranks_hosts_and_the_variables_of_torch(job: Cluster) -> None:
         assert f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}" == at["chief-0"]
         assert of(env, "PET_") == {
             "NNODES": "4", "NODE_RANK": rank, "RDZV_CONF": f"is_host={int(rank == '0')}",
-            "RDZV_ID": job.task["submission"], "RDZV_ENDPOINT": at["chief-0"],
+            "RDZV_ID": job.task["run"], "RDZV_ENDPOINT": at["chief-0"],
             "MASTER_ADDR": env["MASTER_ADDR"], "MASTER_PORT": env["MASTER_PORT"],
             "LOCAL_ADDR": "127.0.0.1",
             "NPROC_PER_NODE": {"chief": "1", "worker": "4", "reader": "2"}[role_name],

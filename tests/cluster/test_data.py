@@ -106,7 +106,7 @@ def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_a
     left = max(int(name[6:]) for name in hdfs.list(checkpoints) if name.startswith("epoch-"))
     assert 0 < left < 12
 
-    again = tool("submit", spec, "--replace", *epochs, "-o", "json")
+    again = tool("submit", spec, *epochs, "-o", "json")
     assert again.status == 0, again.stderr + again.stdout
     metrics = json.loads(hdfs.read(f"{MODEL}/metrics.json"))
     assert (metrics["epochs"], metrics["resumed_from"]) == (12, left)
@@ -161,7 +161,7 @@ def test_tensorflow_itself_uses_hdfs_and_a_killed_training_keeps_its_curves(
     [events] = hdfs.list("/models/digits-io/events/train")
     assert b"epoch_loss" in hdfs.read(f"/models/digits-io/events/train/{events}")
 
-    again = tool(*submit, "--replace")
+    again = tool(*submit)
     assert again.status == 0, again.stderr
     printed = tool("logs", "tensorflow-io", "chief").stdout
     epochs = json.loads(printed.partition("epochs of this run: ")[2].partition("\n")[0])
@@ -304,14 +304,14 @@ def test_a_task_copies_with_and_without_a_library(
             "uri": uri.removesuffix(place) + target,
             "from": str(local),
             "overwrite": False,
-            "submission": "s",
+            "run": "s",
             "task": "chief-0",
             "mark": f"x{number}",
         }
         assert copied(python, own, up) == {"t": "done", "files": 2, "bytes": len(big)}
         assert hdfs.read(f"{target}/deep/big") == big
         assert hdfs.stat(f"{target}/empty")["length"] == 0
-        other = {**up, "submission": "other"}
+        other = {**up, "run": "other"}
         assert copied(python, own, other)["why"].endswith(
             ": exists already; set overwrite: true to replace it; the output is at "
             f"{target}.failed-other"
@@ -392,9 +392,9 @@ def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
     good = tool("wait", "plain-data")
     assert good.status == 0, good.stderr
     assert hdfs.read(f"{place}/sum/sum.txt") == b"row 0\nrow 1\nrow 2\n"
-    # The same command finds its own job, although the output is there by now.
-    assert tool("submit", tmp_path / "plain-data.yaml").status == 0
-    refused = tool("submit", tmp_path / "plain-data.yaml", "--replace")
+    # The same submission finds its own run, although the output is there by now.
+    assert tool("submit", tmp_path / "plain-data.yaml", "--once").status == 0
+    refused = tool("submit", tmp_path / "plain-data.yaml")
     assert (refused.status, f"hdfs://{place}/sum is there already" in refused.stderr) == (2, True)
     assert tool.status("plain-data")["state"] == "SUCCEEDED"  # and it was not deleted for that
 
@@ -422,6 +422,6 @@ def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
     assert conf_of("plain-closed") == str(real_cluster.client_conf)
 
     lists = f"/user/{real_cluster.user}/.submit_tf_job/staging/lists"
-    assert hdfs.list(f"{lists}/plain-bad") == [bad.json["submission"]]
+    assert hdfs.list(f"{lists}/plain-bad") == [bad.json["run"]]
     assert tool("delete", "plain-bad").status == 0
     assert not hdfs.exists(f"{lists}/plain-bad")

@@ -191,7 +191,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
     ),
     "why-grpc-port": (
         {"command": python(SERVER), "roles": {"worker": LARGE}},
-        *("port-in-use", "worker-0", 1, "in use", "--replace"),
+        *("port-in-use", "worker-0", 1, "in use", "a next run takes others"),
     ),
     "why-all-reduce": (
         {
@@ -225,7 +225,7 @@ def outcomes(
         ):
             # Ports follow from the job, and dozens of jobs share this machine: two may meet, and
             # this is the way out that is told.
-            done = tool("submit", tool.spec(name, **content), "--replace", "-o", "json")
+            done = tool("submit", tool.spec(name, **content), "-o", "json")
         return done
 
     with ThreadPoolExecutor(AT_ONCE) as pool:

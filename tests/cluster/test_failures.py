@@ -87,20 +87,20 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_stop_it(tool: Tool) -> No
     gone("interrupted")
 
 
-def test_a_finished_submission_tells_its_verdict_again_and_replace_runs_it_anew(tool: Tool) -> None:
+def test_a_job_that_has_ended_is_run_again_at_once_and_one_with_an_id_never(tool: Tool) -> None:
     spec = tool.spec("again", strategy="single", command="echo hello", roles={"worker": SMALL})
-    first = tool("submit", spec, "-o", "json")
+    first = tool("submit", spec, "--submission-id", "s-1", "-o", "json")
     assert first.status == 0, first.stderr
-    second = tool("submit", spec, "-o", "json")
-    assert second.status == 0
-    assert second.json["application_id"] == first.json["application_id"]
-    assert f"to run it once more: submit_tf_job submit {spec} --replace" in second.stderr
-    third = tool("submit", spec, "--replace", "-o", "json")
-    assert third.status == 0, third.stderr
-    assert third.json["application_id"] != first.json["application_id"]
+    second = tool("submit", spec, "--submission-id", "s-1", "-o", "json")
+    assert (second.status, second.json["run"]) == (0, first.json["run"])
+    third = tool("submit", spec, "-o", "json")
+    assert (third.status, third.json["run"] != first.json["run"]) == (0, True), third.stderr
     fourth = tool("submit", spec, "-o", "json")
-    assert fourth.status == 0, fourth.stderr
-    assert fourth.json["application_id"] == third.json["application_id"]
+    assert fourth.json["run"] not in (first.json["run"], third.json["run"])
+    once = tool("submit", spec, "--once", "-o", "json")
+    assert once.json["run"] == third.json["run"], "the first run of this content"
+    deleted = tool("delete", "again", "-o", "json").json["runs"]
+    assert set(deleted) == {done.json["run"] for done in (first, third, fourth)}
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_what_is_listed_reaches_every_task_and_goes_with_the_job(tool: Tool, hdf
         ]
     assert found[0]["packages"] == found[1]["packages"], "unpacked once on a node"
     assert found[0]["large_at"] == found[1]["large_at"]
-    again = tool("submit", spec, "--replace", "--detach")
+    again = tool("submit", spec, "--detach")
     assert again.status == 0, again.stderr
     assert "uploading" not in again.stderr, "nothing has changed"
     assert hdfs.stat(large) == before

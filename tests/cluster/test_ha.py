@@ -132,7 +132,8 @@ def test_the_active_one_is_killed_while_it_takes_a_job(
         name, strategy="single", command=f"sleep 3; echo trained >> {ran}", roles={"worker": SMALL}
     )
     info = pair.cluster
-    stored = f"{info.namenode_url}/webhdfs/v1/user/{info.user}/.yarn/services/{name}/{name}.json?op=GETFILESTATUS&user.name={info.user}"
+    run = tool("render", spec).json["name"]
+    stored = f"{info.namenode_url}/webhdfs/v1/user/{info.user}/.yarn/services/{run}/{run}.json?op=GETFILESTATUS&user.name={info.user}"
     submitting = tool.start("submit", spec, "-o", "json")
     while not pair.get(stored):  # the POST is inside the ResourceManager from here on
         assert submitting.poll() is None, submitting.communicate()
@@ -146,7 +147,7 @@ def test_the_active_one_is_killed_while_it_takes_a_job(
     others = [app for app in pair.apps(name) if app["id"] != job["application_id"]]
     assert {app["finalStatus"] for app in others} <= {"KILLED", "FAILED"}, others
     assert ran.read_text() == "trained\n", "the job ran once"
-    again = tool("submit", spec, "-o", "json")
+    again = tool("submit", spec, "--once", "-o", "json")
     assert (again.status, again.json["application_id"]) == (0, job["application_id"])
     gone(name)
 

@@ -229,6 +229,7 @@ def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: S
     environ = {
         **shell.environ,
         "PATH": path,
+        "RUN": "7",
         "RM": shell.cluster.rm_url,
         "KRB5_CONFIG": str(shell.krb5_conf),
     }

@@ -1,21 +1,22 @@
-"""A name that is taken again at once keeps its DNS names, with Hadoop's default time-outs.
+"""No run loses its DNS names to an earlier one, with Hadoop's default time-outs.
 
 There the ApplicationMaster of a job that is over lives on for 24 to 35 s, and when it exits the
-ResourceManager removes the DNS names of whichever job has the name by then.
+ResourceManager removes the DNS names of its service.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import time
 from typing import Any
 
 import pytest
 
+from tests import clusters
 from tests.clusters import Cluster
-from tests.tool import (
-    Result,
-    Tool,
-    processes_of,
-)
+from tests.tool import Tool, processes_of
 
 pytestmark = pytest.mark.cluster
 
@@ -49,34 +50,29 @@ def two_tasks(tool: Tool, name: str, seconds: int) -> Any:
     )
 
 
-def waits_for_the_former(done: Result) -> None:
-    """Assert that a command succeeded, and waited for the ApplicationMaster before its own."""
-    waited = "waiting for the ApplicationMaster of application_" in done.stderr
-    assert (done.status, waited) == (0, True), done
-
-
-def test_a_name_that_is_taken_again_at_once_keeps_its_dns_names(patient_tool: Tool) -> None:
-    tool = patient_tool
+@pytest.mark.alone
+def test_a_run_keeps_its_dns_names_whatever_ran_before_it(patient_tool: Tool) -> None:
+    """The ApplicationMaster of the run before ends 24 to 35 s later, and the ResourceManager that
+    is killed cleans up after each ended run when it starts again; both by name.
+    """
+    tool, cluster = patient_tool, clusters.started("patient")
     assert tool("submit", two_tasks(tool, "again", 3)).status == 0
-
-    waits_for_the_former(tool("submit", two_tasks(tool, "again", LONG_S), "--replace"))
-
-
-@pytest.mark.long
-def test_a_job_that_starts_again_at_once_keeps_its_dns_names(patient_tool: Tool) -> None:
-    tool = patient_tool
-    assert tool("submit", two_tasks(tool, "restarted", LONG_S)).status == 0
-
-    waits_for_the_former(tool("start", "restarted"))
-    assert tool("wait", "restarted").status == 0
-
-    assert tool("delete", "restarted").status == 0
-    waits_for_the_former(tool("submit", two_tasks(tool, "restarted", LONG_S)))
+    first = tool.status("again")
+    spec = two_tasks(tool, "again", LONG_S + 60)
+    done = tool.start("submit", spec, "-o", "json")
+    tool.until("again", lambda seen: seen["run"] != first["run"] and seen["state"] == "RUNNING")
+    assert tool("delete", first["run"]).status == 0
+    for _ in range(2):
+        os.kill(cluster.pid_of("resourcemanager"), signal.SIGKILL)
+        cluster.heal()
+        time.sleep(LONG_S / 2)
+    out, err = done.communicate(timeout=400)
+    assert (done.returncode, json.loads(out)["state"]) == (0, "SUCCEEDED"), err
 
 
-def remove_names(cluster: Cluster, job: str) -> None:
-    """Remove the registry's entries of a job, as the ResourceManager's cleanup does."""
-    path = f"/registry/users/{cluster.user}/services/yarn-service/{job}"
+def remove_names(cluster: Cluster, run: str) -> None:
+    """Remove the registry's entries of a run, as the ResourceManager's cleanup does."""
+    path = f"/registry/users/{cluster.user}/services/yarn-service/{run}"
     server = f"localhost:{cluster.info['ports']['zookeeper']}"
     zookeeper = "org.apache.zookeeper.ZooKeeperMain"
     cluster.java(cluster.client_conf, zookeeper, "-server", server, "deleteall", path)
@@ -94,7 +90,7 @@ def test_a_young_job_whose_names_vanish_fails_with_this_cause(
     )
     assert tool("submit", spec, "--detach").status == 0
     tool.until("vanish", lambda seen: seen["state"] == "RUNNING")
-    remove_names(real_cluster, "vanish")
+    remove_names(real_cluster, tool.status("vanish")["run"])
 
     ended = tool("wait", "vanish", "-o", "json")
 
@@ -103,7 +99,7 @@ def test_a_young_job_whose_names_vanish_fails_with_this_cause(
         "names-vanished",
         "names-vanished",
     )
-    assert "YARN has removed this job's names" in ended.json["reason"]
+    assert "YARN has removed this run's names" in ended.json["reason"]
 
 
 def test_a_program_that_finds_no_names_any_more_fails_with_this_cause(
@@ -111,7 +107,7 @@ def test_a_program_that_finds_no_names_any_more_fails_with_this_cause(
 ) -> None:
     assert tool("submit", two_tasks(tool, "unknown", 600), "--detach").status == 0
     tool.until("unknown", lambda seen: seen["state"] == "RUNNING")
-    remove_names(real_cluster, "unknown")
+    remove_names(real_cluster, tool.status("unknown")["run"])
 
     ended = tool("wait", "unknown", "-o", "json")
 

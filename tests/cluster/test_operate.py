@@ -230,13 +230,7 @@ def _ended(tool: Tool, job: str) -> None:
     over = tool("scale", job, "web=1")
     assert over.status == 9
     assert "is over (STOPPED)" in over.stderr
-    started = tool("start", job, "-o", "json").json
-    assert started["changed"]
-    assert started["application_id"] != app_id
-    assert tool("start", job, "-o", "json").json["changed"] is False
     assert tool("status", app_id, "-o", "json").json["state"] == "STOPPED"
-    assert tool("wait", job, "--for", "ready", "-q").status == 0
-    assert tool("stop", job, "-q").status == 0
 
 
 @pytest.mark.alone
@@ -351,7 +345,7 @@ def test_submit_shows_the_output_on_a_terminal_and_progress_from_what_keras_prin
     assert {name: found[name] for name in ("step", "total", "unit", "part", "metrics")} == {
         "step": 3, "total": 3, "unit": "epoch", "part": 1.0, "metrics": {"loss": 0.3},
     }  # fmt: skip
-    again = tool("submit", spec, "--replace")
+    again = tool("submit", spec)
     assert again.status == 0
     assert "worker-0 |" not in again.stderr + again.stdout
     assert re.search(r"RUNNING +epoch [123]/3  loss 0\.\d", again.stderr)

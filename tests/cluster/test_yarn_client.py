@@ -10,7 +10,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,17 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
-from submit_tf_job.operations.history import StoredServices
-from submit_tf_job.storage import NoSuchPath, open_storage
+from submit_tf_job.operations.stored import StoredServices
+from submit_tf_job.storage import open_storage
 from submit_tf_job.yarn.auth import SimpleAuth
+from submit_tf_job.yarn.exactly_once import submit
 from submit_tf_job.yarn.nodemanager import NodeManagers
 from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.resource_manager import ResourceManager
-from submit_tf_job.yarn.stopping import delete
-from submit_tf_job.yarn.submit import submit
 from tests.clusters import Cluster
 from tests.fakes.services import service_of
 from tests.fakes.transport import connection_broke
-from tests.unit.yarn.behaviours import YarnBehaviours, until
+from tests.unit.yarn.behaviours import YarnBehaviours, submission, until
 
 pytestmark = pytest.mark.cluster
 
@@ -106,11 +104,12 @@ class RealWorld:
         command = LASTING if seconds is None else f"exec sleep {seconds}"
         return dumps(service_of(name, submission, command, memory=memory, queue=queue))
 
-    def copy(self, name: str, submission: str) -> StoredServices:
+    def stored(self) -> StoredServices:
+        """Return YARN's copies of services."""
         storage = open_storage(
             self.info.hdfs_uri, hadoop_conf=self.info.client_conf, user=self.user, timeout_s=30
         )
-        return StoredServices(lambda: storage, self.user, name, submission)
+        return StoredServices(lambda: storage, self.user)
 
     def fault(self, kind: str, method: str) -> None:
         self.adapter.faults.append((kind, method))
@@ -148,7 +147,7 @@ def world(real_cluster: Cluster) -> Iterator[RealWorld]:
     made = RealWorld(real_cluster)
     yield made
     for name in made.names:
-        delete(made.client, name, user=made.user)
+        made.client.delete_service(name)
 
 
 class TestReal(YarnBehaviours):
@@ -159,25 +158,21 @@ class TestReal(YarnBehaviours):
         cut = False
         for _ in range(10):
             name = world.name()
-            body, copy = world.body(name, "s1", seconds=1), world.copy(name, "s1")
+            body, stored = world.body(name, "s1", seconds=1), world.stored()
             poster = threading.Thread(
                 target=ResourceManager([world.info.rm_url], SimpleAuth(world.user)).post_service,
                 args=(body,),
             )
             poster.start()
             while poster.is_alive():
-                with suppress(NoSuchPath):
-                    found = copy.read()
+                if (found := stored.read(name)) is not None:
                     cut = cut or found.torn
-                    assert found.torn or found.submission == "s1"
+                    assert found.torn or found.key == "s1"
             poster.join()
             if cut:
                 break
         assert cut
-        again = submit(
-            world.client, body, name=name, user=world.user, submission_id="s1", stored=copy
-        )
-        assert (again.adopted, again.posts) == (True, 0)
+        assert submit(world.client, submission(world, name, body), stored=stored).adopted
 
 
 @pytest.mark.alone
@@ -200,16 +195,10 @@ def test_a_resource_manager_that_dies_in_the_post_costs_nothing(
     body = world.body(name, "s1")
     healer.start()
     try:
-        done = submit(
-            world.client,
-            body,
-            name=name,
-            user=world.user,
-            submission_id="s1",
-            stored=world.copy(name, "s1"),
-        )
+        done = submit(world.client, submission(world, name, body), stored=world.stored())
     finally:
         healer.join()
+    world.names.append(name := done.run)
     until(world, lambda: world.client.get_service(name).version == "s1", within_s=90)
     live = [app.id for app in world.client.apps(user=world.user, name=name) if not app.ended]
     assert live == [done.application_id]
@@ -218,7 +207,7 @@ def test_a_resource_manager_that_dies_in_the_post_costs_nothing(
 
 def test_the_service_configuration_is_merged_into_every_component(world: RealWorld) -> None:
     name = world.name()
-    submit(world.client, world.body(name, "s1"), name=name, user=world.user, submission_id="s1")
+    submit(world.client, submission(world, name, world.body(name, "s1")))
     until(world, lambda: world.client.get_service(name).version)
     seen: Any = world.client.get_service(name).raw
     for component in seen["components"]:

@@ -156,7 +156,7 @@ def test_what_cannot_be_looked_at(tool: Tool) -> None:
     assert (typo.status, "the digest of 'tf@sha256:0123' is not valid" in typo.err) == (2, True)
     down = tool("image", "check", "tf:1", SUBMIT_TF_JOB_DOCKER_HOST="unix:///nonexistent.sock")
     assert (down.status, "Docker does not answer" in down.err, "start it" in down.err) == (
-        7,
+        2,
         True,
         True,
     )

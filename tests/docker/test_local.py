@@ -194,7 +194,7 @@ def test_what_cannot_run(tool: Tool, docker: DockerHost) -> None:
         "--docker",
         SUBMIT_TF_JOB_DOCKER_HOST="unix:///nonexistent.sock",
     )
-    assert (down.status, "Docker does not answer" in down.err) == (7, True), down
+    assert (down.status, "Docker does not answer" in down.err) == (2, True), down
     far = tool(
         "local",
         tool.spec("far", command="true"),

@@ -23,7 +23,7 @@ KRB5_CONF = HADOOP_CONF / "krb5.conf"
 STAGING = "hdfs://nn.example.com:8020/user/alice/.submit_tf_job/staging"
 SITE = Site("alice", domain="example.com", staging=STAGING)
 SITE_WITHOUT_STAGING = replace(SITE, staging=None)
-SUBMISSION = "0123456789abcdef"
+KEY = "0123456789abcdef"
 
 
 def load(path: Path) -> Job:
@@ -79,9 +79,9 @@ def make_job(*roles: Role, **values: Any) -> Job:
     return Job(roles=with_kinds, **given)
 
 
-def bootstrap_of(job: Job, site: Site = SITE, submission: str = SUBMISSION) -> str:
+def bootstrap_of(job: Job, site: Site = SITE, key: str = KEY) -> str:
     """Return the first role's bootstrap.py, with the role's files inside."""
-    planned = plan(job, replace(site, staging=None), submission=submission)
+    planned = plan(job, replace(site, staging=None), key=key)
     configuration = planned.service.components[0].configuration
     assert configuration
     [file] = [file for file in configuration.files if file.type == "TEMPLATE"]
@@ -89,9 +89,9 @@ def bootstrap_of(job: Job, site: Site = SITE, submission: str = SUBMISSION) -> s
     return file.properties["content"]
 
 
-def task_of(job: Job, site: Site = SITE, submission: str = SUBMISSION) -> dict[str, Any]:
+def task_of(job: Job, site: Site = SITE, key: str = KEY) -> dict[str, Any]:
     """Return the task description in the first role's bootstrap.py."""
-    found: dict[str, Any] = json.loads(block(bootstrap_of(job, site, submission), "TASK"))
+    found: dict[str, Any] = json.loads(block(bootstrap_of(job, site, key), "TASK"))
     return found
 
 

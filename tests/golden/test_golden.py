@@ -25,7 +25,7 @@ import pytest
 from submit_tf_job.plan import Plan, plan, planner
 from submit_tf_job.plan.data import needs_lists
 from submit_tf_job.plan.delivery import Pack
-from tests.golden.fixed import GOLDEN, SITE, SITE_WITHOUT_STAGING, SPECS, SUBMISSION, block, load
+from tests.golden.fixed import GOLDEN, SITE, SITE_WITHOUT_STAGING, SPECS, block, load
 
 UPDATE = bool(os.environ.get("SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS"))
 
@@ -91,7 +91,7 @@ def compare(path: Path, text: str) -> None:
 def test_plan_staged_equals_golden(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Independent of the bootstrap's size.
     monkeypatch.setattr(planner, "fits", lambda _service: False)
-    planned = plan(load(spec), SITE, submission=SUBMISSION)
+    planned = plan(load(spec), SITE)
     assert bool(planned.uploads) == planned.job.bootstrap
     compare(GOLDEN / f"{spec.stem}.json", golden(planned))
 
@@ -102,7 +102,7 @@ WITHOUT_STAGING = [spec for spec in SPECS if not needs_lists(load(spec))]
 
 @pytest.mark.parametrize("spec", WITHOUT_STAGING, ids=lambda spec: spec.stem)
 def test_plan_inline_equals_golden(spec: Path) -> None:
-    planned = plan(load(spec), SITE_WITHOUT_STAGING, submission=SUBMISSION)
+    planned = plan(load(spec), SITE_WITHOUT_STAGING)
     assert planned.uploads == ()
     compare(GOLDEN / f"{spec.stem}.inline.json", golden(planned))
 

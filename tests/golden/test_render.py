@@ -83,7 +83,7 @@ def test_render_is_equal_in_all_environments(tmp_path: Path) -> None:
 def test_render_with_submission_id(tmp_path: Path) -> None:
     spec = ROOT / "specs/custom.yaml"
     assert render(spec, tmp_path, "--submission-id", "run-7") == plan(
-        load(spec), SITE, submission="run-7"
+        load(spec), SITE, key="run-7"
     ).body.encode("ascii")
 
 

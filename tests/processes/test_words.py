@@ -67,7 +67,7 @@ class World:
         now = self.clock.epoch_ms() / 1000
         told = {
             "version": 1,
-            "submission": "s1",
+            "run": "s1",
             "state": "running",
             "deciding": "worker-0",
             "wanted": 2,
@@ -93,19 +93,6 @@ def test_a_name_that_is_nearly_a_jobs_gets_that_as_a_hint(world: World) -> None:
     world.post()
     assert "hint: did you mean line?" in world("status", "lin").err
     assert "hint: did you mean line?" in world("stop", "linee").err
-    assert "submit_tf_job list --all-users" in world("describe", "mnist").err
-
-
-def test_a_deleted_job_is_told_with_its_last_run(world: World) -> None:
-    world.post()
-    world.starts()
-    assert world("delete", "line", "--force").status == 0
-    gone = world("status", "line")
-    assert (gone.status, gone.out) == (5, "")
-    hint = (
-        "line has been deleted; its last run: submit_tf_job status application_1700000000000_0001"
-    )
-    assert gone.err.splitlines() == ["error: No job named line.", f"  hint: {hint}"]
 
 
 def test_open_takes_the_only_role_that_serves(world: World) -> None:

@@ -17,7 +17,7 @@ import requests
 from tests.clusters import Cluster
 from tests.promises.conftest import SMALL
 from tests.promises.gateways import Gateway
-from tests.tool import Tool, gone
+from tests.tool import Tool, gone, runs_of
 
 pytestmark = pytest.mark.cluster
 
@@ -71,7 +71,7 @@ def test_job_from_post_to_delete(gateway: Gateway, tool: Tool, user: str, unique
     assert (last["state"], last["confirmed"], last["user"]) == ("SUCCEEDED", True, user)
     assert gateway.ask("GET", f"/v1/jobs/{name}").json()["state"] == "SUCCEEDED"
     assert gateway.ask("DELETE", f"/v1/jobs/{name}").json()["deleted"] is True
-    assert gateway.ask("GET", f"/v1/jobs/{name}").status_code == 404
+    assert gateway.ask("DELETE", f"/v1/jobs/{name}").status_code == 404, "nothing is left to delete"
     gone(name)
 
 
@@ -112,7 +112,7 @@ def test_killed_gateway_loses_nothing_and_makes_nothing_twice(
     other = post(gateway, name, {**job, "command": "sleep 301"})
     assert other.json()["code"] == "key-reused"
     url = f"{simple.info['rm_url']}/ws/v1/cluster/apps"
-    found = requests.get(url, params={"applicationTags": f"name: {name}"}, timeout=30).json()
-    assert [app["id"] for app in found["apps"]["app"]] == [first.json()["application_id"]]
+    found = requests.get(url, timeout=30).json()["apps"]["app"]
+    assert [app["id"] for app in runs_of(name, found)] == [first.json()["application_id"]]
     assert gateway.ask("DELETE", f"/v1/jobs/{name}?force=true").json()["deleted"] is True
     gone(name)

@@ -109,10 +109,9 @@ def test_another_job_of_a_living_name_is_refused(tool: Tool, judge: Judge, uniqu
     name = f"taken-{unique}"
     first = submitted(tool, tiny(tool, name))
     other = tool.spec(name, strategy="single", command="sleep 5", roles={"worker": SMALL})
-    for options in ((), ("--replace",)):
-        refused = tool("submit", other, *options)
-        assert refused.status == 6, refused.stderr
-        assert first["application_id"] in refused.stderr
+    refused = tool("submit", other)
+    assert (refused.status, first["run"] in refused.stderr) == (6, True), refused.stderr
+    assert first["application_id"] in refused.stderr
     assert tool("delete", name).status == 6
     assert judge.applications(name) == [first["application_id"]]
     assert tool("status", name, "-o", "json").json["state"] in ("PENDING", "STARTING", "RUNNING")

@@ -177,7 +177,9 @@ def test_a_script_that_makes_every_call(cluster_user: User) -> None:
     )
     assert {"calls-where", "calls-unlucky", "calls-map-fun", "calls-experiment-fn"} <= set(names)
     assert re.search(
-        r"^Submitted \S+ \(application_\S+\)  http://\S+/app/application_", said, re.MULTILINE
+        r"^Submitted \S+ as \S+ \(application_\S+\)  http://\S+/app/application_",
+        said,
+        re.MULTILINE,
     )
     assert re.search(r"^\d\d:\d\d  RUNNING", said, re.MULTILINE)
     # what has failed can be asked for by the name that the exception has
@@ -187,29 +189,30 @@ def test_a_script_that_makes_every_call(cluster_user: User) -> None:
         assert f"submit_tf_job status {failed}" in unlucky
     assert "first cause" in cluster_user.tool("status", failed).stdout
     # what has succeeded has left nothing
-    assert cluster_user.tool("status", f"calls-where-{names['calls-where']}").returncode == 5
+    done = cluster_user.tool("delete", f"calls-where-{names['calls-where']}", "-o", "json")
+    assert json.loads(done.stdout)["runs"] == []
 
 
 @pytest.mark.cluster
 def test_second_start_of_a_script_that_was_interrupted(cluster_user: User) -> None:
-    said = interrupted(cluster_user.start("calls.py", "waits", WAIT_S="100"), "RUNNING")
-    found = re.search(r"^Submitted (\S+) \((\S+)\)", said, re.MULTILINE)
+    said = interrupted(cluster_user.start("calls.py", "waits", WAIT_S="600"), "RUNNING")
+    found = re.search(r"^Submitted (\S+) as \S+ \((\S+)\)", said, re.MULTILINE)
     assert found is not None, said
     name, application = found.groups()
     cluster_user.jobs.append(name)
     last = said.splitlines()[-1]
     assert last.startswith(f"KeyboardInterrupt: Job {name} is still running. Reattach: ")
     assert f"submit_tf_job stop {name}" in last
-    again = interrupted(cluster_user.start("calls.py", "waits", WAIT_S="100"), application)
-    assert f"{name} was submitted before ({application})" in again
+    again = interrupted(cluster_user.start("calls.py", "waits", WAIT_S="600"), application)
+    assert f"{name} was submitted already, as {name}-" in again
     ends, _said = cluster_user.result(cluster_user.start("calls.py", "waits", WAIT_S="0"))
-    taken = raised(ends["waits"], "NameTaken", f"{name} is still running")
+    taken = raised(ends["waits"], "NameTaken", f"{name} is running already")
     if sys.version_info >= (3, 11):  # since then an exception can have notes
         assert f"hint: An earlier start of this script may run: submit_tf_job watch {name}" in taken
     assert cluster_user.tool("stop", name).returncode == 0
     ends, said = cluster_user.result(cluster_user.start("calls.py", "waits", WAIT_S="0"))
     assert ends == {"waits": "done"}
-    assert f"Submitted {name} (" in said
+    assert f"Submitted {name} as {name}-" in said
 
 
 def test_a_script_that_calls_its_functions_on_this_machine(user: User) -> None:

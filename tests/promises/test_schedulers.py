@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import threading
+import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +29,7 @@ from tests.tool import Tool, gone
 
 pytestmark = pytest.mark.cluster
 PAGE = Path(__file__).parents[2] / "docs" / "schedulers.md"
-RUN = "7"
+RUN = f"r{int(time.time())}"  # a cluster that was kept knows the runs before
 JOB: dict[str, Any] = {
     "image": "library/python:3.11",
     "strategy": "single",
@@ -116,9 +117,8 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
     [container] = [template["container"] for template in argo["spec"]["templates"]]
     assert container["command"] == ["bash", "-c"]
     command, cron = (block.text for block in blocks(PAGE) if block.mark == "runs: cli")
-    host.tool.jobs += [f"train-{RUN}", "train-http", "train-files", "train-rm"]
+    host.tool.jobs += ["train", "train-http", "train-files", "train-rm"]
 
-    # a cluster that was kept knows the runs before
     before = {job["application_id"] for job in host.tool("list", "-o", "json").json["jobs"]}
     steps: dict[str, Callable[[], subprocess.CompletedProcess[str]]] = {
         "command": lambda: host.step("command", "train", command, RUN=RUN),
@@ -130,7 +130,7 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
         "argo": lambda: host.step(
             "argo",
             "train",
-            container["args"][0].replace("{{workflow.name}}", f"train-{RUN}").replace("/tmp/", ""),
+            container["args"][0].replace("{{workflow.name}}", RUN).replace("/tmp/", ""),
         ),
         "jenkins": lambda: host.step(
             "jenkins", "train", jenkins.replace("${env.BUILD_NUMBER}", RUN)
@@ -155,6 +155,7 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
             "rm",
             "train-rm",
             f"set -e\n{recipe('rm')}",
+            RUN=RUN,
             RM=str(simple.info["rm_url"]),
             USER=_user(simple),
         ),
@@ -168,11 +169,15 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
         assert (result["state"], result["confirmed"], result["name"]) == (
             "SUCCEEDED",
             True,
-            f"train-{RUN}",
+            "train",
         ), name
-    assert done["oozie"].stdout == f"job=train-{RUN}\nstate=SUCCEEDED\n"
+    [run] = {
+        json.loads((host.tool.cwd / name / "result.json").read_text())["run"]
+        for name in ("command", "oozie", "argo", "jenkins")
+    }
+    assert done["oozie"].stdout == f"run={run}\nstate=SUCCEEDED\n"
     assert done["cron"].stdout + done["cron"].stderr == "", "cron mails nothing"
-    assert "SUCCEEDED" in (host.tool.cwd / "cron" / f"train-{RUN}.txt").read_text()
+    assert "SUCCEEDED" in (host.tool.cwd / "cron" / f"{RUN}.txt").read_text()
     assert "trained" in done["gateway"].stdout
     assert '"state": "SUCCEEDED"' in (host.tool.cwd / "gateway" / "events").read_text()
     jobs = [
@@ -181,7 +186,7 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
         if job["name"] in host.tool.jobs and job["application_id"] not in before
     ]
     assert sorted(job["name"] for job in jobs) == [
-        f"train-{RUN}",
+        "train",
         "train-files",
         "train-http",
         "train-rm",
@@ -221,11 +226,11 @@ def callback() -> Iterator[tuple[str, list[Any]]]:
 def test_a_call_at_the_end(host: Host, callback: tuple[str, list[Any]]) -> None:
     """By the step, which keeps the job's verdict, and by the job itself, which fails."""
     url, bodies = callback
-    host.tool.jobs += ["train-8", "train"]
-    step = host.step("on_end", "train", recipe("on_end"), RUN="8", CALLBACK=url)
+    host.tool.jobs.append("train")
+    step = host.step("on_end", "train", recipe("on_end"), RUN=f"{RUN}-call", CALLBACK=url)
     assert step.returncode == 0, step
     assert [(job["name"], job["state"], job["confirmed"]) for job in bodies] == [
-        ("train-8", "SUCCEEDED", True)
+        ("train", "SUCCEEDED", True)
     ]
     (host.tool.cwd / "train.py").write_text("raise SystemExit(3)")
     (host.tool.cwd / "calls.yaml").write_text(

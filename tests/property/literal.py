@@ -13,8 +13,8 @@ def wanted(planned: Plan, role: str, index: int) -> str:
         ports: dict[str, object] = {"mode": "own-address"}
         if job.network == "host":
             ports = {"mode": "host", "first": site.port_range[0], "last": site.port_range[1]}
-        port = task_port(ports, job.counts, planned.submission, name, number)
-        return f"{host_name(name, number, job.name, site.registry_user, site.domain)}:{port}"
+        port = task_port(ports, job.counts, planned.run, name, number)
+        return f"{host_name(name, number, planned.run, site.registry_user, site.domain)}:{port}"
 
     return tf_config(
         job.counts,

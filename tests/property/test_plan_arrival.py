@@ -79,7 +79,7 @@ def test_am_does_not_change_the_file(job: Job) -> None:
         arrived = master.file(content, configuration["env"])
         assert arrived == content
         task = json.loads(block(arrived, "TASK"))
-        assert task == task_of(job, SITE, planned.submission)
+        assert task == task_of(job, SITE, planned.key)
         for name, role in job.roles.items():
             assert (task["roles"][name]["env"], task["roles"][name]["command"]) == (
                 dict(role.env),

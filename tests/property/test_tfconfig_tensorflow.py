@@ -71,11 +71,11 @@ LABEL = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
 @st.composite
 def tasks(draw: st.DrawFn) -> dict[str, Any]:
     """Draw one task of one job, its TF_CONFIG, and what TensorFlow must read in it."""
-    counts, ports, submission = draw(COUNTS), draw(PORTS), draw(LABEL)
+    counts, ports, run = draw(COUNTS), draw(PORTS), draw(LABEL)
     job, user, domain = draw(LABEL), draw(LABEL), draw(st.none() | LABEL)
 
     def address(role: str, index: int) -> str:
-        return f"{host_name(role, index, job, user, domain)}:{task_port(ports, counts, submission, role, index)}"
+        return f"{host_name(role, index, job, user, domain)}:{task_port(ports, counts, run, role, index)}"
 
     present = [role for role, count in counts.items() if count]
     role = draw(st.sampled_from(present or ["worker"]))

@@ -208,7 +208,7 @@ def test_job_report_parse_of_a_complete_report() -> None:
         progress={"step": 3},
         events=[],
     )
-    assert (found.submission, found.state, found.wanted, found.arrived, found.missing) == (
+    assert (found.run, found.state, found.wanted, found.arrived, found.missing) == (
         "s",
         "running",
         2,
@@ -232,21 +232,20 @@ BROKEN = [
     b"null",
     b"{}",
     b"\xff",
-    b'{"version": 2, "submission": "s", "state": "running"}',
+    b'{"version": 2, "run": "s", "state": "running"}',
     b'{"version": 1, "state": "running"}',
-    b'{"version": 1, "submission": "s"}',
-    b'{"version": 1, "submission": "s", "state": "r", "wanted": 1e999}',
-    b'{"version": 1, "submission": "s", "state": "r", "wanted": "x"}',
-    b'{"version": 1, "submission": "s", "state": "r", "progress": {"step": NaN}}',
-    b'{"version": 1, "submission": "s", "state": "r", "progress": {"step": -Infinity}}',
-    b'{"version": 1, "submission": "s", "state": "r", "roles": []}',
-    b'{"version": 1, "submission": "s", "state": "r", "roles": {"a": 1}}',
-    b'{"version": 1, "submission": "s", "state": "r", "missing": "ps-0"}',
-    b'{"version": 1, "submission": "s", "state": "r", "outcome": {"status": "0"}}',
-    b'{"version": 1, "submission": "s", "state": "r", "outcome": {}}',
-    b'{"version": 1, "submission": "s", "state": "r", "first_failure": {"task": "a", '
-    b'"status": 1.5}}',
-    b'{"version": 1, "submission": "s", "state": "r", "first_failure": ["a"]}',
+    b'{"version": 1, "run": "s"}',
+    b'{"version": 1, "run": "s", "state": "r", "wanted": 1e999}',
+    b'{"version": 1, "run": "s", "state": "r", "wanted": "x"}',
+    b'{"version": 1, "run": "s", "state": "r", "progress": {"step": NaN}}',
+    b'{"version": 1, "run": "s", "state": "r", "progress": {"step": -Infinity}}',
+    b'{"version": 1, "run": "s", "state": "r", "roles": []}',
+    b'{"version": 1, "run": "s", "state": "r", "roles": {"a": 1}}',
+    b'{"version": 1, "run": "s", "state": "r", "missing": "ps-0"}',
+    b'{"version": 1, "run": "s", "state": "r", "outcome": {"status": "0"}}',
+    b'{"version": 1, "run": "s", "state": "r", "outcome": {}}',
+    b'{"version": 1, "run": "s", "state": "r", "first_failure": {"task": "a", "status": 1.5}}',
+    b'{"version": 1, "run": "s", "state": "r", "first_failure": ["a"]}',
     b"[" * 100_000,
 ]
 
@@ -287,7 +286,7 @@ def test_job_report_parse_of_any_bytes(content: bytes) -> None:
 )
 def test_job_report_parse_of_any_json(values: dict[str, object]) -> None:
     found = JobReport.parse(
-        json.dumps({"version": 1, "submission": "s", "state": "running", **values}).encode()
+        json.dumps({"version": 1, "run": "s", "state": "running", **values}).encode()
     )
     if found is None:
         return
@@ -298,7 +297,7 @@ def test_job_report_parse_of_any_json(values: dict[str, object]) -> None:
         assert found.first_failure.status is None or type(found.first_failure.status) is int
         assert found.first_failure.host is None or isinstance(found.first_failure.host, str)
     json.dumps(found.raw, allow_nan=False)
-    assert verdict(JobStatus("a", None, app(), report=found)).state.is_final
+    assert verdict(JobStatus("a", "", app(), report=found)).state.is_final
 
 
 @pytest.mark.parametrize(
@@ -330,7 +329,7 @@ def test_failed_before_bootstrap() -> None:
         container(None, "FAILED"),
     )
     waiting = report("waiting", missing=["worker-1", "worker-2"])
-    seen = JobStatus("mnist", None, app("RUNNING", "UNDEFINED"), listed, waiting)
+    seen = JobStatus("mnist", "", app("RUNNING", "UNDEFINED"), listed, waiting)
     assert seen.failed_before_bootstrap == ("worker-2",)
     retried: dict[str, Any] = {"retries": {"max": 1}, "generation": 0, "generations": []}
     again = report("waiting", missing=["worker-2"], **retried)
@@ -345,23 +344,6 @@ def test_failed_before_bootstrap() -> None:
         == ()
     )
     assert replace(seen, service=None).containers == ()
-
-
-@pytest.mark.parametrize(
-    ("state", "expected"),
-    [
-        ("ACCEPTED", "PENDING"),
-        ("STARTED", "PENDING"),
-        ("UNKNOWN", "PENDING"),
-        ("STOPPED", "UNKNOWN"),
-    ],
-)
-def test_verdict_of_a_service_without_application(state: str, expected: str) -> None:
-    nameless = replace(service(), id=None, state=ServiceState(state))
-    assert verdict(JobStatus("mnist", None, None, nameless)).state is JobState(expected)
-    assert (
-        verdict(JobStatus("mnist", "application_1_0001", None, nameless)).state is JobState.UNKNOWN
-    )
 
 
 def test_lost_witness_of_a_retried_job_does_not_make_its_success_a_failure() -> None:

@@ -222,7 +222,7 @@ def test_settings_accept_valid_values(host: Host, name: str, raw: object, value:
 def test_settings_refuse_invalid_values(host: Host, name: str, raw: object, message: str) -> None:
     with pytest.raises(SettingsError) as error:
         host.load(arguments={name: raw})
-    assert error.value.message == f"argument: {name}: {message}"
+    assert error.value.message == f"{name}: {message}"
 
 
 def test_settings_errors_give_the_place(host: Host) -> None:

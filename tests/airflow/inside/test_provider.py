@@ -343,7 +343,7 @@ def test_execute_in_the_worker_pushes_links_and_result(hook: FakeHook, fakes: Fa
     [
         ({"job": {**JOB, "rolse": {}}}, "rolse"),
         ({"job": {**JOB, "command": ""}}, "command"),
-        ({"job": "not-there.yaml"}, r"not-there\.yaml: cannot be read"),
+        ({"job": "not-there.yaml"}, r"not-there\.yaml: cannot be read: no such file"),
         ({"job": JOB, "overrides": ["nonsense"]}, "nonsense"),
         ({"job": JOB, "overrides": "env.A=1"}, r"write \['env.A=1'\]"),
         ({"job": None}, "job: expected the path of a job spec or a mapping, found None"),

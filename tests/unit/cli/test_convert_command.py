@@ -271,6 +271,14 @@ def test_convert_names_the_argument_of_a_problem(cli: Callable[..., Done]) -> No
     assert "argument 2: --worker-nun: there is no flag '--worker-nun'; did you mean" in done.err
 
 
+def test_convert_names_missing_files_beside_a_missing_image(cli: Callable[..., Done]) -> None:
+    line = "hbox-submit --app-name a --worker-num 1 --files gone.py,gone2.py run"
+    said = cli("convert", "--", *line.split()).err
+    assert "there is no Docker image" in said
+    assert "'gone.py': not found" in said
+    assert "'gone2.py': not found" in said
+
+
 def test_convert_from_forces_a_command_line(cli: Callable[..., Done]) -> None:
     words = ["--set", "image=i", "--", "my-hbox", "--app-name", "a", "--worker-num", "1", "run"]
     assert "argument 1: 'my-hbox' begins no command line" in cli("convert", *words).err

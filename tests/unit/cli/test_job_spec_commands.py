@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from submit_tf_job.plan import Site, plan
 from tests.fakes.command_line import GOOD, Cli, Done, planned
 
 TYPO = GOOD.replace("instances: 2", "instancez: 2")
-BAD_PLAN = GOOD.replace("library/tf", "Library/TF").replace("name: mnist", "name: version")
+BAD_PLAN = GOOD.replace("library/tf", "Library/TF").replace("name: mnist", "name: a-4k3f7qa2")
 
 
 # --- render ---------------------------------------------------------------------------------------
@@ -84,11 +85,12 @@ def test_render_with_overrides(cli: Cli, spec: Path) -> None:
         "run-7",
     )
     service = json.loads(done.out)
-    assert (service["name"], service["version"], service["queue"]) == ("other", "run-7", "ml")
+    assert re.fullmatch(r"other-[0-9][a-z2-7]{7}", service["name"])
+    assert (service["version"], service["queue"]) == ("run-7", "ml")
     assert [c["number_of_containers"] for c in service["components"]] == [1, 8]
     assert done.out == planned(
         GOOD.replace("mnist", "other").replace("instances: 2", "instances: 8") + "queue: ml\n",
-        submission="run-7",
+        key="run-7",
     )
 
 
@@ -128,8 +130,8 @@ def test_render_reports_the_position_of_what_yarn_refuses(cli: Cli, spec: Path) 
     assert cli("render", "train.yaml") == Done(
         2,
         "",
-        "train.yaml:1:1: name: 'version' conflicts with YARN's endpoint GET "
-        "services/version; choose another name\n"
+        "train.yaml:1:1: name: 'a-4k3f7qa2' ends as the name of a run does (a digit and "
+        "seven characters); choose another name\n"
         "train.yaml:2:1: image: 'Library/TF:2' is not an image name that YARN accepts: "
         "[host[:port]/]lower-case/path[:tag]\n",
     )
@@ -151,7 +153,7 @@ def test_render_uses_the_settings(cli: Cli, home: Path, spec: Path) -> None:
     (home / "submit_tf_job.yaml").write_text("job: {queue: site}\ndns.domain: example.com\n")
     service = json.loads(cli("render", "train.yaml").out)
     assert service["queue"] == "site"
-    assert "mnist.alice.example.com" in json.dumps(service)
+    assert f"{service['name']}.alice.example.com" in json.dumps(service)
     (home / "submit_tf_job.yaml").write_text("\njob: {colour: red}\n")
     done = cli("render", "train.yaml")
     assert (done.status, done.out) == (2, "")
@@ -167,8 +169,9 @@ def test_render_explain_shows_origins(cli: Cli, home: Path, spec: Path) -> None:
     done = cli("render", "train.yaml", "--explain", "--set", "queue=ml")
     assert (done.status, done.err) == (0, "")
     lines = done.out.splitlines()
-    submission, size = plan_of(spec)
-    assert lines[0] == f"submission {submission}, {size} bytes, decided by chief-0"
+    made = plan(jobspec.load(spec, overrides=["queue=ml"]), Site("alice"))
+    wanted = f"{made.run}, submission {made.key}, {len(made.body)} bytes, decided by chief-0"
+    assert lines[0] == wanted
     places = {line.split()[0]: line.split()[1] for line in lines[1:] if len(line.split()) == 2}
     assert places["name"] == "train.yaml:1:1"
     assert places["roles.worker.instances"] == "train.yaml:7:25"
@@ -176,12 +179,9 @@ def test_render_explain_shows_origins(cli: Cli, home: Path, spec: Path) -> None:
     assert places["network"] == "default"
     assert "file for worker: t.py, 8 bytes" in lines
     found = cli("render", "train.yaml", "--explain", "--set", "queue=ml", "-o", "json").json
-    assert (found["kind"], found["submission"], found["bytes"], found["deciding_task"]) == (
-        "Plan",
-        submission,
-        size,
-        "chief-0",
-    )
+    head = {"kind": "Plan", "run": made.run, "submission": made.key, "bytes": len(made.body)}
+    assert head.items() <= found.items()
+    assert found["deciding_task"] == "chief-0"
     assert found["origins"]["roles.worker.instances"] == {
         "source": "train.yaml",
         "line": 7,
@@ -192,11 +192,6 @@ def test_render_explain_shows_origins(cli: Cli, home: Path, spec: Path) -> None:
         "worker": [{"name": "t.py", "bytes": 8}],
     }
     assert found["uploads"] == []
-
-
-def plan_of(spec: Path) -> tuple[str, int]:
-    made = plan(jobspec.load(spec, overrides=["queue=ml"]), Site("alice"))
-    return made.submission, len(made.body)
 
 
 def test_render_explain_shows_uploads(
@@ -222,8 +217,8 @@ def test_validate_reports_all_files(cli: Cli, home: Path, spec: Path) -> None:
     assert done.out.splitlines() == [
         "train.yaml: ok",
         "typo.yaml:7:25: roles.worker: unknown key 'instancez'; did you mean 'instances'?",
-        "plan.yaml:1:1: name: 'version' conflicts with YARN's endpoint GET "
-        "services/version; choose another name",
+        "plan.yaml:1:1: name: 'a-4k3f7qa2' ends as the name of a run does (a digit and "
+        "seven characters); choose another name",
         "plan.yaml:2:1: image: 'Library/TF:2' is not an image name that YARN accepts: "
         "[host[:port]/]lower-case/path[:tag]",
         "none.yaml: cannot be read: no such file or directory",

@@ -238,7 +238,12 @@ def test_settings_without_a_resource_manager(cli: Cli) -> None:
             "Invalid value for 'N'",
             "submit_tf_job priority [OPTIONS]",
         ),
-        (["-o", "json", "list"], "No such option", "submit_tf_job COMMAND [OPTIONS]"),
+        (
+            ["--rm", "http://rm:8088", "status", "-o", "json"],
+            "No such option",
+            "submit_tf_job COMMAND [OPTIONS], an option of a command after it: submit_tf_job "
+            "COMMAND --rm …;",
+        ),
     ],
 )
 def test_wrong_usage_is_the_error_object_with_output_json(

@@ -36,7 +36,8 @@ class Recorder(Client):
 
     def submit(self, spec: Any, **_options: Any) -> JobHandle:
         self.jobs_made.append(self.load(spec))
-        return JobHandle(self, self.jobs_made[-1].name)
+        name = self.jobs_made[-1].name
+        return JobHandle(self, JobRef(name, "application_1_0001", f"{name}-4k3f7qa2"))
 
 
 @pytest.fixture
@@ -381,7 +382,7 @@ def test_training_client_refuses_clusters_of_kubernetes(options: dict[str, Any])
 
 
 def status_of(state: JobState, reason: str = "") -> Status:
-    return Status(JobStatus(JobRef("mnist", "application_1_1"), None, None, Verdict(state, reason)))  # type: ignore[arg-type]
+    return Status(JobStatus("mnist", "application_1_1", None, given_verdict=Verdict(state, reason)))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def description(roles: dict[str, Any], **extra: Any) -> dict[str, Any]:
     return {
         "version": 1,
         "job": "mnist",
-        "submission": "abc",
+        "run": "mnist-4abcdefg",
         "ports": {"mode": "own-address"},
         "deciding": next(name for name, r in roles.items() if r["kind"] == "trains"),
         "ends_with": "deciding-task",

@@ -47,10 +47,10 @@ class Task:
 
     def hello(self) -> dict[str, Any]:
         return {
-            "submission": "abc",
+            "run": "mnist-4abcdefg",
             "role": self.role,
             "index": int(self.name.rpartition("-")[2]),
-            "run": self.container,
+            "process": self.container,
             "attempt": 0,
             "state": {"": "waiting", "running": "running", "done": "done"}[self.command],
             "seen": self.seen,
@@ -307,7 +307,7 @@ class World:
             task.leaving = self.now + self.random.uniform(0, 3), job.leave_status(m)
         if reply != "welcome" or m is None:
             return
-        task.leader, task.seen, task.told = leader, job.me.run, False
+        task.leader, task.seen, task.told = leader, job.me.process, False
         self.remember(task, leader)
         runs = m.state == states.LEFT_OUT and task.command
         stays = isinstance(job, RetryingRendezvous) and job.stays(m)

@@ -20,7 +20,7 @@ class Task:
     """One container with a bootstrap, as the protocol shows it."""
 
     def __init__(self, name: str, serial: int) -> None:
-        self.name, self.run = name, f"run{serial}"
+        self.name, self.process = name, f"process{serial}"
         self.container = f"container_1_0001_01_{serial:06d}"
         self.command = ""  # "", running, or done
         self.status = self.generation = self.known = 0
@@ -39,10 +39,10 @@ class Task:
     def hello(self) -> dict[str, Any]:
         state = {"": "waiting", "running": "running", "done": "done"}[self.command]
         return {
-            "submission": "abc",
+            "run": "mnist-4abcdefg",
             "role": self.role,
             "index": int(self.name.rpartition("-")[2]),
-            "run": self.run,
+            "process": self.process,
             "attempt": 0,
             "state": state,
             "seen": self.seen,
@@ -152,7 +152,7 @@ class World:
             task.left = job.leave_status(m)
         if reply != "welcome" or m is None:
             return
-        task.decider, task.seen = decider, job.me.run
+        task.decider, task.seen = decider, job.me.process
         task.seen_container, task.told = decider.own.container, False
         self.remember(task, decider)
         runs = m.state == states.LEFT_OUT and task.command

@@ -36,7 +36,7 @@ class Played:
     def hello(
         self,
         name: str,
-        run: str = "r1",
+        process: str = "r1",
         state: str = "waiting",
         peer: object = None,
         *,
@@ -47,10 +47,10 @@ class Played:
     ) -> str:
         role, _, index = name.rpartition("-")
         message = {
-            "submission": "abc",
+            "run": "mnist-4abcdefg",
             "role": role,
             "index": int(index),
-            "run": run,
+            "process": process,
             "attempt": 0,
             "state": state,
             "host": "n-" + name,
@@ -58,7 +58,7 @@ class Played:
             **extra,
         }
         ends = (origin or at, here if at else "")
-        return str(self.job.hello(self.now, message, peer or name + run, ends)[1])
+        return str(self.job.hello(self.now, message, peer or name + process, ends)[1])
 
     def member(self, name: str) -> Any:
         return self.job.members[name]

@@ -18,9 +18,9 @@ REPLACED_S = 60.0  # how long a start waits for the container that replaces a lo
 class PlayedElastic(Played):
     """A job with an elastic role."""
 
-    def come(self, *names: str, run: str = "r1") -> None:
+    def come(self, *names: str, process: str = "r1") -> None:
         for name in names:
-            assert self.hello(name, run, peer=name + run) == "welcome"
+            assert self.hello(name, process, peer=name + process) == "welcome"
         self.job.unresolved.clear()
 
     def ready(self) -> None:
@@ -115,7 +115,7 @@ def test_waits_for_the_replacement_and_starts_at_once_when_it_has_come() -> None
     played = running()
     lose(played, "worker-1")
     played.ready()
-    played.come("worker-1", run="r2")
+    played.come("worker-1", process="r2")
     assert played.after(2) == states.RUNNING
     assert played.present == [0, 1, 2, 3]
 
@@ -124,7 +124,7 @@ def test_does_not_wait_again_for_those_that_never_came() -> None:
     played = running("trains", "worker-0", "worker-2", "worker-3")
     lose(played, "worker-3")
     played.ready()
-    played.come("worker-3", run="r2")
+    played.come("worker-3", process="r2")
     assert played.after(2) == states.RUNNING
     assert played.present == [0, 2, 3]
 
@@ -207,7 +207,7 @@ def test_growth_uses_no_retry() -> None:
         lose(played, "worker-0")
         assert played.job.generations.used == retry
         played.ready()
-        played.come("worker-0", run=f"r{retry + 1}")
+        played.come("worker-0", process=f"r{retry + 1}")
         assert played.after(2) == states.RUNNING
     lose(played, "worker-0")
     assert played.job.verdict == states.FAILED
@@ -230,7 +230,7 @@ def test_a_task_that_serves_is_lost_and_taken_back_without_a_new_generation() ->
     assert (played.job.phase, played.job.generation) == (states.RUNNING, 0)
     assert played.member("worker-1").state == states.LEFT_OUT
     assert played.present == [0, 1, 2, 3]
-    played.come("worker-1", run="r2")
+    played.come("worker-1", process="r2")
     assert played.member("worker-1").state == states.ARRIVED
     assert played.job.generation == 0
 

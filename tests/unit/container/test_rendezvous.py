@@ -260,7 +260,7 @@ def test_start_waits_longer_for_the_name_of_a_task_that_may_move() -> None:
     played.job.info.hosts = played.job.hosts({})
     played.done("worker-0", 1)
     played.gone("worker-0")
-    played.hello("worker-0", run="r2", at="10.0.0.7")
+    played.hello("worker-0", process="r2", at="10.0.0.7")
     assert played.job.warnings[1:] == [
         "worker-0 came back at 10.0.0.7; the programs were given its former address 10.0.0.2"
     ]
@@ -431,7 +431,7 @@ def test_report_of_a_failed_job() -> None:
     report = snapshot(played.job, played.now, over=True)
     json.dumps(report, allow_nan=False)
     assert set(report) == {
-        "version", "job", "submission", "deciding", "container", "attempt", "state", "started_at", "updated_at", "ended_at", "wanted",
+        "version", "job", "run", "deciding", "container", "attempt", "state", "started_at", "updated_at", "ended_at", "wanted",
         "arrived", "missing", "unnamed", "start", "roles", "outcome", "first_failure", "later_failures", "warnings", "progress", "events", "tasks",
     }  # fmt: skip
     found = (report["state"], report["wanted"], report["arrived"], report["missing"])

@@ -254,7 +254,7 @@ def check(seed: int) -> str:
             if m.role_kind == contract.KIND_TRAINS:
                 assert m.state == states.SUCCEEDED
                 # a container that was lost after its success is not needed any more
-                if m.name in last and last[m.name].run == m.run:
+                if m.name in last and last[m.name].process == m.process:
                     assert last[m.name].status == 0
         assert job.first is None
     else:

@@ -25,7 +25,7 @@ def info(cwd: Path, **files: Any) -> Info:
     task = {
         "version": contract.TASK_VERSION,
         "job": "j",
-        "submission": "s",
+        "run": "s",
         "deciding": "chief",
         "cluster_roles": ["chief"],
         "roles": roles,

@@ -20,7 +20,7 @@ from submit_tf_job.container.delegation import tokens
 from submit_tf_job.container.info import BootstrapProblem, Info
 
 ROLES = {"chief": "trains", "worker": "trains", "ps": "serves", "evaluator": "evaluates"}
-SUBMISSION = "0123"
+RUN = "0123"
 
 
 def data_of(
@@ -49,7 +49,7 @@ def data_of(
     task = {
         "version": 1,
         "job": "t",
-        "submission": SUBMISSION,
+        "run": RUN,
         "deciding": "chief",
         "cluster_roles": [],
         "ports": {"mode": "own-address"},
@@ -200,7 +200,7 @@ def test_objects_by_fsspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     memory.pipe_file("/bucket/m/old", b"old")
     told = Told()
     step: dict[str, Any] = {"do": "upload", "name": "m", "uri": "s3://bucket/m", "mark": "x"}
-    step.update({"from": str(local), "overwrite": False, "submission": "0123", "task": "chief-0"})
+    step.update({"from": str(local), "overwrite": False, "run": "0123", "task": "chief-0"})
 
     def run(step: dict[str, Any]) -> int:
         return transfer.run({"steps": [step], "patience_s": 0}, told)

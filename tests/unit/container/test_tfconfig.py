@@ -117,15 +117,15 @@ ROLES = st.dictionaries(
 
 @given(ROLES, st.text(max_size=20), st.integers(1024, 40000), st.integers(200, 20000))
 def test_ports_are_distinct_and_in_range(
-    counts: dict[str, int], submission: str, first: int, span: int
+    counts: dict[str, int], run: str, first: int, span: int
 ) -> None:
     ports = {"mode": "host", "first": first, "last": first + span - 1}
     found = [
-        tfconfig.task_port(ports, counts, submission, role, i)
+        tfconfig.task_port(ports, counts, run, role, i)
         for role in counts
         for i in range(counts[role])
     ]
-    found.append(tfconfig.rendezvous_ports(ports, submission)[0])
+    found.append(tfconfig.rendezvous_ports(ports, run)[0])
     assert len(set(found)) == sum(counts.values()) + 1
     assert all(first <= port < first + span for port in found)
 
@@ -152,12 +152,12 @@ RANGES = st.tuples(st.integers(1024, 60000), st.integers(2, 5000)).map(
 
 @given(RANGES, st.text(max_size=20), st.integers(1, 100_000), st.integers(0, 2**32))
 def test_a_task_of_any_job_and_range_can_go_elsewhere(
-    ports: dict[str, int], submission: str, tasks: int, number: int
+    ports: dict[str, int], run: str, tasks: int, number: int
 ) -> None:
     counts, every = {"worker": tasks}, range(ports["first"], ports["last"] + 1)
-    meeting = tfconfig.rendezvous_ports(ports, submission)
-    own = tfconfig.task_port(ports, counts, submission, "worker", number % tasks)
-    others = tfconfig.other_ports(ports, submission, own, tasks)
+    meeting = tfconfig.rendezvous_ports(ports, run)
+    own = tfconfig.task_port(ports, counts, run, "worker", number % tasks)
+    others = tfconfig.other_ports(ports, run, own, tasks)
     for found in (meeting, others):
         assert len(set(found)) == len(found)
         assert set(found) <= set(every)
@@ -168,7 +168,7 @@ def test_a_task_of_any_job_and_range_can_go_elsewhere(
     assert meeting[0] not in others
     step = max(tfconfig.STRIDE, tasks + 1) + 100  # a little more, where it divides the range
     if tasks + step <= len(every) and others:
-        near = tfconfig.task_port(ports, counts, submission, "worker", 0)
+        near = tfconfig.task_port(ports, counts, run, "worker", 0)
         assert others[0] not in range(near, near + tasks)
 
 

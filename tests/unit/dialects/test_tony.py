@@ -148,6 +148,15 @@ def test_type_without_instances_is_named() -> None:
     assert [r.path for r in job.remarks if "exists by it" in r.text] == ["tony.evaluator.memory"]
 
 
+def test_a_misspelt_type_is_refused() -> None:
+    (problem,) = problems({**BASE, "tony.wroker.gpus": "1"})
+    assert (
+        "tony.wroker.gpus: did you mean tony.worker.gpus? tony.wroker.instances is abs" in problem
+    )
+    with_none = {**BASE, "tony.wroker.instances": "0", "tony.wroker.gpus": "1"}
+    assert "exists by it" in str(read(with_none).remarks)
+
+
 def test_longest_of_the_gang_timeouts_is_the_start_timeout() -> None:
     job = read(
         {

@@ -30,7 +30,6 @@ from submit_tf_job.gateway.slots import Limits, Slots
 from submit_tf_job.gateway.watchers import change_of
 from submit_tf_job.observation import JobReport
 from tests.fakes.gateway import JOB, World, is_a, refused
-from tests.fakes.stored import FakeCopy
 from tests.fakes.transport import Fault
 
 ROOT = Path(__file__).parents[3]
@@ -82,14 +81,12 @@ def test_post_dialect_takes_the_body_for_that_format(world: World) -> None:
 
 def test_a_job_from_post_to_delete(world: World) -> None:
     posted = world.post()
-    assert (posted.status_code, posted.headers["location"]) == (201, "/v1/jobs/mnist")
     assert is_a("Submission", posted.json())
-    assert world.apps == [("alice", "mnist")], "it is the caller's, not the gateway's"
+    run = posted.json()["run"]
+    assert (posted.status_code, posted.headers["location"]) == (201, f"/v1/jobs/{run}")
+    assert world.apps == [("alice", run)], "it is the caller's, not the gateway's"
     again = world.post()
-    assert (again.status_code, again.json()["application_id"]) == (
-        200,
-        posted.json()["application_id"],
-    )
+    assert (again.status_code, again.json()["run"]) == (200, run), "it is pending"
 
     world.fake.clock.sleep(10)
     seen = world.ask("GET", "/v1/jobs/mnist")
@@ -101,17 +98,20 @@ def test_a_job_from_post_to_delete(world: World) -> None:
         ).status_code
         == 304
     )
-    assert world.ask("GET", f"/v1/jobs/{posted.json()['application_id']}").json()["name"] == "mnist"
+    for name in (run, posted.json()["application_id"]):
+        seen = world.ask("GET", f"/v1/jobs/{name}").json()
+        assert (seen["name"], seen["run"]) == ("mnist", run)
 
-    assert refused(world.ask("DELETE", "/v1/jobs/mnist"), 409, "name-taken").startswith(
-        "mnist is still running"
-    )
+    refused(world.ask("DELETE", "/v1/jobs/mnist"), 409, "name-taken")
     stopped = world.ask("POST", "/v1/jobs/mnist/stop")
     assert (stopped.status_code, is_a("Job", stopped.json())) == (202, True)
     assert world.ask("POST", "/v1/jobs/mnist/stop?wait=true").json()["state"] == "STOPPED"
-    assert is_a("Deletion", world.ask("DELETE", "/v1/jobs/mnist").json())
-    refused(world.ask("DELETE", "/v1/jobs/mnist"), 404, "no-such-job")
-    refused(world.ask("GET", "/v1/jobs/mnist"), 404, "no-such-job")
+    second = world.post()
+    assert (second.status_code, second.json()["adopted"]) == (201, False), "it is run again"
+    assert world.ask("POST", "/v1/jobs/mnist/stop?wait=true").json()["run"] == second.json()["run"]
+    deleted = world.ask("DELETE", f"/v1/jobs/{run}").json()
+    assert is_a("Deletion", deleted)
+    assert deleted["runs"] == [run]
 
 
 def test_failed_job_has_its_root_cause_everywhere(world: World) -> None:
@@ -126,6 +126,7 @@ def test_failed_job_has_its_root_cause_everywhere(world: World) -> None:
     for path in ("", "/description"):
         seen = world.ask("GET", f"/v1/jobs/mnist{path}").json()
         assert seen["root_cause"] == job["root_cause"], path
+    assert world.ask("POST", "/v1/jobs/mnist/stop").json()["root_cause"] == job["root_cause"]
     [(kind, event)] = events_of(world.ask("GET", "/v1/jobs/mnist/events").text)
     assert (kind, event["root_cause"]) == ("job", job["root_cause"])
 
@@ -133,7 +134,8 @@ def test_failed_job_has_its_root_cause_everywhere(world: World) -> None:
 def test_callers_have_clusters_of_their_own(world: World) -> None:
     for caller in ("alice", "bob", "etl", "alice"):
         world.post(caller)
-    assert sorted(world.apps) == [("alice", "mnist"), ("bob", "mnist"), ("etl", "mnist")]
+    assert [user for user, _run in world.apps] == ["alice", "bob", "etl"]
+    assert len({run for _user, run in world.apps}) == 3
     acting = {settings.user: settings.as_user for settings in world.connected}
     assert acting == {"alice": "alice", "bob": "bob", "etl": None}, (
         "doAs for everybody but the gateway's own user"
@@ -153,9 +155,9 @@ OF_A_JOB = [
 def test_every_route_treats_a_job_of_another_caller_as_unknown(
     world: World, method: str, path: str
 ) -> None:
-    world.post("bob")
+    theirs = world.post("bob").json()["application_id"]
     world.runs_and_writes()
-    theirs, unknown = world.fake.yarn.live("bob", "mnist")[0].id, "application_1700000000000_9999"
+    unknown = "application_1700000000000_9999"
 
     def answer(name: str) -> dict[str, Any]:
         found = world.ask(method, path.format(name=name))
@@ -222,75 +224,34 @@ def test_lists_pages_and_filters(world: World) -> None:
 # --- once ---
 
 
-def test_submit_same_key_and_body_is_one_job_on_any_gateway(world: World, tmp_path: Path) -> None:
+def test_submit_same_key_finds_its_run_on_any_gateway(world: World, tmp_path: Path) -> None:
     first = world.post(key="run-1").json()
     other = World(tmp_path, fake=world.fake)  # the gateway is gone, and another takes its place
     again = other.post(key="run-1")
     assert (again.status_code, again.json()) == (200, {**first, "adopted": True})
-    assert len(world.apps) == 1
     world.fake.clock.sleep(10)
-    assert "another body" in refused(other.post(key="run-1", command="sleep 61"), 422, "key-reused")
+    reformatted = json.dumps({**JOB, "network": "host"}, indent=8)
+    same = {"Idempotency-Key": "run-1", "Content-Type": "application/yaml"}
+    assert other.ask("POST", "/v1/jobs", content=reformatted, headers=same).status_code == 200
+    for changes in ({"command": "sleep 61"}, {"name": "other"}):
+        said = refused(other.post(key="run-1", **changes), 422, "key-reused")
+        assert said.startswith("this Idempotency-Key was used before with ")
+    assert len(world.apps) == 1
     assert other.post("bob", key="run-1").status_code == 201, "keys are each caller's own"
-    assert len(world.apps) == 2
     refused(other.post(key="run-2"), 409, "name-taken")
     refused(
         other.ask("POST", "/v1/jobs", json=JOB, headers={"Idempotency-Key": "a b"}), 400, "usage"
     )
 
 
-def test_submit_replace_only_by_another_submission(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = "/v1/jobs?replace=true"
-    assert "the gateway has no HDFS configuration" in refused(
-        world.post(key="run-1", path=url), 400, "usage"
-    )
-    conf = ROOT / "tests" / "golden" / "hadoop-conf"
-    world.gateway.clusters.settings = replace(world.settings, hadoop_conf=conf)
-    world.gateway.clusters._open.clear()
-
-    def copy(user: str, name: str) -> FakeCopy:
-        return FakeCopy(world.fake.yarn, user, name)
-
-    monkeypatch.setattr(
-        "submit_tf_job.operations.history.stored_service",
-        lambda _storage, user, name, _mine: copy(user, name).read(),
-    )
-    monkeypatch.setattr(
-        "submit_tf_job.operations.history.StoredServices.claim",
-        lambda self, *args: copy(self.user, self.name).claim(*args),
-    )
-    monkeypatch.setattr(
-        "submit_tf_job.operations.history.StoredServices.claimed_ms",
-        lambda self, *args: copy(self.user, self.name).claimed_ms(*args),
-    )
-    monkeypatch.setattr(
-        "submit_tf_job.operations.history.StoredServices.now_ms",
-        lambda self: copy(self.user, self.name).now_ms(),
-    )
+def test_submit_a_key_whose_run_has_ended_is_not_run_again(world: World) -> None:
     world.fake.yarn.job_s = 5
-    first = world.post(key="run-1", path=url).json()
+    first = world.post(key="run-1").json()
     world.fake.clock.sleep(60)
-    again = world.post(key="run-1", path=url)
-    assert (again.status_code, again.json()["application_id"]) == (200, first["application_id"])
-    assert "another body" in refused(
-        world.post(key="run-1", path=url, command="true"), 422, "key-reused"
-    )
-    assert world.post(key="run-2", path=url).status_code == 201
-    assert len(world.apps) == 2
-
-
-def test_submit_replace_refuses_a_waiting_job_without_application(
-    world: World,
-) -> None:
-    world.fake.yarn.version, world.fake.yarn.hold_accepted = (3, 1, 3), True
-    assert world.post(key="run-1").status_code == 201
-    [waiting] = world.fake.yarn.apps.values()
-    assert waiting.id in refused(
-        world.post(path="/v1/jobs?replace=true", command="true"), 409, "name-taken"
-    )
-    world.fake.clock.sleep(30)
-    assert (waiting.state, len(world.apps)) == ("ACCEPTED", 1)
+    again = world.post(key="run-1")
+    assert (again.status_code, again.json()["run"]) == (200, first["run"])
+    assert world.post(key="run-2").status_code == 201
+    assert len({run for _user, run in world.apps}) == 2
 
 
 def test_submit_refused_does_not_use_its_key(world: World) -> None:
@@ -310,7 +271,7 @@ def test_submit_lost_response_makes_no_second_job(world: World, kind: str) -> No
         len({answer.json()["application_id"] for answer in answers if answer.status_code < 300})
         == 1
     )
-    assert len(world.fake.yarn.ran("alice", "mnist") or world.apps) == 1
+    assert len(world.apps) == 1
 
 
 # --- who is calling ---
@@ -411,7 +372,7 @@ def test_open_gateway_serves_only_this_machine(world: World) -> None:
     open_ = Gateway(Clusters(world.settings, world._connect), None, world.entries.append)
     here = TestClient(served(open_), base_url="http://localhost:8090")
     assert here.post("/v1/jobs", json=JOB).status_code == 201
-    assert world.apps == [("etl", "mnist")]
+    assert [user for user, _run in world.apps] == ["etl"]
     for origin in (
         "https://evil.example",
         "null",
@@ -665,7 +626,7 @@ def test_events_include_new_links(world: World) -> None:
     app = world.post().json()["application_id"]
     world.runs_and_writes()
     look = api.status(world.gateway.cluster("alice"), app)
-    report = {"version": 1, "state": "running", "submission": "s", "wanted": 1, "arrived": 1}
+    report = {"version": 1, "state": "running", "run": "s", "wanted": 1, "arrived": 1}
     served = [{"task": "worker-0", "host": "node1", "ports": {"http": 38123}}]
     changes = []
     for more in ({}, {"served": served}):
@@ -688,7 +649,10 @@ def test_logs_as_text_and_as_json(world: World) -> None:
     ).text.splitlines()
     assert [json.loads(line)["text"] for line in lines] == ["one", "two\x1b[31m\x1b[2J"]
     refused(world.ask("GET", "/v1/jobs/mnist/logs?task=ps-7"), 400, "usage")
-    refused(world.ask("GET", "/v1/jobs/mnist/logs?since=yesterday"), 400, "usage")
+    wrong = world.ask("GET", "/v1/jobs/mnist/logs?since=yesterday")
+    refused(wrong, 400, "usage")
+    said = "query.since: not in this form: Only lines of the last 90s, 15m, 2h."
+    assert wrong.json()["detail"] == said
     refused(world.ask("GET", "/v1/jobs/mnist/logs?grep=a"), 400, "usage")
     refused(world.ask("GET", "/v1/jobs/none/logs"), 404, "no-such-job")
     assert world.gateway.streams.taken == 0

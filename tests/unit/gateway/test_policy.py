@@ -110,18 +110,20 @@ def test_each_action_is_recorded(tmp_path: Path) -> None:
     world.ask("DELETE", "/v1/jobs/mnist", "bob")
     world.ask("DELETE", "/v1/jobs/mnist")
     world.ask("GET", "/v1/jobs")
-    app, digest = posted["application_id"], hashlib.sha256(body).hexdigest()
+    run, digest = posted["run"], hashlib.sha256(body).hexdigest()
     told = [
-        tuple(entry.get(name) for name in ("caller", "action", "job", "application_id", "result"))
+        tuple(entry.get(name) for name in ("caller", "action", "job", "run", "result"))
         for entry in world.entries
     ]
+    app = world.entries[0]["application_id"]
+    assert app == world.entries[3]["application_id"] == posted["application_id"]
     assert told == [
-        ("alice", "submit", "mnist", app, "new"),
-        ("alice", "submit", "mnist", app, "adopted"),
+        ("alice", "submit", "mnist", run, "new"),
+        ("alice", "submit", "mnist", run, "adopted"),
         ("alice", "submit", None, None, "job-spec"),
-        ("alice", "stop", "mnist", app, "STOPPED"),
+        ("alice", "stop", "mnist", run, "STOPPED"),
         ("bob", "delete", "mnist", None, "policy"),
-        ("alice", "delete", "mnist", app, "deleted"),
+        ("alice", "delete", "mnist", run, "deleted"),
         ("alice", None, None, None, None),
     ]
     assert world.entries[0]["body_sha256"] == digest

@@ -25,7 +25,7 @@ from submit_tf_job.operations.keytabs import warnings
 from submit_tf_job.plan import plan
 from submit_tf_job.settings import load_settings
 from submit_tf_job.storage.local_files import LocalStorage
-from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, SUBMISSION, make_job, make_role, task_of
+from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, make_job, make_role, task_of
 
 SETTINGS = load_settings(arguments={"user": "alice"}, environ={"HOME": "/nowhere"}, cwd=Path("/"))
 
@@ -158,8 +158,8 @@ def test_file_list_is_sent_to_tasks_that_read_only() -> None:
         strategy=Strategy.PARAMETER_SERVER,
         inputs=(Input("d", "hdfs:///d", sharded=True), Input("p", "hdfs:///p")),
     )
-    planned = plan(job, SITE, submission=SUBMISSION)
-    wanted = f"{SITE.staging}/lists/mnist/{SUBMISSION}/tfjob-input-d.txt"
+    planned = plan(job, SITE)
+    wanted = f"{SITE.staging}/lists/mnist/{planned.run}/tfjob-input-d.txt"
     with_list = {
         component.name
         for component in planned.service.components
@@ -179,10 +179,7 @@ def test_plan_size_does_not_grow_with_files_or_tasks() -> None:
     many = replace(job, roles={**job.roles, "worker": replace(job.roles["worker"], instances=999)})
     assert len(plan(many, SITE).body) - len(plan(job, SITE).body) < 20
     assert (
-        "data"
-        not in plan(make_job(), SITE_WITHOUT_STAGING, submission=SUBMISSION)
-        .body.split("TASK")[1]
-        .split("CODE")[0]
+        "data" not in plan(make_job(), SITE_WITHOUT_STAGING).body.split("TASK")[1].split("CODE")[0]
     )
 
 

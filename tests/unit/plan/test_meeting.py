@@ -12,7 +12,7 @@ from submit_tf_job.jobspec.job import Job, TFConfigMode
 from submit_tf_job.plan import Site, plan
 from submit_tf_job.plan.preview import preview
 from submit_tf_job.plan.site import Names, WebStaging
-from tests.golden.fixed import SITE, SUBMISSION, make_job, make_role, task_of
+from tests.golden.fixed import SITE, make_job, make_role, task_of
 
 STAGING = "hdfs://nameservice1/user/alice/staging"
 WEB = WebStaging("http", ("nn1:9870", "nn2:9870"), "/user/alice/staging")
@@ -85,5 +85,5 @@ def test_what_rendezvous_refuses() -> None:
     ],
 )
 def test_a_preview_says_that_addresses_take_the_place_of_names(names: Names, note: str) -> None:
-    planned = plan(TWO, replace(NAMELESS, names=names), submission=SUBMISSION)
+    planned = plan(TWO, replace(NAMELESS, names=names))
     assert note in preview(planned, "worker-0").notes

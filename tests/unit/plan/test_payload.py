@@ -236,7 +236,8 @@ def test_task_description_of_other_sites() -> None:
     assert without_domain["host_suffix"] is None
     site = dataclasses.replace(SITE, user="Al_Ice@REALM", dns_server="dns:53")
     mapped = task_of(make_job(), site)
-    assert (mapped["host_suffix"], mapped["dns_server"]) == ("mnist.al-ice.example.com", "dns:53")
+    suffix = f"{mapped['run']}.al-ice.example.com"
+    assert (mapped["host_suffix"], mapped["dns_server"]) == (suffix, "dns:53")
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""(Job, Site) → the service: what no golden shows, what is staged, and the submission's id."""
+"""(Job, Site) → the service: what no golden shows, what is staged, and the submission's key."""
 
 from __future__ import annotations
 
@@ -226,18 +226,38 @@ def test_uploads_are_named_by_content_and_unique(tmp_path: Path) -> None:
         assert upload.uri == f"{STAGING}/files/mnist/{found}/{name}"
 
 
-# --- the submission's id --------------------------------------------------------------------------
+# --- the run's name, and the submission's key ------------------------------------------------------
 
 
-def test_submission_id_is_in_version_property_and_task() -> None:
+def test_a_run_has_a_name_of_its_own_and_its_key_in_version_and_property() -> None:
     planned = plan(spec_job(), SITE_WITHOUT_STAGING)
     posted = json.loads(planned.body)
-    property_ = posted["configuration"]["properties"]["submit_tf_job.submission-id"]
-    assert posted["version"] == property_ == planned.submission
-    assert len(planned.submission) == 16
-    assert int(planned.submission, 16) >= 0
+    properties = posted["configuration"]["properties"]
+    assert re.fullmatch(r"mnist-[0-9][a-z2-7]{7}", planned.run)
+    assert (posted["name"], properties["submit_tf_job.job"]) == (planned.run, "mnist")
+    assert posted["version"] == properties["submit_tf_job.submission-id"] == planned.key
     content = posted["components"][0]["configuration"]["files"][0]["properties"]["content"]
-    assert f'"submission": "{planned.submission}"' in content
+    assert f'"run": "{planned.run}"' in content
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
+def test_runs_of_one_submission_differ_by_their_names_alone(spec: Path) -> None:
+    """So `render` shows what any run of the submission is."""
+    first = plan(load(spec), SITE)
+    third = first.at(2)
+    assert (third.number, third.key, third.run) == (2, first.key, first.run_of(2))
+    assert third.run != first.run
+    assert without_run(third) == without_run(first)
+
+
+def without_run(planned: Plan) -> str:
+    """Return the service and its bootstraps, which are staged by their content, without the run."""
+    text = planned.body
+    for upload in planned.uploads:
+        if upload.uri.endswith("/bootstrap.py"):
+            assert isinstance(upload.content, bytes)
+            text = text.replace(upload.uri, "STAGED") + upload.content.decode()
+    return text.replace(planned.run, "RUN")
 
 
 def test_plan_is_deterministic() -> None:
@@ -303,20 +323,12 @@ tolerate: 1
 python: python3.8
 ports: {http: 80}
 """
-SITES: dict[str, Any] = {
-    "user": "bob",
-    "domain": "other.example.com",
-    "dns_server": "dns:53",
-    "gpu_resource": "nvidia.com/gpu",
-    "port_range": (20000, 30000),
-    "secure": True,
-}
 # a priority is set when YARN has accepted the service; a legacy master needs an Estimator
 WITHOUT = {"$schema", "priority", "legacy_master"}
 
 
-def submission(change: str = "", worker: str = "", **site: Any) -> str:
-    """Return the id of a job of two roles after a change of one key."""
+def key_of(change: str = "", worker: str = "") -> str:
+    """Return the key of a job of two roles after a change of one key."""
     key = worker.partition(":")[0]
     body = "".join(
         f"{name}: {value}, "
@@ -333,13 +345,11 @@ def submission(change: str = "", worker: str = "", **site: Any) -> str:
     lines = [change, *(f"{k}: {v}" for k, v in plain.items() if k != stated)]
     shapes = {"big": {"memory": "9Gi"}}
     defaults = jobspec.Defaults(shapes=shapes)
-    return plan(
-        spec_job("".join(f"{line}\n" for line in lines), roles, defaults=defaults),
-        replace(SITE, **site),
-    ).submission
+    job = spec_job("".join(f"{line}\n" for line in lines), roles, defaults=defaults)
+    return plan(job, SITE).key
 
 
-def test_submission_id_changes_with_each_key_and_with_the_site() -> None:
+def test_key_changes_with_each_key_of_the_job_spec() -> None:
     """Otherwise the same command with another value would find the first job and change nothing."""
     schema = jobspec.schema()
     stated = {line.partition(":")[0] for line in CHANGES.splitlines()}
@@ -347,41 +357,56 @@ def test_submission_id_changes_with_each_key_and_with_the_site() -> None:
     assert stated == set(schema["properties"]) - WITHOUT
     assert of_role == set(schema["definitions"]["role"]["properties"])
     found = [
-        submission(),
-        *(submission(line) for line in CHANGES.splitlines()),
-        *(submission(worker=line) for line in WORKER.splitlines()),
-        *(submission(**{name: value}) for name, value in SITES.items()),
+        key_of(),
+        *(key_of(line) for line in CHANGES.splitlines()),
+        *(key_of(worker=line) for line in WORKER.splitlines()),
     ]
-    lines = ["nothing", *CHANGES.splitlines(), *WORKER.splitlines(), *SITES]
+    lines = ["nothing", *CHANGES.splitlines(), *WORKER.splitlines()]
     same = [line for line, made in zip(lines, found, strict=True) if found.count(made) > 1]
     assert same == []
 
 
-def test_submission_id_does_not_depend_on_where_a_value_stands() -> None:
-    assert plan(spec_job(source="b.yaml"), SITE).submission == plan(spec_job(), SITE).submission
-    # two users' jobs on one host share neither ports nor a rendezvous
-    users = [Site(user) for user in ("alice", "bob")]
-    assert len({plan(spec_job(), site).submission for site in users}) == 2
+def test_key_does_not_change_with_defaults_or_places() -> None:
+    """A retry by a scheduler finds its run after an upgrade, and from another directory."""
+    key = plan(spec_job(), SITE).key
+    for same in (
+        spec_job(source="b.yaml"),
+        spec_job("start_timeout: 15m\nnetwork: host\nvariables: []\ndescription: ''\n"),
+        spec_job("", "{worker: {instances: 2, memory: 512Mi}, chief: {memory: 512Mi, cpus: 1}}"),
+    ):
+        assert plan(same, SITE).key == key
+    assert plan(spec_job(), Site("bob", domain="b.example.com", dns_server="dns:53")).key == key
+    names = {plan(spec_job(), replace(SITE, user=user)).run for user in ("alice", "bob")}
+    assert len(names) == 2  # two users' jobs on one host share neither ports nor a rendezvous
 
 
-def test_submission_id_of_a_replacing_run() -> None:
-    first, again, third = (
-        plan(spec_job(), SITE, after=after) for after in ("", "application_1_1", "application_1_2")
-    )
-    assert len({first.submission, again.submission, third.submission}) == 3
-    origin = [
-        json.loads(planned.body)["configuration"]["properties"].get("submit_tf_job.rerun-of")
-        for planned in (first, again)
-    ]
-    assert origin == [None, first.submission]
+def test_key_is_the_same_in_every_version() -> None:
+    """A newer program finds what an older one has submitted: these values never change."""
+    rich = "lifetime: 1h\nqueue: ml\nenv: {B: c, A: b}\nretries: {max: 2}\n"
+    assert plan(spec_job(), SITE).key == "6218aef3cd3e409b"
+    assert plan(spec_job(rich), SITE).key == "af9258f4c366f761"
 
 
-def test_plan_uses_a_given_submission_id() -> None:
+def test_key_changes_with_the_content_of_files_and_not_with_their_paths(tmp_path: Path) -> None:
+    keys = []
+    for number, content in enumerate((b"a" * 9_000_000, b"a" * 9_000_000, b"b" * 9_000_000)):
+        base = tmp_path / str(number)
+        base.mkdir()
+        (base / "data").write_bytes(content)  # large ones are read only as they are uploaded
+        (base / "t.py").write_bytes(content[:9])
+        keys.append(
+            [plan(spec_job(f"files: [{it}]\n", base=base), SITE).key for it in ("data", "t.py")]
+        )
+    assert keys[0] == keys[1]
+    assert not set(keys[0]) & set(keys[2])
+
+
+def test_plan_uses_a_given_key() -> None:
     for given in ("a", "A.b_c-9", "x" * 64, "0"):
-        assert plan(spec_job(), SITE, submission=given).submission == given
+        assert plan(spec_job(), SITE, key=given).key == given
     for given in ("", "x" * 65, "-a", ".a", "_a", "a b", "a/b", "a\n", "é", "${USER}", "a,b"):
         with pytest.raises(UsageError) as error:
-            plan(spec_job(), SITE, submission=given)
+            plan(spec_job(), SITE, key=given)
         assert error.value.message == f"{given!r} is not a valid submission id"
 
 

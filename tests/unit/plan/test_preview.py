@@ -12,13 +12,14 @@ from submit_tf_job.errors import UsageError
 from submit_tf_job.jobspec.job import Input, Job, Output, Strategy, TFConfigMode
 from submit_tf_job.plan import plan
 from submit_tf_job.plan.preview import TaskPreview, preview
-from tests.golden.fixed import SITE, SUBMISSION, make_job, make_role
+from tests.golden.fixed import KEY, SITE, make_job, make_role
 
-END = "mnist.alice.example.com"
+RUN = "mnist-52vtaptn"
+END = f"{RUN}.alice.example.com"
 
 
 def shown(job: Job, task: str, domain: str | None = "example.com") -> TaskPreview:
-    return preview(plan(job, replace(SITE, domain=domain), submission=SUBMISSION), task)
+    return preview(plan(job, replace(SITE, domain=domain), key=KEY), task)
 
 
 def test_preview_has_tf_config_and_facts() -> None:
@@ -41,7 +42,7 @@ def test_preview_has_tf_config_and_facts() -> None:
         "TFJOB_ROLE": "worker",
         "TFJOB_INDEX": "1",
         "TFJOB_COUNT": "2",
-        "TFJOB_SUBMISSION_ID": SUBMISSION,
+        "TFJOB_RUN": RUN,
         "TFJOB_ATTEMPT": "0",
         "TFJOB_RANK": "2",
         "TFJOB_WORLD_SIZE": "3",

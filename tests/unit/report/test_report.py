@@ -32,6 +32,7 @@ def look(
         report=report(**said) if said else None,
         evidence=evidence,
         trouble=trouble,
+        run="mnist-4k3f7qa2",
     )
 
 
@@ -110,7 +111,7 @@ def test_job_lines_of_a_success() -> None:
         "mnist  SUCCEEDED after 59 s",
         "  Confirmed by YARN and by the deciding task",
         "  worker       2 succeeded",
-        "  application  application_1_0001  queue default  user alice",
+        "  application  application_1_0001  run mnist-4k3f7qa2  queue default  user alice",
     ]
 
 
@@ -130,7 +131,7 @@ def test_job_lines_of_a_failure() -> None:
         "    Traceback",
         "  worker       1 failed, 1 stopped",
         "  warning      worker-0 was slow",
-        "  application  application_1_0001  queue default  user alice",
+        "  application  application_1_0001  run mnist-4k3f7qa2  queue default  user alice",
     ]
 
 
@@ -140,7 +141,7 @@ def test_job_lines_of_a_success_without_outcome() -> None:
         "mnist  FAILED",
         "  YARN reports SUCCEEDED, but the deciding task left no outcome: its command never ran",
         f"  hint: {found.verdict.hint}",
-        "  application  application_1_0001  queue default  user alice",
+        "  application  application_1_0001  run mnist-4k3f7qa2  queue default  user alice",
     ]
 
 
@@ -158,7 +159,7 @@ def test_job_lines_of_a_waiting_job() -> None:
         "  worker       0/2",
         "  waiting for  a, b, c, d, e …",
         "  progress     step 1",
-        "  application  application_1_0001  queue default  user alice",
+        "  application  application_1_0001  run mnist-4k3f7qa2  queue default  user alice",
         "  not known at this moment: The services API answers 500",
     ]
 
@@ -178,6 +179,7 @@ KEYS_OF_A_JOB = [
         "kind",
         "format",
         "name",
+        "run",
         "application_id",
         "user",
         "queue",
@@ -188,7 +190,6 @@ KEYS_OF_A_JOB = [
         "failure",
         "root_cause",
         "pending",
-        "submission",
     ),
     *("tasks", "roles", "progress", "standstill", "awaited", "retries", "warnings"),
     *("resubmission", "evidence", "yarn", "links"),
@@ -210,6 +211,7 @@ def test_job_object_of_a_running_job() -> None:
         "kind": "Job",
         "format": 1,
         "name": "mnist",
+        "run": "mnist-4k3f7qa2",
         "application_id": "application_1_0001",
         "user": "alice",
         "queue": "default",
@@ -220,7 +222,6 @@ def test_job_object_of_a_running_job() -> None:
         "failure": None,
         "root_cause": None,
         "pending": [],
-        "submission": "s",
         "tasks": {"wanted": 2, "arrived": 2, "missing": [], "unnamed": []},
         "roles": {
             "worker": {

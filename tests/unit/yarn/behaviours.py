@@ -11,7 +11,7 @@ import pytest
 
 from submit_tf_job.container.contract import PROPERTY_SUBMISSION
 from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob, Refused
-from submit_tf_job.yarn.deletion import StoredCopy, held_by
+from submit_tf_job.yarn.exactly_once import KeyedSubmission, Submitted, submit
 from submit_tf_job.yarn.nodemanager import (
     ContainerGone,
     NodeManagers,
@@ -20,8 +20,7 @@ from submit_tf_job.yarn.nodemanager import (
 )
 from submit_tf_job.yarn.observed import AppState, FinalStatus, ServiceState
 from submit_tf_job.yarn.resource_manager import ResourceManager
-from submit_tf_job.yarn.stopping import delete, stop, wait_until_ended
-from submit_tf_job.yarn.submit import Submitted, submit
+from submit_tf_job.yarn.stopping import stop, wait_until_ended
 
 T = TypeVar("T")
 
@@ -49,9 +48,6 @@ class World(Protocol):
     ) -> str:
         """Return a service of one container that ends well after so many seconds, or lasts."""
 
-    def copy(self, name: str, submission: str) -> StoredCopy:
-        """Return the stored copy of a service."""
-
     def fault(self, kind: str, method: str) -> None:
         """Let something go wrong with the next request."""
 
@@ -75,23 +71,21 @@ def until(world: World, holds: Callable[[], T | None], within_s: float = 60) -> 
         world.client.sleep(0.5)
 
 
-def submitted(
-    world: World,
-    name: str,
-    submission: str = "s1",
-    *,
-    seconds: float | None = None,
-    reader: bool = False,
-) -> Submitted:
-    """Submit a service that ends well after so many seconds, or lasts."""
-    return submit(
-        world.client,
-        world.body(name, submission, seconds=seconds),
-        name=name,
-        user=world.user,
-        submission_id=submission,
-        stored=world.copy(name, submission) if reader else None,
+def submission(world: World, name: str, body: str, user: str | None = None) -> KeyedSubmission:
+    """Return a submission whose first run has this name, and which is not run again."""
+    return KeyedSubmission(
+        job=name,
+        user=user or world.user,
+        key="s1",
+        name_of=lambda number: f"{name}-{number}" if number else name,
+        body_of=lambda number: body.replace(f'"{name}"', f'"{name}-{number}"') if number else body,
+        again=lambda _app: False,
     )
+
+
+def submitted(world: World, name: str, *, seconds: float | None = None) -> Submitted:
+    """Submit a service that ends well after so many seconds, or lasts."""
+    return submit(world.client, submission(world, name, world.body(name, "s1", seconds=seconds)))
 
 
 def running(world: World, name: str) -> str:
@@ -153,20 +147,6 @@ class YarnBehaviours:
         else:
             assert (accepted.id, over.id) == (None, None)
 
-    def test_a_name_is_held_until_its_application_has_ended(self, world: World) -> None:
-        name = world.name()
-        app_id = submitted(world, name, seconds=3).application_id
-        held = held_by(world.client, name, user=world.user)
-        service, holder = held.service, held.app
-        assert service is not None
-        assert service.state is ServiceState.ACCEPTED
-        assert holder is not None, (
-            "Hadoop 3.1 does not show its id yet, and still it is no leftover"
-        )
-        assert holder.id == app_id
-        wait_until_ended(world.client, app_id, deadline=world.client.deadline(90))
-        assert held_by(world.client, name, user=world.user).app is None
-
     def test_applications_are_found_by_name(self, world: World) -> None:
         name, other = world.name(), world.name()
         first, second = (
@@ -186,31 +166,14 @@ class YarnBehaviours:
         first = submitted(world, name, seconds=5)
         assert not first.adopted
         again = submitted(world, name, seconds=5)
-        assert again == Submitted(first.application_id, adopted=True)
+        assert (again.application_id, again.adopted) == (first.application_id, True)
         wait_until_ended(world.client, first.application_id, deadline=world.client.deadline(90))
-        assert submitted(world, name, reader=True) == Submitted(
-            first.application_id, adopted=True, finished=True
-        )
-        with pytest.raises(
-            NameTaken,
-            match=rf"(?m)^A job named {name}, which may be another submission, still holds the name: .*\.$",
-        ):
-            submitted(world, name)
+        over = submitted(world, name)
+        assert (over.application_id, over.finished) == (first.application_id, True)
 
-    def test_another_submission_finds_the_name_taken(self, world: World) -> None:
+    def test_a_second_post_of_a_name_finds_it_taken(self, world: World) -> None:
         name = world.name()
-        app_id = running(world, name)
-        with pytest.raises(
-            NameTaken,
-            match=rf"(?m)^A different job named {name} is already running \(\d+s, {app_id}\)\.$",
-        ) as caught:
-            submitted(world, name, "s2")
-        assert caught.value.details == {
-            "application_id": app_id,
-            "state": "RUNNING",
-            "final_status": "UNDEFINED",
-            "submission_id": "s1",
-        }
+        running(world, name)
         with pytest.raises(NameTaken, match=rf"(?m)^The name {name} is already taken\.$"):
             world.client.post_service(world.body(name, "s2"))
 
@@ -219,7 +182,7 @@ class YarnBehaviours:
         name = world.name()
         world.fault(kind, "POST")
         done = submitted(world, name)
-        assert (done.adopted, done.posts) == (True, 1)
+        assert done.adopted
         assert [app.id for app in world.client.apps(user=world.user, name=name)] == [
             done.application_id
         ]
@@ -228,7 +191,7 @@ class YarnBehaviours:
         name = world.name()
         world.fault("lost", "POST")
         done = submitted(world, name)
-        assert (done.adopted, done.posts) == (False, 2)
+        assert not done.adopted
         assert len(world.client.apps(user=world.user, name=name)) == 1
 
     @pytest.mark.parametrize(
@@ -243,16 +206,15 @@ class YarnBehaviours:
             ("2G", None, r'The cluster refused to submit: For input string: "2G"'),
         ],
     )
-    def test_a_refused_submission_leaves_the_name_free(
+    def test_a_refused_submission_runs_nothing(
         self, world: World, memory: str, queue: str | None, sentence: str
     ) -> None:
         name = world.name()
         body = world.body(name, "s1", memory=memory, queue=queue)
         with pytest.raises(Refused, match=f"(?m)^{sentence}$") as caught:
-            submit(world.client, body, name=name, user=world.user, submission_id="s1")
+            submit(world.client, submission(world, name, body))
         assert caught.value.details["status"] in (400, 500)
-        with pytest.raises(NoSuchJob, match=rf"(?m)^No job named {name}\.$"):
-            world.client.get_service(name)
+        assert not [app for app in world.client.apps(user=world.user, name=name) if not app.ended]
 
     def test_an_unknown_field_is_named(self, world: World) -> None:
         name = world.name()
@@ -261,7 +223,7 @@ class YarnBehaviours:
             Refused,
             match=r"(?m)^This cluster's services API does not know the field colour of Service\.$",
         ) as caught:
-            submit(world.client, body, name=name, user=world.user, submission_id="s1")
+            submit(world.client, submission(world, name, body))
         assert (caught.value.details["status"], caught.value.details["java_class"]) == (
             404,
             "UnrecognizedPropertyException",
@@ -274,54 +236,36 @@ class YarnBehaviours:
             AuthError,
             match=r"(?m)^The user nohome has no home directory in HDFS, where YARN keeps services\.$",
         ) as caught:
-            submit(client, world.body(name, "s1"), name=name, user="nohome", submission_id="s1")
+            submit(client, submission(world, name, world.body(name, "s1"), "nohome"))
         assert "\n" not in str(caught.value.details["said"])
 
-    def test_stopping_ends_with_the_application(self, world: World) -> None:
+    @pytest.mark.parametrize("runs", [True, False])
+    def test_stopping_ends_with_the_application(self, world: World, runs: bool) -> None:
         name = world.name()
-        app_id = running(world, name)
-        app = stop(world.client, user=world.user, name=name)
+        app_id = running(world, name) if runs else submitted(world, name).application_id
+        app = world.client.app(app_id)
         assert app is not None
-        assert (app.id, app.state, app.final_status) == (
-            app_id,
-            AppState.FINISHED,
-            FinalStatus.ENDED,
-        )
-        assert app.diagnostics.startswith(f"Stopped by user {world.user}")
-        assert stop(world.client, user=world.user, name=name) is not None
-        assert world.client.stop_service(name) is False
-        by_id = stop(world.client, user=world.user, app_id=app_id)
-        assert by_id is not None
-        assert by_id.ended
-
-    def test_what_waits_in_its_queue_can_be_stopped(self, world: World) -> None:
-        name = world.name()
-        submitted(world, name)
-        app = stop(world.client, user=world.user, name=name)
+        app = stop(world.client, app, user=world.user)
         assert app is not None
         assert app.ended
+        assert stop(world.client, app, user=world.user) == app
+        assert world.client.stop_service(name) is False
+        if runs:
+            assert (app.state, app.final_status) == (AppState.FINISHED, FinalStatus.ENDED)
+            assert app.diagnostics.startswith(f"Stopped by user {world.user}")
 
     def test_what_does_not_exist_cannot_be_stopped(self, world: World) -> None:
-        name = world.name()
-        with pytest.raises(NoSuchJob, match=rf"(?m)^No job named {name}\.$"):
-            stop(world.client, user=world.user, name=name)
-        with pytest.raises(
-            NoSuchJob, match=r"(?m)^The cluster does not know application_1500000000000_0001\.$"
-        ):
-            stop(world.client, user=world.user, app_id="application_1500000000000_0001")
         with pytest.raises(NoSuchJob):
-            world.client.stop_service(name)
+            world.client.stop_service(world.name())
         assert world.client.kill_app("application_1500000000000_0001") is False
 
     def test_deleting_frees_the_name(self, world: World) -> None:
         name = world.name()
         app_id = running(world, name)
-        assert delete(world.client, name, user=world.user)
-        app = world.client.app(app_id)
-        assert app is not None
-        assert app.ended
-        assert not delete(world.client, name, user=world.user)
-        assert not submitted(world, name, "s2").adopted
+        assert world.client.delete_service(name)
+        wait_until_ended(world.client, app_id, deadline=world.client.deadline(60))
+        assert not world.client.delete_service(name)
+        assert world.client.post_service(world.body(name, "s2"))
 
     def test_killing_is_final(self, world: World) -> None:
         name = world.name()
@@ -333,23 +277,9 @@ class YarnBehaviours:
         assert world.client.get_service(name).state is ServiceState.STOPPED
         assert world.client.kill_app(app_id)
 
-    def test_a_stopped_service_can_be_started_again(self, world: World) -> None:
-        name = world.name()
-        first = running(world, name)
-        with pytest.raises(
-            Refused,
-            match=rf"(?m)^The cluster refused to start {name}: Failed to start service {name}, because it already exists\.$",
-        ):
-            world.client.start_service(name)
-        stop(world.client, user=world.user, name=name)
-        second = world.client.start_service(name)
-        assert second not in (None, first)
-        with pytest.raises(NoSuchJob):
-            world.client.start_service(world.name())
-
     def test_a_running_service_can_be_resized(self, world: World) -> None:
         name = world.name()
-        running(world, name)
+        app_id = running(world, name)
         world.client.flex(name, "worker", 2)
         assert until(
             world,
@@ -359,7 +289,9 @@ class YarnBehaviours:
         )
         with pytest.raises(Refused, match=r"(?m)^The job has no role nosuch\.$"):
             world.client.flex(name, "nosuch", 2)
-        stop(world.client, user=world.user, name=name)
+        app = world.client.app(app_id)
+        assert app is not None
+        stop(world.client, app, user=world.user)
         with pytest.raises(
             Refused, match=rf"(?m)^The job {name} is not running, so its size cannot change\.$"
         ):

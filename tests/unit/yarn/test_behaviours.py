@@ -6,21 +6,19 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import pytest
 
 from submit_tf_job.errors import NoSuchJob, UsageError
-from submit_tf_job.yarn.deletion import StoredCopy
+from submit_tf_job.yarn.exactly_once import Submitted, submit
 from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.resource_manager import ResourceManager
-from submit_tf_job.yarn.submit import Submitted, submit
 from tests.fakes.resource_manager import FakeCluster
 from tests.fakes.services import service_of
-from tests.fakes.stored import FakeCopy
 from tests.fakes.transport import Fault
-from tests.unit.yarn.behaviours import ADDRESS, YarnBehaviours, until
+from tests.unit.yarn.behaviours import ADDRESS, YarnBehaviours, submission, until
 
 
 @dataclass
@@ -49,9 +47,6 @@ class FakeWorld:
         self.cluster.yarn.job_s = seconds
         return dumps(service_of(name, submission, "sleep 1", memory=memory, queue=queue))
 
-    def copy(self, name: str, submission: str) -> StoredCopy:
-        return FakeCopy(self.cluster.yarn, self.user, name)
-
     def fault(self, kind: str, method: str) -> None:
         self.cluster.network.faults.append(Fault(kind, method))
 
@@ -79,15 +74,13 @@ class TestFake(YarnBehaviours):
         self, world: FakeWorld
     ) -> None:
         name = world.name()
-        prepared = []
+        prepared: list[int] = []
         body = world.body(name, "s1")
 
-        def post(before: Callable[[], None]) -> Submitted:
-            return submit(
-                world.client, body, name=name, user=world.user, submission_id="s1", before=before
-            )
+        def post(before: Callable[[int], None]) -> Submitted:
+            return submit(world.client, replace(submission(world, name, body), before=before))
 
-        def not_there() -> None:
+        def not_there(_number: int) -> None:
             raise UsageError("an input is not there")
 
         with pytest.raises(UsageError, match="an input is not there"):
@@ -95,7 +88,7 @@ class TestFake(YarnBehaviours):
         with pytest.raises(NoSuchJob):
             world.client.get_service(name)
         world.fault("lost", "POST")
-        first = post(lambda: prepared.append("once"))
+        first = post(prepared.append)
         until(world, lambda: world.client.get_service(name).version)
         assert post(not_there).application_id == first.application_id
-        assert prepared == ["once"]
+        assert prepared == [0]

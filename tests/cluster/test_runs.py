@@ -1,0 +1,197 @@
+"""One run, one name, on real clusters with Hadoop's default time-outs (`make matrix`: 3.1.3, too)."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests import clusters
+from tests.cluster.conftest import HADOOP_VERSIONS
+from tests.clusters import Cluster
+from tests.proxy import Judge
+from tests.tool import Tool
+
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
+SMALL = {"memory": "128Mi"}
+
+
+@pytest.fixture(scope="module", params=HADOOP_VERSIONS)
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    options = ("--hadoop", request.param, "--default-timeouts")
+    with clusters.own("runs", *options) as made:
+        yield made
+
+
+@pytest.fixture
+def tool(cluster: Cluster, tmp_path: Path) -> Iterator[Tool]:
+    made = Tool(clusters.environment(), cluster.profile, tmp_path)
+    yield made
+    made.tidy()
+
+
+def tiny(tool: Tool, name: str, command: str = "sleep 300") -> Path:
+    return tool.spec(name, strategy="single", command=command, roles={"worker": SMALL})
+
+
+def restart(cluster: Cluster) -> None:
+    """Kill the ResourceManager, and start it again."""
+    pid = cluster.pid_of("resourcemanager")
+    os.kill(pid, signal.SIGKILL)
+    while Path(f"/proc/{pid}").exists():
+        time.sleep(0.02)
+    cluster.heal()
+
+
+def name() -> str:
+    return f"run-{secrets.token_hex(3)}"
+
+
+def test_six_posts_of_one_name_at_the_same_moment_are_one_application(
+    tool: Tool, cluster: Cluster
+) -> None:
+    job = name()
+    body = tool("render", tiny(tool, job)).stdout
+    url = f"{cluster.rm_url}/app/v1/services?user.name={cluster.user}"
+
+    def post(_number: int) -> tuple[int, str]:
+        answer = requests.post(
+            url, data=body.encode(), headers={"Content-Type": "application/json"}, timeout=120
+        )
+        return answer.status_code, answer.text
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(post, range(6)))
+    assert len(Judge(cluster).applications(job)) == 1, answers
+    assert [status for status, _ in answers].count(202) == 1, answers
+
+
+def test_two_clients_and_a_resource_manager_that_is_killed_in_the_post(
+    tool: Tool, cluster: Cluster
+) -> None:
+    for after_s in (0.2, 0.5, 0.9):
+        job = name()
+        path = tiny(tool, job)
+        twins = [tool.start("submit", path, "--detach", "-o", "json") for _ in range(2)]
+        time.sleep(0.6 + after_s)
+        restart(cluster)
+        ends = [(twin.communicate(timeout=400), twin.returncode) for twin in twins]
+        assert [status for _, status in ends] == [0, 0], ends
+        found = {json.loads(out)["application_id"] for (out, _), _ in ends}
+        assert len(found) == 1, ends
+        live = [app for app in Judge(cluster).applications(job) if not Judge(cluster).ended(app)]
+        assert live == list(found)
+        assert tool("delete", job, "--force").status == 0
+
+
+def test_a_client_that_is_killed_and_the_same_command_again(tool: Tool, cluster: Cluster) -> None:
+    for after_s in (0.4, 0.6, 0.8, 1.0, 1.5):
+        job = name()
+        path = tiny(tool, job)
+        process = tool.start("submit", path, "--detach")
+        time.sleep(after_s)
+        process.kill()
+        process.communicate()
+        found = tool("submit", path, "--detach", "-o", "json")
+        assert found.status == 0, found
+        assert Judge(cluster).applications(job) == [found.json["application_id"]]
+        tool("delete", job, "--force")
+
+
+def test_two_users_have_jobs_of_one_name_at_the_same_time(tool: Tool, cluster: Cluster) -> None:
+    job = name()
+    path = tiny(tool, job, "sleep 20; hostname -f; getent hosts $TFJOB_HOSTNAME || true")
+    both: list[dict[str, Any]] = []
+    for user in ((), ("--user", "alice")):
+        done = tool("submit", path, "--detach", "-o", "json", *user)
+        assert done.status == 0, done
+        both.append(done.json)
+    assert both[0]["run"] != both[1]["run"]
+    assert tool("wait", job).status == 0
+    assert tool("wait", job, "--user", "alice").status == 0
+    assert tool("delete", job, "--user", "alice").status == 0
+
+
+LOOK_UP = """
+import json, os, socket, sys, time
+members = json.loads(os.environ["TF_CONFIG"])["cluster"].values()
+hosts = {address.rpartition(":")[0] for addresses in members for address in addresses}
+end = time.time() + float(sys.argv[1])
+while time.time() < end:
+    for host in hosts:
+        socket.getaddrinfo(host, 1)
+    time.sleep(1)
+"""
+
+
+def test_a_training_with_retries_lives_through_two_restarts_where_its_job_ran_before(
+    tool: Tool, cluster: Cluster
+) -> None:
+    """Each restart cleans up by name after each ended application; the one that ran before is
+    deleted, and its ApplicationMaster may still be ending.
+    """
+    job = name()
+    (tool.cwd / "look_up.py").write_text(LOOK_UP)
+
+    def training(seconds: int) -> Path:
+        return tool.spec(
+            job,
+            strategy="multi-worker",
+            files=["look_up.py"],
+            retries=2,
+            lifetime="1h",
+            command=f"python3 look_up.py {seconds}",
+            roles={"chief": SMALL, "worker": {**SMALL, "instances": 1}},
+        )
+
+    assert tool("submit", training(3)).status == 0
+    before = tool.status(job)["run"]
+    following = tool.start("submit", training(150), "-o", "json")
+    tool.until(job, lambda seen: seen["run"] != before and seen["state"] == "RUNNING")
+    assert tool("delete", before).stdout == f"deleted: {before}\n"
+    for _ in range(2):
+        restart(cluster)
+        time.sleep(30)
+    out, err = following.communicate(timeout=500)
+    assert following.returncode == 0, err
+    ended = json.loads(out)
+    assert (ended["state"], ended["retries"]["used"]) == ("SUCCEEDED", 0), err
+
+
+def test_retention_keeps_as_many_runs_as_the_settings_say(tool: Tool, cluster: Cluster) -> None:
+    job = name()
+    path = tiny(tool, job, "true")
+    runs = [tool("submit", path, "-o", "json").json["run"] for _ in range(4)]
+    tool = Tool({**tool.environ, "SUBMIT_TF_JOB_KEEP_RUNS": "2"}, tool.profile, tool.cwd)
+    runs.append(tool("submit", path, "-o", "json").json["run"])
+    stored = requests.get(
+        f"{cluster.namenode_url}/webhdfs/v1/user/{cluster.user}/.yarn/services",
+        params={"op": "LISTSTATUS", "user.name": cluster.user},
+        timeout=30,
+    ).json()
+    left = {one["pathSuffix"] for one in stored["FileStatuses"]["FileStatus"]} & set(runs)
+    assert left == set(runs[3:])
+    assert tool("delete", job).status == 0
+
+
+def test_a_run_that_is_over_does_not_delay_the_next(tool: Tool, cluster: Cluster) -> None:
+    job = name()
+    path = tiny(tool, job, "true")
+    took = []
+    for _ in range(2):
+        begun = time.monotonic()
+        assert tool("submit", path, "--detach").status == 0
+        took.append(time.monotonic() - begun)
+        threading.Event().wait(0)
+        assert tool("wait", job).status == 0
+    assert took[1] < took[0] + 10, took

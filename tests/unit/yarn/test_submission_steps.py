@@ -1,0 +1,98 @@
+"""The next step of a submission, by everything that was read: one row for each case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.run_names import run_name, short_head
+from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S, SETTLE_S, StoredRun, View, decide
+
+KEY = "key"
+
+
+def app(number: int, state: str = "RUNNING", *, at: int = 10, words: str = "") -> AppReport:
+    final = {"RUNNING": "UNDEFINED", "ACCEPTED": "UNDEFINED"}.get(state, "FAILED")
+    return AppReport.from_json(
+        {
+            "id": f"application_1_{number:04}",
+            "state": state,
+            "finalStatus": final,
+            "startedTime": at,
+            "diagnostics": words,
+        }
+    )
+
+
+RUNS, WAITS, OVER = app(1), app(1, "ACCEPTED"), app(1, "FINISHED")
+WITHDRAWN = app(1, "KILLED", words="withdrawn: another run of this job was there before")
+OLDER, YOUNGER = app(9, at=5), app(9, at=20)
+WITH_ID, NO_ID = StoredRun(KEY, RUNS.id), StoredRun(KEY)
+TORN, OLD = StoredRun(torn=True), StoredRun(KEY, age_s=IN_FLIGHT_S)
+LATE: dict[str, Any] = {"settled_s": SETTLE_S}
+LONG: dict[str, Any] = {"settled_s": IN_FLIGHT_S}
+
+
+@pytest.mark.parametrize(
+    ("seen", "never", "always"),
+    [
+        # nothing is stored
+        (View(), "Post", "Post"),
+        (View(lost_s=1.0), "Wait", "Wait"),
+        (View(lost_s=SETTLE_S), "Post", "Post"),
+        (View(others=(OLDER,)), "Taken", "Taken"),
+        (View(others=(OLDER,), lost_s=1.0), "Wait", "Wait"),
+        (View(recovering=True), "Wait", "Wait"),
+        (View(live=(RUNS,)), "Wait", "Wait"),
+        (View(live=(RUNS,), **LATE), "Adopt", "Adopt"),
+        (View(ended=(OVER,)), "Adopt", "Next"),
+        (View(ended=(WITHDRAWN,)), "Next", "Next"),
+        # stored, with its application
+        (View(WITH_ID, own=RUNS, live=(RUNS,)), "Adopt", "Adopt"),
+        (View(WITH_ID, own=WAITS, live=(WAITS,), others=(OLDER,)), "Adopt", "Adopt"),
+        (View(WITH_ID, own=WAITS, others=(OLDER,), lost_s=1.0), "Withdraw", "Withdraw"),
+        (View(WITH_ID, own=WAITS, others=(YOUNGER,), lost_s=1.0), "Adopt", "Adopt"),
+        (View(WITH_ID, own=RUNS, others=(OLDER,), lost_s=1.0), "Adopt", "Adopt"),
+        (View(WITH_ID, own=RUNS, live=(RUNS, app(2))), "Wait", "Wait"),
+        (View(WITH_ID, own=OVER), "Adopt", "Next"),
+        (View(WITH_ID, own=OVER, ours=True), "Adopt", "Adopt"),
+        (View(WITH_ID, own=WITHDRAWN, ours=True), "Next", "Next"),
+        (View(WITH_ID), "Wait", "Wait"),
+        (View(WITH_ID, **LATE), "Adopt", "Next"),
+        (View(WITH_ID, recovering=True, **LATE), "Wait", "Wait"),
+        (View(StoredRun("another", RUNS.id), own=RUNS, live=(RUNS,)), "Next", "Next"),
+        # stored without its application
+        (View(NO_ID, **LATE), "Wait", "Wait"),
+        (View(TORN, live=(RUNS,), **LATE), "Wait", "Wait"),
+        (View(TORN, live=(RUNS,), **LONG), "Adopt", "Adopt"),
+        (View(TORN, **LONG), "Next", "Next"),
+        (View(OLD), "Next", "Next"),
+        (View(NO_ID, followed=True), "Next", "Next"),
+        # Hadoop 3.1 without HDFS
+        (View(NO_ID, hidden=True, live=(RUNS,)), "Wait", "Wait"),
+        (View(NO_ID, hidden=True, live=(RUNS,), **LATE), "Adopt", "Adopt"),
+        (View(NO_ID, hidden=True, ended=(OVER,), **LATE), "Adopt", "Next"),
+        (View(NO_ID, hidden=True, **LONG), "Next", "Next"),
+        # not to be read
+        (View(unread=True, live=(WAITS,), **LONG), "Wait", "Wait"),
+        (View(unread=True, live=(RUNS,), **LATE), "Adopt", "Adopt"),
+        (View(unread=True, ended=(OVER,), **LATE), "Adopt", "Next"),
+    ],
+)
+def test_the_next_step_follows_from_what_was_read(seen: View, never: str, always: str) -> None:
+    done = decide(seen, KEY, lambda _app: False), decide(seen, KEY, lambda _app: True)
+    assert tuple(type(step).__name__ for step in done) == (never, always)
+
+
+def test_what_can_never_run_is_killed_with_its_name_given_up() -> None:
+    assert decide(View(OLD, live=(WAITS,)), KEY, lambda _app: False).kill == (WAITS.id,)  # type: ignore[union-attr]
+
+
+def test_names_of_runs_are_the_same_in_every_version() -> None:
+    """Another version would find no run that this one has submitted."""
+    assert run_name("digits", "alice", "k", 1) == "digits-7voq6njr"
+    assert run_name("mnist", "alice", "8eb6952dbe34aca0", 0) == "mnist-65nchnsv"
+    assert run_name("digits", "alice", "k", 1, room=14) == "digitzrv-7voq6njr"
+    assert short_head("digits") == "digitzrv"
