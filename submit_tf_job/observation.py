@@ -829,7 +829,7 @@ SWALLOWED_HINT = (
 )
 
 
-_NEVER_STARTED_HINT = "did it start at all? its image must have bash and Python 3.5 or later"
+_NEVER_STARTED_HINT = "did it start at all? its image must have bash and Python 3.6 or later"
 
 
 def _outcome_text(report: JobReport) -> str:

@@ -203,7 +203,7 @@ def bootstrap_of(job: str, task: str) -> int:
         environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
         if (
             f"TFJOB_INSTANCE={task}".encode() in environ
-            and "bootstrap.py" in command
+            and "bootstrap.zip" in command
             and "bash" not in command.split()[0]
         ):
             return pid

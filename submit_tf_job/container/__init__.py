@@ -1,1 +1,1 @@
-"""Code that runs in every container before the training command (Python 3.5, standard library)."""
+"""Code that runs in every container before the training command (Python 3.6, standard library)."""

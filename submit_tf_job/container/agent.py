@@ -243,12 +243,10 @@ class Agent(abc.ABC):
         if counts:
             value = info.tf_config()
         if info.task.get("framework") in ("torch", "jax"):
-            # travels only with their strategies
             from submit_tf_job.container.frameworks import peers
 
             self.env.update(peers.variables(info))
         if info.task.get("variables"):
-            # travels only with jobs that ask for it
             from submit_tf_job.container.systems import variables
 
             if info.task.get("tf_config") != "none":

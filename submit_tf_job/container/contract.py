@@ -1,7 +1,7 @@
 """Names shared by `plan`, which writes them, and by the bootstrap in the container, which reads
 them.
 
-Standard library only, Python 3.5 and later: this file travels with every job.
+Standard library only, Python 3.6 and later.
 """
 
 # --- how a task finds its role and index ----------------------------------------------------------
@@ -61,14 +61,18 @@ ENV_FILES = "TFJOB_FILES_"  # a file that lists this task's files, one per line
 ENV_OUTPUT = "TFJOB_OUTPUT_"
 
 # --- files ----------------------------------------------------------------------------------------
-BOOTSTRAP_FILE = "bootstrap.py"  # YARN puts a TEMPLATE file into conf/ of the working directory
+BOOTSTRAP_FILE = "bootstrap.zip"  # the modules of this folder
+TASK_FILE = "tfjob.json"  # the task description; YARN puts TEMPLATE files into conf/
+# the bootstrap and a role's files as base64 in conf/, where there is no staging directory
+INLINE_BOOTSTRAP = "bootstrap.zip.base64"
+INLINE_FILES = "tfjob-files.tar.base64"
 # in the log directory: times at which stdout.txt and stderr.txt grew
 TIMES_FILE = "tfjob-times.txt"
 # One record per file and so many seconds, by the age of the task: less than 1 MB in a week.
 TIMES_PACES = ((3600.0, 1.0), (86400.0, 10.0), (float("inf"), 60.0))
 # in the log directory of the deciding task; the NodeManager serves it at once
 REPORT_FILE = "job-report.json"
-# the job's files as a staged archive, when they do not fit into the service
+# a role's files as a staged archive
 PAYLOAD_ARCHIVE = "tfjob-files.tar"
 COMMON_ARCHIVE = "tfjob-common.tar"  # the files that all roles have, when there are many
 # a large file is stored once per node; links with this prefix lead to it

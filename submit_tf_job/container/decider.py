@@ -102,8 +102,7 @@ class Decider(Agent):
         self.job = self.rendezvous_of(info)
         self.writer = Writer(self.job)
         self.peers: dict[int, Peer] = {}
-        # in order of arrival, which Python 3.5 does not keep otherwise
-        self.unidentified: dict[int, Peer] = collections.OrderedDict()
+        self.unidentified: dict[int, Peer] = {}  # in order of arrival
         self.logged: set[str] = set()
         # one of them and `grace` pass until a node that died silently is noticed: with ten
         # thousand tasks less than a minute
@@ -151,7 +150,6 @@ class Decider(Agent):
 
     def _announce(self) -> None:
         """Write where this task is, for those that do not find it by DNS."""
-        # travels only with jobs that do without Registry DNS
         from submit_tf_job.container.meeting import place
 
         me = self.job.me

@@ -33,18 +33,17 @@ JARS = ("common/lib", "common", "hdfs", "hdfs/lib")
 ONE_VARIABLE = 120000
 JAVA_KRB5_CONF = "java.security.krb5.conf"
 JAVA_OPTIONS = ("HADOOP_OPTS", "LIBHDFS_OPTS")  # read by Hadoop's scripts, and by libhdfs
-# one blank for each level: what travels is indented so (plan/payload.py)
 SITE = (
     """import os, sys
 with open(os.environ["%s"]) as file:
- os.environ["TF_CONFIG"] = file.read()
+    os.environ["TF_CONFIG"] = file.read()
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
 sys.modules.pop("sitecustomize", None)
 try:
- import sitecustomize
+    import sitecustomize
 except ImportError:
- pass
+    pass
 """
     % contract.ENV_TF_CONFIG_FILE
 )  # the image's own sitecustomize, if any, is the next on the path
@@ -152,6 +151,12 @@ def set_tf_config(env: dict[str, str], value: str, cwd: str) -> None:
         out.write(SITE)
     env[contract.ENV_TF_CONFIG_FILE] = path
     env["PYTHONPATH"] = _joined(os.pathsep, directory, env.get("PYTHONPATH"))
+
+
+def with_modules(env: Mapping[str, str]) -> dict[str, str]:
+    """Return variables with which another Python finds the modules of the bootstrap."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    return dict(env, PYTHONPATH=_joined(os.pathsep, root, env.get("PYTHONPATH")))
 
 
 def _joined(separator: str, *parts: str | None) -> str:

@@ -73,7 +73,6 @@ class Follower(Agent):
     def _resolver(self) -> Resolver:
         """Return what finds the deciding task."""
         if self.info.task.get("meeting"):
-            # travels only with jobs that do without Registry DNS
             from submit_tf_job.container.meeting.place import Finder
 
             return Finder(self.info, self.post)

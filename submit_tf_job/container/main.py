@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
     from submit_tf_job.container.agent import Agent
 
-_ARCHIVES = (contract.COMMON_ARCHIVE, contract.PAYLOAD_ARCHIVE)
+CONF = "conf"  # where YARN puts TEMPLATE files
+_ARCHIVES = (
+    contract.COMMON_ARCHIVE,
+    contract.PAYLOAD_ARCHIVE,
+    os.path.join(CONF, contract.INLINE_FILES),
+)
 
 
-def main(task: Mapping[str, Any], files_tar: bytes | None) -> int:
-    """Run this container's task, and return its exit status.
-
-    Args:
-        task: The task description, the same for all tasks of the job.
-        files_tar: The user's files as a tar, where they travel with the service.
+def main() -> int:
+    """Run this container's task, which `conf/tfjob.json` describes.
 
     Returns:
         The exit status: the command's, or one of `contract.py`.
@@ -33,8 +34,10 @@ def main(task: Mapping[str, Any], files_tar: bytes | None) -> int:
     try:
         signals = Signals()
         try:
+            with open(os.path.join(CONF, contract.TASK_FILE), encoding="ascii") as file:
+                task = json.load(file)
             info = Info(task, os.environ, os.getcwd())
-        except ValueError as err:
+        except (OSError, ValueError) as err:
             raise BootstrapProblem(
                 contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", str(err)
             ) from err
@@ -44,7 +47,7 @@ def main(task: Mapping[str, Any], files_tar: bytes | None) -> int:
         if marker:
             info.attempt = marker["attempt"] + 1
         info.ignored_image = environment.ignored_image(os.environ)
-        return _run(info, signals, files_tar)
+        return _run(info, signals)
     except BootstrapProblem as err:
         message = err.message
     except Exception as err:  # noqa: BLE001  (the outcome line reports every failure)
@@ -66,7 +69,7 @@ def main(task: Mapping[str, Any], files_tar: bytes | None) -> int:
     return status
 
 
-def _run(info: Info, signals: Signals, files_tar: bytes | None) -> int:
+def _run(info: Info, signals: Signals) -> int:
     agent = _agent(info, signals)
     # the report of the deciding task contains this warning for every task
     if info.ignored_image and not info.decides:
@@ -78,7 +81,7 @@ def _run(info: Info, signals: Signals, files_tar: bytes | None) -> int:
     problem = None
     try:
         agent.open()  # first, so that the other tasks can be informed of errors
-        _prepare(info, signals, files_tar, env, agent)
+        _prepare(info, signals, env, agent)
     except BootstrapProblem as err:
         problem = err
     status = agent.run(env, problem)
@@ -104,9 +107,8 @@ def _run(info: Info, signals: Signals, files_tar: bytes | None) -> int:
 
 
 def _agent(info: Info, signals: Signals) -> Agent:
-    """Return what runs this task; only the modules that it needs are imported."""
+    """Return what runs this task; here and below only modules that it needs are imported."""
     if info.task.get("retries"):
-        # travels only with jobs that ask for it
         from submit_tf_job.container.retrying import agents
 
         return agents.agent(info, signals)
@@ -119,25 +121,20 @@ def _agent(info: Info, signals: Signals) -> Agent:
     return Follower(info, signals)
 
 
-def _prepare(
-    info: Info, signals: Signals, files_tar: bytes | None, env: dict[str, str], agent: Agent
-) -> None:
+def _prepare(info: Info, signals: Signals, env: dict[str, str], agent: Agent) -> None:
     environment.require_image(info)
     if info.task.get("gpus") and info.roles[info.role]["gpus"]:
-        # travels only with jobs that ask for GPUs
         from submit_tf_job.container.devices import gpus
 
         gpus.check(info, dict(env, **info.roles[info.role].get("env", {})))
     archives = [os.path.join(info.cwd, name) for name in _ARCHIVES]
-    tars: list[bytes | str] = [files_tar] if files_tar else []
-    tars += [path for path in archives if os.path.isfile(path)]
-    if tars:
+    archives = [path for path in archives if os.path.isfile(path)]
+    if archives:
         from submit_tf_job.container.tars import unpack  # many jobs have none
 
-        for tar in tars:
-            unpack(tar, info.cwd)
+        for path in archives:
+            unpack(path, info.cwd)
     if info.task.get("files"):
-        # travels only with jobs that need it
         from submit_tf_job.container.shipping import shipped
 
         shipped.deliver(info)
@@ -146,7 +143,6 @@ def _prepare(
     if info.task.get("files"):
         shipped.find_packages(info, env)
     if info.task.get("framework") == "tensorflow":
-        # travels only with strategies of TensorFlow that some of its versions lack
         from submit_tf_job.container.frameworks import installed
 
         for warning in installed.check(info, env):
@@ -156,7 +152,6 @@ def _prepare(
         agent.serve(env)
     _credentials(info, env, agent)
     if info.task.get("data"):
-        # travels only with jobs that declare inputs or outputs
         from submit_tf_job.container.data.task_data import Data
 
         agent.data = Data(
@@ -169,7 +164,6 @@ def _credentials(info: Info, env: dict[str, str], agent: Agent) -> None:
     """Give the program its HDFS credentials: delegation tokens, or a ticket of its own."""
     if not info.task.get("tokens"):
         return
-    # travels only to clusters with tokens
     from submit_tf_job.container.delegation.tokens import Tokens
 
     tokens = None
@@ -182,7 +176,7 @@ def _credentials(info: Info, env: dict[str, str], agent: Agent) -> None:
         agent.warn(str(err))
     login = None
     if "login" in info.task.get("kerberos", {}):
-        from submit_tf_job.container.login.login import log_in  # travels only with such jobs
+        from submit_tf_job.container.login.login import log_in
 
         login, warnings = log_in(info, env)
         for warning in warnings:

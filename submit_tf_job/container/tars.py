@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import os
 import shutil
 import tarfile
+import zlib
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import BootstrapProblem
 
 
-def unpack(archive: bytes | str, cwd: str) -> None:
-    """Unpack a tar (bytes or path) into `cwd`: plain files and directories below it only.
+def unpack(archive: str, cwd: str) -> None:
+    """Unpack a tar into `cwd`: plain files and directories below it only.
 
     Raises:
         BootstrapProblem: A member would be written elsewhere, or cannot be written.
@@ -22,7 +24,7 @@ def unpack(archive: bytes | str, cwd: str) -> None:
         with _open_tar(archive) as tar:
             for member in tar:
                 _unpack_member(tar, member, root)
-    except (OSError, tarfile.TarError, EOFError) as err:
+    except (OSError, tarfile.TarError, EOFError, ValueError, zlib.error) as err:
         raise BootstrapProblem(
             contract.EXIT_BOOTSTRAP_ERROR,
             "bootstrap-error",
@@ -30,10 +32,11 @@ def unpack(archive: bytes | str, cwd: str) -> None:
         ) from err
 
 
-def _open_tar(archive: bytes | str) -> tarfile.TarFile:
-    if isinstance(archive, bytes):
-        return tarfile.open(fileobj=io.BytesIO(archive))
-    return tarfile.open(archive)
+def _open_tar(archive: str) -> tarfile.TarFile:
+    if not archive.endswith(contract.INLINE_FILES):
+        return tarfile.open(archive)
+    with open(archive, "rb") as file:
+        return tarfile.open(fileobj=io.BytesIO(zlib.decompress(base64.b64decode(file.read()))))
 
 
 def _unpack_member(tar: tarfile.TarFile, member: tarfile.TarInfo, root: str) -> None:

@@ -1,6 +1,6 @@
 """Cluster spec, ports and TF_CONFIG, computed alike on the submitting host and in every container.
 
-Standard library only, Python 3.5 and later. Every function is pure.
+Standard library only, Python 3.6 and later. Every function is pure.
 
 TensorFlow reads the keys `cluster` and `task`
 (tensorflow/python/distribute/cluster_resolver/tfconfig_cluster_resolver.py, the same in 2.15 and

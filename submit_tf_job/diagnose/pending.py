@@ -213,7 +213,7 @@ def _late(situation: Situation) -> Iterator[Cause]:
             "task-not-arrived",
             f"{_late_names(started)} {_have(started)} been started and {_have(started)} "
             f"not arrived",
-            "is there Python 3.5 or later in the image, and can the container resolve the "
+            "is there Python 3.6 or later in the image, and can the container resolve the "
             "deciding task's name? its log says",
             _late_facts(started),
         )

@@ -206,7 +206,7 @@ _INSIDE = {
         "checkpoints and caches",
         "free space in yarn.nodemanager.local-dirs",
     ),
-    "python": ("Python", "the bootstrap needs 3.5 or later", "use an image with a newer Python"),
+    "python": ("Python", "the bootstrap needs 3.6 or later", "use an image with a newer Python"),
     "tensorflow": ("TensorFlow", "training with this image", "use an image that has TensorFlow"),
     "keras": (
         "Keras",

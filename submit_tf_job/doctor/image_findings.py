@@ -164,7 +164,7 @@ def _python(seen: ImageSeen) -> Check:
     version = re.fullmatch(r"(\d+)\.(\d+)\.\d+", seen.python_said)
     about = Subject("image-python", python=seen.python, version=version and version[0])
     way_out = (
-        "install Python 3.5 or later for all users, set `python`, or set `bootstrap: false` with "
+        "install Python 3.6 or later for all users, set `python`, or set `bootstrap: false` with "
         "`tf_config: literal`"
     )
     if not version:
@@ -173,8 +173,8 @@ def _python(seen: ImageSeen) -> Check:
             said = f"{seen.python} cannot be run by any user: {seen.python_said}"
         return about.failure(said, "the bootstrap, which starts every task", way_out)
     said = f"{seen.python} is Python {seen.python_said}"
-    if (int(version[1]), int(version[2])) < (3, 5):
-        return about.failure(said, "the bootstrap, which needs 3.5", way_out)
+    if (int(version[1]), int(version[2])) < (3, 6):
+        return about.failure(said, "the bootstrap, which needs 3.6", way_out)
     modules = (seen.probe or {}).get("modules") or {}
     broken = sorted(name for name, why in modules.items() if why)
     if broken:

@@ -44,7 +44,7 @@ for program in "$@"; do
 done
 version=$("$python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>&1)
 echo "python $version"
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 5))' 2>/dev/null && "$python" -c "$probe"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null && "$python" -c "$probe"
 exit 0
 """  # noqa: E501
 

@@ -822,7 +822,7 @@ _JOB_ROWS = (
         "max_restarts retry",
         needs_bootstrap=True),
     Key("bootstrap", FLAG,
-        "Whether our bootstrap starts the command in the container (it needs Python 3.5 there).",
+        "Whether our bootstrap starts the command in the container (it needs Python 3.6 there).",
         (True,), default=True, more="Without it `tf_config` must be `literal` or `none`, and "
         "`files`, `restart` and the keys that need the bootstrap are refused."),
     Key("image_policy", enum(ImagePolicy, required="require", warning="warn"), "What happens "

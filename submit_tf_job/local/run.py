@@ -126,7 +126,7 @@ class LocalRun:
         contents = {upload.uri: upload.content for upload in self.planned.uploads}
         contents |= {self.planned.list_uri(item): content for item, content in self.lists.items()}
         cache = LocalCache(self.root / "staged", contents)
-        for component in self.planned.service.components:
+        for component in self.planned.service.with_files().components:
             for index in range(component.number_of_containers):
                 made = f"{component.name}-{index}"
                 host = host_name(component.name, index, name, site.registry_user, site.domain)

@@ -104,7 +104,7 @@ def forget_staged(planned: Plan, settings: Settings, sent: tuple[Upload, ...]) -
     """Remove the files of a refused submission; ignore errors, so the user sees the refusal."""
     from submit_tf_job.storage.staging import forget
 
-    for upload in sent:
+    for upload in (upload for upload in sent if not upload.shared):
         with suppress(SubmitTFJobError):
             forget(storage_of(settings, planned.site.staging), upload.directory)
 
@@ -113,7 +113,7 @@ def forget_other_files(planned: Plan, settings: Settings) -> None:
     """Remove the files of earlier jobs of the name, which now belongs to this submission."""
     from submit_tf_job.storage.staging import forget_earlier
 
-    uploads = files_of(planned)
+    uploads = [upload for upload in files_of(planned) if not upload.shared]
     if uploads:
         with suppress(SubmitTFJobError):
             storage = storage_of(settings, planned.site.staging)

@@ -200,12 +200,14 @@ def make_plan(
 
     Raises:
         JobSpecError: YARN or a NodeManager would refuse the job.
+        Refused: This Hadoop could not read the service again.
     """
     from submit_tf_job.plan import plan
-    from submit_tf_job.plan.limits import check_endings
+    from submit_tf_job.plan.limits import check_endings, check_size
 
-    check_endings(job, settings.hadoop_version or "")
-    return plan(
+    version = settings.hadoop_version or ""
+    check_endings(job, version)
+    planned = plan(
         job,
         site_of(settings),
         key=key,
@@ -213,6 +215,8 @@ def make_plan(
         properties=properties,
         lifetime_s=int(settings.detached_lifetime_s) if lifetime else 0,
     )
+    check_size(planned, version)
+    return planned
 
 
 def submit(
@@ -368,11 +372,12 @@ def _check_version(planned: Plan, cluster: Cluster) -> None:
     """Check whether this Hadoop can run the job. Its request is the first one: where no
     ResourceManager answers, `submit` gives up after `timeouts.failover`, not `timeouts.submit`.
     """
-    from submit_tf_job.plan.limits import check_endings, check_version
+    from submit_tf_job.plan.limits import check_endings, check_size, check_version
 
     found = cluster.client.recent_info().hadoop_version
     version = cluster.settings.hadoop_version or found or ""
     check_version(planned.body, version)
+    check_size(planned, version)
     check_endings(planned.job, version)
 
 

@@ -1,19 +1,24 @@
 """Decide how each file of a job reaches the tasks' working directories.
 
-- `bootstrap.py`: in the service, as a TEMPLATE file, which YARN writes to `conf/`; staged as a
-  STATIC file if the service would be too large.
-- A role's files, an inline Hadoop configuration and krb5.conf: as a tar inside `bootstrap.py`;
-  staged if the service would be too large or a file is read from disk: small files as one tar,
-  files of all roles as a second one, large files each by itself.
-- Python packages: staged as an ARCHIVE, which each node unpacks once.
+With a staging directory:
+- `bootstrap.zip`, the same for all jobs: once for each version of this package, as
+  `STAGING/bootstrap/HASH/bootstrap.zip`, and never removed, because any run may need it.
+- A role's files, an inline Hadoop configuration and krb5.conf: small files as one tar, files of all
+  roles as a second one, large files each by itself.
+- Python packages: as an ARCHIVE, which each node unpacks once.
+- The keytab and the lists of sharded inputs: for one run, when it is submitted.
+
+These are `STAGING/files/JOB/HASH/NAME`, so that equal contents are uploaded once; keytabs and lists
+are below `STAGING/keytabs/JOB/` and `STAGING/lists/JOB/`, by run.
+
+Without a staging directory `bootstrap.zip` and a tar of each role's files are inside the service,
+as base64 in TEMPLATE files, which YARN writes to `conf/`.
+
+In both cases:
+- The task description: a TEMPLATE file.
 - A Hadoop configuration archive: an ARCHIVE that is on HDFS already.
 - A file of HDFS that `files` names: copied by YARN from there, under a link that the bootstrap
   gives its name.
-- The keytab: a file of HDFS or of the nodes, or staged for one run.
-- The lists of sharded inputs: staged for one run, when it is submitted.
-
-A staged file is `STAGING/files/JOB/HASH/NAME`, so that equal contents are uploaded once; keytabs
-and lists are below `STAGING/keytabs/JOB/` and `STAGING/lists/JOB/`, by run.
 
 A tar is a list of pieces, bytes and files of this host, and is never in memory as a whole. Its
 bytes depend only on names, modes and contents.
@@ -21,15 +26,18 @@ bytes depend only on names, modes and contents.
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import Problem
 from submit_tf_job.jobspec.job import HostFile, Job, Mount, ShippedFile
+from submit_tf_job.plan.bootstrap_zip import bootstrap_zip
 
 __all__ = [
     "FILES",
@@ -46,14 +54,15 @@ __all__ = [
     "Shipment",
     "Stage",
     "Upload",
-    "deliveries",
+    "delivered",
     "pack",
     "remote_files",
     "shipments",
 ]
 
-# directories of the staging directory
+# directories of the staging directory: of jobs, and of all
 FILES, LISTS, KEYTABS, MEETING = KINDS = ("files", "lists", "keytabs", "rendezvous")
+_BOOTSTRAP = "bootstrap"
 # A file of at least this size is staged by itself, and not uploaded again when another changes.
 LARGE = 16 * 1024**2
 # Limit of all roles: each file takes about 350 bytes per role in a service of at most 60 KB.
@@ -162,11 +171,13 @@ class Upload:
     Attributes:
         secret: Whether it is the job's keytab: readable by its owner alone, in a directory of its
             own, and removed with the job.
+        shared: Whether other jobs use it, so that it is not removed with this one.
     """
 
     uri: str
     content: Content = field(repr=False)
     secret: bool = False
+    shared: bool = False
 
     @property
     def size(self) -> int:
@@ -193,6 +204,7 @@ class File:
         text: The content of a TEMPLATE.
         roles: The roles whose tasks get it; None for all.
         secret: Whether it is a keytab.
+        shared: Whether other jobs use the content.
     """
 
     name: str
@@ -202,6 +214,7 @@ class File:
     text: str = field(default="", repr=False)
     roles: tuple[str, ...] | None = None
     secret: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -227,19 +240,26 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Delivery:
-    """One way to deliver the roles' files to the tasks.
+    """How the bootstrap and the roles' files get to the tasks.
 
     Attributes:
-        tars: Role → the tar inside its `bootstrap.py`.
-        files: The files that are staged instead.
+        files: What YARN puts into the working directories.
         task: Role → the bootstrap's work on the files: links to create, archives to unpack.
-        bootstrap_staged: Whether `bootstrap.py` is staged, too.
+        unpacks: What the launch command does first, with the interpreter in place of `%s`.
     """
 
-    tars: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    files: tuple[File, ...] = ()
-    task: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    bootstrap_staged: bool = False
+    files: tuple[File, ...]
+    task: Mapping[str, Mapping[str, object]]
+    unpacks: str = ""
+
+    def command(self, interpreter: str) -> str:
+        """Return the launch command.
+
+        `exec`: YARN appends redirections, bash would stay process 1, and the program would never
+        get SIGTERM (docs/hadoop-facts.md#sigterm).
+        """
+        first = self.unpacks and self.unpacks % interpreter
+        return f"{first}exec {interpreter} {contract.BOOTSTRAP_FILE}"
 
 
 def remote_files(job: Job) -> Contribution:
@@ -257,36 +277,40 @@ def remote_files(job: Job) -> Contribution:
     return Contribution(files=tuple(files))
 
 
-def deliveries(
-    job: Job, shipped: Sequence[ShippedFile], stage: Stage | None
-) -> tuple[Delivery, ...]:
-    """Return the possible deliveries of a job's files, the largest service first.
+def delivered(job: Job, shipped: Sequence[ShippedFile], staging: str | None) -> Delivery:
+    """Return the delivery of a job's bootstrap and files.
 
     Args:
         job: The job.
         shipped: Files that are sent with each role's own.
-        stage: The staging directories; None without a staging file system.
+        staging: The staging directory; None without a file system for one.
     """
-    if not job.bootstrap:
-        return (Delivery(),)
     files = {role.name: (*role.files, *shipped) for role in job.roles.values()}
-    packs = {role: made for role, own in files.items() if (made := pack(own))}
-    inside = []
-    if all(made.is_held for made in packs.values()):
-        tars = {role: made.tobytes() for role, made in packs.items()}
-        inside.append(Delivery(tars, task=_task(job, {})))
-    if stage is None:
-        return tuple(inside)
-    sent = shipments(files)
-    staged = Delivery(
-        files=tuple(
-            File(name, (f"{stage.files}/{content.sha256}/{name}",), content, roles=(role,))
-            for role, shipment in sent.items()
-            for name, content in shipment.contents.items()
-        ),
-        task=_task(job, sent),
+    return _staged(job, files, staging) if staging else _inline(job, files)
+
+
+def _staged(job: Job, files: Mapping[str, Sequence[ShippedFile]], staging: str) -> Delivery:
+    content, name = bootstrap_zip(), contract.BOOTSTRAP_FILE
+    uri = f"{staging}/{_BOOTSTRAP}/{hashlib.sha256(content).hexdigest()}/{name}"
+    sent, stage = shipments(files), Stage.of(staging, job.name)
+    own = (
+        File(name, (f"{stage.files}/{content.sha256}/{name}",), content, roles=(role,))
+        for role, shipment in sent.items()
+        for name, content in shipment.contents.items()
     )
-    return (*inside, staged, replace(staged, bootstrap_staged=True))
+    return Delivery((File(name, (uri,), content, shared=True), *own), _task(job, sent))
+
+
+def _inline(job: Job, files: Mapping[str, Sequence[ShippedFile]]) -> Delivery:
+    packed = base64.b64encode(bootstrap_zip()).decode("ascii")
+    inside = [File(contract.INLINE_BOOTSTRAP, type="TEMPLATE", text=packed)]
+    for role, own in files.items():
+        made = pack(own)
+        if made:
+            text = base64.b64encode(zlib.compress(made.tobytes(), 9)).decode("ascii")
+            inside.append(File(contract.INLINE_FILES, type="TEMPLATE", text=text, roles=(role,)))
+    unpacks = f"%s -m base64 -d conf/{contract.INLINE_BOOTSTRAP} >{contract.BOOTSTRAP_FILE}; "
+    return Delivery(tuple(inside), _task(job, {}), unpacks)
 
 
 def _task(job: Job, sent: Mapping[str, Shipment]) -> dict[str, dict[str, object]]:

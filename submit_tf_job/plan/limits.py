@@ -8,14 +8,18 @@ from collections.abc import Iterator
 from submit_tf_job.errors import JobSpecError, Refused
 from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import Job
-from submit_tf_job.plan.planner import MAX_SERVICE_BYTES
+from submit_tf_job.plan.planner import Plan
 from submit_tf_job.plan.site import Site
 from submit_tf_job.yarn.observed import MaximumResources
+from submit_tf_job.yarn.records import dumps
 
-__all__ = ["check_endings", "check_limits", "check_version"]
+__all__ = ["check_endings", "check_limits", "check_size", "check_version"]
 
 
+# Before, more than 64 KiB is accepted with a 202, and cannot be read back
+# (docs/hadoop-facts.md#sizes).
 _FIRST_WITH_LARGE_SERVICES = (3, 3)
+_MOST_BEFORE = 60_000
 _FIRST_WITH_DECIDING_COMPONENT = (3, 3)  # YARN-8489
 _FIRST_WITH_RESTART_POLICY = (3, 1, 1)
 # Runtime variables → the first version that supports them (before 3.3 only commas separated the
@@ -33,8 +37,7 @@ def check_version(body: str, hadoop_version: str) -> None:
     """Raise `Refused` if a version of Hadoop cannot run a service.
 
     Raises:
-        Refused: The version lacks restart policies, a runtime variable or images by digest, or it
-            would corrupt a service of this size.
+        Refused: The version lacks restart policies, a runtime variable or images by digest.
     """
     numbers = tuple(int(part) for part in re.findall(r"\d+", hadoop_version)[:3])
     if numbers and numbers < _FIRST_WITH_RESTART_POLICY:
@@ -59,12 +62,29 @@ def check_version(body: str, hadoop_version: str) -> None:
             f"the first), and every container would fail",
             hint="name the image by a tag",
         )
-    if numbers and numbers < _FIRST_WITH_LARGE_SERVICES and len(body) > MAX_SERVICE_BYTES:
+
+
+def check_size(planned: Plan, hadoop_version: str) -> None:
+    """Refuse a service that Hadoop 3.1 and 3.2 would accept and could not read again.
+
+    Raises:
+        Refused: It is too large; without a staging directory it always is.
+    """
+    numbers = tuple(int(part) for part in re.findall(r"\d+", hadoop_version)[:2])
+    size = len(dumps(planned.service.with_files()))
+    if not numbers or numbers >= _FIRST_WITH_LARGE_SERVICES or size <= _MOST_BEFORE:
+        return
+    if planned.site.staging is None:
         raise Refused(
-            f"the service has {len(body)} bytes, and Hadoop {hadoop_version} cannot read "
-            f"back more than {MAX_SERVICE_BYTES}",
-            hint="set hadoop_conf (or staging) in the settings: files then go to HDFS",
+            f"Hadoop {hadoop_version} cannot read back a service of more than {_MOST_BEFORE} "
+            "bytes, and without a staging directory the bootstrap is inside it",
+            hint="set hadoop_conf, or staging: hdfs://…, in the settings",
         )
+    raise Refused(
+        f"the service has {size} bytes, and Hadoop {hadoop_version} cannot read back "
+        f"more than {_MOST_BEFORE}",
+        hint="put long commands into scripts, and long values into files",
+    )
 
 
 def check_endings(job: Job, hadoop_version: str) -> None:

@@ -6,7 +6,6 @@ Planning is a pure function, without clock, environment, network or randomness. 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +34,6 @@ from submit_tf_job.plan import (
     kerberos,
     launch,
     meeting,
-    payload,
     python_packages,
 )
 from submit_tf_job.plan.content_key import content_key
@@ -45,10 +43,11 @@ from submit_tf_job.plan.delivery import (
     File,
     Stage,
     Upload,
-    deliveries,
+    delivered,
     remote_files,
 )
 from submit_tf_job.plan.site import Site
+from submit_tf_job.plan.task_description import TaskDescription
 from submit_tf_job.yarn.records import (
     Artifact,
     Component,
@@ -66,13 +65,9 @@ from submit_tf_job.yarn.records import (
 )
 from submit_tf_job.yarn.run_names import Again, run_name
 
-__all__ = ["MAX_SERVICE_BYTES", "MAX_UNSTAGED_BYTES", "Plan", "Planner", "fits", "plan"]
+__all__ = ["MAX_SERVICE_BYTES", "Plan", "Planner", "plan"]
 
-# Hadoop 3.1 and 3.2 accept more than 64 KiB with a 202 and then cannot read it back
-# (docs/hadoop-facts.md#sizes).
-MAX_SERVICE_BYTES = 60_000
-# Without a staging directory; `limits` refuses more than 60,000 before Hadoop 3.3.
-MAX_UNSTAGED_BYTES = 1_000_000
+MAX_SERVICE_BYTES = 2_000_000  # `limits` has the limit of Hadoop 3.1 and 3.2
 MOST_QUICK_LINKS = 10  # tasks of a role that have quick links, so that the service stays small
 
 _FAILURES_OF_A_COMPONENT = "yarn.service.container-failure-per-component.threshold"
@@ -163,7 +158,7 @@ class Plan:
         """Return the URI of a sharded input's list, from which the tasks read it."""
         return next(
             str(file.src_file)
-            for component in self.service.components
+            for component in self.service.with_files().components
             if component.configuration
             for file in component.configuration.files
             if file.dest_file == contract.INPUT_LIST % name
@@ -235,7 +230,6 @@ class Planner:
         ports: How the tasks' ports are chosen.
         cluster_roles: The roles in TensorFlow's cluster spec, in its order.
         parts: The contributions.
-        deliveries: The possible deliveries of the roles' files, the largest service first.
         key: What makes two submissions the same one.
         properties: Added to the service's.
     """
@@ -246,7 +240,6 @@ class Planner:
     ports: Mapping[str, object]
     cluster_roles: tuple[str, ...]
     parts: tuple[Contribution, ...]
-    deliveries: tuple[Delivery, ...] = ()
     key: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -274,75 +267,44 @@ class Planner:
         problems.update(problem for part in parts for problem in part.problems)
         if problems:
             raise JobSpecError(sorted(problems))
-        shipped = [file for part in parts for file in part.shipped]
-        ways = deliveries(job, shipped, stage if site.staging else None)
-        return replace(planner, deliveries=ways)
+        return planner
+
+    @cached_property
+    def delivery(self) -> Delivery:
+        """How the bootstrap and the roles' files get to the tasks."""
+        shipped = [file for part in self.parts for file in part.shipped]
+        return delivered(self.job, shipped, self.site.staging)
 
     def build(self) -> tuple[Service, tuple[Upload, ...]]:
-        """Return the largest service that fits, and the files to upload for it."""
-        found = self._with(self.deliveries[0])
-        for delivery in self.deliveries[1:]:
-            if fits(found[0]):
-                break
-            found = self._with(delivery)
-        return found
-
-    def _with(self, delivery: Delivery) -> tuple[Service, tuple[Upload, ...]]:
-        files = (
-            *delivery.files,
-            *self._bootstraps(delivery),
-            *(file for part in self.parts for file in part.files),
-        )
+        """Return the service, and the files to upload for it."""
+        files = tuple(file for part in self.parts for file in part.files)
+        commands = launch.commands(self.job)
+        if self.job.bootstrap:
+            described = self.task_description().text()
+            task = File(contract.TASK_FILE, type="TEMPLATE", text=described)
+            files = (task, *self.delivery.files, *files)
+            commands = {
+                role.name: self.delivery.command(self.job.python_of(role).interpreter)
+                for role in self.job.roles.values()
+            }
         uploads = {
-            uri: Upload(uri, file.content, secret=file.secret)
+            uri: Upload(uri, file.content, secret=file.secret, shared=file.shared)
             for file in files
             if file.content is not None and (uri := self.run.join(file.uri))
         }
-        return self._service(self._commands(delivery), files), tuple(uploads.values())
+        return self._service(commands, files), tuple(uploads.values())
 
-    def _bootstraps(self, delivery: Delivery) -> list[File]:
-        """Return `bootstrap.py` of each role, in the service or staged."""
-        if not self.job.bootstrap:
-            return []
-        texts = self.task_description(delivery).bootstraps()
-        name = contract.BOOTSTRAP_FILE
-        if not delivery.bootstrap_staged:
-            return [
-                File(name, type="TEMPLATE", text=text, roles=(role,))
-                for role, text in texts.items()
-            ]
-        files = []
-        for role, text in texts.items():
-            content = text.encode("ascii")
-            stage = Stage.of(self.site.staging, self.job.name)
-            uri = f"{stage.files}/{hashlib.sha256(content).hexdigest()}/{name}"
-            files.append(File(name, (uri,), content, roles=(role,)))
-        return files
-
-    def task_description(self, delivery: Delivery) -> payload.TaskDescription:
-        """Return the task description with one of the deliveries."""
-        return payload.TaskDescription(
+    def task_description(self) -> TaskDescription:
+        """Return what the bootstrap reads."""
+        return TaskDescription(
             self.job,
             self.site,
-            delivery,
+            self.delivery,
             self.parts,
             self.run,
             self.ports,
             self.cluster_roles,
         )
-
-    def _commands(self, delivery: Delivery) -> dict[str, str]:
-        if not self.job.bootstrap:
-            return launch.commands(self.job)
-        path = contract.BOOTSTRAP_FILE
-        if not delivery.bootstrap_staged:
-            path = f"conf/{path}"  # YARN writes TEMPLATE files there (ProviderUtils)
-        # `exec`: YARN appends redirections, bash would stay process 1, and the program would never
-        # get SIGTERM (docs/hadoop-facts.md#sigterm).
-        return {
-            role.name: f"exec {self.job.python_of(role).interpreter} {path}"
-            for role in self.job.roles.values()
-        }
 
     def _service(self, commands: Mapping[str, str], files: Sequence[File]) -> Service:
         job = self.job
@@ -375,7 +337,10 @@ class Planner:
             lifetime=job.lifetime_s,
             docker_client_config=job.docker_client_config,
             kerberos_principal=principal,
-            configuration=Configuration(properties=properties),
+            configuration=Configuration(
+                properties=properties,
+                files=tuple(self._config_file(file) for file in files if file.roles is None),
+            ),
             components=tuple(
                 self._component(role, commands[role.name], files)
                 for role in sorted(job.roles.values(), key=_precedence)
@@ -408,7 +373,7 @@ class Planner:
                 f"{name}={'auto' if port == AUTO_PORT else port}"
                 for name, port in role.ports.items()
             )
-        own = [file for file in files if file.roles is None or role.name in file.roles]
+        own = [file for file in files if role.name in (file.roles or ())]
         return Component(
             name=role.name,
             number_of_containers=role.instances,
@@ -488,25 +453,15 @@ def _precedence(role: Role) -> bool:
     return role.name != contract.WITNESS_ROLE
 
 
-def fits(service: Service) -> bool:
-    """Return whether a service is small enough for every Hadoop version."""
-    return len(dumps(service)) <= MAX_SERVICE_BYTES
-
-
 def _check_size(planned: Plan) -> None:
-    job, size = planned.job, len(planned.body)
-    limit, way_out = MAX_SERVICE_BYTES, "put long commands into scripts"
+    size = len(planned.body)
+    if size <= MAX_SERVICE_BYTES:
+        return
+    way_out = "put long commands into scripts, and long values into files"
     if not planned.site.staging:
-        limit = MAX_UNSTAGED_BYTES
         way_out = "set hadoop_conf (or staging) in the settings: files then go to HDFS"
-    if job.tf_config is TFConfigMode.LITERAL:
-        way_out = "use `tf_config: counts`"
-    if size > limit:
-        message = (
-            f"the service would have {size} bytes, and Hadoop 3.1 and 3.2 corrupt more "
-            f"than {MAX_SERVICE_BYTES}; {way_out}"
-        )
-        raise JobSpecError([job.problem("", message)])
+    message = f"the service would have {size} bytes, and at most {MAX_SERVICE_BYTES} are sent"
+    raise JobSpecError([planned.job.problem("", f"{message}; {way_out}")])
 
 
 def _resource(role: Role, site: Site) -> Resource:

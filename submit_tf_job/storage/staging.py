@@ -4,7 +4,8 @@ owner.
 A file is stored at `<staging>/files/<job>/<id of its content>/<name>` and never changed: a
 NodeManager rejects a file whose time or size differs from what the ApplicationMaster read
 (FSDownload.verifyAndCopy). An empty `.used` in the job's directory is written again at each
-submission of the job, so that `sweep` can determine the last use.
+submission of the job, so that `sweep` can determine the last use. `bootstrap.zip` belongs to no
+job, and is never removed.
 """
 
 from __future__ import annotations
@@ -223,10 +224,11 @@ def stage(
     sent = dict(
         zip((upload.uri for upload in missing), _send_all(missing, storage, progress), strict=True)
     )
-    if not missing and uploads:
+    own = [upload for upload in uploads if not upload.shared]
+    if own and not any(upload in missing for upload in own):
         _mark_used(
             storage,
-            parent_of(storage.path(uploads[0].directory)),
+            parent_of(storage.path(own[0].directory)),
             now or datetime.now(timezone.utc),
         )
     return [

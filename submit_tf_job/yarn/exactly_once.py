@@ -56,6 +56,7 @@ from submit_tf_job.yarn.submission_steps import (
     Withdraw,
     decide,
     in_order,
+    in_words,
 )
 
 __all__ = [
@@ -237,7 +238,7 @@ class _Submitting:
                 seen, live = self._look(live), None
             action = decide(seen, self._what.key, self._what.again)
             if action != last:
-                _LOG.info("submission of %s: %s", self._name, action)
+                _LOG.info("submission of %s: %s", self._name, in_words(action))
             last = action
             if isinstance(action, Wait):
                 self._wait(action.why, pause_s)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 __all__ = [
@@ -268,6 +268,13 @@ class Service:
     artifact: Artifact | None = None
     resource: Resource | None = None
 
+    def with_files(self) -> Service:
+        """Return it with its own files in every component, as the server stores it
+        (`Configuration.mergeFrom`).
+        """
+        common = self.configuration.files if self.configuration else ()
+        return replace(self, components=tuple(_with(common, each) for each in self.components))
+
     def to_json(self) -> JSONObject:
         """Return the JSON of the services API."""
         out: JSONObject = {"name": self.name, "version": self.version}
@@ -282,6 +289,13 @@ class Service:
         _put_object(out, "configuration", self.configuration)
         out["components"] = [component.to_json() for component in self.components]
         return out
+
+
+def _with(common: tuple[ConfigFile, ...], component: Component) -> Component:
+    own = component.configuration or Configuration()
+    names = {file.dest_file for file in own.files}
+    more = tuple(file for file in common if file.dest_file not in names)
+    return replace(component, configuration=replace(own, files=(*own.files, *more)))
 
 
 def dumps(service: Service) -> str:

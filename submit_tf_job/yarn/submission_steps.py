@@ -30,6 +30,7 @@ __all__ = [
     "Withdraw",
     "decide",
     "in_order",
+    "in_words",
 ]
 
 # state may be stale for 2 s after a failover (docs/hadoop-facts.md#failover)
@@ -144,6 +145,12 @@ class Wait:
 
 
 Action: TypeAlias = Post | Adopt | Taken | Withdraw | Next | Wait
+
+
+def in_words(action: Action) -> str:
+    """Return an action for a log: `post`, `adopt application_1_0007`, `wait: …`."""
+    app_id, why = getattr(action, "app_id", ""), getattr(action, "why", "")
+    return " ".join(filter(None, [type(action).__name__.lower(), app_id, why and f"({why})"]))
 
 
 def decide(seen: View, key: str, again: Callable[[AppReport | None], bool]) -> Action:

@@ -22,7 +22,7 @@ def measure_bootstrap(rounds: int) -> list[Row]:
 
         def bootstrap() -> Sample:
             cwd, _logs, environ = job.place("worker-0")
-            sample = run_process([sys.executable, "conf/bootstrap.py"], environ, cwd)
+            sample = run_process([sys.executable, "bootstrap.zip"], environ, cwd)
             for marker in cwd.parent.glob(
                 "tfjob-done-*"
             ):  # else the next start repeats this outcome

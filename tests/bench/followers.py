@@ -94,12 +94,12 @@ class _Followers:
         seen, attempt = self.seen
         return _pack(
             "hello",
-            submission=self.job.task["submission"],
+            run=self.job.task["run"],
             state=state,
             role="worker",
             index=index,
             attempt=1,
-            run=f"run-{index}",
+            process=f"process-{index}",
             host=f"node-{index % 500}",
             address=self.addresses[index],
             pid=index + 1,
@@ -160,7 +160,7 @@ class _Followers:
         kind = message["t"]
         self.kinds[kind] += 1
         if kind == "welcome":
-            self.seen = message["run"], message["decider_attempt"]
+            self.seen = message["process"], message["decider_attempt"]
         if kind in ANSWERS:
             sock.sendall(_pack(ANSWERS[kind], probe=message.get("probe")))
         if kind == "end":

@@ -28,10 +28,11 @@ GET = (
     "import sys, requests; requests.get(sys.argv.pop() + '/ws/v1/cluster/apps', timeout=60).json()"
 )
 APPLICATION = "application_1700000000000_0001"
+RUN = "mnist-4k3f7qa2"
 APP = {
     "id": APPLICATION,
     "user": "alice",
-    "name": "mnist",
+    "name": RUN,
     "queue": "default",
     "state": "FINISHED",
     "finalStatus": "SUCCEEDED",
@@ -41,8 +42,8 @@ APP = {
     "finishedTime": 1700000060000,
 }
 ANSWERS = {
-    "/app/v1/services/mnist": {
-        "name": "mnist",
+    f"/app/v1/services/{RUN}": {
+        "name": RUN,
         "id": APPLICATION,
         "state": "STOPPED",
         "version": "1",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.container import contract, tfconfig
-from submit_tf_job.plan import payload
+from submit_tf_job.plan.bootstrap_zip import bootstrap_zip
 
 DOMAIN = "mnist.alice.sandbox.test"
 FOREVER = ["sleep", "600"]
@@ -131,6 +131,8 @@ class Cluster:
 
     def __init__(self, root: Path, dns: FakeDns, python: str = sys.executable) -> None:
         self.root, self.dns, self.python = root, dns, python
+        self.zip = root / contract.BOOTSTRAP_FILE
+        self.zip.write_bytes(bootstrap_zip())
         self.task: dict[str, Any] = {}
         self.files: dict[str, str] = {}
         self.runs: dict[str, subprocess.Popen[bytes]] = {}
@@ -199,7 +201,7 @@ class Cluster:
                         *self.inside(name),
                         "bash",
                         "-c",
-                        f"{shell}\nexec {self.python} -S conf/bootstrap.py",
+                        f"{shell}\nexec {self.python} -S bootstrap.zip",
                     ],
                     cwd=cwd,
                     env=environment,
@@ -227,9 +229,10 @@ class Cluster:
         cwd, logs = self.root / "app" / container, self.root / "logs" / container
         (cwd / "conf").mkdir(parents=True)
         logs.mkdir(parents=True)
-        (cwd / "conf" / "bootstrap.py").write_text(
-            payload.pack(task or self.task, files_tar(self.files) if self.files else None)
-        )
+        (cwd / contract.BOOTSTRAP_FILE).symlink_to(self.zip)
+        (cwd / "conf" / contract.TASK_FILE).write_text(json.dumps(task or self.task))
+        if self.files:
+            (cwd / contract.PAYLOAD_ARCHIVE).write_bytes(files_tar(self.files))
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": "/no/such/home",

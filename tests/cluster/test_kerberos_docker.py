@@ -30,7 +30,7 @@ IMAGE = "submit_tf_job/base:1"
 # What runs in each container: 3 MB to HDFS and back, without Java.
 PROGRAM = """
 import json, os, stat, sys
-sys.path.insert(0, ".tfjob-bootstrap")
+sys.path.insert(0, "bootstrap.zip")
 from hdfs_native import Client
 from submit_tf_job.container.delegation.tokens import Tokens
 

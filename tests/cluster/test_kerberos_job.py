@@ -35,7 +35,7 @@ TOKEN_S, RENEW_S = 40, 20
 # its jars are named.
 PROGRAM = """
 import glob, json, os, subprocess, sys, time
-sys.path.insert(0, ".tfjob-bootstrap")
+sys.path.insert(0, "bootstrap.zip")
 from hdfs_native import Client
 from submit_tf_job.container.delegation.tokens import Tokens
 

@@ -102,7 +102,7 @@ class Job:
         answer = gateway.ask("POST", "/v1/jobs", json={**JOB, "name": name, "command": "sleep 600"})
         assert answer.status_code == 201, answer.text
         self.app = self.fake.yarn.apps[answer.json()["application_id"]]
-        self.submission = answer.json()["submission"]
+        self.run = answer.json()["run"]
         self.container = self.app.id.replace("application", "container") + "_01_000002"
 
     def runs(self, log: str) -> None:
@@ -126,7 +126,7 @@ class Job:
             "status": None,
         }
         report = {
-            "version": 1, "submission": self.submission, "state": "running", "wanted": 1, "arrived": 1, "missing": [], "tasks": [task],
+            "version": 1, "run": self.run, "state": "running", "wanted": 1, "arrived": 1, "missing": [], "tasks": [task],
             "roles": {"worker": {"wanted": 1, "arrived": 1, "running": 1}}, "warnings": [HOSTILE], "outcome": None, "first_failure": None,
             "progress": {"step": step, "total": 10, "metrics": {"loss": 0.123456, HOSTILE: 1.0}, "task": "worker-0", "at": 1.0}, **more,
         }  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -79,26 +78,11 @@ def make_job(*roles: Role, **values: Any) -> Job:
     return Job(roles=with_kinds, **given)
 
 
-def bootstrap_of(job: Job, site: Site = SITE, key: str = KEY) -> str:
-    """Return the first role's bootstrap.py, with the role's files inside."""
-    planned = plan(job, replace(site, staging=None), key=key)
-    configuration = planned.service.components[0].configuration
-    assert configuration
-    [file] = [file for file in configuration.files if file.type == "TEMPLATE"]
-    assert file.properties
-    return file.properties["content"]
-
-
 def task_of(job: Job, site: Site = SITE, key: str = KEY) -> dict[str, Any]:
-    """Return the task description in the first role's bootstrap.py."""
-    found: dict[str, Any] = json.loads(block(bootstrap_of(job, site, key), "TASK"))
+    """Return the task description, as the first role's tasks get it."""
+    configuration = plan(job, site, key=key).service.configuration
+    assert configuration
+    [file] = [file for file in configuration.files if file.dest_file == "tfjob.json"]
+    assert file.properties
+    found: dict[str, Any] = json.loads(file.properties["content"])
     return found
-
-
-def block(text: str, name: str) -> str:
-    """Return the text between the quotes of `NAME = \"\"\"…\"\"\"` in a generated
-    bootstrap.py.
-    """
-    found = re.search(rf'^{name} = r?"""\n(.*?)\n"""$', text, re.DOTALL | re.MULTILINE)
-    assert found, f"no {name}"
-    return found[1]

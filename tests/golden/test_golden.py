@@ -1,9 +1,8 @@
 """Compare the plan of every example job spec with its golden file, byte for byte.
 
 There are two forms: `NAME.json` with files and bootstrap staged, `NAME.inline.json` with both
-inside the service. Our own code is abbreviated: in the inline form CODE is one line and FILES a
-list of the files; in the staged form the directory of bootstrap.py is the hash of that text.
-Everything else is exact. `test_payload` tests what is abbreviated.
+inside the service. bootstrap.zip and its hash are abbreviated, and in the inline form a role's files
+are a list. Everything else is exact.
 
 `make goldens` rewrites the files; read the difference before you commit it.
 """
@@ -22,26 +21,17 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.plan import Plan, plan, planner
+from submit_tf_job.plan import Plan, plan
+from submit_tf_job.plan.bootstrap_zip import bootstrap_zip
 from submit_tf_job.plan.data import needs_lists
 from submit_tf_job.plan.delivery import Pack
-from tests.golden.fixed import GOLDEN, SITE, SITE_WITHOUT_STAGING, SPECS, block, load
+from tests.golden.fixed import GOLDEN, SITE, SITE_WITHOUT_STAGING, SPECS, load
 
 UPDATE = bool(os.environ.get("SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS"))
 
 
-def shortened(bootstrap: str) -> str:
-    """Replace the compressed parts of a bootstrap.py by a list of their contents."""
-    code, files = block(bootstrap, "CODE"), block(bootstrap, "FILES")
-    out = bootstrap.replace(
-        f'CODE = """\n{code}\n"""', 'CODE = """\nmodules of submit_tf_job/container\n"""'
-    )
-    return out.replace(f'FILES = """\n{files}\n"""', f'FILES = """\n{listed(files)}\n"""')
-
-
 def listed(files: str) -> str:
-    if not files:
-        return ""
+    """Return the names, modes and hashes of the files in a tar in base64."""
     with tarfile.open(fileobj=io.BytesIO(zlib.decompress(base64.b64decode(files)))) as tar:
         members = [(member, tar.extractfile(member)) for member in tar]
         return "\n".join(
@@ -53,22 +43,19 @@ def listed(files: str) -> str:
 
 def golden(planned: Plan) -> str:
     """Return a plan's body in the form of the golden files."""
-    body = planned.body
-    for component in planned.service.components:
+    made = bootstrap_zip()
+    body = planned.body.replace(base64.b64encode(made).decode(), "BOOTSTRAP")
+    body = body.replace(sha256(made).hexdigest(), "HASH")
+    for component in planned.service.with_files().components:
         for file in component.configuration.files if component.configuration else ():
             content = (file.properties or {}).get("content", "")
-            if file.dest_file == "bootstrap.py" and content:
-                body = body.replace(json.dumps(content), json.dumps(shortened(content)))
+            if file.dest_file == "tfjob-files.tar.base64":
+                body = body.replace(json.dumps(content), json.dumps(listed(content)))
     for upload in planned.uploads:
-        if isinstance(upload.content, Pack):
-            assert upload.uri.split("/")[-2] == upload.content.sha256
-        if isinstance(upload.content, bytes):
-            assert upload.uri.split("/")[-2] == sha256(upload.content).hexdigest()
-        if upload.uri.endswith("/bootstrap.py") and isinstance(upload.content, bytes):
-            text = upload.content.decode("ascii")
-            body = body.replace(
-                sha256(upload.content).hexdigest(), sha256(shortened(text).encode()).hexdigest()
-            )
+        sent = upload.content
+        if isinstance(sent, (Pack, bytes)):
+            named = sent.sha256 if isinstance(sent, Pack) else sha256(sent).hexdigest()
+            assert upload.uri.split("/")[-2] == named
     return body
 
 
@@ -88,9 +75,7 @@ def compare(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
-def test_plan_staged_equals_golden(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Independent of the bootstrap's size.
-    monkeypatch.setattr(planner, "fits", lambda _service: False)
+def test_plan_staged_equals_golden(spec: Path) -> None:
     planned = plan(load(spec), SITE)
     assert bool(planned.uploads) == planned.job.bootstrap
     compare(GOLDEN / f"{spec.stem}.json", golden(planned))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,8 +88,8 @@ def test_render_with_submission_id(tmp_path: Path) -> None:
 
 
 def test_rendered_bootstrap_runs_the_command(tmp_path: Path) -> None:
-    """The bootstrap.py of a service, started by its launch command, runs the command and returns
-    its status.
+    """What a service contains, started by its launch command, runs the command and returns its
+    status.
     """
     role = make_role(
         "main",
@@ -103,10 +103,11 @@ def test_rendered_bootstrap_runs_the_command(tmp_path: Path) -> None:
     planned = plan(
         make_job(role, strategy=Strategy.CUSTOM, deciding_role="main"), SITE_WITHOUT_STAGING
     )
-    component = json.loads(planned.body)["components"][0]
-    [file] = component["configuration"]["files"]
+    described: Any = planned.service.with_files().to_json()
+    component = described["components"][0]
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / file["dest_file"]).write_text(file["properties"]["content"])
+    for file in component["configuration"]["files"]:
+        (tmp_path / "conf" / file["dest_file"]).write_text(file["properties"]["content"])
     env = {
         "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
         "TFJOB_INSTANCE": "main-0",

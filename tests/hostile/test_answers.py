@@ -406,7 +406,7 @@ REFUSALS = [
 ]  # fmt: skip
 INSTEAD = {
     IMPERSONATE: "gw@SANDBOX.TEST may not submit for bob.",
-    FORBIDDEN: "The cluster did not allow to read mnist: User alice has no {right}",
+    FORBIDDEN: "The cluster did not allow to read the applications: User alice has no {right}",
 }
 
 
@@ -429,7 +429,7 @@ def test_what_a_refusal_means(
     monkeypatch.setenv("SUBMIT_TF_JOB_CREDENTIALS_FILE", str(secret))
     server = serve(always(answer))
     done = cli(*STATUS, "--rm", server.url())
-    url = re.escape(f"{server.url()}/app/v1/services/mnist ")
+    url = re.escape(f"{server.url()}/ws/v1/cluster/apps ")
     said(done, 4, re.escape(INSTEAD[answer]) if answer in INSTEAD else url + words)
     assert hint in done.err
     assert "canary" not in done.err

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from submit_tf_job.jobspec.job import Command, Job, Strategy, TFConfigMode
 from submit_tf_job.plan import Plan, plan
-from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, block, make_job, make_role, task_of
+from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, make_job, make_role, task_of
 from tests.property.literal import wanted
 from tests.property.shell import AppMaster, Container, fragments, run
 
@@ -75,10 +75,11 @@ def test_am_does_not_change_the_file(job: Job) -> None:
     planned = plan(job, SITE_WITHOUT_STAGING)
     for master in masters(planned):
         configuration = components(planned)[master.component]["configuration"]
-        content = configuration["files"][0]["properties"]["content"]
-        arrived = master.file(content, configuration["env"])
-        assert arrived == content
-        task = json.loads(block(arrived, "TASK"))
+        files = json.loads(planned.body)["configuration"]["files"]
+        for file in [*files, *configuration.get("files", [])]:
+            content = file["properties"]["content"]
+            assert master.file(content, configuration["env"]) == content
+        task = json.loads(files[0]["properties"]["content"])
         assert task == task_of(job, SITE, planned.key)
         for name, role in job.roles.items():
             assert (task["roles"][name]["env"], task["roles"][name]["command"]) == (

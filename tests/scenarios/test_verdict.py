@@ -13,7 +13,7 @@ from tests.fakes.transport import Answer
 from tests.world import RM, World
 
 SPEC = "mnist.yaml"
-SCRIPT = {"launch_container.sh": "exec python3 conf/bootstrap.py\n", "prelaunch.out": "Launching\n"}
+SCRIPT = {"launch_container.sh": "exec python3 bootstrap.zip\n", "prelaunch.out": "Launching\n"}
 GOOD: dict[str, Any] = {"state": "succeeded", "outcome": {"status": 0}}
 WAITS = "the cluster has collected its logs"
 

@@ -31,7 +31,7 @@ Diagnostics: [2026-11-21 14:57:19.576]Container [pid=8623,containerID={C3}] is r
 Current usage: 530.5 MB of 256 MB physical memory used; 710.7 MB of 537.6 MB virtual memory used. Killing container.
 Dump of the process-tree for {C3} :
 \t|- PID PPID PGRPID SESSID CMD_NAME USER_MODE_TIME(MILLIS) SYSTEM_TIME(MILLIS) VMEM_USAGE(BYTES) RSSMEM_USAGE(PAGES) FULL_CMD_LINE
-\t|- 8623 8621 8623 8623 (python3) 9 3 100970496 4950 python3 bootstrap.py{" "}
+\t|- 8623 8621 8623 8623 (python3) 9 3 100970496 4950 python3 bootstrap.zip{" "}
 
 [2026-11-21 14:57:19.681]Container killed on request. Exit code is 143
 [2026-11-21 14:57:19.683]Container exited with a non-zero exit code 143.{" "}

@@ -56,7 +56,7 @@ GONE = (
 )
 LOOK = "look at the ApplicationMaster's log, and at what the job wrote, before you use it"
 NO_OUTCOME = "the deciding task's container ended without leaving an outcome"
-DID_IT_START = "did it start at all? its image must have bash and Python 3.5 or later"
+DID_IT_START = "did it start at all? its image must have bash and Python 3.6 or later"
 FAILED_REPORT = report("failed", first_failure=FAILURE_JSON, outcome={"status": 93})
 STATUS_REPORT = report("failed", outcome={"status": 3})
 

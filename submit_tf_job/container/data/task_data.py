@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, environment
 from submit_tf_job.container.data.store import StoreError, retry
 from submit_tf_job.container.data.webhdfs_client import GIVEN_TOKENS
 from submit_tf_job.container.info import BootstrapProblem, log
@@ -321,9 +321,7 @@ class Data:
     def _copy_once(
         self, request: dict[str, Any], telling: _Telling, end: float, limit_s: float
     ) -> dict[str, Any]:
-        root = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
-        env = dict(self.env)
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, [root, env.get("PYTHONPATH")]))
+        env = environment.with_modules(self.env)
         env[GIVEN_TOKENS] = self.info.env.get("HADOOP_TOKEN_FILE_LOCATION", "")
         process = subprocess.Popen(
             # without bytecode, which a full disk cuts off (gh-126606): the next copy would fail

@@ -205,7 +205,6 @@ def _token(path: str) -> str:
     if not path or not os.path.isfile(path):
         return ""
     try:
-        # travels only to clusters with tokens
         from submit_tf_job.container.delegation import tokens
 
         with open(path, "rb") as source:

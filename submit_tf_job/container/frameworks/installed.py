@@ -24,16 +24,15 @@ STRATEGIES = {
     "parameter-server": "ParameterServerStrategy",
 }
 _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*")
-# one blank for each level: what travels is indented so (plan/payload.py)
 _LOOK = """
 import json
 from importlib import metadata
 found = {}
 for name in %r:
- try:
-  found[name] = metadata.version(name)
- except metadata.PackageNotFoundError:
-  pass
+    try:
+        found[name] = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        pass
 print(json.dumps(found))
 """ % (TENSORFLOW + ("keras", "tf_keras"),)
 

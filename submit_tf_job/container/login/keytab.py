@@ -1,6 +1,6 @@
 """Read keytabs in MIT's format, version 0x502 (krb5-doc, "Keytab file format").
 
-Standard library only, Python 3.5 and later: this file travels with jobs that log in themselves.
+Standard library only, Python 3.6 and later: this file travels with jobs that log in themselves.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, environment
 from submit_tf_job.container.delegation.tokens import when
 from submit_tf_job.container.info import BootstrapProblem, log
 from submit_tf_job.container.login import gss, keytab
@@ -124,7 +124,8 @@ class Login:
 
     def _by_library(self, env: Mapping[str, str]) -> float:
         """Log in with MIT's library, and return the lifetime; 0 if the image has no library."""
-        word, _, rest = _output([sys.executable, os.path.abspath(gss.__file__)], env).partition(" ")
+        argv = [sys.executable, "-m", gss.__name__]
+        word, _, rest = _output(argv, environment.with_modules(env)).partition(" ")
         if word == "ok" and rest.isdigit() and int(rest):
             return float(rest)
         if word in ("none", ""):  # no library, or one that crashed

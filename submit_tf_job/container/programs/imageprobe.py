@@ -1,6 +1,6 @@
 """Probe an image from within, for `image check`, and print the findings as one line of JSON.
 
-Standard library only, Python 3.5 and later: this file is copied into the image to check. It runs as
+Standard library only, Python 3.6 and later: this file is copied into the image to check. It runs as
 YARN would run a task: under a user id that the image does not contain, without a network, and on a
 read-only file system.
 """
@@ -19,7 +19,7 @@ def version_of(package: str) -> str:
         from importlib import metadata
 
         return metadata.version(package)
-    except Exception:  # noqa: BLE001 - Python 3.5 has no such module, other packages no such name
+    except Exception:  # noqa: BLE001 - Python 3.7 has no such module, other packages no such name
         return ""
 
 

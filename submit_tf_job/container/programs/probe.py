@@ -1,6 +1,6 @@
 """Check a container from within, for `doctor --deep`, and print the results as one line of JSON.
 
-Standard library only, Python 3.5 and later: this file travels with the job, and must run in any
+Standard library only, Python 3.6 and later: this file travels with the job, and must run in any
 image that has a Python.
 """
 
@@ -89,14 +89,14 @@ def tokens() -> "dict[str, str]":
     path = os.environ.get("HADOOP_TOKEN_FILE_LOCATION", "")
     if not path or not os.path.isfile(path):
         return result(WARNING, "HADOOP_TOKEN_FILE_LOCATION is {}".format(path or "not set"))
-    # the directory of the bootstrap that started this program
-    sys.path.insert(0, os.path.join(os.getcwd(), ".tfjob-bootstrap"))
-    # imported by name: it exists only in containers of clusters with tokens, and this file imports
-    # nothing outside its folder
-    try:
-        module = importlib.import_module("submit_tf_job.container.delegation.tokens")
-    except ImportError:
+    with open(os.path.join("conf", "tfjob.json")) as handle:
+        wanted = "tokens" in json.load(handle)
+    if not wanted:
         return result(OK, "{} bytes at {}".format(os.path.getsize(path), path))
+    # the modules of the bootstrap that started this program; imported by name, because this file
+    # imports nothing outside its folder
+    sys.path.insert(0, os.path.join(os.getcwd(), "bootstrap.zip"))
+    module = importlib.import_module("submit_tf_job.container.delegation.tokens")
     cache = os.environ.get("KRB5CCNAME", "")
     ticket = ["a ticket in " + cache] if cache and os.path.exists(cache[len("FILE:") :]) else []
     said = [
@@ -131,7 +131,7 @@ def disk() -> "dict[str, str]":
 def python() -> "dict[str, str]":
     """Return the version of this Python."""
     return result(
-        OK if sys.version_info >= (3, 5) else FAILURE,
+        OK if sys.version_info >= (3, 6) else FAILURE,
         "{} at {}".format(sys.version.split()[0], sys.executable),
     )
 

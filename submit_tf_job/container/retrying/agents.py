@@ -145,7 +145,6 @@ class RetryingDecider(Renewing, Decider):
         """Return what finds this task as the others do."""
         if not self.info.by_place:
             return self.resolver
-        # travels only with jobs that do without Registry DNS
         from submit_tf_job.container.meeting.place import Finder
 
         return Finder(self.info, self.post)
@@ -154,7 +153,6 @@ class RetryingDecider(Renewing, Decider):
         """Create the state machine with generations."""
         if not info.task.get("elastic"):
             return RetryingRendezvous(info, info.started, log)
-        # travels only with jobs that have elastic roles
         from submit_tf_job.container.elastic.elastic_rendezvous import ElasticRendezvous
 
         return ElasticRendezvous(info, info.started, log)

@@ -1,7 +1,4 @@
-"""Deliver files that a plain tar does not cover: links to large files, archives, wheels, packages.
-
-It travels only with jobs that need it.
-"""
+"""Deliver files that a plain tar does not cover: large files, archives, wheels, packages."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_submit_adopts_a_succeeded_job(hook: FakeHook, fakes: FakeCluster) -> No
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
-def test_submit_replaces_a_failed_job(hook: FakeHook, fakes: FakeCluster, how: str) -> None:
+def test_submit_runs_a_failed_job_again(hook: FakeHook, fakes: FakeCluster, how: str) -> None:
     first = submitted(hook)
     fakes.clock.sleep(20)
     app = fakes.yarn.apps[str(first)]
@@ -222,7 +222,7 @@ def test_on_kill_stops_the_job_also_during_submit(hook: FakeHook, fakes: FakeClu
     plan = planned(hook)
 
     def arrive() -> None:
-        fakes.yarn.submit_app("alice", {"name": plan.job.name})
+        fakes.yarn.submit_app("alice", {"name": plan.run})
 
     fakes.clock.after(3.0, arrive)
     hook.kill(plan.job.name, None)
@@ -258,16 +258,19 @@ def test_deferrable_trigger_can_be_recreated(hook: FakeHook) -> None:
     task.on_kill()
 
 
-def out_of_memory(application_id: str, resubmission: str | None = "") -> dict[str, Any]:
-    cause = {
+def out_of_memory(
+    fakes: FakeCluster, application_id: str, resubmission: str | None = ""
+) -> dict[str, Any]:
+    cause: dict[str, object] = {
         "code": "out-of-memory",
         "sentence": "worker-0 used 130 MB of the 128 MB",
         "task": "worker-0",
         "status": -104,
         "facts": {"used": "130 MB"},
     }
-    name = RUN.job_name()
-    job = {"name": name, "application_id": application_id, "state": "FAILED", "root_cause": cause}
+    job: dict[str, object] = {"name": RUN.job_name()}
+    job["run"] = fakes.yarn.apps[application_id].name
+    job |= {"application_id": application_id, "state": "FAILED", "root_cause": cause}
     error = {"code": "job-failed", "message": "the job failed"}
     return {"job": job, "error": error, "text": "", "resubmission": resubmission}
 
@@ -291,18 +294,18 @@ def test_deferred_task_submits_again_once_with_more_memory_and_defers_again(
     first = ended(fakes)
     for _worker in ("the one that died after the POST", "another"):
         with pytest.raises(TaskDeferred) as raised:
-            task.execute_complete(seen, out_of_memory(first))
+            task.execute_complete(seen, out_of_memory(fakes, first))
     following = raised.value.trigger.application_id
     assert [first, following] == [app.id for app in fakes.yarn.apps.values()]
     assert seen["pushed"]["application_id"] == following
-    (stored,) = (service.spec for service in fakes.yarn.services.values())
+    stored = list(fakes.yarn.services.values())[-1].spec
     (worker,) = (one for one in stored["components"] if one["name"] == "worker")
     assert worker["resource"]["memory"] == "260"
     properties = stored["configuration"]["properties"]
     assert ended(fakes) == following
     with pytest.raises(AirflowException, match="the job failed"):
         task.execute_complete(
-            seen, out_of_memory(following, properties["submit_tf_job.resubmission"])
+            seen, out_of_memory(fakes, following, properties["submit_tf_job.resubmission"])
         )
     assert len(fakes.yarn.apps) == 2
 
@@ -318,7 +321,7 @@ def test_deferred_task_ends_with_a_run_that_is_not_to_be_followed(
         task.execute(seen)
     first = ended(fakes)
     with pytest.raises(AirflowException, match="the job failed"):
-        task.execute_complete(seen, out_of_memory(first, resubmission))
+        task.execute_complete(seen, out_of_memory(fakes, first, resubmission))
     assert len(fakes.yarn.apps) == 1
 
 
@@ -332,10 +335,10 @@ def test_execute_in_the_worker_pushes_links_and_result(hook: FakeHook, fakes: Fa
         seen["pushed"]["application_id"],
     )
     json.dumps(result)
-    assert ("alice", result["name"]) in fakes.yarn.services
+    assert ("alice", result["run"]) in fakes.yarn.services
     again = operator(deferrable=False, on_finish="delete-succeeded").execute(context())
     assert again["application_id"] == result["application_id"]
-    assert ("alice", result["name"]) not in fakes.yarn.services
+    assert ("alice", result["run"]) not in fakes.yarn.services
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,6 @@ def test_render_explain_shows_uploads(
     cli: Cli, spec: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", "hdfs://nn/staging/")
-    monkeypatch.setattr("submit_tf_job.plan.planner.fits", lambda _service: False)
     found = cli("render", "train.yaml", "--explain", "-o", "json").json
     [upload] = found["uploads"]
     assert upload["uri"].startswith("hdfs://nn/staging/")

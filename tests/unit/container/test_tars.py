@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import os
 import tarfile
+import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, tars
 from submit_tf_job.container.info import BootstrapProblem
-from submit_tf_job.container.tars import unpack
 
 
 def packed(
@@ -27,6 +29,17 @@ def packed(
                 change(info)
             tar.addfile(info, io.BytesIO(content))
     return out.getvalue()
+
+
+def unpack(archive: bytes, cwd: str) -> None:
+    """Unpack it as what is staged, and as what is inside the service."""
+    with tempfile.TemporaryDirectory() as made:
+        inline = Path(made) / contract.INLINE_FILES
+        inline.write_bytes(base64.b64encode(zlib.compress(archive)))
+        staged = Path(made) / contract.PAYLOAD_ARCHIVE
+        staged.write_bytes(archive)
+        for path in (inline, staged):
+            tars.unpack(str(path), cwd)
 
 
 def test_files_and_their_modes(tmp_path: Path) -> None:

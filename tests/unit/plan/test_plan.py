@@ -14,6 +14,7 @@ import pytest
 
 from submit_tf_job import jobspec
 from submit_tf_job.errors import JobSpecError, UsageError
+from submit_tf_job.jobspec.job import Elastic, Retries
 from submit_tf_job.plan import Plan, Site, plan
 from tests.golden.fixed import (
     ROOT,
@@ -22,6 +23,8 @@ from tests.golden.fixed import (
     SPECS,
     STAGING,
     load,
+    make_job,
+    make_role,
     spec_job,
     task_of,
 )
@@ -188,25 +191,27 @@ def test_yarn_copies_files_of_hdfs(site: Site) -> None:
 
 # --- what is staged -------------------------------------------------------------------------------
 
-FILES, BOOT = "tfjob-files.tar", "bootstrap.py"
+FILES = "tfjob-files.tar"
 
 
-@pytest.mark.parametrize(("size", "env"), [(9, 9), (60_000, 9), (60_000, 70_000)])
-def test_plan_stages_until_the_service_fits(tmp_path: Path, size: int, env: int) -> None:
-    (tmp_path / "f").write_bytes(os.urandom(size))
-    text = f"strategy: custom\nfiles: [f]\nenv: {{A: {'x' * env}}}\n"
-    job = spec_job(text, "{worker: {memory: 1Gi}}", base=tmp_path)
+def test_files_are_staged_where_there_is_a_staging_directory(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(os.urandom(9))
+    job = spec_job("files: [f]\n", base=tmp_path)
     inside, staged = plan(job, SITE_WITHOUT_STAGING), plan(job, SITE)
     assert inside.uploads == ()
-    assert (staged.uploads == ()) is (len(inside.body) <= 60_000)
-    assert len(staged.body) <= 60_000
-    types = {
-        file["dest_file"]: file["type"]
-        for file in parts(staged)["worker"]["configuration"]["files"]
+    assert [upload.uri.rpartition("/")[2] for upload in staged.uploads] == ["bootstrap.zip", FILES]
+    types = {}
+    for name, planned in (("inside", inside), ("staged", staged)):
+        described: Any = planned.service.with_files().components[0].to_json()
+        files = described["configuration"]["files"]
+        types[name] = {file["dest_file"]: file["type"] for file in files}
+    assert types == {
+        "inside": dict.fromkeys(
+            ("tfjob.json", "bootstrap.zip.base64", "tfjob-files.tar.base64"), "TEMPLATE"
+        ),
+        "staged": {"tfjob.json": "TEMPLATE", "bootstrap.zip": "STATIC", FILES: "STATIC"},
     }
-    assert types.get(FILES, "STATIC") == "STATIC"
-    if env > 60_000:
-        assert types == {FILES: "STATIC", BOOT: "STATIC"}
+    assert len(staged.body) < 8000
 
 
 def test_uploads_are_named_by_content_and_unique(tmp_path: Path) -> None:
@@ -223,7 +228,8 @@ def test_uploads_are_named_by_content_and_unique(tmp_path: Path) -> None:
         content: Any = upload.content
         is_bytes = isinstance(content, bytes)
         found = hashlib.sha256(content).hexdigest() if is_bytes else content.sha256
-        assert upload.uri == f"{STAGING}/files/mnist/{found}/{name}"
+        place = "bootstrap" if name == "bootstrap.zip" else "files/mnist"
+        assert upload.uri == f"{STAGING}/{place}/{found}/{name}"
 
 
 # --- the run's name, and the submission's key ------------------------------------------------------
@@ -236,7 +242,7 @@ def test_a_run_has_a_name_of_its_own_and_its_key_in_version_and_property() -> No
     assert re.fullmatch(r"mnist-[0-9][a-z2-7]{7}", planned.run)
     assert (posted["name"], properties["submit_tf_job.job"]) == (planned.run, "mnist")
     assert posted["version"] == properties["submit_tf_job.submission-id"] == planned.key
-    content = posted["components"][0]["configuration"]["files"][0]["properties"]["content"]
+    content = posted["configuration"]["files"][0]["properties"]["content"]
     assert f'"run": "{planned.run}"' in content
 
 
@@ -251,13 +257,7 @@ def test_runs_of_one_submission_differ_by_their_names_alone(spec: Path) -> None:
 
 
 def without_run(planned: Plan) -> str:
-    """Return the service and its bootstraps, which are staged by their content, without the run."""
-    text = planned.body
-    for upload in planned.uploads:
-        if upload.uri.endswith("/bootstrap.py"):
-            assert isinstance(upload.content, bytes)
-            text = text.replace(upload.uri, "STAGED") + upload.content.decode()
-    return text.replace(planned.run, "RUN")
+    return planned.body.replace(planned.run, "RUN")
 
 
 def test_plan_is_deterministic() -> None:
@@ -428,3 +428,23 @@ def test_plan_modules_import_no_clock_environment_network_or_randomness() -> Non
     assert len(sources) > 8
     pattern = re.compile(rf"^(?:import|from) (?:{names})\b", re.MULTILINE)
     assert [name for name, text in sources.items() if pattern.search(text)] == []
+
+
+# --- the description ------------------------------------------------------------------------------
+
+
+def test_task_description_has_the_bounds_of_elastic_roles_alone() -> None:
+    elastic = make_role("worker", instances=8, elastic=Elastic(2, 90))
+    task = task_of(make_job(make_role("chief"), elastic, retries=Retries(3)))
+    assert task["elastic"] == {"worker": {"min": 2, "grow_after_s": 90}}
+    assert task["roles"]["worker"]["count"] == 8
+    assert "elastic" not in task_of(make_job(retries=Retries(3)))
+
+
+def test_task_description_of_other_sites() -> None:
+    without_domain = task_of(make_job(), replace(SITE, domain=None))
+    assert without_domain["host_suffix"] is None
+    site = replace(SITE, user="Al_Ice@REALM", dns_server="dns:53")
+    mapped = task_of(make_job(), site)
+    suffix = f"{mapped['run']}.al-ice.example.com"
+    assert (mapped["host_suffix"], mapped["dns_server"]) == (suffix, "dns:53")

@@ -1,0 +1,29 @@
+"""Start the bootstrap: Python runs this file of `bootstrap.zip`.
+
+Every Python can read it, so that an old one is named in a sentence.
+"""
+
+import os
+import sys
+
+
+def start():
+    # type: () -> int
+    """Return the task's exit status."""
+    if sys.version_info < (3, 6):
+        sys.stderr.write(
+            "[submit_tf_job] the bootstrap needs Python 3.6 or later, and %s is Python %s; name "
+            "another interpreter by `python` in the job spec\n"
+            % (sys.executable, sys.version.split()[0])
+        )
+        return 90
+    sys.dont_write_bytecode = True
+    # the file behind YARN's link, which the program may remove
+    sys.path[0] = os.path.realpath(sys.path[0])
+    from submit_tf_job.container.main import main
+
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(start())

@@ -1,0 +1,159 @@
+"""Write the task description: what a job's tasks are, as the bootstrap in each container reads it.
+
+It is readable JSON, the same for all tasks, in a TEMPLATE file of YARN
+(docs/tf-config.md#the-task-description).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from submit_tf_job.container import contract
+from submit_tf_job.jobspec.job import (
+    DEFAULT_STOP_GRACE_S,
+    ImagePolicy,
+    Job,
+    Retries,
+    Role,
+    Strategy,
+)
+from submit_tf_job.plan.delivery import Contribution, Delivery
+from submit_tf_job.plan.site import Site
+
+__all__ = ["TaskDescription"]
+
+_FRAMEWORKS = {
+    Strategy.MULTI_WORKER: "tensorflow",
+    Strategy.PARAMETER_SERVER: "tensorflow",
+    Strategy.ESTIMATOR: "tensorflow",
+    Strategy.TORCH: "torch",
+    Strategy.JAX: "jax",
+}
+
+
+@dataclass(frozen=True)
+class TaskDescription:
+    """The task description of a run.
+
+    Attributes:
+        delivery: How the roles' files get there.
+        parts: The contributions to the plan.
+        run: The run's name.
+        ports: How the tasks' ports are chosen.
+        cluster_roles: The roles in TensorFlow's cluster spec, in its order.
+    """
+
+    job: Job
+    site: Site
+    delivery: Delivery
+    parts: tuple[Contribution, ...]
+    run: str
+    ports: Mapping[str, object]
+    cluster_roles: tuple[str, ...]
+
+    def text(self) -> str:
+        """Return it without the patterns that the AM replaces: `${TOKEN}` and `{{content}}`
+        (ProviderUtils, ConfigUtils.replaceProps).
+        """
+        text = json.dumps(self.to_json(), indent=1, ensure_ascii=True)
+        return text.replace("${", "\\u0024{").replace("{{", "{\\u007b")
+
+    def to_json(self) -> dict[str, object]:
+        """Return the task description, as docs/tf-config.md documents it."""
+        job, site, delivery = self.job, self.site, self.delivery
+        domain = f"{self.run}.{site.registry_user}.{site.domain}" if site.domain else None
+        added: dict[str, Any] = {
+            key: value for part in self.parts for key, value in part.task.items()
+        }
+        files: dict[str, object] = {}
+        of_roles = {role: dict(work) for role, work in delivery.task.items()}
+        for role, packages in added.pop("role_packages", {}).items():
+            of_roles.setdefault(role, {})["packages"] = packages
+        if of_roles:
+            files["roles"] = of_roles
+        if "packages" in added:
+            files["packages"] = added.pop("packages")
+        if job.image_policy is not ImagePolicy.REQUIRE:
+            added["image_policy"] = job.image_policy.value
+        return {
+            "version": contract.TASK_VERSION,
+            "job": job.name,
+            "run": self.run,
+            "strategy": job.strategy.value,
+            "host_suffix": domain,
+            "dns_server": site.dns_server,
+            "ports": self.ports,
+            "deciding": job.deciding_role,
+            "ends_with": job.ends_with.value,
+            "cluster_roles": list(self.cluster_roles),
+            "legacy_master": job.legacy_master,
+            "tf_config": job.tf_config.value,
+            "start_timeout_s": job.start_timeout_s,
+            "finish_timeout_s": job.finish_timeout_s,
+            "grace_s": job.grace_s,
+            **({"variables": [item.value for item in job.variables]} if job.variables else {}),
+            **_retries(job.retries),
+            **_elastic(job),
+            **_unusual(job),
+            **_gpus(job, site),
+            **added,
+            **({"files": files} if files else {}),
+            **_framework(job.strategy),
+            "roles": {name: _task_of(role) for name, role in job.roles.items()},
+        }
+
+
+def _retries(rule: Retries | None) -> dict[str, object]:
+    if rule is None:
+        return {}
+    return {"retries": {"max": rule.max, "on": list(rule.on), "node_losses": rule.node_losses}}
+
+
+def _elastic(job: Job) -> dict[str, object]:
+    rules = {
+        role.name: {"min": role.elastic.min, "grow_after_s": role.elastic.grow_after_s}
+        for role in job.roles.values()
+        if role.elastic
+    }
+    return {"elastic": rules} if rules else {}
+
+
+def _unusual(job: Job) -> dict[str, object]:
+    """Return what few jobs state."""
+    found: dict[str, object] = {}
+    if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
+        found["stop_grace_s"] = job.stop_grace_s
+    if job.prepare:
+        found["prepare"] = job.prepare.to_json()
+    return found
+
+
+def _gpus(job: Job, site: Site) -> dict[str, object]:
+    """Return the resource whose devices tasks look for, unless their role names another."""
+    asked = any(role.gpus for role in job.roles.values())
+    return {"gpus": site.gpu_resource} if asked else {}
+
+
+def _framework(strategy: Strategy) -> dict[str, object]:
+    """Return the framework whose environment or versions the bootstrap has to know."""
+    name = _FRAMEWORKS.get(strategy)
+    return {"framework": name} if name else {}
+
+
+def _task_of(role: Role) -> dict[str, object]:
+    return {
+        "count": role.instances,
+        "kind": role.kind.value,
+        "command": role.command.to_json(),
+        "env": dict(role.env),
+        "max_restarts": role.max_restarts,
+        "tolerate": role.tolerate,
+        "gpus": role.gpus,
+        **({"gpu_resource": role.gpu_resource} if role.gpu_resource else {}),
+        **({"ports": dict(role.ports)} if role.ports else {}),
+        **({"workdir": role.workdir} if role.workdir else {}),
+        **({"after": list(role.after)} if role.after else {}),
+    }
