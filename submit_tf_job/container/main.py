@@ -103,6 +103,11 @@ def _run(info: Info, signals: Signals) -> int:
     )
     task_files.write_marker(info, agent.final, status, outcome, agent.report())
     _outcome(outcome)
+    report = agent.report() if agent.final and info.decides else None
+    if report and info.task.get("record"):
+        from submit_tf_job.container import run_record
+
+        run_record.leave(info, report)
     return status
 
 

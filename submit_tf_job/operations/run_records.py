@@ -1,8 +1,9 @@
 """The record of each run, which stays when YARN has forgotten the run and its logs are deleted.
 
 It is one small JSON file in the staging directory, `records/JOB/RUN.json`: the submission, written
-after the POST, and how the run ended, added by the first command that learns it. The files of a job
-whose name is shortened in its runs' names lie below the shortened one.
+after the POST, and how the run ended, added by the first command that learns it. Until then the
+deciding task's last report lies beside it, `RUN.report`. The files of a job whose name is shortened
+in its runs' names lie below the shortened one.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _LOG = logging.getLogger(__name__)
 FORMAT = 1
 _SPEC_MAX, _REPORT_MAX = 256 * 1024, 64 * 1024
 _FORGOTTEN_AT_ONCE = 3
+_REPORT = ".report"
 _CAUSE = ("code", "task", "sentence", "hint")
 
 
@@ -65,7 +67,7 @@ def begin(cluster: Cluster, done: Submission) -> None:
         directory = f"{_root(cluster)}/{job_of(done.ref.run)}"
         storage.mkdirs(storage.path(directory), 0o700)
         _write(storage, directory, record)
-        stored = sorted(storage.list_dir(storage.path(directory)), key=lambda s: s.modified_ms)
+        stored = sorted(_listed(storage, storage.path(directory)), key=lambda s: s.modified_ms)
         for old in stored[: max(0, len(stored) - settings.keep_records)][:_FORGOTTEN_AT_ONCE]:
             storage.remove(old.path)
 
@@ -73,14 +75,17 @@ def begin(cluster: Cluster, done: Submission) -> None:
 def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> None:
     """Add how a run ended to its record, if it has one without that; errors are only logged."""
     settled = status.state.is_final and status.evidence not in AWAITED
-    if not settled or status.app is None or status.foreign or not status.run:
+    if not settled or status.foreign or not status.run:
         return
     with _logged(status.run):
         record = read(cluster, status.run)
         if record is None or record.get("end") or record["application_id"] != status.application_id:
             return
         directory = f"{_root(cluster)}/{job_of(status.run)}"
-        _write(_opened(cluster), directory, {**record, "end": _end(status, cause)})
+        storage, record = _opened(cluster), {**record, "end": _end(status, cause)}
+        record.pop("report", None)
+        _write(storage, directory, record)
+        storage.remove(storage.path(f"{directory}/{status.run}{_REPORT}"))
 
 
 def _end(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
@@ -110,18 +115,24 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
     root = site_of(cluster.settings).staging
     if root is None:
         return None
-    with suppress(NoSuchPath):
-        storage = storage_of(cluster.settings, root)
-        return _parsed(storage.read(storage.path(f"{_root(cluster)}/{job_of(run)}/{run}.json")))
-    return None
+    storage = storage_of(cluster.settings, root)
+    path = storage.path(f"{_root(cluster)}/{job_of(run)}/{run}")
+    try:
+        record = _parsed(storage.read(f"{path}.json"))
+    except NoSuchPath:
+        return None
+    if record is not None and not record.get("end"):
+        with suppress(NoSuchPath, ValueError):
+            record["report"] = json.loads(storage.read(f"{path}{_REPORT}"))
+    return record
 
 
 def report_of(cluster: Cluster, run: str, application_id: str) -> bytes | None:
     """Return the deciding task's last report as a run's record has it."""
     with suppress(SubmitTFJobError):
         record = read(cluster, run)
-        if record and record.get("end") and record["application_id"] == application_id:
-            report = record["end"].get("report")
+        if record and record["application_id"] == application_id:
+            report = (record.get("end") or record).get("report")
             return json.dumps(report).encode() if report else None
     return None
 
@@ -130,12 +141,25 @@ def forgotten(cluster: Cluster, ref: JobRef) -> tuple[JobReport | None, Verdict]
     """Return report and verdict of a run that the ResourceManager has forgotten, by its record."""
     with suppress(SubmitTFJobError, KeyError, TypeError, ValueError):
         record = read(cluster, ref.run)
-        if record and record["end"] and record["application_id"] == ref.application_id:
-            end = record["end"]
+        if record and record["application_id"] == ref.application_id:
+            end = record["end"] or _end_of(JobReport.parse(json.dumps(record["report"]).encode()))
             state, reason = JobState(end["state"]), str(end["reason"])
             verdict = Verdict(state, reason, hint=str(end["hint"]), confirmed=end["confirmed"])
             return JobReport.parse(json.dumps(end.get("report")).encode()), verdict
     return None
+
+
+def _end_of(report: JobReport | None) -> dict[str, Any]:
+    """Return the end that only the deciding task has told.
+
+    Raises:
+        KeyError: It has not told one.
+    """
+    ends = {"succeeded": JobState.SUCCEEDED, "failed": JobState.FAILED}
+    state = ends[report.state if report else ""]
+    reason = "by the deciding task's last report; YARN does not know the run any more"
+    raw = dict(report.raw) if report else None
+    return {"state": state, "reason": reason, "hint": "", "confirmed": False, "report": raw}
 
 
 def history(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
@@ -208,8 +232,9 @@ def _root(cluster: Cluster) -> str:
 
 
 def _listed(storage: Storage, path: str) -> Iterator[Stat]:
+    """Yield the directories of jobs, or the records of one."""
     with suppress(NoSuchPath):
-        yield from storage.list_dir(path)
+        yield from (item for item in storage.list_dir(path) if not item.name.endswith(_REPORT))
 
 
 def _write(storage: Storage, directory: str, record: Mapping[str, Any]) -> None:

@@ -217,8 +217,7 @@ def _is_recovering(cluster: Cluster) -> bool:
     """Return whether the ResourceManager has just started, and may not list all applications."""
     from submit_tf_job.yarn.submission_steps import RECOVERS_S
 
-    started_ms = cluster.client.recent_info().started_ms
-    return started_ms is not None and cluster.wall() - started_ms / 1000 < RECOVERS_S
+    return cluster.client.cluster_info().is_recovering(cluster.wall(), RECOVERS_S)
 
 
 def stored_texts(cluster: Cluster, runs: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from submit_tf_job.errors import SettingsError
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,9 +29,22 @@ def site_of(settings: Settings) -> Site:
 
 
 def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:
-    """Return the staging directory over HTTP, if tasks meet there."""
-    if settings.names == "dns" or staging is None:
+    """Return the staging directory over HTTP.
+
+    Raises:
+        SettingsError: Tasks are to meet there, and its addresses cannot be read.
+    """
+    if staging is None:
         return None
+    try:
+        return _read_web_hdfs(settings, staging)
+    except SettingsError:
+        if settings.names != "dns":
+            raise
+        return None
+
+
+def _read_web_hdfs(settings: Settings, staging: str) -> WebStaging | None:
     from submit_tf_job.container.hadoop import resolve_viewfs, web_addresses
     from submit_tf_job.plan.site import WebStaging
     from submit_tf_job.storage.hadoop_xml import properties
@@ -69,7 +83,6 @@ def _staging_root(settings: Settings) -> str | None:
     conf = settings.hadoop_conf
     if conf is None:
         return None
-    from submit_tf_job.errors import SettingsError
     from submit_tf_job.storage import default_fs
 
     try:

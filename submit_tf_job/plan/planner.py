@@ -35,6 +35,7 @@ from submit_tf_job.plan import (
     launch,
     meeting,
     python_packages,
+    run_record,
 )
 from submit_tf_job.plan.content_key import content_key
 from submit_tf_job.plan.delivery import (
@@ -257,6 +258,7 @@ class Planner:
             kerberos.contribution(job, site, stage),
             data.contribution(job, site, stage),
             meeting.contribution(job, site, stage),
+            run_record.contribution(job, site, run),
             remote_files(job),
         )
         mounts = [mount for part in parts for mount in part.mounts]

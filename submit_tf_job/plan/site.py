@@ -75,7 +75,8 @@ class Site:
         caps: The limits of one job.
         token_life_s: Seconds after which HDFS refuses a delegation token in spite of renewals.
         names: How tasks find the deciding one.
-        web_hdfs: Where they do without Registry DNS; None where staging is not on HDFS.
+        web_hdfs: The staging directory over HTTP, where tasks meet without Registry DNS and the
+            run's record lies; None where it is not on HDFS.
     """
 
     user: str

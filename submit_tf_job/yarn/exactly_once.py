@@ -263,14 +263,21 @@ class _Submitting:
                 action.app_id, adopted=True, finished=action.finished, others=seen.others
             )
         if isinstance(action, Taken):
-            heirs = self._what.heirs_of(self._after) if self._after else ()
-            if action.app.name in heirs:  # `retries.memory` has run it again
-                run = action.app.name or ""
-                return Submitted(run, self._number, action.app.id, adopted=True)
-            raise self._name_taken(action.app)
+            return self._heir(action.app)
         if isinstance(action, Withdraw):
-            raise self._withdrawn(action.app_id, action.other)
+            return self._withdraw(action.app_id, action.other)
         return self._post()
+
+    def _heir(self, app: AppReport) -> Submitted:
+        """Return another run of the job, if `retries.memory` has begun it for the same key.
+
+        Raises:
+            NameTaken: It is another submission's.
+        """
+        run = app.name or ""
+        if self._after and run in self._what.heirs_of(self._after):
+            return Submitted(run, self._number, app.id, adopted=True)
+        raise self._name_taken(app)
 
     def _submitted(
         self,
@@ -304,7 +311,7 @@ class _Submitting:
 
     def _next_number(self, done: Next) -> int:
         """Return the next number that was not used, or whose run is to be reported."""
-        if done.foreign and self._numbers:
+        if (done.foreign or done.spoiled) and self._numbers:
             return self._numbers.pop()
         self._numbers = []
         self._after = "" if done.spoiled or done.foreign else self._name
@@ -415,8 +422,9 @@ class _Submitting:
         """
         if listed or not (self._known or stored):
             return False
-        started_ms = self._client.recent_info(deadline=self._deadline).started_ms
-        return started_ms is not None and self._wall() - started_ms / 1000 < RECOVERS_S
+        # not an older answer: another one may have taken over since
+        info = self._client.cluster_info(deadline=self._deadline)
+        return info.is_recovering(self._wall(), RECOVERS_S)
 
     # --- acting ---
 
@@ -495,14 +503,14 @@ class _Submitting:
             self._kill([app_id])
             return self._submitted(twin.id, adopted=True)
         if older:
-            raise self._withdrawn(app_id, older[0])
+            return self._withdraw(app_id, older[0])
         return replace(self._submitted(app_id), alone=mine is not None and len(apps) == 1)
 
-    def _withdrawn(self, app_id: str, other: AppReport) -> SubmitTFJobError:
+    def _withdraw(self, app_id: str, other: AppReport) -> Submitted:
         with _OutcomeKnown(self):
             self._client.kill_app(app_id, reason=WITHDRAWN, deadline=self._deadline)
         self._lost = None
-        return self._name_taken(other)
+        return self._heir(other)
 
     def _wait(self, why: str, pause_s: float) -> None:
         now = self._client.clock()

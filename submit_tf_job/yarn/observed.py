@@ -320,6 +320,14 @@ class ClusterInfo:
         """Hadoop's version as numbers, () if unknown."""
         return version_tuple(self.hadoop_version or "")
 
+    def is_recovering(self, now_s: float, within_s: float) -> bool:
+        """Return whether the leader may not list all applications: it has become one within these
+        seconds, or another one has answered.
+        """
+        if self.ha_state == "STANDBY":
+            return True
+        return self.started_ms is not None and now_s - self.started_ms / 1000 < within_s
+
 
 @dataclass(frozen=True)
 class Node:

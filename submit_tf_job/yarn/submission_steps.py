@@ -159,10 +159,10 @@ def decide(seen: View, key: str, again: Callable[[AppReport | None], bool]) -> A
         return _unread(seen, again)
     if seen.stored is None:
         return _absent(seen, again)
-    if seen.stored.torn or (seen.stored.app_id is None and not seen.hidden):
-        return _without_id(seen)
     if seen.stored.key not in ("", key):
         return Next("the run of another submission has that name", foreign=True)
+    if seen.stored.torn or (seen.stored.app_id is None and not seen.hidden):
+        return _without_id(seen)
     if seen.stored.app_id is None:
         return _hidden(seen, again)
     return _with_id(seen, seen.stored.app_id, again)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -173,3 +174,26 @@ def test_auto_finds_the_deciding_task_by_what_answers(
     assert set(job.wait_all().values()) == {0}
     if answers == "hdfs":
         assert f"127.0.0.1:{job.ports()['chief-0']}" in job.stdout("worker-0")
+
+
+@pytest.mark.parametrize(("command", "state"), [("true", "succeeded"), ("exit 3", "failed")])
+def test_the_deciding_task_leaves_its_last_report_beside_the_record(
+    any_job: Cluster, name_node: WebNameNode, command: str, state: str
+) -> None:
+    path = "/user/alice/staging/records/mnist/mnist-4k3f7qa2.report"
+    rule = {"protocol": "http", "addresses": [name_node.address], "path": path, "user": "alice"}
+    roles = {"chief": role(1, "trains", command), "worker": role(1, "trains", "true")}
+    any_job.job(roles, record=rule)
+    any_job.start()
+    any_job.wait_all()
+    report = json.loads(name_node.files[path])
+    assert (report["state"], report["run"]) == (state, any_job.task["run"])
+
+
+def test_a_name_node_that_hangs_does_not_hold_the_end_of_a_job(job: Cluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        rule = {"protocol": "http", "addresses": [address], "path": "/x", "user": "alice"}
+        job.job({"worker": role(1, "trains", "true")}, record=rule)
+        job.start()
+        assert job.wait("worker-0") == 0

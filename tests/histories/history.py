@@ -178,7 +178,9 @@ class History:
         if len(plain) > max(KEEP_RUNS, before + 1 - DELETED_AT_ONCE):
             self._break("10 left behind", f"{report.by} leaves {len(plain)} stored services")
         jars = [n for (_, n), where in self.cluster.directories.items() if where.jars]
-        if self.script.weather == Weather() and set(jars) - {report.run}:
+        undisturbed = len(self.script.people) == 1 and self.script.weather == Weather()
+        undisturbed &= not any(report.killed for report in self.people.reports)
+        if undisturbed and set(jars) - {report.run}:
             self._break("10 left behind", f"{report.by} leaves the libraries of {jars}")
 
     def _delete_all(self) -> None:

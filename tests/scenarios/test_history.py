@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from typing import Any
 
@@ -15,7 +16,9 @@ SPEC = "mnist.yaml"
 
 @pytest.fixture
 def kept(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Let a staging directory be configured."""
+    """Let a staging directory be configured, whose files are this process's user's."""
+    monkeypatch.setenv("SUBMIT_TF_JOB_USER", getpass.getuser())
+    world.yarn.users |= {getpass.getuser()}
     monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", (world.home / "staging").as_uri())
     return world
 
@@ -80,3 +83,25 @@ def test_without_a_staging_directory_there_is_no_history(world: World) -> None:
     done = world("history")
     assert (done.status, "no history is kept" in done.err) == (2, True)
     assert json.loads(world("history", "-o", "json").err)["kind"] == "Error"
+
+
+def test_a_run_that_nobody_followed_is_known_by_its_deciding_task(kept: World) -> None:
+    kept.submitted()
+    run, application = kept.name, kept.application
+    chief = kept.runs("chief-0")["chief-0"]
+    kept.reports(chief, "succeeded", outcome={"status": 0}, progress={"step": 7})
+    report = kept.cluster.node.logs[chief, "job-report.json"]
+    (kept.home / f"staging/records/mnist/{run}.report").write_bytes(report)
+    kept.yarn.apps.clear()
+    kept.cluster.node.logs.clear()
+    told = kept("status", "mnist", "-o", "json").json
+    assert (told["state"], told["confirmed"], told["application_id"]) == (
+        "SUCCEEDED",
+        False,
+        application,
+    )
+    [record] = kept("history", "-o", "json").json["runs"]
+    assert (record["end"]["state"], record["end"]["progress"]["step"]) == ("SUCCEEDED", 7)
+    assert [path.name for path in (kept.home / "staging/records/mnist").iterdir()] == [
+        f"{run}.json"
+    ]

@@ -73,7 +73,3 @@ def test_where_tasks_meet_is_the_staging_directory_over_http(
         path = found[2] or "/user/alice/.submit_tf_job/staging"
         expected = WebStaging(found[0], found[1], path)
     assert (names, web) == (Names.RENDEZVOUS, expected)
-
-
-def test_with_dns_nobody_asks_where_hdfs_is(tmp_path: Path) -> None:
-    assert web_hdfs(tmp_path, "hdfs://nn:9000", {}) == (Names.DNS, None)

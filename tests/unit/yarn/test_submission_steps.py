@@ -63,6 +63,7 @@ LONG: dict[str, Any] = {"settled_s": IN_FLIGHT_S}
         (View(WITH_ID, **LATE), "Adopt", "Next"),
         (View(WITH_ID, recovering=True, **LATE), "Wait", "Wait"),
         (View(StoredRun("another", RUNS.id), own=RUNS, live=(RUNS,)), "Next", "Next"),
+        (View(StoredRun("another")), "Next", "Next"),
         # stored without its application
         (View(NO_ID, **LATE), "Wait", "Wait"),
         (View(TORN, live=(RUNS,), **LATE), "Wait", "Wait"),
