@@ -35,7 +35,7 @@ from submit_tf_job.plan import (
     launch,
     meeting,
     python_packages,
-    run_record,
+    recording,
 )
 from submit_tf_job.plan.content_key import content_key
 from submit_tf_job.plan.delivery import (
@@ -258,7 +258,7 @@ class Planner:
             kerberos.contribution(job, site, stage),
             data.contribution(job, site, stage),
             meeting.contribution(job, site, stage),
-            run_record.contribution(job, site, run),
+            recording.contribution(job, site, run),
             remote_files(job),
         )
         mounts = [mount for part in parts for mount in part.mounts]

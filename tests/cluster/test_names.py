@@ -1,26 +1,18 @@
-"""No run loses its DNS names to an earlier one, with Hadoop's default time-outs.
-
-There the ApplicationMaster of a job that is over lives on for 24 to 35 s, and when it exits the
-ResourceManager removes the DNS names of its service.
+"""The DNS names of tasks on a real cluster: what is said when they vanish, and that a start does not
+wait for the last ones (that no run loses its names to another: test_runs.py).
 """
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import time
 from typing import Any
 
 import pytest
 
-from tests import clusters
 from tests.clusters import Cluster
 from tests.tool import Tool, processes_of
 
 pytestmark = pytest.mark.cluster
 
-LONG_S = 45  # longer than any ApplicationMaster lives on
 RESTART = {"restart": {"policy": "on-failure", "max": 1}}
 LOOK_UP = """
 import json, os, socket, sys, time
@@ -48,26 +40,6 @@ def two_tasks(tool: Tool, name: str, seconds: int) -> Any:
         files=["look_up.py"],
         roles={"chief": task, "worker": {**task, "instances": 1, **RESTART}, "ps": task},
     )
-
-
-@pytest.mark.alone
-def test_a_run_keeps_its_dns_names_whatever_ran_before_it(patient_tool: Tool) -> None:
-    """The ApplicationMaster of the run before ends 24 to 35 s later, and the ResourceManager that
-    is killed cleans up after each ended run when it starts again; both by name.
-    """
-    tool, cluster = patient_tool, clusters.started("patient")
-    assert tool("submit", two_tasks(tool, "again", 3)).status == 0
-    first = tool.status("again")
-    spec = two_tasks(tool, "again", LONG_S + 60)
-    done = tool.start("submit", spec, "-o", "json")
-    tool.until("again", lambda seen: seen["run"] != first["run"] and seen["state"] == "RUNNING")
-    assert tool("delete", first["run"]).status == 0
-    for _ in range(2):
-        os.kill(cluster.pid_of("resourcemanager"), signal.SIGKILL)
-        cluster.heal()
-        time.sleep(LONG_S / 2)
-    out, err = done.communicate(timeout=400)
-    assert (done.returncode, json.loads(out)["state"]) == (0, "SUCCEEDED"), err
 
 
 def remove_names(cluster: Cluster, run: str) -> None:

@@ -12,6 +12,7 @@ from submit_tf_job import jobspec
 from submit_tf_job.jobspec.job import Command, Job, Role, RoleKind, Strategy
 from submit_tf_job.jobspec.rules import default_kind
 from submit_tf_job.plan import Site, plan
+from submit_tf_job.plan.site import WebStaging
 
 ROOT = Path(__file__).parents[2]
 # but one whose packages an index resolves when it is read; a cluster runs that one
@@ -20,8 +21,9 @@ GOLDEN = Path(__file__).parent
 HADOOP_CONF = GOLDEN / "hadoop-conf"
 KRB5_CONF = HADOOP_CONF / "krb5.conf"
 STAGING = "hdfs://nn.example.com:8020/user/alice/.submit_tf_job/staging"
-SITE = Site("alice", domain="example.com", staging=STAGING)
-SITE_WITHOUT_STAGING = replace(SITE, staging=None)
+WEB = WebStaging("http", ("nn.example.com:9870",), "/user/alice/.submit_tf_job/staging")
+SITE = Site("alice", domain="example.com", staging=STAGING, web_hdfs=WEB)
+SITE_WITHOUT_STAGING = replace(SITE, staging=None, web_hdfs=None)
 KEY = "0123456789abcdef"
 
 
