@@ -1,4 +1,5 @@
-"""Build hook: the README as a package index shows it, and the project's URLs.
+"""Build hooks: the README as a package index shows it, and the project's URLs; `bootstrap.zip` in a
+wheel.
 
 On an index there are no files beside the README. With `repository` set (pyproject.toml,
 `[tool.hatch.metadata.hooks.custom]`) relative links and images become absolute; without it, images
@@ -8,9 +9,12 @@ are left out, and links to pages name the command that prints them.
 from __future__ import annotations
 
 import re
+import runpy
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 _YARN = "https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/yarn-service/YarnServiceAPI.html"
@@ -40,6 +44,26 @@ def _topic(link: re.Match[str]) -> str:
         if words == f"{topic}.md"
         else f"{words} (`submit_tf_job help {topic}`)"
     )
+
+
+class CustomBuildHook(BuildHookInterface[Any]):
+    """Puts `bootstrap.zip` into a wheel; a checkout makes its own, because its modules change."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add the file to those of the wheel."""
+        if version == "editable":
+            return
+        maker = runpy.run_path(str(Path(self.root) / "submit_tf_job/plan/bootstrap_zip.py"))
+        with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as made:
+            made.write(maker["build"]())
+        self._made = Path(made.name)
+        self._made.chmod(0o644)
+        build_data["force_include"][made.name] = "submit_tf_job/container/bootstrap.zip"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - hatchling calls it so
+        """Remove what `initialize` made."""
+        if version != "editable":
+            self._made.unlink()
 
 
 class CustomMetadataHook(MetadataHookInterface):

@@ -104,7 +104,7 @@ def history(
       submit_tf_job history mnist
       submit_tf_job history mnist -o json | jq -r '.runs[].end.state'
     """
-    records = operations.history(operations.connect(context.settings()), job, limit)
+    records = operations.run_history(operations.connect(context.settings()), job, limit)
     context.result(
         history_lines(records, width=context.width),
         lambda: {"kind": "RunHistory", "format": 1, "runs": records},

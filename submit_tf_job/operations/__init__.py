@@ -42,7 +42,7 @@ from submit_tf_job.operations.resubmission import (
     next_step,
     step_after,
 )
-from submit_tf_job.operations.run_records import history
+from submit_tf_job.operations.run_records import run_history
 from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.staging import Sweep, sweep_staging
 from submit_tf_job.operations.status import describe, error_of, last_lines, status, status_of
@@ -79,7 +79,6 @@ __all__ = [
     "find_links",
     "follow",
     "following",
-    "history",
     "is_reachable",
     "is_waiting",
     "last_lines",
@@ -95,6 +94,7 @@ __all__ = [
     "open_listing",
     "owner",
     "restart",
+    "run_history",
     "scale",
     "set_priority",
     "status",

@@ -43,7 +43,7 @@ def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes 
     evidence, content = Evidence.UNREADABLE, None
     on_nodes = now_ms - (app.finished_ms or 0) < 1000 * COLLECTED_WITHIN_S
     if conf is not None:
-        from submit_tf_job.operations.history import read_report
+        from submit_tf_job.operations.aggregated_logs import read_report
 
         evidence, content = read_report(
             app, conf, settings.user, as_proxy=settings.as_proxy, now_ms=now_ms

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 from submit_tf_job.errors import SettingsError, SubmitTFJobError
 from submit_tf_job.observation import AWAITED, JobReport, JobState, Verdict
 from submit_tf_job.operations.cluster import Cluster, JobRef, storage_of
-from submit_tf_job.operations.site_facts import site_of
-from submit_tf_job.storage import NoSuchPath
+from submit_tf_job.operations.site_facts import staging_root
 from submit_tf_job.yarn.run_names import job_of, short_head
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.submit import Submission
     from submit_tf_job.storage import Stat, Storage
 
-__all__ = ["begin", "complete", "forgotten", "history", "read", "report_of"]
+__all__ = ["begin", "complete", "forgotten", "read", "report_of", "run_history"]
 
 _LOG = logging.getLogger(__name__)
 FORMAT = 1
@@ -112,7 +111,9 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
     Raises:
         SubmitTFJobError: It cannot be read.
     """
-    root = site_of(cluster.settings).staging
+    from submit_tf_job.storage import NoSuchPath
+
+    root = staging_root(cluster.settings)
     if root is None:
         return None
     storage = storage_of(cluster.settings, root)
@@ -162,7 +163,7 @@ def _end_of(report: JobReport | None) -> dict[str, Any]:
     return {"state": state, "reason": reason, "hint": "", "confirmed": False, "report": raw}
 
 
-def history(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
+def run_history(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
     """Return the records of runs, the newest first; of all jobs without one.
 
     Raises:
@@ -212,7 +213,7 @@ def _opened(cluster: Cluster) -> Storage:
     Raises:
         SettingsError: There is none.
     """
-    root = site_of(cluster.settings).staging
+    root = staging_root(cluster.settings)
     if root is None:
         raise SettingsError(
             "no staging directory is known, and so no history is kept",
@@ -228,11 +229,13 @@ def _program_version() -> str:
 
 
 def _root(cluster: Cluster) -> str:
-    return f"{site_of(cluster.settings).staging}/records"
+    return f"{staging_root(cluster.settings)}/records"
 
 
 def _listed(storage: Storage, path: str) -> Iterator[Stat]:
     """Yield the directories of jobs, or the records of one."""
+    from submit_tf_job.storage import NoSuchPath
+
     with suppress(NoSuchPath):
         yield from (item for item in storage.list_dir(path) if not item.name.endswith(_REPORT))
 

@@ -100,7 +100,7 @@ def _recorded(cluster: Cluster, job: str) -> JobRef | None:
 
     with suppress(SubmitTFJobError):
         record = run_records.read(cluster, job) if is_run(job) else None
-        for found in [record] if record else run_records.history(cluster, job, 1):
+        for found in [record] if record else run_records.run_history(cluster, job, 1):
             return JobRef(found["name"], found["application_id"], found["run"])
     return None
 
@@ -300,9 +300,14 @@ def _may_go(cluster: Cluster, stored: StoredServices, run: str) -> bool:
 
 
 def _is_kept(cluster: Cluster, stored: StoredServices, item: Stat) -> bool:
-    """Return whether a run has a key that is not run again, and ended less than a week ago."""
+    """Return whether a run has a key that is not run again, and ended less than a week ago; or is
+    so new that a POST of it may still be on its way, and would run it again.
+    """
     from submit_tf_job.operations.stored import properties_of
+    from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S
 
+    if cluster.wall() - item.modified_ms / 1000 < IN_FLIGHT_S:
+        return True
     found = stored.read(item.name)
     if found is None or found.torn:
         return False

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from submit_tf_job.plan import Site
     from submit_tf_job.plan.site import WebStaging
 
-__all__ = ["site_of"]
+__all__ = ["site_of", "staging_root"]
 
 
 def site_of(settings: Settings) -> Site:
     """Return the facts of the cluster that a plan depends on; sends no request."""
     from submit_tf_job.plan import Site
 
-    staging = _staging_root(settings)
+    staging = staging_root(settings)
     return Site.from_settings(
         settings,
         staging=staging,
@@ -77,7 +77,8 @@ def _token_life_s(settings: Settings) -> int:
     return int(told) // 1000 if told.isdigit() else TOKEN_LIFE_S
 
 
-def _staging_root(settings: Settings) -> str | None:
+def staging_root(settings: Settings) -> str | None:
+    """Return the staging directory; None without one that the nodes reach, too."""
     if settings.staging:
         return settings.staging.rstrip("/")
     conf = settings.hadoop_conf

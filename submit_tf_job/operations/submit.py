@@ -16,7 +16,6 @@ from submit_tf_job.errors import (
     Problem,
     SubmitTFJobError,
 )
-from submit_tf_job.jobspec.job import Given
 from submit_tf_job.operations import keytabs as identity
 from submit_tf_job.operations import resubmission, run_records, runs, staging
 from submit_tf_job.operations.cluster import (
@@ -88,6 +87,7 @@ def load_job(
         JobSpecError: Every problem of the file at once.
     """
     from submit_tf_job import jobspec
+    from submit_tf_job.jobspec.job import Given
 
     defaults = _defaults(settings)
     conf, krb5, cache = settings.hadoop_conf, krb5_conf_files(settings), directories().cache

@@ -487,9 +487,9 @@ class _Submitting:
         self._lost = self._lost or error
         self._lost_at = self._client.clock()
 
-    def _came_first(self, app_id: str) -> Submitted:
+    def _came_first(self, app_id: str) -> Submitted | None:
         """Return the application of our POST, unless another run of the job was there before it:
-        then end ours, which nobody else has seen running.
+        then end ours, which nobody else has seen running. Return None to look again.
         """
         try:
             apps = self._live()
@@ -497,6 +497,9 @@ class _Submitting:
             _LOG.info("whether %s is alone: %s", app_id, error.message)
             return self._submitted(app_id)
         mine = next((app for app in apps if app.id == app_id), None)
+        if mine is None and apps:  # a new leader, which does not list ours yet
+            self._lost_at = self._client.clock()
+            return None
         older = [app for app in apps if mine is not None and in_order(app) < in_order(mine)]
         twin = next((app for app in older if app.name == self._name), None)
         if twin is not None:

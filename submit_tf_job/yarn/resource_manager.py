@@ -293,7 +293,10 @@ class ResourceManager:
             {key: value for key, value in params.items() if value},
             deadline=deadline,
         )
-        listed = items(reply.json_object().get("apps"), "app")
+        told = reply.json_object().get("apps", ())
+        if told == () or (told and not isinstance(told, dict)):  # where there is none: null or {}
+            raise reply.bad(f"{reply.url} answered with JSON that does not describe applications.")
+        listed = items(told, "app")
         same = {
             key: value
             for key, value in (("user", user), ("name", name), ("applicationType", types))

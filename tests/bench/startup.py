@@ -97,7 +97,7 @@ def measure_startup(rounds: int) -> Samples:
     """
     with tempfile.TemporaryDirectory(prefix="bench-") as directory, resource_manager() as url:
         home = Path(directory)
-        environ = clean_environment(home) | {"PYTHONPATH": str(ROOT)}
+        environ = clean_environment(home) | {"PYTHONPATH": str(ROOT), "SUBMIT_TF_JOB_USER": "alice"}
         tool = [sys.executable, "-m", "submit_tf_job"]
         run_hello = f"import runpy; runpy.run_path({str(HELLO)!r}, run_name='__main__')"
         commands: dict[str, list[object]] = {

@@ -83,7 +83,6 @@ HEAVY = (
                 "submit_tf_job.logs",
                 "submit_tf_job.plan",
                 "submit_tf_job.storage",
-                "submit_tf_job.yarn.reconcile",
                 "submit_tf_job.yarn.records",
             ),
         ),
@@ -100,7 +99,10 @@ def test_a_command_imports_nothing_that_it_does_not_need(
         "'.join(set(sys.modules) - floor))"
     )
     with resource_manager() as url:
-        environ = clean_environment(tmp_path) | {"SUBMIT_TF_JOB_RESOURCE_MANAGERS": url}
+        environ = clean_environment(tmp_path) | {
+            "SUBMIT_TF_JOB_RESOURCE_MANAGERS": url,
+            "SUBMIT_TF_JOB_USER": "alice",
+        }
         argv = [sys.executable, "-c", program, *arguments]
         done = subprocess.run(
             argv, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60

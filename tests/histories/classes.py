@@ -41,15 +41,16 @@ Make = Callable[[random.Random], Script]
 
 
 def _site(rng: random.Random) -> Site:
+    version = rng.choice(VERSIONS)
     return Site(
-        version=rng.choice(VERSIONS),
+        version=version,
         servers=rng.choice((1, 2, 2, 2)),
         linger_s=rng.choice((3.0, 25.0, 30.0)),
         jars_in_service=rng.random() < 0.5,
         jars_s=rng.choice(((0.1, 1.0), (0.1, 1.0), (5.0, 30.0))),
         queue_s=rng.choice(((0.5, 5.0), (0.5, 5.0), (20.0, 200.0))),
         job_s=rng.choice(((1.0, 10.0), (30.0, 60.0), (60.0, 200.0), (600.0, 900.0))),
-        hdfs=rng.random() < 0.6,
+        hdfs=rng.random() < 0.6 or version < (3, 3),  # 3.1 and 3.2 need a staging directory
         am_answers=rng.random() < 0.95,
         fails=rng.choice((0.0, 0.3)),
         recovers_s=rng.choice((0.5, 0.5, 3.0)),

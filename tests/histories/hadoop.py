@@ -500,7 +500,9 @@ class Cluster:
     def destroyed(self, key: Key, by: str) -> None:
         """Remove all of a service's directory."""
         below = f"/user/{key[0]}/.yarn/services/{key[1]}/"
-        self.files = {path: held for path, held in self.files.items() if not path.startswith(below)}
+        self.files = {
+            path: held for path, held in list(self.files.items()) if not path.startswith(below)
+        }
         self.deleted.append((self.kernel.now, key[1], by))
         self.kernel.log("hdfs", f"{by} deletes the service {key[1]}")
 
@@ -541,4 +543,7 @@ class Cluster:
         """Whether the leader has recovered an application's record."""
         if app.forgotten:
             return False
+        since = self.active.leads_since if self.active else None
+        if since is not None and app.accepted_at >= since:
+            return True
         return self.recovering_s >= self.site.recovers_s or crc32(app.id.encode()) % 2 == 0

@@ -37,6 +37,7 @@ from tests.histories.network import Network
 from tests.histories.people import (
     KEEP_RUNS,
     MOST_RUNS,
+    USER,
     Order,
     People,
     Person,
@@ -160,7 +161,7 @@ class History:
                 self._break("4 converges", f"{report.by} in a calm world: {report}")
             return
         app = self.cluster.apps[report.app_id]
-        if app.forgotten and app.killed_by:
+        if (app.forgotten and app.killed_by) or self._was_deleted(app, app):
             return  # that it was withdrawn is forgotten, too
         if app.ran_from is None and not self._too_slow(app) and not self._ended_by_person(app):
             words = f"{report.by} ends with {app.id}, which never ran ({app.why or app.words})"
@@ -175,15 +176,24 @@ class History:
         """Promise 10, after a submission that has posted a new run."""
         specs = {name: where.spec for (_, name), where in self.cluster.directories.items()}
         plain = [name for name, spec in specs.items() if PROPERTY_AGAIN not in str(spec)]
+        plain = [name for name in plain if not self._is_new(name, report)]
         if len(plain) > max(KEEP_RUNS, before + 1 - DELETED_AT_ONCE):
             self._break("10 left behind", f"{report.by} leaves {len(plain)} stored services")
         jars = [n for (_, n), where in self.cluster.directories.items() if where.jars]
         undisturbed = len(self.script.people) == 1 and self.script.weather == Weather()
+        undisturbed &= self.script.site.remembers > MOST_RUNS
         undisturbed &= not any(report.killed for report in self.people.reports)
         if undisturbed and set(jars) - {report.run}:
             self._break("10 left behind", f"{report.by} leaves the libraries of {jars}")
 
+    def _is_new(self, name: str, report: Report) -> bool:
+        """Whether a POST of a run might still be on its way when another one was submitted."""
+        written_s = self.cluster.directories[USER, name].changed_ms / 1000
+        begun_s = self.kernel.epoch_ms() / 1000 - (self.kernel.now - report.began)
+        return begun_s - written_s < 180.0
+
     def _delete_all(self) -> None:
+        self.kernel.run_for(200.0)  # a refused POST may look like one that is under way
         runs = [name for _, name in self.cluster.directories]
         report = self._give(Person("tidy", self.script.people[0].program, []), "force-delete")
         if report is None or report.error is not None:
@@ -225,11 +235,13 @@ class History:
             self._break("3 report", words)
         if self._root(app) != report.key:
             self._break("2 other people's", f"{report.by} says {report}, and that is {app.key}")
-        elif app.ran_from is None and app.why:
+        elif app.ran_from is None and app.why and not self._was_deleted(app, app):
             if not self._too_slow(app):
                 words = f"{report.by} says {report}, and it never ran: {app.why}"
                 self._break("3 report", words)
         elif app.final == "KILLED" and not (self._ended_by_person(app) or app.forgotten):
+            if app.killed_by == app.by != report.by:
+                return  # who posted it has withdrawn it, and another client had found it
             words = f"{report.by} says {report}, and {app.killed_by} ended it"
             self._break("3 report", words)
 
@@ -252,7 +264,8 @@ class History:
         if isinstance(report.error, (ClusterUnavailable, DeadlinePassed)):
             return
         for app in self.cluster.apps.values():
-            ran = app.ran_from is not None and (app.ran_until or 1e12) > report.ended
+            # one that is being killed runs on for a moment
+            ran = app.ran_from is not None and (app.ran_until or 1e12) > report.ended + 5.0
             if app.by == report.by and ran:
                 self._break("3 report", f"{report.by} says {report}, and {app.id} of it runs")
         if isinstance(report.error, NameTaken):
@@ -269,7 +282,8 @@ class History:
         # one that its own command withdrew, before anybody told of it, is no run
         came_up = [app for app in apps if app.came_up and "withdrawn" not in app.words]
         for app in apps:
-            if "staging" in app.why and not app.killed_by:
+            late = self._was_deleted(app, app)
+            if "staging" in app.why and not app.killed_by and not late:
                 self._break("3 report", f"{app.id} dies because {app.why}")
         for key in {app.key for app in came_up}:
             self._check_key([app for app in came_up if app.key == key])
@@ -281,12 +295,15 @@ class History:
         key, again = apps[0].key, self.people.again.get(apps[0].key, Again.NEVER)
         for first, second in combinations(apps, 2):
             both = f"{first.id} ({first.name}) and {second.id} ({second.name})"
-            free = first.forgotten or self._was_deleted(first, second)
+            # a client that stood still posts by what it saw before
+            free = first.forgotten or second.by in self.people.frozen
+            free = free or self._was_deleted(first, second)
             if first.name == second.name and not free:
                 self._break("1 one application", f"{both} have one name")
             if first.by == second.by and not self._was_deleted(first, second):
                 self._break("1 one application", f"{both} are one command's, {first.by}")
-        for first, second in pairwise(apps):
+        late = [app for app in self._named(apps[0].name) if self._was_deleted(app, app)]
+        for first, second in pairwise(apps if not late else ()):
             both = f"{key}, {again.value}: {first.id} and {second.id}"
             succeeded = first.final == "SUCCEEDED" and not first.forgotten
             if self._was_deleted(first, second):
@@ -303,7 +320,7 @@ class History:
         return any(
             name == first.name
             and by in self.cluster.may_delete
-            and at <= second.accepted_at
+            and (first is second or at <= second.accepted_at)
             and (first.forgotten or second.sent_at <= at or self._recovered(second.sent_at))
             for at, name, by in self.cluster.deleted
         )
@@ -317,7 +334,9 @@ class History:
         begin = max(first.ran_from or 0.0, second.ran_from or 0.0)
         end = min(first.ran_until or self.kernel.now, second.ran_until or self.kernel.now)
         poster = next(report for report in self.people.reports if report.by == second.by)
-        unknown = poster.killed or (poster.error is not None and poster.run != second.name)
+        # its answer was lost, and it found its run when that ran already
+        lost = poster.adopted and poster.run == second.name
+        unknown = lost or poster.killed or (poster.error and poster.run != second.name)
         answered = self.people.said.get((second.by, second.name), poster.ended)
         if first.name == second.name or end - begin <= 0 or unknown:
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 import tempfile
 import threading
@@ -19,6 +18,7 @@ from submit_tf_job import operations, storage
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError, error_class
 from submit_tf_job.observation import Evidence
+from submit_tf_job.operations import aggregated_logs
 from submit_tf_job.plan import Plan, planner
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.auth import SimpleAuth
@@ -45,7 +45,6 @@ __all__ = [
     "world_storage",
 ]
 
-history = importlib.import_module("submit_tf_job.operations.history")  # a function has its name
 NAME, USER, KEEP_RUNS = "mnist", "alice", 2
 _HADOOP_CONF = Path(__file__).parents[1] / "golden" / "hadoop-conf"
 _SPEC = """
@@ -197,6 +196,7 @@ class People:
         self.kernel = cluster.kernel
         self.busy = 0
         self.reports: list[Report] = []
+        self.frozen: set[str] = set()  # commands that are stopped for a while
         self.again: dict[str, Again] = {}  # by key
         self.said: dict[tuple[str, str], float] = {}  # when a command said a run's name
 
@@ -274,6 +274,7 @@ class People:
         if self.rng.random() < person.freezes:
             when = self.rng.choice((0.2, 1.0, 5.0, 30.0)) * self.rng.random()
             long, counted = self.rng.choice((5.0, 60.0, 400.0)), self.rng.random() < 0.6
+            self.frozen.add(actor.name)
             self.kernel.at(when, lambda: actor.freeze(long, counted=counted))
 
     def _touch(self, actor: Actor, what: str) -> None:
@@ -382,8 +383,8 @@ def world_storage(cluster: Cluster, collides: bool) -> Iterator[None]:
     try:
         with (
             mock.patch.object(storage, "open_storage", opened),
-            mock.patch.object(history, "open_storage", opened),
-            mock.patch.object(history, "read_report", read_report),
+            mock.patch.object(aggregated_logs, "open_storage", opened),
+            mock.patch.object(aggregated_logs, "read_report", read_report),
             mock.patch.object(planner, "run_name", named),
         ):
             yield

@@ -74,7 +74,7 @@ class Hdfs(Storage):
             return Stat(path, len(content), False, mode, "alice", "users", written_ms)
         if where is not None and (not name or (name == "lib" and where.jars)):
             return Stat(path, 0, True, 0o700, "alice", "users", where.changed_ms)
-        if path == "/" or any(other.startswith(path + "/") for other in self._files):
+        if path == "/" or any(other.startswith(path + "/") for other in list(self._files)):
             return Stat(path, 0, True, 0o700, "alice", "users", 1_600_000_000_000)
         raise NoSuchPath(f"{self.url(path)}: there is no such file or directory")
 
@@ -84,7 +84,7 @@ class Hdfs(Storage):
         services = {
             f"/user/{user}/.yarn/services/{name}" for user, name in self._cluster.directories
         }
-        below = [other for other in (*self._files, *services) if other.startswith(path + "/")]
+        below = [other for other in (*list(self._files), *services) if other.startswith(path + "/")]
         if not below:
             raise NoSuchPath(f"{self.url(path)}: there is no such file or directory")
         names = sorted({other[len(path) + 1 :].partition("/")[0] for other in below})
@@ -105,7 +105,9 @@ class Hdfs(Storage):
         path = self.path(path)
         self._touch("remove")
         name, where = self._service(path)
-        gone = [other for other in self._files if other == path or other.startswith(path + "/")]
+        gone = [
+            other for other in list(self._files) if other == path or other.startswith(path + "/")
+        ]
         for other in gone:
             del self._files[other]
         if where is not None:

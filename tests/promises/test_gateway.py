@@ -9,6 +9,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,4 +117,28 @@ def test_killed_gateway_loses_nothing_and_makes_nothing_twice(
     found = requests.get(url, timeout=30).json()["apps"]["app"]
     assert [app["id"] for app in runs_of(name, found)] == [first.json()["application_id"]]
     assert gateway.ask("DELETE", f"/v1/jobs/{name}?force=true").json()["deleted"] is True
+    gone(name)
+
+
+def test_same_key_at_two_gateways_is_one_run(
+    gateway: Gateway, tool: Tool, user: str, simple: Cluster, unique: str
+) -> None:
+    """Two gateways of one cluster know nothing of each other, and are asked at the same moment."""
+    name = f"two-{unique}"
+    tool.jobs.append(name)
+    directory = tool.cwd / f"other-{unique}"
+    directory.mkdir()
+    other = Gateway(replace(tool, cwd=directory), user)
+    try:
+        job = {**JOB, "name": name, "command": "sleep 300"}
+        with ThreadPoolExecutor() as pool:
+            answers = list(pool.map(lambda at: post(at, name, job), (gateway, other) * 2))
+        assert {answer.status_code for answer in answers} == {200, 201}, [a.text for a in answers]
+        assert len({answer.json()["run"] for answer in answers}) == 1
+        url = f"{simple.info['rm_url']}/ws/v1/cluster/apps"
+        found = requests.get(url, timeout=30).json()["apps"]["app"]
+        assert {app["id"] for app in runs_of(name, found)} == {answers[0].json()["application_id"]}
+        assert other.ask("DELETE", f"/v1/jobs/{name}?force=true").json()["deleted"] is True
+    finally:
+        other.kill()
     gone(name)

@@ -19,11 +19,16 @@ README = (ROOT / "README.md").read_text("utf-8")
 @pytest.fixture
 def build(monkeypatch: pytest.MonkeyPatch) -> Any:
     """hatch_build.py, without hatchling, which only builds need."""
-    interface = ModuleType("hatchling.metadata.plugin.interface")
-    interface.MetadataHookInterface = object  # type: ignore[attr-defined]
-    for name in ("hatchling", "hatchling.metadata", "hatchling.metadata.plugin"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    monkeypatch.setitem(sys.modules, interface.__name__, interface)
+    for kind, name in (
+        ("metadata", "MetadataHookInterface"),
+        ("builders.hooks", "BuildHookInterface"),
+    ):
+        interface = ModuleType(f"hatchling.{kind}.plugin.interface")
+        setattr(interface, name, list if kind == "builders.hooks" else object)  # one takes [Any]
+        above = interface.__name__
+        while above := above.rpartition(".")[0]:
+            monkeypatch.setitem(sys.modules, above, ModuleType(above))
+        monkeypatch.setitem(sys.modules, interface.__name__, interface)
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
     assert spec is not None
     assert spec.loader is not None

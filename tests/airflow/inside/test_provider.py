@@ -261,18 +261,18 @@ def test_deferrable_trigger_can_be_recreated(hook: FakeHook) -> None:
 def out_of_memory(
     fakes: FakeCluster, application_id: str, resubmission: str | None = ""
 ) -> dict[str, Any]:
-    cause: dict[str, object] = {
+    cause = {
         "code": "out-of-memory",
         "sentence": "worker-0 used 130 MB of the 128 MB",
         "task": "worker-0",
         "status": -104,
         "facts": {"used": "130 MB"},
     }
-    job: dict[str, object] = {"name": RUN.job_name()}
-    job["run"] = fakes.yarn.apps[application_id].name
-    job |= {"application_id": application_id, "state": "FAILED", "root_cause": cause}
+    job = {"name": RUN.job_name(), "run": fakes.yarn.apps[application_id].name}
+    job |= {"application_id": application_id, "state": "FAILED"}
     error = {"code": "job-failed", "message": "the job failed"}
-    return {"job": job, "error": error, "text": "", "resubmission": resubmission}
+    failed = {**job, "root_cause": cause}
+    return {"job": failed, "error": error, "text": "", "resubmission": resubmission}
 
 
 def ended(fakes: FakeCluster) -> str:
