@@ -32,6 +32,7 @@ from submit_tf_job.airflow.operator import SubmitTFJobOperator, task_run
 from submit_tf_job.airflow.sensor import SubmitTFJobSensor
 from submit_tf_job.airflow.task_run import TaskRun
 from submit_tf_job.airflow.trigger import JobEnded, SubmitTFJobTrigger
+from submit_tf_job.operations.cluster import JobRef
 from submit_tf_job.plan import Plan
 from tests.airflow.inside.conftest import FakeHook
 from tests.fakes.resource_manager import FakeCluster
@@ -457,6 +458,7 @@ def test_trigger_does_not_block_the_loop(hook: FakeHook, monkeypatch: pytest.Mon
             yield 0.01
 
     monkeypatch.setattr("submit_tf_job.operations.following", slow)
+    monkeypatch.setattr("submit_tf_job.operations.find", lambda *_given: JobRef("x", "a", "x"))
 
     async def follow(trigger: SubmitTFJobTrigger) -> None:
         async for _event in trigger.run():
@@ -477,10 +479,8 @@ def test_trigger_does_not_block_the_loop(hook: FakeHook, monkeypatch: pytest.Mon
             longest, last = max(longest, now - last), now
         for task in running:
             task.cancel()
-        assert all(
-            isinstance(found, asyncio.CancelledError)
-            for found in await asyncio.gather(*running, return_exceptions=True)
-        )
+        ends = await asyncio.gather(*running, return_exceptions=True)
+        assert all(isinstance(found, asyncio.CancelledError) for found in ends), ends
         return longest
 
     assert asyncio.run(main()) < 0.4, "no look was waited for in the loop"
