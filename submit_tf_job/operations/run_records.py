@@ -111,11 +111,11 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
     Raises:
         SubmitTFJobError: It cannot be read.
     """
-    from submit_tf_job.storage import NoSuchPath
-
     root = staging_root(cluster.settings)
     if root is None:
         return None
+    from submit_tf_job.storage import NoSuchPath
+
     storage = storage_of(cluster.settings, root)
     path = storage.path(f"{_root(cluster)}/{job_of(run)}/{run}")
     try:
