@@ -223,10 +223,12 @@ def _is_recovering(cluster: Cluster) -> bool:
 def stored_texts(cluster: Cluster, runs: Iterable[str]) -> str:
     """Return the stored services of runs, as far as they can be read."""
     stored = stored_services(cluster)
+    if stored is None:
+        return ""
     found = []
-    for run in runs if stored is not None else ():
+    for run in runs:
         with suppress(SubmitTFJobError):
-            found.append(json.dumps(stored.content(run)) if stored is not None else "")
+            found.append(json.dumps(stored.content(run)))
     return "\n".join(found)
 
 
@@ -351,11 +353,11 @@ def forget_run(cluster: Cluster, job: str, run: str) -> None:
         SubmitTFJobError: HDFS responded, and the removal failed.
     """
     from submit_tf_job.operations.cluster import storage_of
-    from submit_tf_job.operations.site_facts import site_of
+    from submit_tf_job.operations.site_facts import staging_root
     from submit_tf_job.plan.delivery import Stage
     from submit_tf_job.storage import NoSuchPath
 
-    root = site_of(cluster.settings).staging
+    root = staging_root(cluster.settings)
     if root is None:
         return
     stage = Stage.of(root, job)

@@ -18,7 +18,7 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.operations.cluster import Cluster, storage_of
-from submit_tf_job.operations.site_facts import site_of
+from submit_tf_job.operations.site_facts import staging_root
 from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.run_names import is_run_of
 from submit_tf_job.yarn.states import GOING_ON
@@ -136,7 +136,7 @@ def forget_files(name: str, settings: Settings, services: str, now_s: float) -> 
     from submit_tf_job.plan.delivery import Stage
     from submit_tf_job.storage.staging import forget_job
 
-    root = site_of(settings).staging
+    root = staging_root(settings)
     if root is None:
         return
     stage = Stage.of(root, name)
@@ -188,7 +188,7 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
     from submit_tf_job.operations.runs import retire_all
     from submit_tf_job.storage.staging import sweep
 
-    root = site_of(cluster.settings).staging
+    root = staging_root(cluster.settings)
     if root is None:
         raise SettingsError(
             "no staging directory is known",
