@@ -120,7 +120,7 @@ goldens: venv ## write tests/golden, the tables of keys and docs/openapi.json; r
 	SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS=1 $(BIN)/python -m pytest tests/golden -q
 
 .PHONY: bench
-bench: $(VENV)/.kerberos tensorflow airflow ## measure, and write docs/performance.md
+bench: $(VENV)/.kerberos tensorflow airflow ## measure, and write docs/internals/performance.md
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(BIN)/python -m tests.bench
 
 .PHONY: screenshots
@@ -129,12 +129,12 @@ screenshots: venv java # draw docs/images: what the tool shows on a terminal
 
 # The versions of Hadoop on which the long tests of versions run.
 HADOOP_VERSIONS ?= 3.4.2,3.3.5,3.2.1,3.1.3
-# PART=NAME runs one part: columns and rows of docs/matrix.md ('hadoop', '3.1.3', 'python 3.12'), or files with long tests
+# PART=NAME runs one part: columns and rows of docs/internals/matrix.md ('hadoop', '3.1.3', 'python 3.12'), or files with long tests
 # ('tests/histories', 'tests/cluster/test_ha.py').
 PART ?=
 PART_IS_FILES := $(filter tests/%,$(PART))
 .PHONY: matrix
-matrix: $(VENV)/.kerberos packages-all tools tensorflow frameworks airflow ## every Hadoop and Python version, written to docs/matrix.md, and the long tests; PART=NAME for one part
+matrix: $(VENV)/.kerberos packages-all tools tensorflow frameworks airflow ## every Hadoop and Python version, written to docs/internals/matrix.md, and the long tests; PART=NAME for one part
 ifeq ($(PART_IS_FILES),)
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.matrix $(if $(PART),--only '$(PART)')
 endif

@@ -955,7 +955,7 @@ def _stopped(seen: JobStatus, app: AppReport) -> Verdict:
 
 def _diagnostics(app: AppReport) -> str:
     """Return the ResourceManager's diagnostics if they describe a failure
-    (docs/hadoop-facts.md#diagnostics-of-an-application).
+    (hadoop-facts.md#diagnostics-of-an-application).
     """
     lines = [
         line.strip()

@@ -54,11 +54,11 @@ class WaitTime(NamedTuple):
 
 # a POST and a change write YARN's stored service twice, and it is empty for moments
 SERVICE_IS_WRITTEN = WaitTime(3.0, every_s=0.2)
-# of a ResourceManager that has just started: docs/hadoop-facts.md#restart
+# of a ResourceManager that has just started: hadoop-facts.md#restart
 APPLICATIONS_ARE_RECOVERED = WaitTime(30.0, every_s=1.0)
 # by an ApplicationMaster that was started again
 CONTAINERS_ARE_LISTED = WaitTime(30.0, every_s=1.0)
-# a healthy one has ended 2 s after PUT STOPPED: docs/hadoop-facts.md#stopping
+# a healthy one has ended 2 s after PUT STOPPED: hadoop-facts.md#stopping
 APPLICATION_HAS_ENDED = WaitTime(120.0, every_s=0.5)
 CONTAINERS_ARE_GONE = WaitTime(60.0, every_s=0.5, most_s=3.0)
 CHANGE_HAS_EFFECT = WaitTime(120.0, every_s=0.5)

@@ -55,11 +55,11 @@ def show(
 
 
 def readable(page: str) -> str:
-    """Return a page for a terminal: links name the command that shows their target, and images are
-    left out.
+    """Return a page for a terminal: links name the command that shows their target; images, and
+    links to maintainers' pages, are left out.
     """
     page = re.sub(r"!\[[^\]]*\]\([^)]*\)\n*", "", page)
-    page = re.sub(r"\[([^\]]+)\]\(#[^)]*\)", r"\1", page)
+    page = re.sub(r"\[([^\]]+)\]\((?:#|internals/)[^)]*\)", r"\1", page)
     page = re.sub(r"\[([^\]]+)\]\(([\w-]+)\.md(?:#[^)]*)?\)", _reference, page)
     return re.sub(r"\[([^\]]+)\]\(\.\./([^)]*)\)", r"\1 (\2)", page)
 

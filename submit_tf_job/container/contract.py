@@ -6,7 +6,7 @@ Standard library only, Python 3.6 and later.
 
 # --- how a task finds its role and index ----------------------------------------------------------
 # The AM replaces ${COMPONENT_INSTANCE_NAME} in env values, in normal and in entry-point mode:
-# docs/hadoop-facts.md#substitution-by-the-applicationmaster
+# hadoop-facts.md#substitution-by-the-applicationmaster
 ENV_INSTANCE = "TFJOB_INSTANCE"  # worker-3: role, hyphen, index
 # The AM sets it for every DOCKER artifact, also where the NodeManager runs the command as a plain
 # process (seen on 3.1 to 3.4): <component>-<i>.<service>.<user>.<domain>. Only here can a container
@@ -143,7 +143,7 @@ EXIT_COMMAND_NOT_FOUND = 127
 EXIT_TERMINATED = 143
 
 # LinuxContainerExecutor takes a container's exit statuses 22 and 24 for its own failures and marks
-# the node UNHEALTHY until it is restarted (docs/hadoop-facts.md#exit-statuses-22-and-24).
+# the node UNHEALTHY until it is restarted (hadoop-facts.md#exit-statuses-22-and-24).
 NEVER_PASSED_ON = frozenset({22, 24})
 
 EXIT_MEANING = {

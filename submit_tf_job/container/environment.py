@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from submit_tf_job.container.info import Info
 
 # The NodeManager exports its own paths into every container, even if the image lacks them
-# (docs/hadoop-facts.md#environment-of-a-container).
+# (hadoop-facts.md#environment-of-a-container).
 LEAKED = (
     "JAVA_HOME",
     "HADOOP_HOME",
@@ -177,7 +177,7 @@ def _homes(info: Info, env: dict[str, str]) -> None:
     """Set HOME and cache directories to writable ones.
 
     YARN sets HOME to a path of the host or to `/home/`
-    (docs/hadoop-facts.md#environment-of-a-container).
+    (hadoop-facts.md#environment-of-a-container).
     """
     try:
         base = info.cwd if _writable(info.cwd) else _temporary_directory()
@@ -220,7 +220,7 @@ def _krb5_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
     """Set the path of krb5.conf for MIT's libraries and for Java, which does not read KRB5_CONFIG.
 
     Without a default realm Java's HDFS client fails even with a token
-    (docs/hadoop-facts.md#default-realm). JAVA_TOOL_OPTIONS would apply to every Java program, but
+    (hadoop-facts.md#default-realm). JAVA_TOOL_OPTIONS would apply to every Java program, but
     each would log a line to stderr.
     """
     path = (info.task.get("kerberos") or {}).get("krb5_conf")

@@ -202,7 +202,7 @@ def _repeat_outcome(info: Info, marker: Mapping[str, Any]) -> int:
     """Log the outcome of an earlier start, and return its exit status.
 
     A new AM attempt starts finished tasks again
-    (docs/hadoop-facts.md#restart-of-the-applicationmaster).
+    (hadoop-facts.md#restart-of-the-applicationmaster).
     """
     log(
         "this task ended in an earlier container of this application; exiting with its status %d"

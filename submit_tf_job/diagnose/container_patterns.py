@@ -1,6 +1,6 @@
 """Patterns of failures in the NodeManager's diagnostics of a container whose command never ran.
 
-The texts are those of a real NodeManager with Docker (docs/hadoop-facts.md#docker-errors).
+The texts are those of a real NodeManager with Docker (hadoop-facts.md#docker-errors).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _p(code: str, regex: str, sentence: str, hint: str = "", when: tuple[int, ..
 
 _ASK = "ask the administrator of the cluster"
 
-# Errors in the ApplicationMaster's log: docs/hadoop-facts.md#errors-of-the-applicationmaster
+# Errors in the ApplicationMaster's log: hadoop-facts.md#errors-of-the-applicationmaster
 MASTER: tuple[Pattern, ...] = (
     _p(
         "kerberos-somebody-else",
@@ -213,7 +213,7 @@ CONTAINER: tuple[Pattern, ...] = (
     ),
 )
 
-# The ResourceManager's diagnostics: docs/hadoop-facts.md#requests-that-are-never-granted
+# The ResourceManager's diagnostics: hadoop-facts.md#requests-that-are-never-granted
 NEVER_GRANTED: tuple[Pattern, ...] = (
     _p(
         "request-refused",

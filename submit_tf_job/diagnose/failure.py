@@ -381,7 +381,7 @@ def _false_success(clues: Clues, suspect: Suspect) -> Cause | None:
     """Return the cause if a container could not start and YARN counts it as a success.
 
     container-executor with docker.inspect.max.retries=0 reports 0 for every container
-    (docs/hadoop-facts.md#retries-of-docker-inspect).
+    (hadoop-facts.md#retries-of-docker-inspect).
     """
     end = clues.end_of(suspect)
     if end is None or BOOTSTRAP_SAYS in clues.stderr:

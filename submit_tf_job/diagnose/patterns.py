@@ -1,6 +1,6 @@
 """Patterns of failures in a program's stderr: TensorFlow, Python, HDFS.
 
-The texts are from real runs (docs/hadoop-facts.md#errors-of-a-task; the tests reproduce most of
+The texts are from real runs (hadoop-facts.md#errors-of-a-task; the tests reproduce most of
 them). More specific patterns precede general ones. Only the traceback that ended the program and
 its last lines are searched, because TensorFlow also logs harmless warnings, such as those about
 missing CUDA libraries on a machine without GPUs.

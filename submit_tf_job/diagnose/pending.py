@@ -97,7 +97,7 @@ def is_normal(cause: Cause, waiting_s: float) -> bool:
 
 def _refused(situation: Situation) -> Iterator[Cause]:
     """Yield the cause if the ResourceManager rejects a request at every heartbeat of the
-    ApplicationMaster (docs/hadoop-facts.md#requests-that-are-never-granted).
+    ApplicationMaster (hadoop-facts.md#requests-that-are-never-granted).
     """
     line = next(
         (

@@ -13,7 +13,7 @@ from submit_tf_job.doctor.findings import Check, Subject
 
 __all__ = ["TOOLS", "EntryPointSeen", "ImageSeen", "judge_image"]
 
-# Called by YARN's launch script: docs/hadoop-facts.md#what-an-image-needs
+# Called by YARN's launch script: hadoop-facts.md#what-an-image-needs
 TOOLS = ("ls", "find", "cp", "chmod", "mkdir", "ln")
 LARGE_BYTES = 10 * 10**9
 # NVIDIA's own table of the oldest driver for each major version of CUDA.
@@ -199,7 +199,7 @@ def _entry_point(seen: ImageSeen) -> Check:
         status = seen.entry_point.status
         how = "did not end" if status is None else f"exited with status {status}"
         breaks = "every task: none runs"
-        if status == 0:  # docs/hadoop-facts.md#what-an-image-needs
+        if status == 0:  # hadoop-facts.md#what-an-image-needs
             breaks += ", and YARN reports the job as SUCCEEDED"
         return about.failure(f"{said} does not run its arguments; it {how}", breaks, mend)
     if not seen.entry_point.is_first and not _INITS.search(str(words[0])):
@@ -217,7 +217,7 @@ def _stop_signal(seen: ImageSeen) -> Check:
     if re.fullmatch("[A-Z]+", signal):
         return about.ok(f"STOPSIGNAL {signal}")
     # container-executor refuses the signal, and the container runs for ever:
-    # docs/hadoop-facts.md#stop-signals
+    # hadoop-facts.md#stop-signals
     return about.failure(
         f"STOPSIGNAL {signal}",
         "stopping: YARN accepts capital letters only, and never ends such a container",

@@ -1,7 +1,7 @@
 """Every key of a job spec, in one table.
 
 The reader, `--set`, the suggestions for mistyped keys, the JSON Schema and the tables of
-docs/job-spec.md come from it. docs/architecture.md has the recipe for a new key.
+docs/job-spec.md come from it. docs/internals/architecture.md has the recipe for a new key.
 """
 
 from __future__ import annotations

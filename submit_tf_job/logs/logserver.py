@@ -121,7 +121,7 @@ def _failure(reply: Reply, container_id: str) -> SubmitTFJobError:
     if isinstance(known, AuthError):
         return known
     # An unknown container or application gets 503 with a NotFoundException and this text, which
-    # Hadoop 3.5 leaves out (docs/hadoop-facts.md#lists-of-logs).
+    # Hadoop 3.5 leaves out (hadoop-facts.md#lists-of-logs).
     if (
         reply.status in (200, 404)
         or words == WORDLESS

@@ -139,7 +139,7 @@ def _why_none(logs: AggregatedLogs, bootstrap: Callable[[], bool | None]) -> Evi
         return Evidence.NONE_EXPECTED
     # Either no command ran, or the site has switched the copy of the script off
     # (yarn.nodemanager.log-container-debug-info.enabled).
-    # Files of size 0 prove nothing: docs/hadoop-facts.md#empty-log-files
+    # Files of size 0 prove nothing: hadoop-facts.md#empty-log-files
     ran = any(_wrote(container) for container in tasks)
     expected = bootstrap()
     if expected is False:

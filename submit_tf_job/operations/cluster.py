@@ -184,7 +184,7 @@ def check_identity(cluster: Cluster) -> None:
     """Check that the ResourceManager sees this client as the user of the settings.
 
     A ResourceManager whose filter does not implement doAs ignores it, and a proxy user would submit
-    as itself (docs/hadoop-facts.md#doas).
+    as itself (hadoop-facts.md#doas).
 
     Raises:
         AuthError: The ResourceManager sees another user.

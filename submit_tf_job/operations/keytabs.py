@@ -84,7 +84,7 @@ def _of_kerberos(job: Job, settings: Settings) -> list[str]:
 
 def _without_kerberos(settings: Settings) -> str:
     """Return the warning about a job without a Kerberos principal
-    (docs/hadoop-facts.md#kerberos-principal-of-a-service).
+    (hadoop-facts.md#kerberos-principal-of-a-service).
     """
     days = site_of(settings).token_life_s / 86400
     return (

@@ -230,7 +230,7 @@ class Listing:
 
     def _with_missing_ones(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
         """Add the jobs that were listed before and are not over: a ResourceManager that recovers
-        its state lists fewer for a moment (docs/hadoop-facts.md#failover).
+        its state lists fewer for a moment (hadoop-facts.md#failover).
         """
         listed, now = {job.application_id for job in jobs}, self._clock()
         missing, before, self._missing = [], self._missing, {}

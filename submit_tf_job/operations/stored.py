@@ -1,7 +1,7 @@
 """YARN's own copies of a user's services on HDFS: `~/.yarn/services/RUN/RUN.json` (CoreFileSystem).
 
 The services API returns a service's properties only while its ApplicationMaster runs
-(docs/hadoop-facts.md#properties-of-a-service); the copies have them until the run is deleted.
+(hadoop-facts.md#properties-of-a-service); the copies have them until the run is deleted.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Patience:
             `observation.COLLECTED_WITHIN_S`, after which they count as lost by this machine's
             clock.
         forgotten_s: For a ResourceManager without a record of the application: one that recovers
-            its state has none for a moment (docs/hadoop-facts.md#failover).
+            its state has none for a moment (hadoop-facts.md#failover).
     """
 
     unreachable_s: float = 900.0
@@ -343,7 +343,7 @@ def _awaits_logs(status: JobStatus) -> bool:
 
 def _still_known(status: JobStatus, previous: JobStatus | None) -> JobStatus:
     """Return the previous status of an application that has ended, if the ResourceManager does not
-    return it now: a new leader does not return every one (docs/hadoop-facts.md#failover).
+    return it now: a new leader does not return every one (hadoop-facts.md#failover).
     """
     ended = previous is not None and previous.app is not None and previous.app.ended
     return previous if previous and ended and status.state is JobState.UNKNOWN else status

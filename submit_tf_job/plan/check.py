@@ -28,7 +28,7 @@ MAX_NAME = 63  # a DNS label; ServiceApiUtil.validateNameFormat
 MAX_COMPONENT = 44
 MAX_HOST_NAME = 64  # DockerLinuxContainerRuntime.validateHostname fails longer ones at launch
 # Above 128 KiB the NodeManager cannot start the shell, and reports success
-# (docs/hadoop-facts.md#sizes).
+# (hadoop-facts.md#sizes).
 MAX_ENV_ENTRY = 100_000
 MAX_ENV_TOTAL = 1_500_000
 MAX_LITERAL_TF_CONFIG = 60_000  # Docker reads an env file by lines of 64 KiB

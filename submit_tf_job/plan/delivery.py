@@ -256,7 +256,7 @@ class Delivery:
         """Return the launch command.
 
         `exec`: YARN appends redirections, bash would stay process 1, and the program would never
-        get SIGTERM (docs/hadoop-facts.md#sigterm).
+        get SIGTERM (hadoop-facts.md#sigterm).
         """
         first = self.unpacks and self.unpacks % interpreter
         return f"{first}exec {interpreter} {contract.BOOTSTRAP_FILE}"

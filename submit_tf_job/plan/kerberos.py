@@ -57,7 +57,7 @@ def _logs_in(job: Job, kerberos: Kerberos, site: Site) -> bool:
     """Return whether the tasks log in with the keytab instead of using delegation tokens.
 
     Tokens expire after `token_life_s` in spite of renewals, and a running program never gets new
-    ones (docs/hadoop-facts.md#delegation-tokens-in-containers).
+    ones (hadoop-facts.md#delegation-tokens-in-containers).
     """
     if not job.bootstrap or kerberos.login is OwnLogin.NEVER:
         return False

@@ -106,7 +106,7 @@ def env_value(text: str, tokens: Iterable[str] = ()) -> str:
 
 def inner_command(command: Command) -> str:
     """Return a command as one line for bash; with `exec`, so that the program gets SIGTERM
-    (docs/hadoop-facts.md#sigterm).
+    (hadoop-facts.md#sigterm).
     """
     if command.argv is not None:
         # Without the dashes bash parses a program's name that starts with one as an option.

@@ -17,7 +17,7 @@ __all__ = ["check_endings", "check_limits", "check_size", "check_version"]
 
 
 # Before, more than 64 KiB is accepted with a 202, and cannot be read back
-# (docs/hadoop-facts.md#sizes).
+# (hadoop-facts.md#sizes).
 _FIRST_WITH_LARGE_SERVICES = (3, 3)
 _MOST_BEFORE = 60_000
 _FIRST_WITH_DECIDING_COMPONENT = (3, 3)  # YARN-8489
@@ -109,7 +109,7 @@ def check_limits(job: Job, site: Site, maximum: MaximumResources) -> None:
 
     YARN checks memory and cores. With too many GPUs it accepts the job, which then never gets
     containers, or its ApplicationMaster fails without naming the resource
-    (docs/hadoop-facts.md#requests-that-are-never-granted).
+    (hadoop-facts.md#requests-that-are-never-granted).
 
     Raises:
         Refused: One or more roles request too much; the message has all of them.

@@ -77,10 +77,10 @@ _NO_LIMIT = "2147483647"
 SPARE_FAILURES = 10
 
 # Properties with defaults that are wrong for training
-# (docs/hadoop-facts.md#defaults-unsuited-for-training).
+# (hadoop-facts.md#defaults-unsuited-for-training).
 SERVICE_PROPERTIES = {
     # YARN restarts a killed AM, and the training containers keep running
-    # (docs/hadoop-facts.md#restart-of-the-applicationmaster).
+    # (hadoop-facts.md#restart-of-the-applicationmaster).
     "yarn.service.am-restart.max-attempts": "4",
     # The default of 30 s would delay STABLE, and so `wait --for ready`.
     "yarn.service.readiness-check-interval.seconds": "1",
@@ -516,7 +516,7 @@ def _constraint(role: Role, placement: Placement) -> PlacementConstraint:
         kind,
         scope,
         # Hadoop before 3.4 accepts only the component's own name
-        # (docs/hadoop-facts.md#scope-of-a-placement).
+        # (hadoop-facts.md#scope-of-a-placement).
         target_tags=(role.name,),
         node_attributes=placement.attributes,
         node_partitions=(placement.partition,) if placement.partition else (),

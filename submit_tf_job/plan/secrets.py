@@ -1,7 +1,7 @@
 """Find literals in a job that are probably secrets.
 
 A service is stored in clear text on HDFS, in two logs, and in the response to every GET
-(docs/hadoop-facts.md#where-a-service-is-stored).
+(hadoop-facts.md#where-a-service-is-stored).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Configure Docker in a sandbox: LinuxContainerExecutor with the Docker runtime, its executor,
 simulated GPUs.
 
-Tested with Hadoop 3.4.2 (docs/hadoop-facts.md#container-executor,
-docs/hadoop-facts.md#gpus-in-a-sandbox).
+Tested with Hadoop 3.4.2 (hadoop-facts.md#container-executor,
+hadoop-facts.md#gpus-in-a-sandbox).
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _check_mount(mount: str) -> None:
 
 def _check_executor(path: Path) -> None:
     """Check Hadoop's container-executor, which needs Docker's default path and socket
-    (docs/hadoop-facts.md#dockers-path-and-socket).
+    (hadoop-facts.md#dockers-path-and-socket).
     """
     if not path.is_file():
         raise SandboxError(f"there is no container-executor at {path}")
@@ -318,7 +318,7 @@ def _configuration(state: SandboxState, layout: Layout) -> str:
     """
     read_only, writable = allowed_mounts(state, layout)
     # With the default of 10 the end of a container is reported 30 s late; with 0 every failure
-    # becomes a success: docs/hadoop-facts.md#retries-of-docker-inspect
+    # becomes a success: hadoop-facts.md#retries-of-docker-inspect
     text = f"""yarn.nodemanager.linux-container-executor.group={_group(state)}
 min.user.id=1000
 banned.users=hdfs,yarn,mapred,bin

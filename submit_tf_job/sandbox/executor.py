@@ -2,7 +2,7 @@
 for one user.
 
 `sandbox up --profile docker` copies this file beside its settings. It implements the protocol of
-container-executor (docs/hadoop-facts.md#container-executor), so that a NodeManager launches,
+container-executor (hadoop-facts.md#container-executor), so that a NodeManager launches,
 signals, inspects and removes real Docker containers by the code that it runs in production. It is
 not a security boundary: plain processes can read all that root can read, and no user is banned.
 

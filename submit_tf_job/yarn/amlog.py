@@ -1,7 +1,7 @@
 """Parse the log of a YARN service's ApplicationMaster for containers that have ended.
 
 Only this log contains their exit statuses and diagnostics: the services API returns neither, and
-the ResourceManager lists live containers only (docs/hadoop-facts.md#exit-statuses-of-containers).
+the ResourceManager lists live containers only (hadoop-facts.md#exit-statuses-of-containers).
 The log lines are written by Hadoop's ComponentInstance and ContainerLaunchService; the
 ContainerStatus in them is formatted by ContainerStatusPBImpl.
 """

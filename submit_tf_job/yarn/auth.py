@@ -111,7 +111,7 @@ class SimpleAuth(Method):
 
     `user.name` is added to every request, whatever its method: without it the job runs as `dr.who`.
     Cookies are discarded, because the filter's cookie would take precedence over the name in later
-    requests (docs/hadoop-facts.md#user-name-and-cookie).
+    requests (hadoop-facts.md#user-name-and-cookie).
 
     Args:
         user: Name to submit as.

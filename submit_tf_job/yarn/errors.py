@@ -1,6 +1,6 @@
 """Map Hadoop's error responses to exceptions with messages for users.
 
-The patterns match Hadoop's own messages (docs/hadoop-facts.md#error-responses), because the HTTP
+The patterns match Hadoop's own messages (hadoop-facts.md#error-responses), because the HTTP
 statuses are not specific: a taken name is a 500, an unknown field a 404, a user without a home
 directory a 403.
 """

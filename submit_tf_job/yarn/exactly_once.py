@@ -2,7 +2,7 @@
 
 Each run has a name of its own (`yarn.run_names`), and YARN lets only one application begin for a
 name: it stores the service before it starts an application, and of several POSTs at the same moment
-HDFS gives one the lease (docs/hadoop-facts.md#two-posts-of-one-name). So a client reads the name,
+HDFS gives one the lease (hadoop-facts.md#two-posts-of-one-name). So a client reads the name,
 sends a POST if nothing is there, and reads again if the response is lost. The states of a name only
 go forward (`submission_steps`), and nothing that is sent here undoes or repeats anything, so late
 requests are harmless. A name whose POST died half-way is left as it is, and the next number is
@@ -411,7 +411,7 @@ class _Submitting:
 
     def _hides_ids(self) -> bool:
         """Return whether this Hadoop version returns a service's application id only while it runs
-        (3.1, docs/hadoop-facts.md#application-id-of-a-service).
+        (3.1, hadoop-facts.md#application-id-of-a-service).
         """
         version = self._client.recent_info(deadline=self._deadline).version
         return bool(version) and version < (3, 2)

@@ -2,7 +2,7 @@
 
 A standby responds with 307 and the active one's address, with 307 and only `Refresh` while none is
 active, with 307 to itself while it becomes active, and with 200 and text if a client has followed
-`Refresh` for long (docs/hadoop-facts.md#standby-resourcemanager). Requests are sent to configured
+`Refresh` for long (hadoop-facts.md#standby-resourcemanager). Requests are sent to configured
 addresses only: `Location` merely selects one of them.
 """
 
@@ -85,7 +85,7 @@ class ResourceManagers:
         """
         if reply.status == 307 and ("location" in reply.headers or "refresh" in reply.headers):
             return self._redirected(reply.headers.get("location"), asked)
-        # it has no tokens: docs/hadoop-facts.md#tokens-and-a-standby
+        # it has no tokens: hadoop-facts.md#tokens-and-a-standby
         unknown = reply.status == 403 and "can't be found in cache" in reply.text
         if unknown and len(self._urls) > 1:
             return Standby("a standby, or it does not know the token")

@@ -39,9 +39,9 @@ REFRESH_S = 2.0
 FRAME_MAX = 8192
 _FRAME = rb"LogLength:(\d+)\r?\nLogContents:\r?\n"
 # all that Hadoop 3.5 says of an unknown container, application or log file
-# (docs/hadoop-facts.md#lists-of-logs)
+# (hadoop-facts.md#lists-of-logs)
 WORDLESS = "HTTP 404 Not Found"
-# with an epoch after a restart of the RM: docs/hadoop-facts.md#container-ids
+# with an epoch after a restart of the RM: hadoop-facts.md#container-ids
 _CONTAINER = r"container_(?:e\d+_)?\d+_\d+_\d+_\d+"
 
 
@@ -355,7 +355,7 @@ class NodeManagers:
 
 
 def log_files_of(answer: object) -> tuple[NodeLogFile, ...]:
-    """Parse a list of a container's log files (docs/hadoop-facts.md#lists-of-logs)."""
+    """Parse a list of a container's log files (hadoop-facts.md#lists-of-logs)."""
     groups = items(answer)
     for key in ("containerLogsInfoes", "containerLogsInfo"):
         groups = tuple(item for group in groups for item in items(group.get(key, group)))

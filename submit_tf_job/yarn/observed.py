@@ -2,7 +2,7 @@
 
 Unknown fields are ignored, an unknown or missing state becomes UNKNOWN, and any other missing value
 None. A single element is accepted instead of a list, and numbers may be strings
-(docs/hadoop-facts.md#irregular-json). `raw` contains the whole response.
+(hadoop-facts.md#irregular-json). `raw` contains the whole response.
 """
 
 from __future__ import annotations

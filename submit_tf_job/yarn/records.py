@@ -2,7 +2,7 @@
 
 Every class has its own `to_json`: None and empty collections are omitted, 0 and false are kept,
 maps are sorted by key. Only fields of Hadoop 3.1.1 and later versions are included, because the
-services API responds to unknown fields with a 404 (docs/hadoop-facts.md#unknown-fields). `dumps` is
+services API responds to unknown fields with a 404 (hadoop-facts.md#unknown-fields). `dumps` is
 the only serialisation: `render` prints exactly the bytes that `submit` posts.
 
 The classes for YARN's responses are in `observed`.
@@ -39,7 +39,7 @@ ConfigFileType: TypeAlias = Literal[
 ]
 ReadinessType: TypeAlias = Literal["DEFAULT", "HTTP", "PORT"]
 PlacementType: TypeAlias = Literal["AFFINITY", "ANTI_AFFINITY", "AFFINITY_WITH_CARDINALITY"]
-# upper case in REST, lower case on HDFS: docs/hadoop-facts.md#scope-of-a-placement
+# upper case in REST, lower case on HDFS: hadoop-facts.md#scope-of-a-placement
 PlacementScope: TypeAlias = Literal["NODE", "RACK"]
 
 
@@ -77,7 +77,7 @@ class Resource:
     Attributes:
         cpus: Virtual cores, at least 1.
         memory: MiB as digits only; "2G" would be rejected *and* leave the name taken
-            (docs/hadoop-facts.md#names-that-stay-taken).
+            (hadoop-facts.md#names-that-stay-taken).
         additional: Further resources by name.
     """
 

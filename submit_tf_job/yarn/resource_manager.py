@@ -56,7 +56,7 @@ __all__ = [
     "Timeouts",
 ]
 
-# Jackson's message for a truncated file: docs/hadoop-facts.md#partly-stored-service
+# Jackson's message for a truncated file: hadoop-facts.md#partly-stored-service
 _INFO_S = 60.0
 # the HDFS client of a ResourceManager whose file another client has created anew
 _OVERWRITTEN = r"File does not exist: .* does not have any open files"
@@ -212,7 +212,7 @@ class ResourceManager:
             return None
         reply = self._ok(reply, f"ask for access to queue {queue}")
         answer: Mapping[str, object]
-        if "xml" in reply.content_type:  # docs/hadoop-facts.md#answers-as-xml
+        if "xml" in reply.content_type:  # hadoop-facts.md#answers-as-xml
             answer = xml_fields(reply.text, ("allowed", "diagnostics"))
         else:
             answer = reply.json_object()
@@ -226,7 +226,7 @@ class ResourceManager:
         """Return an application, or None if the ResourceManager has no record of it (any more).
 
         One that has just started knows none until it has recovered them all, and is asked again
-        until the deadline (docs/hadoop-facts.md#restart).
+        until the deadline (hadoop-facts.md#restart).
 
         Raises:
             ClusterUnavailable: No ResourceManager responded, or it still recovers its state.
@@ -272,7 +272,7 @@ class ResourceManager:
         """Return applications, newest first, without their resource requests.
 
         Every filter is applied again to the response, because older ResourceManagers ignore some of
-        them and return everything (docs/hadoop-facts.md#filters-of-the-application-list).
+        them and return everything (hadoop-facts.md#filters-of-the-application-list).
         """
         wanted, tagged = {state.value for state in states}, {tag.lower() for tag in tags}
         params = {
@@ -424,7 +424,7 @@ class ResourceManager:
         )
         if _unknown_app(reply, app_id):
             raise NoSuchJob(f"The cluster does not know {app_id}.")
-        # an unknown queue: docs/hadoop-facts.md#rejected-changes-of-an-application
+        # an unknown queue: hadoop-facts.md#rejected-changes-of-an-application
         if reply.status == 503 and reply.java_class:
             why = reply.words
             if not why or why.endswith("Exception"):
@@ -577,7 +577,7 @@ class ResourceManager:
 
     def stop_service(self, name: str, *, deadline: Deadline | None = None) -> bool:
         """Request the stop of a service; the application ends later, so poll it
-        (docs/hadoop-facts.md#stopping).
+        (hadoop-facts.md#stopping).
 
         Returns:
             Whether there was a service to stop.
@@ -659,7 +659,7 @@ class ResourceManager:
         while another client's change overwrites it.
 
         Of two changes at the same moment one fails and has no effect
-        (docs/hadoop-facts.md#two-changes-of-a-service-at-the-same-moment).
+        (hadoop-facts.md#two-changes-of-a-service-at-the-same-moment).
         """
         for _ in waiting.SERVICE_IS_WRITTEN.attempts(self.clock, self.sleep):
             reply = self.http.request(

@@ -2,7 +2,7 @@
 
 Error messages have five formats: `{"diagnostics": …}` of the services API, `{"exception",
 "message", "javaClassName"}` at the top level or below `"RemoteException"` (also as XML), Jetty's
-HTML page, and plain text (docs/hadoop-facts.md#error-responses).
+HTML page, and plain text (hadoop-facts.md#error-responses).
 """
 
 from __future__ import annotations

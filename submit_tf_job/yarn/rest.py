@@ -42,7 +42,7 @@ ROUNDS_MAX = 1000  # the deadline ends the rounds earlier; this limits them if t
 _NOT_READ = (OSError, ValueError)
 _CHUNK = 64 * 1024
 _PIECE = 256 * 1024
-# a failover takes 4 to 14 s (docs/hadoop-facts.md#failover); a longer pause would miss its end
+# a failover takes 4 to 14 s (hadoop-facts.md#failover); a longer pause would miss its end
 _PAUSE_S, _PAUSE_MAX_S = 0.5, 1.5
 
 
@@ -95,7 +95,7 @@ class Timeouts:
         connect_s: For a connection.
         read_s: For the next bytes of the response to a GET.
         post_s: For the response to a POST, which includes the upload of jars and the acceptance of
-            the application (docs/hadoop-facts.md#jar-upload-inside-the-post).
+            the application (hadoop-facts.md#jar-upload-inside-the-post).
         change_s: For the response to a PUT or DELETE; DELETE waits for the end of the application.
         total_s: For one operation with all its retries and failovers, if the caller sets no
             deadline.

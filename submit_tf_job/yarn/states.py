@@ -22,7 +22,7 @@ class _State(str, Enum):
 
 class ServiceState(_State):
     """State of a service; STOPPED does not mean success or failure
-    (docs/hadoop-facts.md#service-states).
+    (hadoop-facts.md#service-states).
     """
 
     ACCEPTED = "ACCEPTED"
@@ -41,7 +41,7 @@ class ServiceState(_State):
 
 class ComponentState(_State):
     """State of a component; STABLE does not mean healthy
-    (docs/hadoop-facts.md#component-states).
+    (hadoop-facts.md#component-states).
     """
 
     FLEXING = "FLEXING"

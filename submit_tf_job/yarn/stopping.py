@@ -23,7 +23,7 @@ from submit_tf_job.yarn.states import ServiceState
 
 __all__ = ["stop", "wait_until_ended"]
 
-# a healthy application has ended 2 s after PUT STOPPED: docs/hadoop-facts.md#stopping
+# a healthy application has ended 2 s after PUT STOPPED: hadoop-facts.md#stopping
 KILL_AFTER_S = 30.0
 
 

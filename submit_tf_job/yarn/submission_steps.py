@@ -33,9 +33,9 @@ __all__ = [
     "in_words",
 ]
 
-# state may be stale for 2 s after a failover (docs/hadoop-facts.md#failover)
+# state may be stale for 2 s after a failover (hadoop-facts.md#failover)
 SETTLE_S = 10.0
-# jars may be uploaded inside a POST (docs/hadoop-facts.md#jar-upload-inside-the-post); the longest
+# jars may be uploaded inside a POST (hadoop-facts.md#jar-upload-inside-the-post); the longest
 # measured upload took less than 60 s
 IN_FLIGHT_S = 180.0
 # a ResourceManager that has just started may not list all applications yet

@@ -1,4 +1,4 @@
-"""`python -m tests.bench [--quick]`: measure, print the ratios, write docs/performance.md; the exit
+"""`python -m tests.bench [--quick]`: measure, print the ratios, write docs/internals/performance.md; the exit
 status is 1 if a goal is missed.
 """
 
@@ -32,7 +32,7 @@ from tests.bench.staging import measure_staging
 from tests.bench.startup import measure_startup, startup_rows
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/performance.md"
+PAGE = ROOT / "docs/internals/performance.md"
 STARTUP_ROUNDS = 15
 
 

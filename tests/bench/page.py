@@ -1,4 +1,4 @@
-"""Writes docs/performance.md, and the same table for the terminal."""
+"""Writes docs/internals/performance.md, and the same table for the terminal."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class FakeNM:
         self.ended: set[str] = set()  # containers that have ended
         self.address = address
         self.log_server: str | None = None
-        # docs/hadoop-facts.md#lists-of-logs: the shape of lists, and whether errors have no words
+        # hadoop-facts.md#lists-of-logs: the shape of lists, and whether errors have no words
         self.listed, self.wordless = "object", False
         self.process: object = address
         self.conf = {  # as a node that runs images

@@ -1,4 +1,4 @@
-"""ResourceManagers and a NodeManager that answer as real ones do (docs/hadoop-facts.md)."""
+"""ResourceManagers and a NodeManager that answer as real ones do (hadoop-facts.md)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from requests.adapters import BaseAdapter
 
 from tests.fakes.clock import FakeClock
 
-LATE_S = 6.0  # twice as long as during a failover: docs/hadoop-facts.md#failover
+LATE_S = 6.0  # twice as long as during a failover: hadoop-facts.md#failover
 
 
 @dataclass

@@ -81,7 +81,7 @@ class HostileServer:
         try:
             if connection.recv(1, socket.MSG_PEEK) != b"\x16":
                 connection.recv(65536)
-                # docs/hadoop-facts.md#plain-http-on-a-tls-port
+                # hadoop-facts.md#plain-http-on-a-tls-port
                 connection.sendall(b"\x15\x03\x03\x00\x02\x02P")
                 raise ConnectionError("plain http")
             return self.tls.wrap_socket(connection, server_side=True)

@@ -127,7 +127,7 @@ def test_lapsed_token_is_read_again_once(
 def test_standby_that_cannot_know_a_token_is_passed_over(
     cli: Cli, serve: Serve, home: Path, secret: Callable[[str], Path]
 ) -> None:
-    """It answers 403 instead of redirecting: docs/hadoop-facts.md#tokens-and-a-standby."""
+    """It answers 403 instead of redirecting: hadoop-facts.md#tokens-and-a-standby."""
     settle(home, "delegation-token", file=str(secret(SECRET)))
     standby, active = serve(always(UNKNOWN)), serve(always(JOB))
     assert status(cli, standby, active).status == 5

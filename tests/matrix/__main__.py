@@ -1,4 +1,4 @@
-"""`python -m tests.matrix [--list] [--only NAME]...`: run the matrix, write docs/matrix.md; the exit
+"""`python -m tests.matrix [--list] [--only NAME]...`: run the matrix, write docs/internals/matrix.md; the exit
 status is 1 if anything failed.
 """
 
@@ -20,8 +20,10 @@ from tests.matrix.page import Cell, Column, load, page, save
 from tests.matrix.pythons import pythons, run_python
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/matrix.md"
-KEPT = ROOT / "docs/matrix.json"  # so that a run of a part replaces only that part of the page
+PAGE = ROOT / "docs/internals/matrix.md"
+KEPT = (
+    ROOT / "docs/internals/matrix.json"
+)  # so that a run of a part replaces only that part of the page
 
 
 def environment(home: Path) -> dict[str, str]:

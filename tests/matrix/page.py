@@ -1,4 +1,4 @@
-"""What the matrix found: kept between runs, and written as docs/matrix.md."""
+"""What the matrix found: kept between runs, and written as docs/internals/matrix.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`logs` as a process, from servers on sockets that answer as Hadoop's of several versions do.
 
 `tests/data/log_servers.json` has the answers of real servers, of which containers and rows were
-left out (docs/hadoop-facts.md#lists-of-logs).
+left out (hadoop-facts.md#lists-of-logs).
 """
 
 from __future__ import annotations

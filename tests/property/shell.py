@@ -1,6 +1,6 @@
 """What the AM and the NodeManager do to text, and texts that they could change.
 
-`AppMaster` and `expanded` do what Hadoop's classes do (docs/hadoop-facts.md#environment-and-command):
+`AppMaster` and `expanded` do what Hadoop's classes do (hadoop-facts.md#environment-and-command):
 ProviderUtils.replaceTokens with Java's own `replaceAll`, ContainerLaunch.expandEnvironment, the
 unescaped `export K="V"` and `exec /bin/bash -c "COMMAND 1>out 2>err "`.
 """

@@ -1,7 +1,7 @@
 """Text reaches an image's ENTRYPOINT unchanged, or is refused: through what the AM, the NodeManager
 and container-executor do to it.
 
-`received` does what Hadoop does in entry-point mode (docs/hadoop-facts.md#entry-point-mode):
+`received` does what Hadoop does in entry-point mode (hadoop-facts.md#entry-point-mode):
 DockerProviderService with ProviderUtils.replaceSpacesWithDelimiter,
 ContainerLaunch.expandEnvironment, container-executor's split at commas by strtok; the environment
 goes through the AM's tokens and, line by line, through Docker's env file.

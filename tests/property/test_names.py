@@ -2,7 +2,7 @@
 break one of YARN's rules.
 
 YARN's rules are written here once more, from Hadoop's own classes and not from ours
-(docs/hadoop-facts.md#names).
+(hadoop-facts.md#names).
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def test_commands_run_in_bash() -> None:
 
 
 def test_program_replaces_the_shell() -> None:
-    """Otherwise it would not get SIGTERM: docs/hadoop-facts.md#sigterm."""
+    """Otherwise it would not get SIGTERM: hadoop-facts.md#sigterm."""
     for command in (Command(argv=("sh", "-c", "echo $PPID $$")), Command(script="echo $PPID $$")):
         with tempfile.TemporaryDirectory() as name:
             container = AppMaster().launch({}, shell.launch_command(command))
@@ -167,7 +167,7 @@ def test_bashs_own_variables_are_refused_and_all_others_arrive() -> None:
 
 def test_imitation_changes_raw_text() -> None:
     """The imitation changes a raw text as real clusters do
-    (docs/hadoop-facts.md#environment-and-command).
+    (hadoop-facts.md#environment-and-command).
     """
     raw = AppMaster().launch(
         {"V0": '{"a":{"b":"${COMPONENT_ID}$HOMELESS"}}', "V1": "<LOG_DIR>"}, "exec show ${V1}"

@@ -123,7 +123,7 @@ def read(texts: list[str]) -> list[dict[str, Any]]:
 
 
 # TensorFlow's errors for mistakes that ours never makes: they prove that its check ran
-# (docs/hadoop-facts.md#tf_config).
+# (hadoop-facts.md#tf_config).
 MISTAKES = {
     '{"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":1}}': "exceeds the maximum id",
     '{"cluster":{"Worker":["a:1"]},"task":{"type":"Worker","index":0}}': "Disallowed task type",

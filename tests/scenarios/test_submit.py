@@ -155,7 +155,7 @@ POST = ("POST", SERVICES)
 
 
 def test_each_request_before_a_post_has_its_reason(world: World) -> None:
-    """docs/architecture.md has the reasons."""
+    """docs/internals/architecture.md has the reasons."""
     world.spec()
     assert world("submit", SPEC, "-d").status == 0
     asked = world.asked()
@@ -255,7 +255,7 @@ def test_submit_leaves_an_unreadable_cluster_to_the_post(world: World, status: i
 def test_nothing_is_sent_where_the_resource_manager_ignores_doas(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job would be the gateway's own (docs/hadoop-facts.md#doas)."""
+    """The job would be the gateway's own (hadoop-facts.md#doas)."""
     world.spec()
     monkeypatch.delenv("SUBMIT_TF_JOB_USER")
     done = world("submit", SPEC, "-d", "--user", "gw", "--as-user", "bob")

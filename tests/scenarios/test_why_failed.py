@@ -1,5 +1,5 @@
-"""Why a job failed, told by `status`: from texts of real clusters (docs/hadoop-facts.md#docker-errors,
-docs/hadoop-facts.md#errors-of-a-task; the rest from sandboxes).
+"""Why a job failed, told by `status`: from texts of real clusters (hadoop-facts.md#docker-errors,
+hadoop-facts.md#errors-of-a-task; the rest from sandboxes).
 """
 
 from __future__ import annotations

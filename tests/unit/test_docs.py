@@ -90,7 +90,7 @@ def test_links_resolve(page: Path) -> None:
 
 
 def test_comments_cite_facts_that_exist() -> None:
-    """Comments give `docs/hadoop-facts.md#...` as the source of a rule, never a page elsewhere."""
+    """Comments give `hadoop-facts.md#...` as the source of a rule, never a page elsewhere."""
     texts = {
         path: path.read_text("utf-8")
         for folder in ("submit_tf_job", "tests")
@@ -101,14 +101,14 @@ def test_comments_cite_facts_that_exist() -> None:
         anchor for text in texts.values() for anchor in re.findall(r"facts\.md#([\w-]+)", text)
     }
     assert len(cited) > 40
-    assert cited <= anchors(DOCS / "hadoop-facts.md")
+    assert cited <= anchors(DOCS / "internals/hadoop-facts.md")
     vague = re.compile(r"(?<!\w)\(seen\)|\bfacts: (?:verified-|yarn-|tensorflow )")
     assert [path for path, text in texts.items() if vague.search(text)] == []
 
 
 def test_index_names_every_page() -> None:
-    assert set(re.findall(r"\]\((\w[\w.-]*\.md)\)", read("README.md"))) == {
-        page.name for page in DOCS.glob("*.md")
+    assert set(re.findall(r"\]\((\w[\w./-]*\.md)\)", read("README.md"))) == {
+        str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")
     } - {"README.md"}
 
 
@@ -302,7 +302,7 @@ def test_page_of_dialects_holds_what_formats_prints(cli: Cli) -> None:
 
 
 def test_tree_names_every_folder_and_module() -> None:
-    page = read("architecture.md")
+    page = read("internals/architecture.md")
     named = re.findall(r"^    ([a-z_]+(?:\.py|/)) ", page, re.MULTILINE)
     package = ROOT / "submit_tf_job"
     folders = {f"{path.name}/" for path in package.iterdir() if (path / "__init__.py").is_file()}
@@ -314,7 +314,7 @@ def test_layers_equal_the_import_contract() -> None:
     layers = re.findall(
         r'^  "(.*)",$', project[project.index("layers = [") :].partition("]")[0], re.MULTILINE
     )
-    page = read("architecture.md")
+    page = read("internals/architecture.md")
     block = page[page.index("import-linter enforces it") :].split("\n\n")[1]
     assert [line.strip() for line in block.splitlines()] == [
         layer.replace("submit_tf_job.", "") for layer in layers

@@ -215,7 +215,7 @@ def missing(tokens: Iterable[Token], conf: Mapping[str, str]) -> list[tuple[Toke
     YARN's services API gets its token for `127.0.0.1:8020`, or for `ha-hdfs:ns1`. Java's client
     resolves such names; others compare the text with host:port of the URL (hdfs-native:
     `get_token`) and would request a Kerberos ticket
-    (docs/hadoop-facts.md#service-name-of-a-token).
+    (hadoop-facts.md#service-name-of-a-token).
     """
     mine = [token for token in tokens if token.kind == HDFS]
     known = {token.service for token in mine}

@@ -120,7 +120,7 @@ def test_names_without_room_for_a_run_are_shortened_or_refused() -> None:
 
 def test_tf_config_literal_too_long_for_docker() -> None:
     """The most workers whose TF_CONFIG fits into one line of Docker's env file are 1385 with these
-    names: docs/hadoop-facts.md#sizes
+    names: hadoop-facts.md#sizes
     """
 
     def told(count: int) -> list[str]:
