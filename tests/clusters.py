@@ -36,7 +36,6 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "docker": ("--profile", "docker", "--gpus", "2", "--mount", "{tensorflow}"),
     "ha": ("--profile", "ha", "--container-path", "{tensorflow}/bin"),
     "kerberos": ("--profile", "kerberos", "--container-path", "{tensorflow}/bin"),
-    "patient": ("--default-timeouts", "--container-path", "{tensorflow}/bin"),
 }
 
 

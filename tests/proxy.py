@@ -1,13 +1,11 @@
-"""A proxy on loopback between a client and a real ResourceManager, which loses, cuts, delays and
-repeats what passes through it.
+"""A proxy on loopback between a client and a real ResourceManager, which loses or holds what passes
+through it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 import socket
-import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -20,10 +18,6 @@ from tests.clusters import Cluster
 from tests.tool import runs_of
 
 WAIT_S = 130.0  # longer than any request takes
-GATEWAY = (
-    b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nConnection: "
-    b"close\r\n\r\n<title>502 Bad Gateway</title>"
-)
 
 
 @dataclass
@@ -31,33 +25,15 @@ class Fault:
     """What happens to one request.
 
     Attributes:
-        kind: `unsent`: it is not passed on; `cut-request`: half of it is; `lost`: it is, and
-            nothing comes back; `cut-head`, `cut-body`: of the answer a part; `reset`: the same, and
-            the connection is reset; `delay`: the answer comes late; `gateway`: 502 instead of the
-            answer; `twice`, `twice-late`: it is sent again when it has been answered, and the first
-            or the second answer is passed on; `twice-at-once`: it is sent again 0.1 s later, and
-            the first answer is passed on; `hold`, `hold-request`: the answer, or the request, is
-            kept until the client has gone; `page`: it is not passed on, and `page` is the answer;
-            `taken-page`: it is passed on, and `page` is the answer; `lapsed`: its cookie of
-            Hadoop's authentication has lapsed.
+        kind: `lost`: it is passed on, and nothing comes back; `hold`, `hold-request`: the answer,
+            or the request, is kept until the client has gone.
         method: Which requests it hits.
-        after: How many of those pass unharmed before.
         path: How the paths of those begin.
-        page: A whole HTTP answer.
     """
 
     kind: str
-    method: str = ""
-    after: int = 0
-    path: str = ""
-    page: bytes = b""
-
-    def hits(self, method: str, path: str) -> bool:
-        """Say whether it hits this request, and count it."""
-        if self.method not in ("", method) or not path.startswith(self.path):
-            return False
-        self.after -= 1
-        return self.after < 0
+    method: str
+    path: str
 
 
 @dataclass
@@ -118,7 +94,8 @@ class Proxy:
 
     def _one(self, client: socket.socket, request: bytes, method: str, path: str) -> None:
         with self._lock:
-            fault = next((fault for fault in self.faults if fault.hits(method, path)), None)
+            hit = (f for f in self.faults if f.method == method and path.startswith(f.path))
+            fault = next(hit, None)
             if fault is not None:
                 self.faults.remove(fault)
             self.seen.append((method, path, fault.kind if fault else ""))
@@ -127,63 +104,24 @@ class Proxy:
             if method == "POST":
                 self.posted.append((path, request.partition(b"\r\n\r\n")[2]))
         kind = fault.kind if fault else ""
-        if kind == "unsent":
-            return
-        if kind == "lapsed":  # the signature no longer fits, which the server calls invalid
-            request = re.sub(rb"e=\d+", b"e=1000", request)
-        if fault is not None and fault.page:
-            if kind == "taken-page":
-                self._ask(request)
-            client.sendall(fault.page)
-            return
         if kind == "hold-request":
             self._hold(client)
-            return
-        if kind == "cut-request":
-            self._ask(request[: -len(request) // 3], wait=False)
-            return
-        if kind == "lost":
+        elif kind == "lost":
             threading.Thread(target=self._ask, args=(request,), daemon=True).start()
             time.sleep(0.05)
-            return
-        self._answer(client, self._asked(request, kind), kind)
-
-    def _asked(self, request: bytes, kind: str) -> bytes:
-        if kind == "twice-at-once":
-            again = threading.Timer(0.1, self._ask, args=(request,))
-            again.start()
-            answer = self._ask(request)
-            again.join(WAIT_S)
-            return answer
-        answer = self._ask(request)
-        if kind.startswith("twice"):
-            second = self._ask(request)
-            return second if kind == "twice-late" else answer
-        return answer
-
-    def _answer(self, client: socket.socket, answer: bytes, kind: str) -> None:
-        head = answer.index(b"\r\n\r\n") + 4 if b"\r\n\r\n" in answer else 0
-        if kind == "hold":
-            self._hold(client)
-        elif kind == "gateway":
-            client.sendall(GATEWAY)
-        elif kind == "cut-head":
-            client.sendall(answer[: head // 2])
-        elif kind in ("cut-body", "reset"):
-            client.sendall(answer[: (head + len(answer)) // 2])
-            if kind == "reset":
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         else:
-            if kind == "delay":
-                time.sleep(1.0)
-            client.sendall(answer)
+            answer = self._ask(request)
+            if kind == "hold":
+                self._hold(client)
+            else:
+                client.sendall(answer)
 
     def _hold(self, client: socket.socket) -> None:
         """Wait until the client is no more; nothing is passed on after that."""
         self.held.set()
         client.recv(1)
 
-    def _ask(self, request: bytes, *, wait: bool = True) -> bytes:
+    def _ask(self, request: bytes) -> bytes:
         """Send a request and read the whole answer."""
         target = urlsplit(self.target)
         with (
@@ -191,7 +129,7 @@ class Proxy:
             socket.create_connection((target.hostname or "", target.port or 80), WAIT_S) as server,
         ):
             server.sendall(request)
-            return _to_the_end(server) if wait else b""
+            return _to_the_end(server)
         return b""
 
 

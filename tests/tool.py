@@ -223,15 +223,6 @@ def gone(job: str, within_s: float = 20) -> None:
         time.sleep(0.3)
 
 
-def command_of(job: str, task: str, words: str) -> int:
-    """Find a process of a task's command."""
-    for pid, command in processes_of(job).items():
-        environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
-        if f"TFJOB_INSTANCE={task}".encode() in environ and command.startswith(words):
-            return pid
-    raise AssertionError(f"no {words} of {task} in {processes_of(job)}")
-
-
 def application_master(job: str) -> int:
     """Find the ApplicationMaster of a job."""
     return next(

@@ -36,7 +36,6 @@ NAMES = {
     "docker_cluster": "docker",
     "ha_cluster": "ha",
     "kerberos_cluster": "kerberos",
-    "patient_cluster": "patient",
 }
 
 
@@ -83,12 +82,6 @@ def ha_cluster(clusters_of_session: None) -> Cluster:
 def kerberos_cluster(clusters_of_session: None) -> Cluster:
     """A cluster with Kerberos, whose containers are processes."""
     return clusters.started("kerberos")
-
-
-@pytest.fixture(scope="session")
-def patient_cluster(clusters_of_session: None) -> Cluster:
-    """A cluster with Hadoop's default time-outs."""
-    return clusters.started("patient")
 
 
 @pytest.fixture(scope="session")
@@ -227,16 +220,6 @@ def client(
 def tool(real_cluster: Cluster, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Tool]:
     """The tool, in a fresh directory."""
     made = Tool(session_environ, real_cluster.profile, tmp_path)
-    yield made
-    made.tidy()
-
-
-@pytest.fixture
-def patient_tool(
-    patient_cluster: Cluster, session_environ: dict[str, str], tmp_path: Path
-) -> Iterator[Tool]:
-    """The tool on a sandbox with Hadoop's default time-outs, in a fresh directory."""
-    made = Tool(session_environ, patient_cluster.profile, tmp_path)
     yield made
     made.tidy()
 

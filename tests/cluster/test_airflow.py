@@ -5,9 +5,7 @@ killed at the worst moments.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -151,44 +149,6 @@ def test_jobs_of_airflow(airflow: Airflow, cluster: Applications) -> None:
     }
     assert services == {waited["name"]: 404, died["name"]: 200}
     example(airflow, cluster)
-
-
-def test_functions_and_a_dag_that_is_tested_beside_a_triggerer(
-    airflow: Airflow, cluster: Applications
-) -> None:
-    airflow.run("functions", "one")
-    ended = airflow.until(
-        "functions", "one", lambda tasks: all(state in ENDED for state, _ in tasks.values()), 240
-    )
-    assert ended == dict.fromkeys(("waited", "deferred", "writes", "left"), ("success", 1))
-    for name in ("waited", "deferred"):
-        assert airflow.xcom("functions", "one", name) == {"epochs": 30, "run": "one"}
-        assert airflow.xcom("functions", "one", name, "job")["state"] == "SUCCEEDED"
-        log = airflow.log_of("functions", "one", name)
-        assert "worker-0 | training 3" in log
-        assert not re.search(r"Post\(|Adopt\(", log)
-    (event,) = airflow.ask("GET", "/assets/events?source_task_id=writes")["asset_events"]
-    assert event["uri"] == "hdfs:/tmp/airflow/one"  # as Airflow writes Asset("hdfs:///tmp/…")
-    assert airflow.xcom("functions", "one", "left")["state"] in ("PENDING", "STARTING", "RUNNING")
-
-    [left] = cluster.apps("left")
-    [limit] = left["timeouts"]["timeout"]
-    ends = datetime.strptime(limit["expiryTime"], "%Y-%m-%dT%H:%M:%S.%f%z").timestamp()
-    assert ends - left["startedTime"] / 1000 == pytest.approx(30 * 86400, abs=60), "nobody waits"
-
-    # The triggerer takes the deferred task of `dags test`, too, if it looks in the half second in
-    # which that is in the database; it is then told that the task was cancelled.
-    done = subprocess.run(
-        [airflow.venv / "bin/airflow", "dags", "test", "tested"],
-        env=airflow.environ,
-        cwd=airflow.home,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (app,) = cluster.apps("tested")
-    assert app["finalStatus"] == "SUCCEEDED"
 
 
 def example(airflow: Airflow, cluster: Applications) -> None:

@@ -4,13 +4,11 @@ POST, and every way to reach HDFS.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import signal
 import subprocess
-import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +38,6 @@ MODEL = "/models/digits-tfrecord"
 MARK = ".submit_tf_job"  # of each stored output
 TRAINING = 1437  # of scikit-learn's 1,797 digits
 ALL = 1797
-SMALL = {"strategy": "single", "roles": {"worker": {"memory": "256Mi"}}}
 
 
 @pytest.fixture(scope="module")
@@ -349,79 +346,3 @@ def test_a_task_copies_with_and_without_a_library(
 
 
 # --- a job without TensorFlow: the whole way ------------------------------------------------------
-
-
-def test_inputs_and_outputs_of_a_job_whose_image_has_only_python(
-    tool: Tool, real_cluster: Cluster, hdfs: Hdfs, place: str, tmp_path: Path
-) -> None:
-    """Downloads and uploads by the standard library; a failed command keeps what it has written; a
-    failed upload fails the job.
-
-    Each of the three jobs has its Hadoop configuration in another of the three ways.
-    """
-    program = (
-        "echo conf=$HADOOP_CONF_DIR; cat $TFJOB_INPUT_ONE; xargs -d '\\n' cat < "
-        "$TFJOB_FILES_MANY > $TFJOB_OUTPUT_SUM/sum.txt; exit $STATUS"
-    )
-    content: dict[str, Any] = {
-        **SMALL,
-        "python": str(bare_python(tmp_path)),
-        "command": program,
-        "env": {"STATUS": "0"},
-        "hadoop": {"conf": "inline"},
-        "inputs": {
-            "one": {"uri": f"hdfs://{place}/in/part 0.txt", "download": True},
-            "many": {"uri": f"hdfs://{place}/in", "shard": "files", "download": True},
-        },
-        "outputs": {"sum": {"uri": f"hdfs://{place}/sum", "upload": True, "on_failure": "keep"}},
-    }
-    # The configuration as an archive on HDFS, whose files lie in one directory, and as a directory
-    # of the nodes.
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        tar.add(real_cluster.client_conf, "site")
-    hdfs.write(f"{place}/conf.tar.gz", packed.getvalue())
-    failing = {**content, "env": {"STATUS": "3"}, "hadoop": {"conf": f"hdfs://{place}/conf.tar.gz"}}
-    failing["outputs"] = {"sum": {**content["outputs"]["sum"], "overwrite": True}}
-    closed = {**content, "hadoop": {"conf": str(real_cluster.client_conf)}}
-    closed["outputs"] = {"sum": {"uri": f"file:///proc/{os.getpid()}/no", "upload": True}}
-    for name, what in (("plain-data", content), ("plain-bad", failing), ("plain-closed", closed)):
-        sent = tool("submit", tool.spec(name, **what), "--detach")
-        assert sent.status == 0, sent.stderr
-
-    good = tool("wait", "plain-data")
-    assert good.status == 0, good.stderr
-    assert hdfs.read(f"{place}/sum/sum.txt") == b"row 0\nrow 1\nrow 2\n"
-    # The same submission finds its own run, although the output is there by now.
-    assert tool("submit", tmp_path / "plain-data.yaml", "--once").status == 0
-    refused = tool("submit", tmp_path / "plain-data.yaml")
-    assert (refused.status, f"hdfs://{place}/sum is there already" in refused.stderr) == (2, True)
-    assert tool.status("plain-data")["state"] == "SUCCEEDED"  # and it was not deleted for that
-
-    bad = tool("wait", "plain-bad", "-o", "json")
-    assert (bad.status, bad.json["failure"]["status"]) == (1, 3), bad.stderr
-    [kept] = [name for name in hdfs.list(place) if name.startswith("sum.failed-")]
-    assert hdfs.read(f"{place}/{kept}/sum.txt") == b"row 0\nrow 1\nrow 2\n"
-
-    failed = tool("wait", "plain-closed", "-o", "json")
-    assert failed.status == 1
-    assert (failed.json["failure"]["reason"], failed.json["failure"]["status"]) == (
-        "output-failed",
-        97,
-    )
-    assert (
-        f"the output sum could not be stored at file:///proc/{os.getpid()}/no"
-        in failed.json["failure"]["message"]
-    )
-
-    def conf_of(job: str) -> str:
-        return str(re.findall(r"conf=(/\S+)", tool("logs", job).stdout)[0])
-
-    assert conf_of("plain-data").endswith("/hadoop-conf")
-    assert conf_of("plain-bad").endswith("/tfjob-hadoop-conf/site")
-    assert conf_of("plain-closed") == str(real_cluster.client_conf)
-
-    lists = f"/user/{real_cluster.user}/.submit_tf_job/staging/lists"
-    assert hdfs.list(f"{lists}/plain-bad") == [bad.json["run"]]
-    assert tool("delete", "plain-bad").status == 0
-    assert not hdfs.exists(f"{lists}/plain-bad")

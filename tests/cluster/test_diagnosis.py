@@ -4,7 +4,6 @@ test_docker.py.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -266,72 +265,3 @@ def test_an_image_that_a_sandbox_does_not_run_is_reported_and_allowed(
     )
     assert (well.status, well.json["state"], well.json["root_cause"]) == (0, "SUCCEEDED", None)
     assert any(words in warning for warning in well.json["warnings"])
-
-
-def test_an_image_that_a_cluster_does_not_run_is_the_root_cause(
-    real_cluster: Cluster, tool: Tool
-) -> None:
-    """The same node as of a cluster that is not known to be a sandbox: DefaultContainerExecutor
-    ignores images.
-    """
-    profile = real_cluster.profile_file.with_name("not-a-sandbox.yaml")
-    profile.write_text(
-        real_cluster.profile_file.read_text().replace("sandbox: true", "sandbox: false")
-    )
-    other = Tool(tool.environ, "not-a-sandbox", tool.cwd)
-    no_module = {
-        "command": ["python3", "-c", "import library_of_the_image"],
-        "roles": {"worker": SMALL},
-    }
-    try:
-        done = other(
-            "submit", other.spec("image-ignored", strategy="single", **no_module), "-o", "json"
-        )
-        other.tidy()
-    finally:
-        profile.unlink()
-    cause = done.json["root_cause"]
-    assert (done.status, cause["code"], cause["facts"]["code"]) == (
-        1,
-        "image-ignored",
-        "module-missing",
-    ), cause
-    assert cause["sentence"].startswith(
-        "worker-0 did not run in its image but as a plain process of its node"
-    )
-
-
-def test_a_port_that_somebody_has(tool: Tool) -> None:
-    submission = ("--submission-id", "0123456789abcdef")
-    roles = {**PAIR, "worker": {**SMALL, "command": "echo $TFJOB_PORT"}}
-    spec = tool.spec("why-port", strategy="multi-worker", command="true", roles=roles)
-    told = tool("render", spec, *submission, "--task", "worker-0", "-o", "json")
-    port = int(told.json["environment"]["TFJOB_PORT"])
-    with socket.socket() as taken:
-        taken.bind(("0.0.0.0", port))
-        taken.listen()
-        done = tool("submit", spec, *submission, "-o", "json")
-    assert done.status == 0, done
-    said = tool("logs", "why-port", "worker-0", "--raw", "--file", "stderr.txt")
-    assert f"port {port} of this task is in use; port " in said.stdout, said
-    printed = tool.output("why-port", "worker-0").splitlines()
-    assert str(port) not in printed, printed
-
-
-def test_an_image_without_python(tool: Tool) -> None:
-    spec = tool.spec(
-        "why-no-python",
-        strategy="single",
-        command="true",
-        python="/opt/none/python3",
-        roles={"worker": SMALL},
-    )
-    done = tool("submit", spec, "-o", "json")
-    assert (done.status, done.json["failure"]) == (1, None)
-    cause = done.json["root_cause"]
-    assert (cause["code"], cause["task"], cause["status"]) == ("python-missing", "worker-0", 127), (
-        cause
-    )
-    assert "/opt/none/python3" in cause["sentence"]
-    again = tool("status", "why-no-python", "-o", "json").json["root_cause"]
-    assert again["code"] == "python-missing", "from the collected logs"

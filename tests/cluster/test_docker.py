@@ -308,15 +308,6 @@ def test_inputs_and_outputs_in_a_container(
     assert Hdfs(docker_cluster).read("/tmp/twice/words.txt") == b"to be to be "
 
 
-def test_a_disk_that_is_full_in_a_container_is_the_root_cause(
-    started: dict[str, Future[Any]],
-) -> None:
-    done = started["fills"].result()
-    assert done.status == 1, done.stderr
-    cause = done.json["root_cause"]
-    assert (cause["code"], cause["task"], cause["status"]) == ("disk-full", "worker-0", 1), cause
-
-
 def test_arguments_and_environment_arrive_in_entry_point_mode(
     started: dict[str, Future[Any]], tools: dict[str, Tool]
 ) -> None:

@@ -14,7 +14,6 @@ import yaml
 
 from tests.cluster.conftest import (
     SPECS,
-    DockerCluster,
 )
 from tests.tool import (
     Result,
@@ -120,27 +119,6 @@ def test_jax_trains(tool: Tool, frameworks: Path, program: str, tasks: int) -> N
     trained(tool, done, name, f"process 0 of {tasks}", f"process {tasks - 1} of {tasks}")
 
 
-def test_the_exception_below_torchrun_is_the_cause(tool: Tool, frameworks: Path) -> None:
-    (tool.cwd / "bad.py").write_text(
-        "import os, time\n"
-        "if os.environ['RANK'] == '1': raise ValueError('bad labels in shard 7')\n"
-        "time.sleep(600)\n"
-    )
-    done = submit(
-        tool,
-        frameworks,
-        "torch-bad",
-        strategy="torch",
-        command=["torchrun", "bad.py"],
-        files=["bad.py"],
-    )
-    assert done.status == 1, done
-    cause = done.json["root_cause"]
-    assert cause["task"] == "worker-1"
-    assert "ValueError: bad labels in shard 7" in str(cause)
-    gone("torch-bad")
-
-
 TRAIN = """
 import tensorflow as tf
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -211,53 +189,3 @@ def test_specs_of_other_frameworks_run_to_their_end(
 ) -> None:
     environment = tensorflow if name == "data-service" else frameworks
     run_spec(tool, environment, name, *SPEC_RUNS[name])
-
-
-def test_horovod_trains_with_two_tasks(tool: Tool) -> None:
-    found = os.environ.get("SUBMIT_TF_JOB_TEST_HOROVOD")
-    if not found:
-        pytest.skip(
-            "SUBMIT_TF_JOB_TEST_HOROVOD names no virtual environment with Horovod, whose build "
-            "takes a quarter of an hour (docs/frameworks.md)"
-        )
-    run_spec(tool, Path(found), "horovod", "rank 0 of 2", "rank 1 of 2", "loss 0.0")
-
-
-CONTAINED = {
-    "torch": ["python3", "-m", "torch.distributed.run", "torch_train.py"],
-    "jax": ["python3", "jax_train.py"],
-}
-
-
-@pytest.mark.parametrize("network", ["bridge", "host"])
-@pytest.mark.parametrize("tasks", [2, 3])
-@pytest.mark.parametrize("strategy", CONTAINED)
-def test_torch_and_jax_train_in_containers(
-    docker_cluster: DockerCluster,
-    session_environ: dict[str, str],
-    tmp_path: Path,
-    frameworks: Path,
-    strategy: str,
-    tasks: int,
-    network: str,
-) -> None:
-    packages = next((frameworks / "lib").glob("python3.*/site-packages"))
-    tool = Tool(session_environ, docker_cluster.profiles[network], tmp_path)
-    name = f"{strategy}-{tasks}-{network}"
-    spec = tool.spec(
-        name,
-        strategy=strategy,
-        command=CONTAINED[strategy],
-        files=[shipped(f"{strategy}_train.py")],
-        mounts=[f"{packages}:/opt/frameworks"],
-        env={"PYTHONPATH": "/opt/frameworks", "HOME": "/tmp"},
-        roles={"worker": {"memory": "2Gi", "instances": tasks}},
-    )
-    done = tool("submit", spec, "-o", "json", timeout=TIMEOUT_S)
-    said = output(tool, name)
-    assert done.status == 0, done.stderr + said
-    assert done.json["warnings"] == [], "it ran in its image"
-    for rank in (0, tasks - 1):
-        assert f"{rank} of {tasks}" in said, said
-    assert "loss 0.0" in said
-    assert tool("delete", name).status == 0

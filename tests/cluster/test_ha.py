@@ -152,29 +152,6 @@ def test_the_active_one_is_killed_while_it_takes_a_job(
     gone(name)
 
 
-def test_the_active_one_is_killed_while_a_job_is_followed_and_while_one_is_stopped(
-    tool: Tool, pair: Pair
-) -> None:
-    spec = tool.spec("followed", strategy="single", command="sleep 25", roles={"worker": SMALL})
-    following = tool.start("submit", spec, "-o", "json")
-    stopped = tool.spec("stopped", strategy="single", command="sleep 600", roles={"worker": SMALL})
-    assert tool("submit", stopped, "--detach").status == 0
-    tool.until("followed", lambda seen: seen["state"] == "RUNNING")
-    tool.until("stopped", lambda seen: seen["state"] == "RUNNING")
-    stopping = tool.start("stop", "stopped", "-o", "json")
-    time.sleep(0.6)  # about when its first requests go out
-    first = pair.kill_active()
-    status, job, stderr = ended(stopping)
-    assert (status, job["state"]) == (0, "STOPPED"), stderr
-    assert pair.heal() == (MANAGERS[first],)
-    status, job, stderr = ended(following)
-    assert (status, job["state"], job["confirmed"]) == (0, "SUCCEEDED", True), stderr
-    assert one_application(pair, "followed")["finalStatus"] == "SUCCEEDED"
-    assert tool("wait", "stopped").status == 3
-    gone("stopped")
-    gone("followed")
-
-
 @pytest.mark.long
 def test_both_are_away_for_half_a_minute_and_the_job_ends_meanwhile(tool: Tool, pair: Pair) -> None:
     end = tool.cwd / "end"

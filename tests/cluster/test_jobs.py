@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import pytest
+import requests
 
 from tests.cluster.conftest import (
     SPECS,
 )
+from tests.clusters import Cluster
 from tests.tool import (
     Tool,
     gone,
 )
 
 pytestmark = pytest.mark.cluster
+
+SMALL = {"memory": "256Mi"}
 
 
 def test_an_estimator_trains_and_ends(tool: Tool) -> None:
@@ -26,25 +30,6 @@ def test_an_estimator_trains_and_ends(tool: Tool) -> None:
         [],
     )
     gone("test-estimator")
-
-
-def test_wait_for_ready(tool: Tool) -> None:
-    spec = tool.spec(
-        "ready", strategy="single", command="sleep 300", roles={"worker": {"memory": "256Mi"}}
-    )
-    assert tool("submit", spec, "--detach").status == 0
-    waited = tool("wait", "ready", "--for", "ready", "-o", "json")
-    assert (waited.status, waited.json["state"]) == (0, "RUNNING")
-    late = tool("wait", "ready", "--timeout", "2s")
-    assert late.status == 8
-    assert late.stderr.splitlines()[-2:] == [
-        "error: the deadline of 2 s passed; ready may still be running",
-        "  hint: submit_tf_job wait ready, or submit_tf_job stop ready",
-    ]
-    stopped = tool("stop", "ready", "-o", "json")
-    assert stopped.json["state"] == "STOPPED"
-    assert tool("wait", "ready").status == 3
-    gone("ready")
 
 
 def test_without_bootstrap_the_environment_and_command_arrive_exactly(tool: Tool) -> None:
@@ -71,3 +56,36 @@ def test_without_bootstrap_the_environment_and_command_arrive_exactly(tool: Tool
         done.json["reason"]
         == "Not confirmed by the deciding task: without the bootstrap no task leaves an outcome"
     )
+
+
+@pytest.mark.parametrize("status", [22, 24])
+def test_a_node_is_healthy_after_statuses_that_hadoop_takes_for_its_own(
+    tool: Tool, real_cluster: Cluster, status: int
+) -> None:
+    name = f"ends-with-{status}"
+    command = f"exit {status}"
+    spec = tool.spec(name, strategy="single", command=command, roles={"worker": SMALL})
+    done = tool("submit", spec, "-o", "json")
+    assert (done.status, done.json["failure"]["status"]) == (1, status), done
+    node = requests.get(f"{real_cluster.nm_url}/ws/v1/node/info", timeout=30).json()["nodeInfo"]
+    assert node["nodeHealthy"], node
+
+
+def test_another_user_has_jobs_of_their_own(tool: Tool) -> None:
+    """But the names share a directory of the ApplicationMasters, as docs/gateway.md says."""
+    spec = tool.spec(
+        "of-alice", strategy="single", command="echo hello $USER", roles={"worker": SMALL}
+    )
+    theirs = tool("submit", spec, "--user", "alice", "-o", "json")
+    assert theirs.status == 0, theirs.stderr
+    assert theirs.json["user"] == "alice"
+    assert tool("status", "of-alice").status == 5, "names are per user"
+    taken = tool("submit", spec, "--user", "bob", "-o", "json")
+    assert (taken.status, taken.json["root_cause"]["code"]) == (1, "hdfs-permission"), taken
+    assert "alice has, or had, a job of-alice" in taken.json["root_cause"]["sentence"]
+    assert "or alice deletes that job" in taken.json["root_cause"]["hint"]
+    for user in ("alice", "bob"):
+        assert tool("delete", "of-alice", "--user", user).status == 0
+    cured = tool("submit", spec, "--user", "bob", "-o", "json")
+    assert cured.status == 0, cured.stderr
+    assert tool("delete", "of-alice", "--user", "bob").status == 0

@@ -19,7 +19,7 @@ import yaml
 from tests.clusters import Cluster
 from tests.gateway.conftest import Process
 from tests.pages import DOCS, blocks
-from tests.proxy import Fault, Proxy
+from tests.proxy import Proxy
 from tests.tool import (
     Result,
     Tool,
@@ -113,16 +113,6 @@ def test_one_exchange_and_then_a_cookie(shell: Shell, proxy: Proxy) -> None:
     assert failures(shell, proxy) == ["docker"], "its nodes run processes"
     first, *others = proxy.proofs
     assert (first, set(others)) == ((True, False), {(False, True)})
-
-
-def test_a_cookie_that_has_lapsed_renews_silently(shell: Shell, proxy: Proxy) -> None:
-    shell.settings(**shell.login("alice"))
-    proxy.faults.append(Fault("lapsed", "GET", after=1))
-    assert failures(shell, proxy) == ["docker"], "its nodes run processes"
-    assert proxy.seen[1][2] == "lapsed"
-    first, *others = proxy.proofs
-    assert [first, *others[:2]] == [(True, False), (False, True), (True, False)]
-    assert set(others[2:]) == {(False, True)}
 
 
 def test_a_ticket_of_kinit_and_no_ticket(shell: Shell) -> None:
@@ -327,14 +317,6 @@ def test_a_delegation_token_opens_the_resource_manager_and_nothing_else(shell: S
         True,
     ), refused
     assert str(made["token"]) not in refused.stderr
-
-
-def test_kerberos_where_nobody_speaks_it(shell: Shell, real_cluster: Cluster) -> None:
-    shell.settings(**{**shell.login("alice"), "resource_managers": [real_cluster.rm_url]})
-    refused = shell("list")
-    assert refused.status == 4
-    assert "does not speak SPNEGO here" in refused.stderr
-    assert "--auth simple" in refused.stderr
 
 
 def test_without_the_package_the_command_that_installs_it_is_named(shell: Shell) -> None:

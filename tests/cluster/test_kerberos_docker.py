@@ -157,12 +157,3 @@ def test_submit_by_a_user_whom_the_node_lacks_names_the_user(
         as_alice.tidy()
     finally:
         path.unlink()
-
-
-@pytest.mark.long
-def test_doctor_deep_looks_from_inside_a_container_with_tokens(tool: Tool) -> None:
-    done = tool("doctor", "--deep", "--image", IMAGE, "-o", "json", timeout=400)
-    found = {check["id"]: check for check in done.json["findings"]}
-    assert found["job"]["status"] == "ok", found["job"]
-    assert found["inside-hdfs"]["status"] == "ok", found
-    assert found["inside-tokens"]["status"] == "ok", found

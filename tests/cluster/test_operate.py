@@ -4,7 +4,6 @@ else.
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import re
@@ -17,7 +16,6 @@ import urllib.request
 
 import pytest
 
-from tests.clusters import Cluster
 from tests.tool import (
     Tool,
 )
@@ -231,35 +229,6 @@ def _ended(tool: Tool, job: str) -> None:
     assert over.status == 9
     assert "is over (STOPPED)" in over.stderr
     assert tool("status", app_id, "-o", "json").json["state"] == "STOPPED"
-
-
-@pytest.mark.alone
-def test_watching_survives_the_resource_manager(tool: Tool, real_cluster: Cluster) -> None:
-    """A watch of one job and one of all jobs report the outage once, and then the end."""
-    spec = tool.spec(
-        "watched", strategy="custom", roles={"chief": {**SMALL, "command": "sleep 40"}}
-    )
-    assert tool("submit", spec, "--detach", "-q").status == 0
-    assert tool("wait", "watched", "--for", "ready", "-q").status == 0
-    one = tool.start("watch", "watched", "-o", "json")
-    all_of_them = tool.start("watch", "--since", "3m", "--every", "1s", "-o", "json")
-    assert all_of_them.stdout is not None
-    assert all_of_them.stderr is not None
-    first = all_of_them.stdout.readline()  # both have looked by now
-    os.kill(real_cluster.pid_of("resourcemanager"), signal.SIGKILL)
-    # both report a cluster that has not answered for ten seconds
-    time.sleep(15)
-    assert real_cluster.heal() == ["resourcemanager"]
-    stdout, stderr = one.communicate(timeout=180)
-    assert (one.returncode, json.loads(stdout)["state"]) == (0, "SUCCEEDED"), stderr
-    assert stderr.count("the cluster does not answer; still trying") == 1
-    assert stderr.count("the cluster answers again") == 1
-    with all_of_them:  # closes its pipes
-        assert all_of_them.wait(timeout=60) == 0
-        lines, talk = [first, *all_of_them.stdout], all_of_them.stderr.read()
-    states = [row["state"] for row in map(json.loads, lines) if row["name"] == "watched"]
-    assert (states[0], states[-1]) == ("RUNNING", "SUCCEEDED")
-    assert "still trying" in talk
 
 
 BOARD = (

@@ -19,7 +19,7 @@ from tests.cluster.conftest import (
     scheduler_of,
 )
 from tests.clusters import Cluster
-from tests.tool import Tool, warned_of_room
+from tests.tool import Tool
 
 pytestmark = pytest.mark.cluster
 
@@ -126,42 +126,3 @@ def _without_nodes(tool: Tool, real_cluster: Cluster) -> None:
     finally:
         tool("delete", "pending-e", "--force")
         real_cluster.heal()
-
-
-FOUR_CORES = {
-    "root.default.capacity": "75",
-    "root.ml.capacity": "25",
-    "root.ml.maximum-capacity": "25",
-}
-
-
-def flood(tool: Tool, what: str, jobs: int) -> list[str]:
-    """Submit small jobs of two containers each, all at once."""
-    names = [f"{what}-{number}" for number in range(jobs)]
-    role = {"worker": {"memory": "128Mi"}}
-    for name in names:
-        content = {"strategy": "single", "queue": "ml", "command": "true", "roles": role}
-        done = warned_of_room(tool)("submit", tool.spec(name, **content), "--detach")
-        assert done.status == 0, done.stderr
-    return names
-
-
-@pytest.mark.alone
-def test_more_small_jobs_than_cores(tool: Tool, real_cluster: Cluster) -> None:
-    """All end, because ApplicationMasters may use half of a queue; if they may use all of it, none
-    ends until one is stopped, and `status` says so.
-    """
-    with scheduler_of(real_cluster) as refresh:
-        queue = {f"yarn.scheduler.capacity.{name}": text for name, text in FOUR_CORES.items()}
-        refresh({**queue, f"{PREFIX}maximum-am-resource-percent": "1.0"})
-        stuck = flood(tool, "stuck", 4)
-        cause = causes_of(tool, stuck[-1], "masters-only", within_s=180)["masters-only"]
-        assert cause["facts"]["masters"] == 4, cause
-        assert "queue root.ml, and none of these jobs has another container" in cause["sentence"]
-        assert "yarn.scheduler.capacity.root.ml.maximum-am-resource-percent" in cause["hint"]
-        assert tool("stop", stuck.pop()).status == 0, "the hint"
-        assert [tool("wait", name, timeout=300).status for name in stuck] == [0, 0, 0]
-
-        refresh(queue)
-        names = flood(tool, "flood", 6)
-        assert [tool("wait", name, timeout=300).status for name in names] == [0] * 6

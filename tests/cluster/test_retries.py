@@ -6,7 +6,6 @@ import contextlib
 import os
 import random
 import re
-import signal
 import time
 from pathlib import Path
 
@@ -28,7 +27,6 @@ from tests.cluster.retries import (
 )
 from tests.tool import (
     Tool,
-    application_master,
     gone,
     kill,
     processes_of,
@@ -98,65 +96,6 @@ def test_parameter_servers_continue_from_a_checkpoint(
 
 
 @pytest.mark.long
-def test_torch_continues_from_a_checkpoint(tool: Tool) -> None:
-    frameworks = os.environ.get("SUBMIT_TF_JOB_TEST_FRAMEWORKS")
-    if not frameworks:
-        pytest.skip("SUBMIT_TF_JOB_TEST_FRAMEWORKS names no virtual environment with PyTorch")
-    spec = tool.spec(
-        "torch-again",
-        strategy="torch",
-        command="torchrun torch_train.py",
-        files=[{"src": str(SPECS / "programs/torch_train.py"), "dst": "torch_train.py"}],
-        env={
-            "PATH": f"{frameworks}/bin:/usr/bin:/bin",
-            "CHECKPOINT": str(tool.cwd / "saved.pt"),
-            "STEPS": "20000",
-        },
-        retries=3,
-        roles={"worker": {"memory": "2Gi", "instances": 2}},
-    )
-    assert tool("submit", spec, "--detach").status == 0
-    reaches(tool, "torch-again", 0)
-    deadline = time.monotonic() + 200
-    while not (tool.cwd / "saved.pt").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    kill("torch-again", "worker-0")
-    done = tool("wait", "torch-again", "-o", "json", timeout=500)
-    assert done.status == 0, done.stdout + done.stderr
-    assert [entry["task"] for entry in done.json["retries"]["generations"]] == ["worker-0"]
-    said = tool.output("torch-again", "worker-0")
-    assert int(re.findall(r"from step (\d+)", said)[-1]) > 0
-    gone("torch-again")
-
-
-@pytest.mark.long
-def test_jax_meets_again_after_the_loss_of_its_coordinator(tool: Tool) -> None:
-    frameworks = os.environ.get("SUBMIT_TF_JOB_TEST_FRAMEWORKS")
-    if not frameworks:
-        pytest.skip("SUBMIT_TF_JOB_TEST_FRAMEWORKS names no virtual environment with JAX")
-    spec = tool.spec(
-        "jax-again",
-        strategy="jax",
-        command="python jax_train.py && { [ $TFJOB_GENERATION = 1 ] || sleep 600; }",
-        files=[{"src": str(SPECS / "programs/jax_train.py"), "dst": "jax_train.py"}],
-        env={"PATH": f"{frameworks}/bin:/usr/bin:/bin"},
-        retries=3,
-        roles={"worker": {"memory": "2Gi", "instances": 2}},
-    )
-    assert tool("submit", spec, "--detach").status == 0
-    tool.printed("jax-again", "worker-0", "loss", 300)
-    kill("jax-again", "worker-0")
-    done = tool("wait", "jax-again", "-o", "json", timeout=500)
-    assert done.status == 0, done.stdout + done.stderr
-    assert [entry["task"] for entry in done.json["retries"]["generations"]] == ["worker-0"]
-    said = tool.output("jax-again", "worker-0")
-    assert re.findall(r"process 0 of (\d)", said) == ["2", "2"]
-    assert float(re.findall(r"loss ([\d.]+)", said)[-1]) < 0.1
-    gone("jax-again")
-
-
-@pytest.mark.long
 def test_ten_losses_at_random_moments(tool: Tool) -> None:
     roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
     checkpoint = training(tool, "ten-times", {"max": 20, "node_losses": 0}, roles, 160)
@@ -174,21 +113,6 @@ def test_ten_losses_at_random_moments(tool: Tool) -> None:
     assert checkpoint.read_text() == "160"
     gone("ten-times")
     assert not processes_of("ten-times")
-
-
-@pytest.mark.long
-def test_training_survives_the_application_master(tool: Tool) -> None:
-    roles = {"chief": SMALL, "worker": SMALL}
-    checkpoint = training(tool, "master-lost", {"max": 5, "node_losses": 0}, roles)
-    os.kill(application_master("master-lost"), signal.SIGKILL)
-    kill("master-lost", "worker-0")
-    # the next ApplicationMaster waits two minutes for a container that it cannot recover
-    reaches(tool, "master-lost", 1, timeout_s=300)
-    may_end(checkpoint)
-    done = tool("wait", "master-lost", "-o", "json", timeout=500)
-    assert done.status == 0, done.stdout + done.stderr
-    assert (done.json["state"], done.json["confirmed"]) == ("SUCCEEDED", True)
-    gone("master-lost")
 
 
 @pytest.mark.long

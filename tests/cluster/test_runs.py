@@ -6,15 +6,11 @@ import json
 import os
 import secrets
 import signal
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
-import requests
 
 from tests import clusters
 from tests.cluster.conftest import HADOOP_VERSIONS
@@ -57,25 +53,6 @@ def name() -> str:
     return f"run-{secrets.token_hex(3)}"
 
 
-def test_six_posts_of_one_name_at_the_same_moment_are_one_application(
-    tool: Tool, cluster: Cluster
-) -> None:
-    job = name()
-    body = tool("render", tiny(tool, job)).stdout
-    url = f"{cluster.rm_url}/app/v1/services?user.name={cluster.user}"
-
-    def post(_number: int) -> tuple[int, str]:
-        answer = requests.post(
-            url, data=body.encode(), headers={"Content-Type": "application/json"}, timeout=120
-        )
-        return answer.status_code, answer.text
-
-    with ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(post, range(6)))
-    assert len(Judge(cluster).applications(job)) == 1, answers
-    assert [status for status, _ in answers].count(202) == 1, answers
-
-
 def test_two_clients_and_a_resource_manager_that_is_killed_in_the_post(
     tool: Tool, cluster: Cluster
 ) -> None:
@@ -92,34 +69,6 @@ def test_two_clients_and_a_resource_manager_that_is_killed_in_the_post(
         live = [app for app in Judge(cluster).applications(job) if not Judge(cluster).ended(app)]
         assert live == list(found)
         assert tool("delete", job, "--force").status == 0
-
-
-def test_a_client_that_is_killed_and_the_same_command_again(tool: Tool, cluster: Cluster) -> None:
-    for after_s in (0.4, 0.6, 0.8, 1.0, 1.5):
-        job = name()
-        path = tiny(tool, job)
-        process = tool.start("submit", path, "--detach")
-        time.sleep(after_s)
-        process.kill()
-        process.communicate()
-        found = tool("submit", path, "--detach", "-o", "json")
-        assert found.status == 0, found
-        assert Judge(cluster).applications(job) == [found.json["application_id"]]
-        tool("delete", job, "--force")
-
-
-def test_two_users_have_jobs_of_one_name_at_the_same_time(tool: Tool, cluster: Cluster) -> None:
-    job = name()
-    path = tiny(tool, job, "sleep 20; hostname -f; getent hosts $TFJOB_HOSTNAME || true")
-    both: list[dict[str, Any]] = []
-    for user in ((), ("--user", "alice")):
-        done = tool("submit", path, "--detach", "-o", "json", *user)
-        assert done.status == 0, done
-        both.append(done.json)
-    assert both[0]["run"] != both[1]["run"]
-    assert tool("wait", job).status == 0
-    assert tool("wait", job, "--user", "alice").status == 0
-    assert tool("delete", job, "--user", "alice").status == 0
 
 
 LOOK_UP = """
@@ -166,32 +115,3 @@ def test_a_training_with_retries_lives_through_two_restarts_where_its_job_ran_be
     assert following.returncode == 0, err
     ended = json.loads(out)
     assert (ended["state"], ended["retries"]["used"]) == ("SUCCEEDED", 0), err
-
-
-def test_retention_keeps_as_many_runs_as_the_settings_say(tool: Tool, cluster: Cluster) -> None:
-    job = name()
-    path = tiny(tool, job, "true")
-    runs = [tool("submit", path, "-o", "json").json["run"] for _ in range(4)]
-    tool = Tool({**tool.environ, "SUBMIT_TF_JOB_KEEP_RUNS": "2"}, tool.profile, tool.cwd)
-    runs.append(tool("submit", path, "-o", "json").json["run"])
-    stored = requests.get(
-        f"{cluster.namenode_url}/webhdfs/v1/user/{cluster.user}/.yarn/services",
-        params={"op": "LISTSTATUS", "user.name": cluster.user},
-        timeout=30,
-    ).json()
-    left = {one["pathSuffix"] for one in stored["FileStatuses"]["FileStatus"]} & set(runs)
-    assert left == set(runs[3:])
-    assert tool("delete", job).status == 0
-
-
-def test_a_run_that_is_over_does_not_delay_the_next(tool: Tool, cluster: Cluster) -> None:
-    job = name()
-    path = tiny(tool, job, "true")
-    took = []
-    for _ in range(2):
-        begun = time.monotonic()
-        assert tool("submit", path, "--detach").status == 0
-        took.append(time.monotonic() - begun)
-        threading.Event().wait(0)
-        assert tool("wait", job).status == 0
-    assert took[1] < took[0] + 10, took

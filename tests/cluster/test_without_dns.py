@@ -13,9 +13,6 @@ from typing import Any
 import pytest
 
 from tests import clusters
-from tests.cluster.conftest import (
-    SPECS,
-)
 from tests.clusters import ROOT, Cluster
 from tests.tool import (
     Tool,
@@ -62,42 +59,12 @@ def trains(tool: Tool, name: str, **more: Any) -> None:
     assert start["by_address"] == 2
 
 
-def succeeds(tool: Tool, spec: Path, *words: str) -> None:
-    """Run a job to its end."""
-    done = tool("submit", spec, *words, "-o", "json")
-    assert (done.status, done.json["state"]) == (0, "SUCCEEDED"), done
-
-
 @pytest.mark.usefixtures("clusters_of_session")
 def test_tasks_train_without_registry_dns(
     session_environ: dict[str, str], tensorflow: Path, tmp_path: Path
 ) -> None:
     with without_dns("--container-path", str(tensorflow / "bin")) as info:
         trains(Tool(session_environ, info.profile, tmp_path), "nameless")
-
-
-@pytest.mark.long
-def test_every_strategy_trains_without_registry_dns(
-    session_environ: dict[str, str], tensorflow: Path, tmp_path: Path
-) -> None:
-    frameworks = os.environ.get("SUBMIT_TF_JOB_TEST_FRAMEWORKS")
-    with without_dns("--container-path", str(tensorflow / "bin")) as info:
-        tool = Tool(session_environ, info.profile, tmp_path)
-        for name in ("single", "custom", "parameter-server", "estimator"):
-            succeeds(tool, SPECS / f"{name}.yaml", "--name", name)
-        assert frameworks, "`make matrix` installs PyTorch and JAX"
-        for name in ("torch", "jax"):
-            spec = tool.spec(
-                name,
-                strategy=name,
-                command=["python", f"{name}_train.py"],
-                files=[
-                    {"src": str(SPECS / "programs" / f"{name}_train.py"), "dst": f"{name}_train.py"}
-                ],
-                env={"PATH": f"{frameworks}/bin:/usr/bin:/bin"},
-                roles={"worker": {"memory": "2Gi", "instances": 2}},
-            )
-            succeeds(tool, spec)
 
 
 @pytest.mark.long

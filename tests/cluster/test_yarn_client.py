@@ -4,13 +4,9 @@ and what only a real one can do.
 
 from __future__ import annotations
 
-import os
 import secrets
-import signal
 import threading
-import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,36 +169,6 @@ class TestReal(YarnBehaviours):
                 break
         assert cut
         assert submit(world.client, submission(world, name, body), stored=stored).adopted
-
-
-@pytest.mark.alone
-@pytest.mark.long
-@pytest.mark.parametrize("after_s", [0.05, 0.25, 0.5, 0.8])
-def test_a_resource_manager_that_dies_in_the_post_costs_nothing(
-    world: RealWorld, real_cluster: Cluster, after_s: float
-) -> None:
-    name = world.name()
-    pid = real_cluster.pid_of("resourcemanager")
-
-    def kill_and_heal() -> None:
-        time.sleep(after_s)
-        os.kill(pid, signal.SIGKILL)
-        while Path(f"/proc/{pid}").exists():
-            time.sleep(0.02)
-        real_cluster.heal()
-
-    healer = threading.Thread(target=kill_and_heal)
-    body = world.body(name, "s1")
-    healer.start()
-    try:
-        done = submit(world.client, submission(world, name, body), stored=world.stored())
-    finally:
-        healer.join()
-    world.names.append(name := done.run)
-    until(world, lambda: world.client.get_service(name).version == "s1", within_s=90)
-    live = [app.id for app in world.client.apps(user=world.user, name=name) if not app.ended]
-    assert live == [done.application_id]
-    assert world.client.get_service(name).id == done.application_id
 
 
 def test_the_service_configuration_is_merged_into_every_component(world: RealWorld) -> None:
