@@ -559,8 +559,8 @@ class Settings:
     task_memory: str | None = setting(
         _amount,
         None,
-        "memory of a task for which a job file of another system states none; default: it is "
-        "asked for",
+        "memory of a task where `run` or a job file of another system states none; default: it "
+        "is asked for",
     )
     sandbox: bool = setting(
         _bool, False, "whether this profile is a sandbox of this machine", project=False, env=False

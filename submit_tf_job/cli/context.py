@@ -188,7 +188,11 @@ _COMMON = (
 
 
 def command(
-    app: typer.Typer, name: str | None = None, *, settings: bool = True
+    app: typer.Typer,
+    name: str | None = None,
+    *,
+    settings: bool = True,
+    parsing: dict[str, Any] | None = None,
 ) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
     """Register a command: `function(context, …) -> exit status or None`, plus the common options.
 
@@ -196,6 +200,7 @@ def command(
         app: The application or group to register it in.
         name: Its name, if it differs from the function's.
         settings: Whether it reads the settings, and so has the cluster options.
+        parsing: Attributes of click's context, which decide how its arguments are parsed.
     """
     rows = (*_SETTINGS, *_COMMON) if settings else _COMMON
 
@@ -216,7 +221,7 @@ def command(
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *common)]
         guarded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         guarded.__annotations__ = {p.name: p.annotation for p in parameters}
-        app.command(name, cls=HelpCommand)(guarded)
+        app.command(name, cls=HelpCommand, context_settings=parsing)(guarded)
         return guarded
 
     return register
@@ -281,7 +286,7 @@ def _wrong_usage(error: Any, arguments: list[str]) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return int(error.exit_code)
-    return _show(Context(output=requested_output(arguments)), from_parser(error))
+    return _show(Context(output=requested_output(arguments)), from_parser(error, arguments))
 
 
 class _TerminatedError(BaseException):

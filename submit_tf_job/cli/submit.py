@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,13 +22,42 @@ from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.jobspec.job import Job
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
+    from submit_tf_job.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     command(app, "submit")(submit)
+
+
+DetachOption = Annotated[
+    bool, typer.Option("--detach", "-d", help="Return when YARN has accepted the job.")
+]
+OnceOption = Annotated[
+    bool,
+    typer.Option(
+        "--once", help="If this very job has ended, report that run; do not run it again."
+    ),
+]
+LogsOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--logs/--no-logs",
+        help="Show what the deciding task prints; by default on a terminal.",
+        show_default=False,
+    ),
+]
+TimeoutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--timeout",
+        metavar="DURATION",
+        help="Stop following after 90s, 15m, 2h; the job keeps running.",
+    ),
+]
 
 
 def submit(
@@ -37,31 +67,10 @@ def submit(
     name: NameOption = None,
     dialect: FromOption = None,
     submission_id: SubmissionOption = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Return when YARN has accepted the job.")
-    ] = False,
-    once: Annotated[
-        bool,
-        typer.Option(
-            "--once", help="If this very job has ended, report that run; do not run it again."
-        ),
-    ] = False,
-    logs: Annotated[
-        bool | None,
-        typer.Option(
-            "--logs/--no-logs",
-            help="Show what the deciding task prints; by default on a terminal.",
-            show_default=False,
-        ),
-    ] = None,
-    timeout: Annotated[
-        str | None,
-        typer.Option(
-            "--timeout",
-            metavar="DURATION",
-            help="Stop following after 90s, 15m, 2h; the job keeps running.",
-        ),
-    ] = None,
+    detach: DetachOption = False,
+    once: OnceOption = False,
+    logs: LogsOption = None,
+    timeout: TimeoutOption = None,
 ) -> int:
     """Submit a job and follow it to its end; the exit status is the job's.
 
@@ -75,19 +84,46 @@ def submit(
       submit_tf_job submit train.yaml --set roles.worker.instances=8 --name big
       submit_tf_job submit train.yaml --detach && submit_tf_job wait mnist
     """
-    timeout_s = seconds(timeout)
-    if detach and timeout_s is not None:
-        raise UsageError(
-            "--timeout limits how long to follow, and --detach does not follow at all",
-            hint="leave one of them out",
-        )
+    how = How(submission_id, detach, once, logs, timeout)
     settings = context.settings()
+    job = read_job(spec, settings, overrides, name, context.say, dialect)
+    return submit_job(context, settings, job, how)
+
+
+@dataclass(frozen=True)
+class How:
+    """How a job is submitted and followed; the options of the same names.
+
+    Raises:
+        UsageError: They exclude one another.
+    """
+
+    submission_id: str | None
+    detach: bool
+    once: bool
+    logs: bool | None
+    timeout: str | None
+
+    def __post_init__(self) -> None:
+        if self.timeout_s is not None and self.detach:
+            raise UsageError(
+                "--timeout limits how long to follow, and --detach does not follow at all",
+                hint="leave one of them out",
+            )
+
+    @property
+    def timeout_s(self) -> float | None:
+        return seconds(self.timeout)
+
+
+def submit_job(context: Context, settings: Settings, job: Job, how: How) -> int:
+    """Submit a job that was read, and follow it; return the exit status."""
     planned = operations.make_plan(
-        read_job(spec, settings, overrides, name, context.say, dialect),
+        job,
         settings,
-        key=submission_id,
-        again=Again.NEVER if once else None,
-        lifetime=detach,
+        key=how.submission_id,
+        again=Again.NEVER if how.once else None,
+        lifetime=how.detach,
     )
     for warning in operations.warnings(planned.job, settings):
         context.say(f"warning: {warning}")
@@ -103,24 +139,24 @@ def submit(
         context.say(line)
     for warning in done.warnings:
         context.say(f"warning: {warning}")
-    if detach:
+    if how.detach:
         if planned.job.retries and planned.job.retries.memory:
             context.say(
-                f"warning: retries.memory is done by who follows: submit_tf_job submit {spec} "
-                f"follows this job, too"
+                "warning: retries.memory is done by who follows: the same command without "
+                "--detach follows this job, too"
             )
         context.result(
             [str(done.ref.application_id)],
             lambda: submission_object(done),
         )
         return 0
-    begun = time.monotonic()
-    status = _follow(context, cluster, done, timeout_s, logs=logs)
+    timeout_s, begun = how.timeout_s, time.monotonic()
+    status = _follow(context, cluster, done, timeout_s, logs=how.logs)
     cause = operations.why_failed(cluster, status)
     while (following := _submit_again(context, cluster, planned, status, cause)) is not None:
         done = following
         left_s = timeout_s and max(1.0, timeout_s - (time.monotonic() - begun))
-        status = _follow(context, cluster, done, left_s, logs=logs)
+        status = _follow(context, cluster, done, left_s, logs=how.logs)
         cause = operations.why_failed(cluster, status)
     return finish(context, status, cause)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 import typer
@@ -16,6 +16,10 @@ __all__ = ["ParserError", "from_parser", "requested_output", "wants_json"]
 # The base class of the parser's errors: click's, or since typer 0.24 that of typer's copy of click.
 ParserError: type[Exception] = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
+
+_OF_RUN = frozenset(
+    ("--workers", "--ps", "--cpus", "--gpus", "--memory", "--image", "--strategy", "--env")
 )
 
 
@@ -30,19 +34,43 @@ def requested_output(arguments: Sequence[str]) -> str:
     return "json" if wants_json(arguments) else "text"
 
 
-def from_parser(error: Any) -> UsageError:
+def from_parser(error: Any, arguments: Sequence[str] = ()) -> UsageError:
     """Return a parser's error as a UsageError, with the command's usage in its hint.
 
     Args:
         error: A `ParserError`.
+        arguments: The command line.
     """
     message = str(error.format_message()).strip()
     context = getattr(error, "ctx", None)
     if context is None:
         return UsageError(message)
+    if instead := _as_override(context, getattr(error, "option_name", ""), arguments):
+        return UsageError(message, hint=instead)
     usage = re.sub(r"\s+", " ", str(context.get_usage())).removeprefix("Usage: ")
     if context.parent is None and usage.startswith("submit_tf_job [OPTIONS]"):
         usage = "submit_tf_job COMMAND [OPTIONS]"  # the options of every command follow it
     if context.parent is None and (option := getattr(error, "option_name", "")):
         usage += f", an option of a command after it: submit_tf_job COMMAND {option} …"
     return UsageError(message, hint=f"usage: {usage}; see {context.command_path} --help")
+
+
+def _as_override(context: Any, option: str, arguments: Sequence[str]) -> str:
+    """Return how a key of a job spec that was given as an option is written; "" for no key."""
+    if not any(parameter.name == "overrides" for parameter in context.command.params):
+        return ""
+    from submit_tf_job.jobspec.keys import JOB, ROLE
+
+    key = option.lstrip("-").replace("-", "_")
+    path = {"workers": "roles.worker.instances", "ps": "roles.ps.instances"}.get(key)
+    shared = key in JOB.rows
+    if path is None and not shared and key not in ROLE.rows:
+        return ""
+    path = path or (key if shared else f"roles.worker.{key}")
+    words = [piece for word in arguments for piece in word.split("=", 1)]
+    value = next((after for word, after in pairwise(words) if word == option), "")
+    value = "…" if not value or value.startswith("-") else value
+    hint = f"did you mean --set {path}={value}"
+    if option in _OF_RUN and context.info_name != "run":
+        hint += f", or submit_tf_job run {option} {value}"
+    return f"{hint}?"

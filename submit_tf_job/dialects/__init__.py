@@ -87,7 +87,12 @@ _PROGRAMS = (
     ),
     (
         _SCRIPT,
-        "a script; its command line is read by `submit_tf_job convert -- COMMAND`",
+        "a script; its command line is read by `submit_tf_job convert -- COMMAND`, and one of your "
+        "own program is run by `submit_tf_job run -- COMMAND`",
+    ),
+    (
+        re.compile(r"^(?:import \w|from [\w.]+ import )", re.MULTILINE),
+        "a Python program; run it as a job: `submit_tf_job run -- python FILE`",
     ),
 )
 # launchers in whose command line there is no job

@@ -1,0 +1,213 @@
+"""Write the job spec of a command line that starts the user's own program."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from submit_tf_job.dialects.writer import write
+from submit_tf_job.errors import JobSpecError, Problem, UsageError
+from submit_tf_job.host.located.diagnostics import Diagnostics
+from submit_tf_job.host.located.nodes import Location, Table, clip, from_python
+from submit_tf_job.jobspec.job import Strategy
+from submit_tf_job.jobspec.overrides import apply
+from submit_tf_job.jobspec.program_files import Program, find_program
+
+__all__ = ["Asked", "ProgramJob", "by_option", "job_of_program"]
+
+_LONGEST_NAME = 24  # YARN's host names have the job's name, the user and the domain
+# path in the job spec → the option that sets it
+_OPTIONS = (
+    (r"name", "--name"),
+    (r"image", "--image"),
+    (r"strategy", "--strategy"),
+    (r"roles\.ps\.instances", "--ps"),
+    (r"roles\.\w+\.instances", "--workers"),
+    (r"roles\.\w+\.memory", "--memory"),
+    (r"roles\.\w+\.cpus", "--cpus"),
+    (r"roles\.\w+\.gpus", "--gpus"),
+    (r"env\b.*", "--env"),
+    (r"files\b.*", "--file"),
+    (r"inputs\b.*", "--data"),
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the options of `run` give; None and empty where they are silent."""
+
+    command: Sequence[str]
+    image: str | None
+    memory: str | None
+    workers: int | None = None
+    ps: int | None = None
+    cpus: int | None = None
+    gpus: int | None = None
+    strategy: str | None = None
+    name: str | None = None
+    files: Sequence[str] = ()
+    env: Sequence[str] = ()
+    data: Sequence[str] = ()
+    hadoop_conf: bool = False
+
+
+@dataclass(frozen=True)
+class ProgramJob:
+    """A job spec that was made.
+
+    Attributes:
+        text: The job spec.
+        tree: The same as a tree.
+        notes: What the user should know about it.
+    """
+
+    text: str
+    tree: Table
+    notes: tuple[str, ...]
+
+
+def job_of_program(asked: Asked, base: Path, overrides: Sequence[str] = ()) -> ProgramJob:
+    """Return the job spec of a command line.
+
+    Args:
+        asked: The command line and the options.
+        base: The working directory.
+        overrides: `path=value`, as `--set` takes them.
+
+    Raises:
+        UsageError: An option or the program is missing or wrong.
+        JobSpecError: An override is wrong.
+    """
+    program = find_program(asked.command, base)
+    notes = Diagnostics("run")
+    tree = apply(from_python(_spec(asked, program, base), Location("run")), overrides, notes)
+    if notes.problems:
+        raise JobSpecError(notes.problems)
+    assert isinstance(tree, Table)
+    said = (*program.notes, *_left_behind(asked, program, base), *_data_notes(tree))
+    return ProgramJob(write(tree, "Made by submit_tf_job run", ()), tree, said)
+
+
+def _spec(asked: Asked, program: Program, base: Path) -> dict[str, Any]:
+    inputs = dict(map(_input, asked.data))
+    strategy = asked.strategy or _strategy(asked)
+    spec: dict[str, Any] = {
+        "name": asked.name or _name(program, asked.command[0]),
+        "image": asked.image,
+        "strategy": strategy,
+        "command": program.command,
+        "files": [*_files(program, asked.files, base), *asked.files],
+        "env": dict(map(_variable, asked.env)),
+        "inputs": inputs,
+        "roles": _roles(asked, strategy),
+    }
+    if strategy == Strategy.CUSTOM.value:
+        spec["deciding_role"] = "worker"
+    if asked.hadoop_conf and "hdfs:/" in " ".join((*asked.command, *asked.env, *asked.data)):
+        spec["hadoop"] = {"conf": "inline"}
+    return {key: value for key, value in spec.items() if value}
+
+
+def _strategy(asked: Asked) -> str:
+    if asked.ps:
+        return str(Strategy.PARAMETER_SERVER.value)
+    return str((Strategy.MULTI_WORKER if (asked.workers or 1) > 1 else Strategy.SINGLE).value)
+
+
+def _roles(asked: Asked, strategy: str) -> Mapping[str, Any]:
+    """Return the roles: under parameter-server and estimator a chief is added to the workers."""
+    task = {"memory": asked.memory}
+    counts = {"cpus": asked.cpus, "gpus": asked.gpus}
+    worker = {**task, **{key: count for key, count in counts.items() if count is not None}}
+    if strategy == Strategy.SINGLE.value:
+        if asked.ps or (asked.workers or 1) != 1:
+            raise UsageError(
+                "--strategy single is one task",
+                hint="leave --strategy out, or --workers and --ps",
+            )
+        return {"worker": worker}
+    instances = {} if asked.workers in (None, 1) else {"instances": asked.workers}
+    roles: dict[str, Any] = {"worker": {**worker, **instances}}
+    if strategy == Strategy.PARAMETER_SERVER.value:
+        roles = {"chief": task, **roles}
+    if strategy == Strategy.ESTIMATOR.value:
+        roles = {"chief": worker, **roles}
+    if asked.ps is not None:
+        roles["ps"] = {**task, "instances": asked.ps}
+    return roles
+
+
+def _files(program: Program, given: Sequence[str], base: Path) -> list[Any]:
+    """Return the program's files as `files` lists them, but for those that --file gives."""
+    listed = _listed(given, base)
+    found: list[Any] = []
+    for path, name in sorted(program.files.items(), key=lambda item: item[1]):
+        real = os.path.realpath(path)
+        if any(real == place or real.startswith(f"{place}/") for place in listed):
+            continue
+        src = os.path.relpath(path, base)
+        found.append(src if src == name else {"src": src, "dst": name})
+    return found
+
+
+def _listed(given: Sequence[str], base: Path) -> set[str]:
+    return {
+        os.path.realpath(base / match)
+        for file in given
+        for match in (glob(file, root_dir=base, recursive=True) or [file])  # noqa: PTH207 - absolute patterns
+    }
+
+
+def _name(program: Program, first: str) -> str:
+    words = re.sub(r"[^a-z0-9]+", "-", (program.name or posixpath.basename(first)).lower())
+    name = words.strip("-")[:_LONGEST_NAME].strip("-")
+    return name if name[:1].isalpha() else f"job-{name}".rstrip("-")
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--env takes NAME=VALUE, not {clip(text)}")
+    return name, value
+
+
+def _input(text: str) -> tuple[str, str]:
+    """Return an input's name, by default its last part without ending, and its URI."""
+    if named := re.match(r"([a-z][a-z0-9_]*)=", text):
+        return named[1], text[named.end() :]
+    last = posixpath.basename(text.rstrip("/")).partition(".")[0].lower()
+    name = re.sub(r"[^a-z0-9]+", "_", last).strip("_")
+    return (name if name[:1].isalpha() else "data"), text
+
+
+def _left_behind(asked: Asked, program: Program, base: Path) -> Iterator[str]:
+    """Yield a note for each argument that names a file which is not sent."""
+    sent = {os.path.realpath(path) for path in program.files} | _listed(asked.files, base)
+    for word in program.command[1:]:
+        value = word.partition("=")[2] if word.startswith("-") else word
+        path = os.path.realpath(base / value)
+        if value and not Path(value).is_absolute() and Path(path).is_file() and path not in sent:
+            yield f"{value} is a file here, and is not sent; send it by --file {value}"
+
+
+def _data_notes(tree: Table) -> Iterator[str]:
+    inputs = tree.find("inputs")
+    for pair in inputs.value.entries if inputs and isinstance(inputs.value, Table) else ():
+        yield f"the program finds {pair.key} by the variable TFJOB_INPUT_{pair.key.upper()}"
+
+
+def by_option(error: JobSpecError) -> JobSpecError:
+    """Return an error of such a job spec with the options of `run` instead of lines."""
+    problems: dict[tuple[str, str], Problem] = {}
+    for problem in error.problems:
+        options = (name for path, name in _OPTIONS if re.fullmatch(path, problem.path))
+        option = next(options, "")
+        shown = Problem(0, 0, "" if option else problem.path, problem.message, option or "run")
+        problems.setdefault((option or problem.path, problem.message), shown)
+    return JobSpecError(problems.values(), hint=error.hint)

@@ -1,0 +1,202 @@
+"""`run`: a job without a job spec file, on a simulated YARN."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.fakes.command_line import Cli
+from tests.world import RM, World
+
+GIVEN = ("--image", "library/tf:2", "--memory", "1Gi")
+
+
+@pytest.fixture
+def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory with a program and the modules that it imports, and others."""
+    files = {
+        "train.py": "import os\nimport numpy\nfrom layers.dense import Dense\n",
+        "layers/__init__.py": "",
+        "layers/dense.py": "def build():\n    import helper\n",
+        "layers/words.txt": "a\n",
+        "helper.py": "import plugins.one\n",
+        "plugins/one.py": "",
+        "unused.py": "",
+        "conf.yaml": "",
+        "src/deep.py": "import beside",
+        "src/beside.py": "",
+        "run.sh": "python train.py\n",
+        "broken.py": "print 'two'\n",
+    }
+    for name, text in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    monkeypatch.chdir(home)
+    return home
+
+
+def made(cli: Cli, *words: str) -> Any:
+    done = cli("run", *GIVEN, "--print", "-o", "json", *words)
+    assert done.status == 0, done.err
+    assert yaml.safe_load(cli("run", *GIVEN, "--print", *words).out) == done.json
+    return done.json
+
+
+def test_run_shows_a_job_spec_and_submits_it_as_submit_does(
+    world: World, cli: Cli, project: Path
+) -> None:
+    words = ["run", "--rm", RM, *GIVEN, "--workers", "3"]
+    done = cli(*words, "--save", "kept.yaml", "-d", "--", "python", "train.py")
+    assert done.status == 0, done.err
+    text = (project / "kept.yaml").read_text()
+    assert all(f"  {line}" in done.err.splitlines() for line in text.splitlines()[1:])
+    assert "sent with it (" in done.err
+    rendered = json.loads(world("render", "kept.yaml").out)
+    assert world.service == {**rendered, "lifetime": 30 * 86400}
+    world.cluster.clock.after(20, world.ends)
+    same = world("submit", "kept.yaml", "-o", "json")
+    assert (same.status, len(world.cluster.yarn.apps)) == (0, 1), same.err
+    once = cli(*words, "--once", "-o", "json", "--", "python", "train.py")
+    assert (once.json["run"], once.json["state"]) == (same.json["run"], "SUCCEEDED")
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "files"),
+    [
+        ("python train.py --n 3", None, ["helper.py", "layers", "plugins", "train.py"]),
+        ("-- python -u train.py", None, ["helper.py", "layers", "plugins", "train.py"]),
+        ("-- python -m layers.dense", None, ["helper.py", "layers", "plugins"]),
+        ("-- python -m json.tool train.py", None, []),
+        ("-- python -c pass train.py", None, []),
+        ("-- python src/deep.py", None, ["src/beside.py", "src/deep.py"]),
+        ("-- torchrun --nproc 2 src/../helper.py", "torchrun --nproc 2 src/../helper.py", ["helper.py", "plugins"]),
+        ("-- bash run.sh", None, ["run.sh"]),
+        ("-- ./run.sh", None, ["run.sh"]),
+        ("-- /usr/bin/python3 /opt/train.py", None, []),
+        ("--file layers --file *.py -- python train.py", None, ["plugins", "layers", "*.py"]),
+    ],
+)  # fmt: skip
+def test_run_sends_the_program_and_what_it_imports(
+    cli: Cli, project: Path, words: str, command: str | None, files: list[str]
+) -> None:
+    spec = made(cli, *words.split())
+    own = words.rpartition("-- ")[2] if "-- " in words else words
+    assert spec["command"] == (command or own).split()
+    assert spec.get("files", []) == files
+
+
+def test_run_sends_a_program_of_another_directory_by_its_own_name(
+    cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project / "layers")
+    spec = made(cli, "--", "python", "../src/deep.py")
+    assert spec["command"] == ["python", "deep.py"]
+    assert spec["files"] == [
+        {"src": "../src/beside.py", "dst": "beside.py"},
+        {"src": "../src/deep.py", "dst": "deep.py"},
+    ]
+    assert made(cli, "--", "../run.sh")["command"] == ["./run.sh"]
+
+
+@pytest.mark.parametrize(
+    ("words", "strategy", "roles"),
+    [
+        ("", "single", {"worker": {"memory": "1Gi"}}),
+        ("--gpus 2 --cpus 8", "single", {"worker": {"memory": "1Gi", "cpus": 8, "gpus": 2}}),
+        ("--workers 3", "multi-worker", {"worker": {"memory": "1Gi", "instances": 3}}),
+        (
+            "--workers 3 --ps 2 --gpus 1",
+            "parameter-server",
+            {
+                "chief": {"memory": "1Gi"},
+                "worker": {"memory": "1Gi", "instances": 3, "gpus": 1},
+                "ps": {"memory": "1Gi", "instances": 2},
+            },
+        ),
+        ("--workers 2 --strategy torch", "torch", {"worker": {"memory": "1Gi", "instances": 2}}),
+        (
+            "--workers 2 --set roles.worker.cpus=4",
+            "multi-worker",
+            {"worker": {"memory": "1Gi", "instances": 2, "cpus": 4}},
+        ),
+    ],
+)
+def test_run_chooses_strategy_and_roles(
+    cli: Cli, project: Path, words: str, strategy: str, roles: dict[str, Any]
+) -> None:
+    spec = made(cli, *words.split(), "--", "python", "train.py")
+    assert (spec["name"], spec["strategy"], spec["roles"]) == ("train", strategy, roles)
+
+
+def test_run_gives_variables_and_inputs_and_says_what_is_not_sent(
+    world: World, cli: Cli, project: Path
+) -> None:
+    words = ("--env", "A=b=c", "--data", "hdfs:///data/mnist.npz", "--data", "w=s3://b/x")
+    done = cli("run", *GIVEN, *words, "--print", "python", "train.py", "--conf=conf.yaml")
+    spec = yaml.safe_load(done.out)
+    assert spec["env"] == {"A": "b=c"}
+    assert spec["inputs"] == {"mnist": "hdfs:///data/mnist.npz", "w": "s3://b/x"}
+    program = ("-d", "--", "python", "broken.py", "conf.yaml")
+    told = cli("run", "--rm", RM, *GIVEN, *program).err.splitlines()
+    assert "note: conf.yaml is a file here, and is not sent; send it by --file conf.yaml" in told
+    assert any(line.startswith("note: the imports of broken.py could not be read") for line in told)
+
+
+def test_run_takes_image_and_memory_of_the_settings(cli: Cli, project: Path, home: Path) -> None:
+    path = home / ".config/submit_tf_job/settings.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("job: {image: site/tf:2}\ntask_memory: 3Gi\n")
+    spec = cli("run", "--print", "-o", "json", "--", "python", "train.py").json
+    assert (spec["image"], spec["roles"]) == ("site/tf:2", {"worker": {"memory": "3Gi"}})
+    assert made(cli, "--", "python", "train.py")["image"] == "library/tf:2"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("python train.py", "error: missing --image IMAGE, the Docker image of the tasks; and --memory SIZE"),
+        ("--image a --memory 4G --ps 1 python train.py", "--memory: '4G' is ambiguous (GB or GiB); write 4Gi"),
+        ("--image a --memory 1Gi --strategy x python train.py", "--strategy: unknown value 'x'; it is one of"),
+        ("--image a --memory 1Gi --strategy single --workers 2 python train.py", "error: --strategy single is one task"),
+        ("--image a --memory 1Gi --name A_b python train.py", "--name: 'A_b'"),
+        ("--image a --memory 1Gi --file nosuch python train.py", "--file: 'nosuch': not found"),
+        ("--image a --memory 1Gi --env A python train.py", "error: --env takes NAME=VALUE, not 'A'"),
+        ("--image a --memory 1Gi --set roles.worker.cpus=x python train.py", "--cpus: expected a whole number, found the text 'x'"),
+        ("--image a --memory 1Gi python trian.py", "error: 'trian.py' is not in "),
+        ("--image a --memory 1Gi --save src/a.yaml python train.py", "error: --save: src/a.yaml is in another directory"),
+        ("--image a --memory 1Gi --save conf.yaml python train.py", "error: --save: conf.yaml exists, and is another job spec"),
+        ("--image a --memory 1Gi", "error: Missing argument '-- COMMAND...'"),
+    ],
+)  # fmt: skip
+def test_run_reports_what_is_missing_or_wrong_by_its_option(
+    cli: Cli, project: Path, words: str, message: str
+) -> None:
+    done = cli("run", "--print", *words.split())
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(message), done.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        ("submit a --memory 4Gi", "did you mean --set roles.worker.memory=4Gi, or submit_tf_job run --memory 4Gi?"),
+        ("submit a --workers=8", "did you mean --set roles.worker.instances=8, or submit_tf_job run --workers 8?"),
+        ("render a --queue ml", "did you mean --set queue=ml?"),
+        ("submit a --image", "did you mean --set image=…, or submit_tf_job run --image …?"),
+        ("run --queue ml python a.py", "did you mean --set queue=ml?"),
+        ("submit a --nonsense", "usage: submit_tf_job submit [OPTIONS]"),
+        ("status a --memory 4Gi", "usage: submit_tf_job status"),
+    ],
+)  # fmt: skip
+def test_a_key_of_a_job_spec_given_as_an_option_is_answered(cli: Cli, argv: str, hint: str) -> None:
+    done = cli(*argv.split())
+    assert done.status == 2
+    assert f"hint: {hint}" in done.err, done.err
+
+
+def test_submit_of_a_program_names_run(cli: Cli, project: Path) -> None:
+    assert "run it as a job: `submit_tf_job run -- python FILE`" in cli("submit", "train.py").err
