@@ -116,7 +116,7 @@ def formats(
     """
     from submit_tf_job.dialects import COMMANDS, FORMATS, keys, table
 
-    known = {**FORMATS, **COMMANDS}
+    known = {key: found.description for key, found in {**FORMATS, **COMMANDS}.items()}
     if name is not None and name not in known:
         raise UsageError(f"there is no format {name!r}", hint=f"one of {', '.join(known)}")
     made = {"kind": "Formats", "format": 1, "formats": known}

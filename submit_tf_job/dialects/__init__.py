@@ -1,9 +1,8 @@
-"""Recognise job files of other systems, and translate them into the tree of a job spec, which the
-same reader then reads.
+"""Recognise job files and command lines of other systems, and translate them into the tree of a job
+spec, which the same reader then reads.
 
-Each format has a module with `KEYS` (the translation of each key), `LABEL`, `recognise(root) →
-version` and `read(root, reading)`. A command line has `SYNTAX` and `begin(words) → index of the
-first flag` instead of `recognise`.
+A format is a row of `FORMATS` or `COMMANDS`, and a `Dialect` in the `DIALECTS` of its module: its
+table of keys (`rows.py`), and what is more than a renaming.
 """
 
 from __future__ import annotations
@@ -13,18 +12,19 @@ import re
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
 from submit_tf_job.host.located.nodes import Items, Location, Node, Scalar, Table, clip
 
 if TYPE_CHECKING:
-    from submit_tf_job.dialects.translation import Translation
+    from submit_tf_job.dialects.translation import Dialect, Translation
 
 __all__ = [
     "COMMANDS",
     "FORMATS",
+    "dialect_of",
     "keys",
     "read",
     "read_as",
@@ -35,19 +35,28 @@ __all__ = [
     "table",
 ]
 
-# module name → description that `formats` prints
+
+class _Format(NamedTuple):
+    module: str
+    description: str  # what `formats` prints
+
+
 FORMATS = {
-    "submarine": "Apache Submarine's YAML, of `job run -f`",
-    "tfjob": "Kubeflow TFJob: kubeflow.org/v1, v1beta*, v1alpha*, KubeDL and Arena",
-    "tony": "TonY's configuration: XML with properties tony.*",
-    "yarnfile": "YARN's services API (Yarnfile), and YARN-8220's submit_tf_job",
+    "submarine": _Format("submarine", "Apache Submarine's YAML, of `job run -f`"),
+    "tfjob": _Format(
+        "tfjob", "Kubeflow TFJob: kubeflow.org/v1, v1beta*, v1alpha*, KubeDL and Arena"
+    ),
+    "tony": _Format("tony", "TonY's configuration: XML with properties tony.*"),
+    "yarnfile": _Format(
+        "yarnfile", "YARN's services API (Yarnfile), and YARN-8220's submit_tf_job"
+    ),
 }
 # the same for command lines, which `convert -- COMMAND` reads
 COMMANDS = {
-    "hbox-flags": "Hbox's and XLearning's hbox-submit, xl-submit",
-    "submarine-flags": "Apache Submarine's job run",
-    "tony-flags": "TonY's ClusterSubmitter",
-    "yarn-8220-flags": "YARN-8220's submit_tf_job.py",
+    "hbox-flags": _Format("hbox", "Hbox's and XLearning's hbox-submit, xl-submit"),
+    "submarine-flags": _Format("submarine", "Apache Submarine's job run"),
+    "tony-flags": _Format("tony", "TonY's ClusterSubmitter"),
+    "yarn-8220-flags": _Format("yarnfile", "YARN-8220's submit_tf_job.py"),
 }
 
 _INSTEAD = {
@@ -108,10 +117,11 @@ _LAUNCHER = re.compile(rf"^(?!\s*#).*?(?<![\w.-])({'|'.join(_LAUNCHERS)})\s", re
 _SEPARATOR = re.compile(r"^---(?=\s|$)[^\n]*$", re.MULTILINE)
 
 
-def module(name: str) -> Any:
-    """Import the module of a dialect."""
-    file = name.replace("-", "_")
-    return import_module(f"submit_tf_job.dialects.{file}")
+def dialect_of(name: str) -> Dialect:
+    """Import a format."""
+    found = {**FORMATS, **COMMANDS}[name]
+    dialects: dict[str, Dialect] = import_module(f"{__name__}.{found.module}").DIALECTS
+    return dialects[name]
 
 
 _FATES = {"=": "mapped", "~": "warning", ".": "no meaning", "x": "refused"}
@@ -119,33 +129,34 @@ _FATES = {"=": "mapped", "~": "warning", ".": "no meaning", "x": "refused"}
 
 def keys(name: str) -> Iterator[dict[str, str]]:
     """Return a format's keys: each with the key below which it stands, and what becomes of it."""
-    for group in module(name).KEYS:
+    from submit_tf_job.dialects.rows import path_of
+
+    for group in dialect_of(name).keys:
         below = " and ".join(filter(None, group.prefixes))
         for row in group.rows:
-            yield {
-                "below": below,
-                "key": row.path,
-                "fate": _FATES[row.fate.value],
-                "text": row.text,
-            }
+            fate = {"fate": _FATES[row.fate.value], "text": row.becomes}
+            yield from ({"below": below, "key": path_of(key), **fate} for key in row.spellings)
 
 
 def table(name: str) -> Iterator[str]:
     """Return the table of a format's keys and their translations as Markdown."""
-    for group in module(name).KEYS:
+    from submit_tf_job.dialects.rows import path_of
+
+    for group in dialect_of(name).keys:
         prefixes = " and ".join(f"`{prefix}`" for prefix in group.prefixes if prefix)
         yield f"Below {prefixes}:" if prefixes else "At the top:"
         yield from ("", "| key | | what becomes of it |", "|---|---|---|")
         for row in group.rows:
-            yield f"| `{row.path}` | {_FATES[row.fate.value]} | {row.text} |"
+            spellings = ", ".join(f"`{path_of(key)}`" for key in row.spellings)
+            yield f"| {spellings} | {_FATES[row.fate.value]} | {row.becomes} |"
         yield ""
 
 
 def recognise(root: Table) -> tuple[str, str] | None:
     """Return the name and version of a tree's format; None for an unknown format."""
     for name in FORMATS:
-        version = module(name).recognise(root)
-        if version:
+        recognises = dialect_of(name).recognise
+        if recognises is not None and (version := recognises(root)):
             return name, version
     return None
 
@@ -192,7 +203,9 @@ def read_as(name: str, content: Node, notes: Diagnostics) -> tuple[Node, Transla
         )
     if not isinstance(content, Table):
         raise Unreadable(Location(notes.source), "expected a mapping")
-    return translate(name, module(name).recognise(content) or "--from", content, notes)
+    recognises = dialect_of(name).recognise
+    version = recognises(content) if recognises is not None else None
+    return translate(name, version or "--from", content, notes)
 
 
 def translate(
@@ -201,14 +214,9 @@ def translate(
     """Translate a tree of a known format."""
     from submit_tf_job.dialects.translation import Translation
 
-    dialect = module(name)
-    reading = Translation(dialect.LABEL, version, notes)
-    at = reading.root(root)
-    dialect.read(at, reading)
-    if hasattr(dialect, "PREFIX"):
-        reading.check_names(at, dialect.KEYS, dialect.PREFIX)
-    else:
-        reading.check(at, dialect.KEYS)
+    dialect = dialect_of(name)
+    reading = Translation(dialect.label, version, notes)
+    reading.translate(dialect, reading.root(root))
     return reading.tree(Location(root.place.source, 1, 1)), reading
 
 
@@ -247,16 +255,15 @@ def read_command(
             Location("--from"), f"there is no command line {clip(name)}; it is one of {known}"
         )
     for format_name in [name] if name else COMMANDS:
-        dialect = module(format_name)
-        begin = dialect.begin(words)
+        dialect = dialect_of(format_name)
+        begin = dialect.begin(words) if dialect.begin is not None else None
         if begin is None and name is not None:
             begin = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
         if begin is not None:
-            reading = Translation(dialect.LABEL, "flags", notes)
+            reading = Translation(dialect.label, "flags", notes)
             reading.base = base
-            at = reading.root(parse(words, begin, dialect.SYNTAX, notes.problem))
-            dialect.read(at, reading)
-            reading.check_names(at, dialect.KEYS, dialect.PREFIX)
+            at = reading.root(parse(words, begin, dialect, notes.problem))
+            reading.translate(dialect, at)
             return reading.tree(at.place), reading
     for index, word in enumerate(words, 1):
         if message := _LAUNCHERS.get(posixpath.basename(word)):

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from submit_tf_job.dialects.translation import At
+from submit_tf_job.dialects.rows import path_of
+from submit_tf_job.dialects.translation import At, Dialect
 from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable, closest
 from submit_tf_job.host.located.nodes import (
     Items,
@@ -25,37 +26,25 @@ from submit_tf_job.host.located.nodes import (
 )
 from submit_tf_job.host.located.text_source import parse_file
 
-__all__ = ["COMMAND", "PREFIX", "Syntax", "after_program", "each", "open_file", "parse", "place_of"]
+__all__ = ["COMMAND", "PREFIX", "after_program", "each", "open_file", "parse", "place_of"]
 
 PREFIX = "--"
 COMMAND = "--command"  # the entry of what follows the flags, where that is the job's command
 
 
-@dataclass(frozen=True)
-class Syntax:
-    """The flags of a program.
+# what a flag takes
+_NOTHING, _VALUE, _VALUES, _PROPERTY = range(4)
 
-    Attributes:
-        values: The flags that take a value.
-        switches: The flags that take none.
-        repeated: The flags that take a value and may be given more than once.
-        properties: The flags whose values are `name=value`, or `name#value`; each becomes an entry
-            `--flag name`.
-        spellings: Other spelling → flag, both without hyphens.
-        takes_command: Whether the first word that is not a flag begins the job's command.
-    """
 
-    values: frozenset[str]
-    switches: frozenset[str] = frozenset()
-    repeated: frozenset[str] = frozenset()
-    properties: frozenset[str] = frozenset()
-    spellings: dict[str, str] = field(default_factory=dict)
-    takes_command: bool = False
-
-    @property
-    def names(self) -> frozenset[str]:
-        """All flags."""
-        return self.values | self.switches | self.repeated | self.properties
+def _flags(dialect: Dialect) -> dict[str, int]:
+    """Return what each flag of a program takes, by its name without hyphens."""
+    flags = {}
+    for key in (key for group in dialect.keys for row in group.rows for key in row.spellings):
+        name, space, _ = path_of(key).removeprefix(PREFIX).partition(" ")
+        takes = _PROPERTY if space else {"=*": _VALUES, "=": _VALUE}.get(key[len(path_of(key)) :])
+        flags[name] = takes or _NOTHING
+    flags.pop(COMMAND.removeprefix(PREFIX), None)
+    return flags
 
 
 def after_program(words: Sequence[str], *names: str) -> int | None:
@@ -100,7 +89,8 @@ def open_file(at: At) -> At | None:
 @dataclass
 class _Parser:
     words: Sequence[str]
-    syntax: Syntax
+    dialect: Dialect
+    flags: dict[str, int]
     fail: Callable[[Location, str, str], None]
     entries: dict[str, Pair] = field(default_factory=dict)
     lists: dict[str, list[Node]] = field(default_factory=dict)
@@ -111,7 +101,7 @@ class _Parser:
             word = self.words[at]
             if word.startswith("-") and len(word.strip("-")) > 0:
                 at = self._flag(at)
-            elif self.syntax.takes_command:
+            elif self.dialect.takes_command:
                 items = tuple(_text(word, at + i) for i, word in enumerate(self.words[at:]))
                 place = place_of(at)
                 self.entries[COMMAND] = Pair(COMMAND, place, Items(items, place))
@@ -131,13 +121,14 @@ class _Parser:
     def _flag(self, at: int) -> int:
         """Read a flag with its value; return the index behind it."""
         stated, equals, value = self.words[at].lstrip("-").partition("=")
-        name = self.syntax.spellings.get(stated, stated)
+        name = self.dialect.abbreviations.get(stated, stated)
         flag, place = f"{PREFIX}{name}", place_of(at)
         following = at + 1
-        if name in self.syntax.switches:
+        takes = self.flags.get(name)
+        if takes == _NOTHING:
             self._put(flag, place, Scalar(ScalarKind.BOOLEAN, value.lower() or "true", place))
             return following
-        known = name in self.syntax.names
+        known = takes is not None
         if not equals and following < len(self.words) and (known or not self._is_flag(following)):
             value = self.words[following]
             following += 1
@@ -145,9 +136,9 @@ class _Parser:
             self.fail(place, flag, "a value is missing")
             return following
         if known:
-            self._value(name, flag, value, at)
+            self._value(takes, flag, value, at)
         else:
-            near = closest(name, sorted(self.syntax.names))
+            near = closest(name, sorted(self.flags))
             meant = f"did you mean '{PREFIX}{near}'?" if near else "take it out"
             self.fail(place, flag, f"there is no flag {clip(flag)}; {meant}")
         return following
@@ -155,11 +146,11 @@ class _Parser:
     def _is_flag(self, at: int) -> bool:
         return self.words[at].startswith("-")
 
-    def _value(self, name: str, flag: str, value: str, at: int) -> None:
+    def _value(self, takes: int | None, flag: str, value: str, at: int) -> None:
         place, node = place_of(at), _text(value, at)
-        if name in self.syntax.repeated:
+        if takes == _VALUES:
             self.lists.setdefault(flag, []).append(node)
-        elif name in self.syntax.properties:
+        elif takes == _PROPERTY:
             key, separator, text = value.partition("=")
             if not separator or not key.strip():
                 self.fail(place, flag, f"expected NAME=VALUE, found {clip(value)}")
@@ -181,14 +172,14 @@ def _text(text: str, at: int) -> Scalar:
 
 
 def parse(
-    words: Sequence[str], begin: int, syntax: Syntax, fail: Callable[[Location, str, str], None]
+    words: Sequence[str], begin: int, dialect: Dialect, fail: Callable[[Location, str, str], None]
 ) -> Table:
     """Parse the flags of a command line.
 
     Args:
         words: The whole command line.
         begin: The index of the first flag.
-        syntax: The program's flags.
+        dialect: The program's flags.
         fail: Called with location, flag and message of each problem.
 
     Raises:
@@ -196,4 +187,4 @@ def parse(
     """
     if begin >= len(words):
         raise Unreadable(place_of(max(len(words) - 1, 0)), "there is no flag behind the program")
-    return _Parser(words, syntax, fail).run(begin)
+    return _Parser(words, dialect, _flags(dialect), fail).run(begin)

@@ -4,7 +4,6 @@ TensorBoard, and other frameworks.
 
 from __future__ import annotations
 
-import math
 import posixpath
 import re
 import shlex
@@ -13,7 +12,6 @@ from submit_tf_job.dialects.translation import At, Translation
 from submit_tf_job.host.located.nodes import clip
 
 __all__ = [
-    "amount",
     "base_name",
     "board_command",
     "dns_label",
@@ -23,9 +21,9 @@ __all__ = [
     "make_parent",
     "mebibytes",
     "put_board",
+    "put_file",
     "read_name",
     "refuse_framework",
-    "seconds",
 ]
 
 _UNPACK = "import shutil, sys; shutil.unpack_archive(*sys.argv[1:])"
@@ -60,18 +58,6 @@ def mebibytes(number: str, unit: str | None) -> int:
     return int(number) * (1024 if (unit or "").lower() == "g" else 1)
 
 
-def amount(mib: float) -> str:
-    """Format an amount of memory for a job spec; fractions of a MiB are rounded up."""
-    whole = max(1, math.ceil(mib))
-    return f"{whole // 1024}Gi" if whole % 1024 == 0 else f"{whole}Mi"
-
-
-def seconds(at: At, least: int = 0) -> str:
-    """Return seconds as a duration of a job spec; "" for none."""
-    number = at.whole(least)
-    return f"{number}s" if number else ""
-
-
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -83,6 +69,17 @@ def is_local(source: str) -> bool:
 def local_path(source: str) -> str:
     """Return the path of a file of this host."""
     return re.sub("^file:(//)?", "", source)
+
+
+def put_file(
+    reading: Translation, where: str, source: str, name: str, at: At, *, unpack: bool = False
+) -> bool:
+    """Add a file of this host to `files`; return False for a file of a file system."""
+    if not is_local(source):
+        return False
+    entry: dict[str, object] = {"src": local_path(source), "dst": name}
+    reading.append(where, entry | ({"unpack": True} if unpack else {}), at)
+    return True
 
 
 def base_name(source: str) -> str:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from submit_tf_job.dialects.writer import write
 from submit_tf_job.host.located.diagnostics import Diagnostics
 from submit_tf_job.host.located.nodes import Table
 from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.job import Job, Remark
-from submit_tf_job.jobspec.load import read_command, read_tree
+from submit_tf_job.jobspec.load import read_tree
 from submit_tf_job.jobspec.reader import Defaults, read_job
-
-if TYPE_CHECKING:
-    from submit_tf_job.dialects.translation import Translation
 
 __all__ = ["Conversion", "convert"]
 
@@ -66,21 +61,15 @@ def convert(
         JobSpecError: The error has every problem found.
     """
     notes = Diagnostics(source)
-    reading: Translation | None
-    if isinstance(content, (str, bytes)):
-        root, reading = read_tree(
-            content, notes, overrides=overrides, name=name, dialect=dialect, defaults=defaults
-        )
-    else:
-        root, reading = read_command(
-            content,
-            notes,
-            base=host.base or Path(),
-            overrides=overrides,
-            name=name,
-            dialect=dialect,
-            defaults=defaults,
-        )
+    root, reading = read_tree(
+        content,
+        notes,
+        base=host.base,
+        overrides=overrides,
+        name=name,
+        dialect=dialect,
+        defaults=defaults,
+    )
     job = read_job(root, notes, host=host, defaults=defaults)
     if not isinstance(root, Table):
         raise AssertionError("a job spec that was read is a mapping")

@@ -7,11 +7,11 @@ import math
 import re
 from collections.abc import Mapping
 
-from submit_tf_job.dialects.common import amount
-from submit_tf_job.dialects.translation import At, ForeignKey, Translation, keys
+from submit_tf_job.dialects.rows import amount, carry, rows, values_of
+from submit_tf_job.dialects.translation import At, Translation
 from submit_tf_job.host.located.nodes import Scalar, ScalarKind, clip
 
-__all__ = ["POD", "read_mounts", "read_pod"]
+__all__ = ["CONTAINER", "POD", "read_mounts", "read_pod"]
 
 _ONE_CONTAINER = "a YARN task is one container; make it a role, or start it from the command"
 _INIT = (
@@ -21,58 +21,14 @@ _INIT = (
 _ADMINISTRATOR = "YARN does not grant this to a job; the cluster's administrator decides about it"
 _YARN_DECIDES = "YARN has no such setting"
 
-POD: tuple[ForeignKey, ...] = keys(
+POD = rows(
     f"""
 . metadata | labels and annotations of pods mean nothing to YARN
-= spec.containers[].name | not carried over; the container called tensorflow is the task
-= spec.containers[].image | `roles.*.image`
-= spec.containers[].command | `roles.*.command`, with args behind it; $(NAME) is filled in
-= spec.containers[].args | behind command; without command the image's ENTRYPOINT is asked for
-= spec.containers[].workingDir | `roles.*.workdir`
-= spec.containers[].env[].name | `roles.*.env`
-= spec.containers[].env[].value | `roles.*.env`; $(NAME) is filled in
-= spec.containers[].env[].valueFrom | asked for by `--set`: YARN has no secrets, ConfigMaps or pod
-    fields
-x spec.containers[].envFrom | YARN has no ConfigMaps and secrets; write the variables into env
-= spec.containers[].resources.limits.* | memory (else the request) → `memory`; nvidia.com/gpu →
-    `gpus`; cpu where no request
-= spec.containers[].resources.requests.* | cpu (else the limit) → `cpus`, rounded up; memory where
-    no limit
-x spec.containers[].resources.claims | {_ADMINISTRATOR}
-= spec.containers[].ports[].containerPort | `roles.*.ports`, but for tfjob-port (2222), as the
-    port is chosen here
-= spec.containers[].ports[].name | the port's name
-. spec.containers[].ports[].protocol | TCP
-~ spec.containers[].ports[].hostPort | on the host network each port is the node's
-~ spec.containers[].ports[].hostIP | on the host network each port is the node's
-= spec.containers[].volumeMounts[].name | names the volume
-= spec.containers[].volumeMounts[].mountPath | `roles.*.mounts`, the target
-= spec.containers[].volumeMounts[].readOnly | `:ro` or `:rw` of the mount
-= spec.containers[].volumeMounts[].subPath | joined to the directory of the nodes
-x spec.containers[].volumeMounts[].subPathExpr | write the path out as subPath
-~ spec.containers[].volumeMounts[].mountPropagation | {_YARN_DECIDES}
-~ spec.containers[].volumeMounts[].recursiveReadOnly | {_YARN_DECIDES}
-x spec.containers[].volumeDevices | {_ADMINISTRATOR}
-. spec.containers[].imagePullPolicy | the NodeManager pulls an image that it lacks
-x spec.containers[].lifecycle | a hook does not run on YARN; put it into the command
-~ spec.containers[].livenessProbe | the bootstrap watches each task
-~ spec.containers[].readinessProbe | the bootstrap watches each task
-~ spec.containers[].startupProbe | the bootstrap watches each task
-= spec.containers[].securityContext.privileged | false is read past; true is refused
-x spec.containers[].securityContext.capabilities | {_ADMINISTRATOR}
-~ spec.containers[].securityContext.* | the container runs as the job's user, by YARN's rules
-. spec.containers[].stdin | tasks have no terminal
-. spec.containers[].stdinOnce | tasks have no terminal
-. spec.containers[].tty | tasks have no terminal
-. spec.containers[].terminationMessagePath | the outcome comes from the bootstrap
-. spec.containers[].terminationMessagePolicy | the outcome comes from the bootstrap
-~ spec.containers[].resizePolicy | {_YARN_DECIDES}
-~ spec.containers[].restartPolicy | the replica's restartPolicy counts
 x spec.initContainers | {_INIT}
 x spec.ephemeralContainers | {_ONE_CONTAINER}
 = spec.volumes[].name | names the volume
-= spec.volumes[].* | hostPath → `mounts`; emptyDir with medium Memory → `docker.tmpfs`; any other
-    is asked for by `--set`, as a directory of the nodes
+= spec.volumes[].* | hostPath → `mounts`; emptyDir with medium Memory → `docker.tmpfs`; any other is
+    asked for by `--set`, as a directory of the nodes
 = spec.nodeSelector.* | `roles.*.placement.node_attributes`, name for name
 = spec.restartPolicy | counts in the list form alone; in the map form the replica's does
 = spec.hostNetwork | true is `network: host`, the default here; false is a note
@@ -84,30 +40,58 @@ x spec.ephemeralContainers | {_ONE_CONTAINER}
 ~ spec.priorityClassName | YARN's priorities are numbers within a queue: say `priority`
 ~ spec.priority | YARN's priorities count within a queue: say `priority`
 ~ spec.imagePullSecrets | say `docker_client_config`, a config.json on HDFS
-~ spec.serviceAccount | the job runs as its user
-~ spec.serviceAccountName | the job runs as its user
+~ spec.serviceAccount, spec.serviceAccountName | the job runs as its user
 ~ spec.securityContext | the container runs as the job's user, by YARN's rules
 ~ spec.runtimeClassName | say `docker.runtime`
 x spec.hostAliases | YARN does not write /etc/hosts; use names that resolve
-x spec.hostIPC | {_ADMINISTRATOR}
-x spec.hostPID | {_ADMINISTRATOR}
-x spec.resourceClaims | {_ADMINISTRATOR}
-~ spec.terminationGracePeriodSeconds | {_YARN_DECIDES}
-~ spec.dnsConfig | {_YARN_DECIDES}
+x spec.hostIPC, spec.hostPID, spec.resourceClaims | {_ADMINISTRATOR}
+~ spec.terminationGracePeriodSeconds, spec.dnsConfig | {_YARN_DECIDES}
 . spec.dnsPolicy | {_YARN_DECIDES}
 . spec.schedulerName | YARN is the scheduler; all tasks start together
-. spec.automountServiceAccountToken | {_YARN_DECIDES}
-. spec.enableServiceLinks | {_YARN_DECIDES}
+. spec.automountServiceAccountToken, spec.enableServiceLinks | {_YARN_DECIDES}
 ~ spec.shareProcessNamespace | {_ONE_CONTAINER}
-. spec.hostname | YARN names the container after its task
-. spec.subdomain | YARN names the container after its task
-. spec.setHostnameAsFQDN | YARN names the container after its task
+. spec.hostname, spec.subdomain, spec.setHostnameAsFQDN | YARN names the container after its task
 . spec.os | Linux
-. spec.overhead | {_YARN_DECIDES}
-. spec.preemptionPolicy | {_YARN_DECIDES}
-. spec.readinessGates | {_YARN_DECIDES}
-. spec.schedulingGates | {_YARN_DECIDES}
-. spec.hostUsers | {_YARN_DECIDES}
+. spec.overhead, spec.preemptionPolicy, spec.readinessGates, spec.schedulingGates, spec.hostUsers |
+    {_YARN_DECIDES}
+"""
+)
+CONTAINER = rows(
+    f"""
+= name | not carried over; the container called tensorflow is the task
+= image | `roles.*.image`
+= command | `roles.*.command`, with args behind it; $(NAME) is filled in
+= args | behind command; without command the image's ENTRYPOINT is asked for
+= workingDir -> roles.*.workdir
+= env[].name | `roles.*.env`
+= env[].value | `roles.*.env`; $(NAME) is filled in
+= env[].valueFrom | asked for by `--set`: YARN has no secrets, ConfigMaps or pod fields
+x envFrom | YARN has no ConfigMaps and secrets; write the variables into env
+= resources.limits.* | memory (else the request) → `memory`; nvidia.com/gpu → `gpus`; cpu where no
+    request
+= resources.requests.* | cpu (else the limit) → `cpus`, rounded up; memory where no limit
+x resources.claims | {_ADMINISTRATOR}
+= ports[].containerPort | `roles.*.ports`, but for tfjob-port (2222), as the port is chosen here
+= ports[].name | the port's name
+. ports[].protocol | TCP
+~ ports[].hostPort, ports[].hostIP | on the host network each port is the node's
+= volumeMounts[].name | names the volume
+= volumeMounts[].mountPath | `roles.*.mounts`, the target
+= volumeMounts[].readOnly | `:ro` or `:rw` of the mount
+= volumeMounts[].subPath | joined to the directory of the nodes
+x volumeMounts[].subPathExpr | write the path out as subPath
+~ volumeMounts[].mountPropagation, volumeMounts[].recursiveReadOnly | {_YARN_DECIDES}
+x volumeDevices | {_ADMINISTRATOR}
+. imagePullPolicy | the NodeManager pulls an image that it lacks
+x lifecycle | a hook does not run on YARN; put it into the command
+~ livenessProbe, readinessProbe, startupProbe | the bootstrap watches each task
+= securityContext.privileged | false is read past; true is refused
+x securityContext.capabilities | {_ADMINISTRATOR}
+~ securityContext.* | the container runs as the job's user, by YARN's rules
+. stdin, stdinOnce, tty | tasks have no terminal
+. terminationMessagePath, terminationMessagePolicy | the outcome comes from the bootstrap
+~ resizePolicy | {_YARN_DECIDES}
+~ restartPolicy | the replica's restartPolicy counts
 """
 )
 
@@ -142,6 +126,7 @@ def read_pod(template: At, role: str, reading: Translation, image: At | None = N
         return
     where = f"roles.{role}"
     _read_image(container, where, reading, image)
+    carry(reading, CONTAINER, values_of(container), role)
     variables = _read_env(container, where, reading)
     _read_command(container, where, reading, variables)
     _read_resources(container, where, reading)
@@ -253,19 +238,16 @@ def _read_command(
     arguments = [_argument(item, variables) for item in args.items()] if args else []
     if not argv or command is None:
         given = ", ".join(["ENTRYPOINT", *(json.dumps(item.text) for item in arguments)])
-        reading.need(
-            f"{where}.command",
-            f"{where}.command=[{given}]",
-            command or args or container,
+        why = (
             "there is no command, so that the image's ENTRYPOINT would run, which YARN does not "
             "start; `docker inspect IMAGE` shows it, and `image check IMAGE` whether it is in "
-            "YARN's way",
+            "YARN's way"
         )
+        reading.need_command(where, command or args or container, why, f"[{given}]")
         return
     if any(str(_TF_PORT) in item.text for item in argv + arguments):
         command.drop(f"the port {_TF_PORT} in the command; ports are chosen here, see TF_CONFIG")
     argv += arguments
-    reading.copy(f"{where}.workdir", container.get("workingDir"))
     reading.put(f"{where}.command", argv, command)
 
 

@@ -1,121 +1,111 @@
-"""Translate a YAML file of Apache Submarine's `job run -f`; `submarine_flags` shares the reader.
+"""Translate a YAML file of Apache Submarine's `job run -f`, and its command line: `… job run --name
+N …`, of its YARN services and of its TonY runtime. A key of the file and its flag are one row.
 
-Sources: apache/submarine 0.2 to 0.4 (RunJobCli, ParametersHolder, YamlConfigFile, ResourceUtils,
-TensorFlowServiceSpec, Localizer, TonyUtils).
+Sources: apache/submarine 0.2 to 0.4 (RunJobCli, CliConstants, ParametersHolder, YamlConfigFile,
+ResourceUtils, TensorFlowServiceSpec, Localizer, TonyUtils); Hadoop 3.2's hadoop-yarn-submarine.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from submit_tf_job.dialects import common
-from submit_tf_job.dialects.command_line import each
-from submit_tf_job.dialects.translation import (
-    At,
-    ForeignKeys,
-    Translation,
-    keys,
-)
+from submit_tf_job.dialects.command_line import PREFIX, each, open_file
+from submit_tf_job.dialects.rows import Row, Rows, amount, carry, path_of, rows
+from submit_tf_job.dialects.translation import At, Dialect, Translation
 from submit_tf_job.dialects.yarnfile import RUNTIME, read_runtime
-from submit_tf_job.host.located.nodes import Table, clip
+from submit_tf_job.host.located.nodes import Scalar, Table, clip
 
-__all__ = ["KEYS", "LABEL", "Stated", "read", "read_job", "recognise"]
+__all__ = ["DIALECTS"]
 
-LABEL = "Submarine"
-_ONLY_MXNET = "a scheduler is MXNet's"
-_RESOURCES = "`memory`, `cpus` and `gpus`, as in memory=4G,vcores=2,gpu=1"
+_MXNET = "a scheduler is MXNet's; only TensorFlow is read"
 _MORE = "Submarine reads it and does nothing; here it counts"
 
-_TOP = """
-= spec.name | `name`
+
+def _both_spellings(table: str) -> tuple[Row, ...]:
+    """Parse rows whose keys of the file have both spellings that Submarine reads
+    (UnderscoreConverterPropertyUtils).
+    """
+    return tuple(replace(row, spellings=tuple(_spellings(row))) for row in rows(table))
+
+
+def _spellings(row: Row) -> Iterator[str]:
+    for key in row.spellings:
+        yield key
+        if not key.startswith(PREFIX):
+            camel = re.sub(r"_([a-z])", lambda match: match[1].upper(), key)
+            lower = [k.replace("tensorBoard", "tensorboard") for k in (key, camel)]
+            yield from dict.fromkeys(k for k in (camel, *lower) if k != key)
+
+
+_JOB = _both_spellings(f"""
+= spec.name, --name= | `name`, in small letters and with hyphens
 . spec.job_type | says which kind of file it is
-= spec.framework | tensorflow; others are refused
-= configs.docker_image | `image`
-= configs.input_path | %input_path% in commands; with a file system also `inputs.input_path`
-= configs.checkpoint_path | %checkpoint_path% in commands, and what TensorBoard shows
-= configs.saved_model_path | %saved_model_path% in commands
-= configs.quicklinks | `ports` of the role
-. configs.wait_job_finish | `submit` waits; `--detach` does not
-= configs.envs.* | `env`
-= configs.localizations | `files`; of a file system `inputs`, linked under its name
-= configs.mounts | `mounts`
-= scheduling.queue | `queue`
-= security.keytab | `kerberos.keytab`
-= security.principal | `kerberos.principal`
-= security.distribute_keytab | true: the keytab is a file of this host; else one of the nodes
-= tensorBoard.docker_image | `roles.tensorboard.image`
-= tensorBoard.resources | `roles.tensorboard`: memory=4G,vcores=1 without
-x roles.scheduler | a scheduler is MXNet's
-"""
-_ROLE = f"""
-= replicas | `roles.*.instances`; the first worker becomes the chief, whose end is the job's end
-= resources | {_RESOURCES}
-= launch_cmd | `roles.*.command`
-= docker_image | `roles.*.image`
-= envs.* | `roles.*.env`; {_MORE}
-= localizations | `roles.*.files`; {_MORE}
-= mounts | `roles.*.mounts`; {_MORE}
-"""
-
-
-def _camel(path: str) -> str:
-    return re.sub(r"_([a-z])", lambda match: match[1].upper(), path)
-
-
-def _both(prefix: str, table: str) -> ForeignKeys:
-    """Return rows in both spellings that Submarine reads (UnderscoreConverterPropertyUtils)."""
-    lines = re.sub(r"\n +", " ", table.strip()).splitlines()
-    more = []
-    for line in lines:
-        fate, path, rest = line.split(" ", 2)
-        if _camel(path) != path:
-            more.append(f"{fate} {_camel(path)} | as {path}")
-        elif path.startswith("tensorBoard"):
-            more.append(f"{fate} {path.replace('tensorBoard', 'tensorboard')} {rest}")
-    return ForeignKeys((prefix,), keys("\n".join([*lines, *more])))
-
-
-KEYS = (_both("", _TOP), _both("roles.worker.", _ROLE), _both("roles.ps.", _ROLE))
-
-# flag → path in a file
-PATHS = {
-    "name": "spec.name",
-    "framework": "spec.framework",
-    "docker_image": "configs.docker_image",
-    "input_path": "configs.input_path",
-    "checkpoint_path": "configs.checkpoint_path",
-    "saved_model_path": "configs.saved_model_path",
-    "quicklink": "configs.quicklinks",
-    "localization": "configs.localizations",
-    "env": "configs.envs",
-    "mounts": "configs.mounts",
-    "queue": "scheduling.queue",
-    "keytab": "security.keytab",
-    "principal": "security.principal",
-    "distribute_keytab": "security.distribute_keytab",
-    "tensorboard_docker_image": "tensorBoard.docker_image",
-    "tensorboard_resources": "tensorBoard.resources",
-    **{
-        flag.format(role): f"roles.{role}.{key}"
-        for role in ("worker", "ps")
-        for flag, key in (
-            ("{}_resources", "resources"),
-            ("{}_launch_cmd", "launch_cmd"),
-            ("{}_docker_image", "docker_image"),
-            ("{}_envs", "envs"),
-            ("{}_localizations", "localizations"),
-            ("{}_mounts", "mounts"),
-        )
-    },
-    "num_workers": "roles.worker.replicas",
-    "num_ps": "roles.ps.replicas",
+= --f= | the YAML file; a value in both is refused
+= spec.framework, --framework= | tensorflow; others are refused
+= configs.docker_image, --docker_image= -> image
+= configs.input_path, --input_path= | %input_path% in commands; with a file system also
+    `inputs.input_path`
+= configs.checkpoint_path, --checkpoint_path= | %checkpoint_path% in commands, and what TensorBoard
+    shows
+= configs.saved_model_path, --saved_model_path= | %saved_model_path% in commands
+= configs.quicklinks, --quicklink=* | `ports` of the role, the label in small letters
+. configs.wait_job_finish, --wait_job_finish | `submit` waits; `--detach` does not
+= configs.envs.*, --env=* | `env`; YARN_CONTAINER_RUNTIME_* as in a Yarnfile; DOCKER_JAVA_HOME →
+    JAVA_HOME
+= configs.localizations, --localization=* | `files`; of a file system `inputs`, linked under its
+    name before the command
+= configs.mounts -> mounts words
+= scheduling.queue, --queue= -> queue
+= security.keytab, --keytab= | `kerberos.keytab`
+= security.principal, --principal= -> kerberos.principal
+= security.distribute_keytab, --distribute_keytab | true: the keytab is a file of this host; else
+    one of the nodes
+= --tensorboard | the sidecar tensorboard, which shows checkpoint_path
+= tensorBoard.docker_image, --tensorboard_docker_image= -> roles.tensorboard.image
+= tensorBoard.resources, --tensorboard_resources= | `roles.tensorboard`: memory=4G,vcores=1 without
+= --insecure | chooses Submarine's TonY runtime: workers stay workers, `variables: tony`
+. --verbose | say `-v`
+. --h, --help | prints Submarine's help
+= --conf tony.containers.resources | `files`, but for jars of Submarine and TonY; `#archive`
+    unpacks; of a file system `inputs`, linked under its name
+= --conf tony.application.framework | tensorflow; others are refused
+. --conf tony.application.** | says how TonY runs
+~ --conf tony.** | TonY's property; say --set with a key of the job spec, such as roles.chief.memory
+~ --conf ** | a setting of Submarine itself
+x roles.scheduler, --num_schedulers=, --scheduler_resources=, --scheduler_docker_image=,
+    --scheduler_launch_cmd= | {_MXNET}
+""")
+_TASKS = {
+    role: _both_spellings(f"""
+= roles.{role}.replicas, --num_{plural}= | `roles.*.instances`{more}
+= roles.{role}.resources, --{role}_resources= | `memory`, `cpus` and `gpus`, as in
+    memory=4G,vcores=2,gpu=1
+= roles.{role}.launch_cmd, --{role}_launch_cmd= | `roles.*.command`
+= roles.{role}.docker_image, --{role}_docker_image= -> roles.*.image
+= roles.{role}.envs.* | `roles.*.env`; {_MORE}
+= roles.{role}.localizations | `roles.*.files`; {_MORE}
+= roles.{role}.mounts -> roles.*.mounts words | {_MORE}
+""")
+    for role, plural, more in (
+        (
+            "worker",
+            "workers",
+            "; the first worker becomes the chief, whose end is the job's end, but in the TonY "
+            "runtime (--insecure, --conf tony.…). 0: TensorBoard alone",
+        ),
+        ("ps", "ps", ""),
+    )
 }
+_TABLE = Rows(("",), (*_JOB, *_TASKS["worker"], *_TASKS["ps"]))
+# a key without the mark of a flag that takes values → its row
+_ROWS = {path_of(key): row for row in _TABLE.rows for key in row.spellings}
 
 
-def recognise(root: Table) -> str | None:
+def _recognise(root: Table) -> str | None:
     """Return "YAML" for a file of `job run -f`; None for another tree."""
     found = root.find("spec")
     spec = found.value if found else None
@@ -126,7 +116,7 @@ def recognise(root: Table) -> str | None:
 
 
 @dataclass
-class Stated:
+class _Job:
     """What a job states: flags, a file, or both.
 
     Attributes:
@@ -148,20 +138,25 @@ class Stated:
             raise AssertionError("neither flags nor a file")
         return root
 
-    def get(self, flag: str) -> At | None:
-        """Return the value of a flag, or of its key in the file."""
-        stated = self.flags.get(f"--{flag}") if self.flags else None
-        found = self._in_file(PATHS[flag]) if flag in PATHS else None
-        if stated is not None and found is not None and flag not in self._checked:
-            self._checked.add(flag)
+    def get(self, key: str) -> At | None:
+        """Return the value of a key in the file, or of its flag."""
+        return self.find(_ROWS[key])
+
+    def find(self, row: Row) -> At | None:
+        """Return the value of a row."""
+        key = row.spellings[0]
+        found = self._in_file(key)
+        flags = [path_of(flag) for flag in row.spellings if flag.startswith(PREFIX)]
+        stated = self.flags.get(*flags) if self.flags else None
+        if stated is not None and found is not None and key not in self._checked:
+            self._checked.add(key)
             stated.fail(f"{found.path} in the file says it, too; leave one out")
         return stated or found
 
-    def _in_file(self, path: str) -> At | None:
-        found = self.file
-        for name in path.split("."):
-            found = found.get(name, _camel(name), name.lower()) if found else None
-        return found
+    def _in_file(self, key: str) -> At | None:
+        keys = (spelling.removesuffix(".*") for spelling in _ROWS[key].spellings)
+        found = (self.file.find(key) for key in keys) if self.file else ()
+        return next((value for value in found if value is not None), None)
 
     @property
     def board(self) -> At | None:
@@ -171,29 +166,31 @@ class Stated:
             return flag
         return self.file.get("tensorBoard", "tensor_board", "tensorboard") if self.file else None
 
-    def texts(self, flag: str) -> Iterator[At]:
-        """Iterate over the values of a flag that repeats, or of a list in the file."""
+    def texts(self, key: str, flag: str) -> Iterator[At]:
+        """Iterate over the values of a flag that repeats, and of a list in the file."""
         if self.flags is not None:
-            yield from each(self.flags, f"--{flag}")
-        found = self._in_file(PATHS[flag])
+            yield from each(self.flags, flag)
+        found = self._in_file(key)
         if found is not None:
             yield from found.items()
 
-    def pairs(self, flag: str) -> Iterator[tuple[str, str, At]]:
+    def pairs(self, key: str, flag: str = "") -> Iterator[tuple[str, At]]:
         """Iterate over name and value of an environment."""
-        for at in each(self.flags, f"--{flag}") if self.flags else ():
+        for at in each(self.flags, flag) if self.flags else ():
             name, _, value = at.text().partition("=")
-            yield name.strip(), value.strip(), at
-        found = self._in_file(PATHS[flag])
-        for name, at in found.members() if found else ():
-            yield name, at.text(), at
+            if isinstance(at.node, Scalar):
+                node = replace(at.node, text=value.strip())
+                yield name.strip(), At(node, at.path, at.place, at.reading)
+        found = self._in_file(key)
+        if found is not None:
+            yield from found.members()
 
 
-def read(root: At, reading: Translation) -> None:
+def _read(root: At, reading: Translation) -> None:
     """Translate a file."""
     if root.get("configs") is None:
         root.fail("there is no configs, which Submarine needs; say configs: {docker_image: …}")
-    read_job(Stated(None, root), reading)
+    _read_job(_Job(None, root), reading)
 
 
 # --- the job --------------------------------------------------------------------------------------
@@ -207,11 +204,11 @@ class _Tasks:
     at: At
 
 
-def read_job(job: Stated, reading: Translation) -> None:
+def _read_job(job: _Job, reading: Translation) -> None:
     """Translate a job that flags or a file state."""
-    common.read_name(reading, job.get("name"), job.root, "there is no name")
-    tony = job.flags.get("--conf tony.application.framework") if job.flags else None
-    for framework in (job.get("framework"), tony):
+    common.read_name(reading, job.get("spec.name"), job.root, "there is no name")
+    for key in ("spec.framework", "--conf tony.application.framework"):
+        framework = job.get(key)
         if framework is not None and framework.text().lower() != "tensorflow":
             common.refuse_framework(framework)
     roles = list(_roles(job))
@@ -219,24 +216,26 @@ def read_job(job: Stated, reading: Translation) -> None:
         job.root.fail("there is no task; say --num_workers 1, or --tensorboard")
         return
     _read_strategy(job, roles, reading)
-    reading.copy("image", job.get("docker_image"))
-    reading.copy("queue", job.get("queue"))
-    _read_env(job, "env", "env", roles, reading)
-    _read_mounts(job, "mounts", "mounts", reading)
+    of_job = (row for row in _JOB if not row.target.startswith("roles."))
+    carry(reading, of_job, job.find)
+    _read_env(job.pairs("configs.envs.*", "--env"), "env", roles, reading)
     _read_kerberos(job, reading)
     reading.inputs["input_path"] = ""  # of --input_path, which is put below
-    links = [_read_localization(at, "files", reading) for at in job.texts("localization")]
+    links = [
+        _read_localization(at, "files", reading)
+        for at in job.texts("configs.localizations", "--localization")
+    ]
     links += _read_resource_files(job, reading)
     for role in roles:
         _read_role(job, role, [link for link in links if link], reading)
     _read_input(job, reading)
-    for link in job.texts("quicklink"):
+    for link in job.texts("configs.quicklinks", "--quicklink"):
         _read_quicklink(link, {role.name for role in roles}, reading)
 
 
-def _roles(job: Stated) -> Iterator[_Tasks]:
+def _roles(job: _Job) -> Iterator[_Tasks]:
     """Iterate over the roles; in Submarine's YARN services the first worker is the master."""
-    workers, ps = job.get("num_workers"), job.get("num_ps")
+    workers, ps = job.get("roles.worker.replicas"), job.get("roles.ps.replicas")
     count = workers.whole() if workers else 1
     servers = (ps.whole() if ps else 0) or 0
     at = workers or job.root
@@ -255,7 +254,7 @@ def _roles(job: Stated) -> Iterator[_Tasks]:
         yield _Tasks("tensorboard", "tensorboard", 1, board)
 
 
-def _read_strategy(job: Stated, roles: list[_Tasks], reading: Translation) -> None:
+def _read_strategy(job: _Job, roles: list[_Tasks], reading: Translation) -> None:
     at, names = job.root, [role.name for role in roles]
     first = roles[0]
     trains = [role for role in roles if role.kind != "tensorboard"]
@@ -286,38 +285,30 @@ def _read_strategy(job: Stated, roles: list[_Tasks], reading: Translation) -> No
         )
 
 
-def _read_role(job: Stated, role: _Tasks, links: list[str], reading: Translation) -> None:
+def _read_role(job: _Job, role: _Tasks, links: list[str], reading: Translation) -> None:
     where = f"roles.{role.name}"
     reading.put(f"{where}.instances", role.instances, role.at)
+    of_role = (row for row in _JOB if row.target.startswith(f"{where}."))
+    carry(reading, _TASKS.get(role.kind) or of_role, job.find, role.name)
     if role.kind == "tensorboard":
         _read_board(job, where, reading)
     else:
         _read_training(job, role, where, links, reading)
-    image = job.get(f"{role.kind}_docker_image")
-    if image is not None and image.text():
-        reading.put(f"{where}.image", image.text(), image)
-    else:
-        reading.need(f"{where}.image", "image=IMAGE", job.root, "there is no Docker image")
+    reading.need_image(where, job.root)
 
 
 def _read_training(
-    job: Stated, role: _Tasks, where: str, links: list[str], reading: Translation
+    job: _Job, role: _Tasks, where: str, links: list[str], reading: Translation
 ) -> None:
-    _read_resources(job.get(f"{role.kind}_resources"), where, role.at, reading)
-    own = job.get(f"{role.kind}_localizations") if job.file else None
-    for at in own.items() if own else ():
+    _read_resources(job.get(f"roles.{role.kind}.resources"), where, role.at, reading)
+    own = f"roles.{role.kind}"
+    found = job.get(f"{own}.localizations")
+    for at in found.items() if found else ():
         links = [*links, *filter(None, [_read_localization(at, f"{where}.files", reading)])]
-    if job.file is not None:
-        _read_env(job, f"{role.kind}_envs", f"{where}.env", [role], reading)
-        _read_mounts(job, f"{role.kind}_mounts", f"{where}.mounts", reading)
-    command = job.get(f"{role.kind}_launch_cmd")
+    _read_env(job.pairs(f"{own}.envs.*"), f"{where}.env", [role], reading)
+    command = job.get(f"roles.{role.kind}.launch_cmd")
     if command is None or not command.text().strip():
-        reading.need(
-            f"{where}.command",
-            f"{where}.command=COMMAND",
-            command or role.at,
-            f"there is no {role.kind}_launch_cmd",
-        )
+        reading.need_command(where, command or role.at, f"there is no {role.kind}_launch_cmd")
         return
     text = _filled(command, job)
     reading.put(f"{where}.command", "\n".join([*links, text]), command)
@@ -325,14 +316,14 @@ def _read_training(
         command.note("behind the links to the localized files", f"{where}.command")
 
 
-def _filled(command: At, job: Stated) -> str:
+def _filled(command: At, job: _Job) -> str:
     """Replace %input_path% and the like (AbstractLaunchCommand.replacePattern)."""
     text = command.text()
-    checkpoint = job.get("checkpoint_path")
+    checkpoint = job.get("configs.checkpoint_path")
     values = {
-        "input_path": job.get("input_path"),
+        "input_path": job.get("configs.input_path"),
         "checkpoint_path": checkpoint,
-        "saved_model_path": job.get("saved_model_path") or checkpoint,
+        "saved_model_path": job.get("configs.saved_model_path") or checkpoint,
     }
     for name, at in values.items():
         if f"%{name}%" in text:
@@ -343,18 +334,18 @@ def _filled(command: At, job: Stated) -> str:
     return text
 
 
-def _read_input(job: Stated, reading: Translation) -> None:
-    found = job.get("input_path")
+def _read_input(job: _Job, reading: Translation) -> None:
+    found = job.get("configs.input_path")
     if found is not None and "://" in found.text():
         reading.put("inputs.input_path.uri", found.text(), found)
         found.note("is looked at before the job is submitted", "inputs.input_path.uri")
-    for flag in ("checkpoint_path", "saved_model_path"):
-        job.get(flag)  # stated without use is no loss
+    for key in ("configs.checkpoint_path", "configs.saved_model_path"):
+        job.get(key)  # stated without use is no loss
 
 
-def _read_board(job: Stated, where: str, reading: Translation) -> None:
-    logs, at = job.get("checkpoint_path"), job.board or job.root
-    resources = job.get("tensorboard_resources")
+def _read_board(job: _Job, where: str, reading: Translation) -> None:
+    logs, at = job.get("configs.checkpoint_path"), job.board or job.root
+    resources = job.get("tensorBoard.resources")
     if logs is None or not logs.text():
         at.fail("TensorBoard shows checkpoint_path, and there is none; say --checkpoint_path")
         return
@@ -382,7 +373,7 @@ def _read_resources(found: At | None, where: str, role: At, reading: Translation
         if found is None:
             continue
         if name == "memory" and number:
-            reading.put(f"{where}.memory", common.amount(number), found)
+            reading.put(f"{where}.memory", amount(number), found)
         elif name == "vcores" and number:
             reading.put(f"{where}.cpus", number, found)
         elif name == "gpu":
@@ -397,14 +388,15 @@ def _read_resources(found: At | None, where: str, role: At, reading: Translation
 
 
 def _read_env(
-    job: Stated, flag: str, where: str, roles: list[_Tasks], reading: Translation
+    pairs: Iterator[tuple[str, At]], where: str, roles: list[_Tasks], reading: Translation
 ) -> None:
     joined: dict[str, str] = {}
-    for name, value, at in job.pairs(flag):
+    for name, at in pairs:
         if name.startswith(RUNTIME):
             for role in roles:
-                read_runtime(name, value, at, f"roles.{role.name}", reading)
+                read_runtime(name, at, role.name, reading)
             continue
+        value = at.text()
         ours = name.removeprefix("DOCKER_") if name in _HOMES else name
         if ours != name:
             at.note(f"{ours}, which Submarine sets from it in the container", f"{where}.{ours}")
@@ -417,15 +409,8 @@ def _read_env(
 _HOMES = ("DOCKER_JAVA_HOME", "DOCKER_HADOOP_HDFS_HOME")
 
 
-def _read_mounts(job: Stated, flag: str, where: str, reading: Translation) -> None:
-    found = job.get(flag) if job.file else None
-    for at in found.items() if found else ():
-        reading.append(where, at.text(), at)
-
-
-def _read_kerberos(job: Stated, reading: Translation) -> None:
-    keytab, sent = job.get("keytab"), job.get("distribute_keytab")
-    reading.copy("kerberos.principal", job.get("principal"))
+def _read_kerberos(job: _Job, reading: Translation) -> None:
+    keytab, sent = job.get("security.keytab"), job.get("security.distribute_keytab")
     if keytab is not None:
         text = keytab.text()
         if not (sent is not None and sent.flag()) and text.startswith("/"):
@@ -451,13 +436,11 @@ def _read_localization(at: At, where: str, reading: Translation) -> str | None:
         return None
     name = posixpath.normpath(target)
     name = common.base_name(uri) if name == "." else name
-    if common.is_local(uri):
-        reading.append(where, {"src": common.local_path(uri), "dst": name}, at)
-        return None
-    return _fetched(at, uri, name, reading)
+    is_here = common.put_file(reading, where, uri, name, at)
+    return None if is_here else _fetched(at, uri, name, reading)
 
 
-def _read_resource_files(job: Stated, reading: Translation) -> Iterator[str | None]:
+def _read_resource_files(job: _Job, reading: Translation) -> Iterator[str | None]:
     """Read TonY's list of `SOURCE[#archive]`, which also names the jars that Submarine needs."""
     at = job.flags.get("--conf tony.containers.resources") if job.flags else None
     for part in (part.strip() for part in at.text().split(",")) if at else ():
@@ -467,12 +450,8 @@ def _read_resource_files(job: Stated, reading: Translation) -> Iterator[str | No
             continue
         if re.fullmatch(r"(hadoop-)?(submarine|tony)[^/]*\.jar", name):
             at.note(f"{name} is not needed here")
-        elif not common.is_local(source):
+        elif not common.put_file(reading, "files", source, name, at, unpack=part != source):
             yield _fetched(at, source, name, reading)
-        else:
-            entry = {"src": common.local_path(source), "dst": name}
-            unpack = {"unpack": True} if part != source else {}
-            reading.append("files", {**entry, **unpack}, at)
 
 
 def _fetched(at: At, uri: str, name: str, reading: Translation) -> str:
@@ -496,3 +475,49 @@ def _read_quicklink(at: At, roles: set[str], reading: Translation) -> None:
     reading.put(f"roles.{role}.ports", int(match[4]), at, label)
     if label != match[1]:
         at.note(f"{clip(match[1])}, as a name of a port", f"roles.{role}.ports.{label}")
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+
+def _begin(words: Sequence[str]) -> int | None:
+    """Return the index of the first flag: behind `job run`."""
+    for index in range(len(words) - 1):
+        if (words[index], words[index + 1]) == ("job", "run"):
+            return index + 2
+    return None
+
+
+def _read_command_line(root: At, reading: Translation) -> None:
+    """Translate the flags, and the file that `-f` names."""
+    stated = root.get("--f")
+    file = open_file(stated) if stated else None
+    if stated is not None and file is None:
+        return
+    names = [entry.key for entry in root.node.entries] if isinstance(root.node, Table) else []
+    tony = bool(root.get("--insecure")) or any(re.match(r"--conf tony\.", n) for n in names)
+    _read_job(_Job(root, file, tony), reading)
+    if file is not None:
+        reading.check(_FILE, file)
+
+
+def _is_flag(key: str) -> bool:
+    return key.startswith(PREFIX)
+
+
+_FILE = Dialect(
+    "Submarine",
+    (_TABLE.spelled(lambda key: not _is_flag(key)),),
+    _read,
+    recognise=_recognise,
+)
+DIALECTS = {
+    "submarine": _FILE,
+    "submarine-flags": Dialect(
+        "Submarine's job run",
+        (_TABLE.spelled(_is_flag),),
+        _read_command_line,
+        prefix=PREFIX,
+        begin=_begin,
+    ),
+}

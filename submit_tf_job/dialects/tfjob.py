@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from submit_tf_job.dialects import common, kube
-from submit_tf_job.dialects.translation import At, ForeignKeys, Translation, keys
+from submit_tf_job.dialects.rows import Rows, carry, rows, values_of
+from submit_tf_job.dialects.translation import At, Dialect, Translation
 from submit_tf_job.host.located.nodes import Scalar, Table, clip
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.rules import restart_refusal
 
-__all__ = ["KEYS", "LABEL", "read", "recognise"]
+__all__ = ["DIALECTS"]
 
-LABEL = "TFJob"
 _GROUPS = (
     "kubeflow.org/",
     "tensorflow.org/",
@@ -35,55 +35,45 @@ _ROLES = {
     "eval": "evaluator",
 }
 _ORDER = ("chief", "worker", "ps", "evaluator")
-_CLEAN = "everything ends with the job here, and logs stay"
 
-_POLICY = f"""
-. cleanPodPolicy | {_CLEAN}
-. cleanupPodPolicy | as cleanPodPolicy
-. ttlSecondsAfterFinished | {_CLEAN}
-= activeDeadlineSeconds | `lifetime`, which counts from the submission
+_POLICY = rows("""
+. cleanPodPolicy, cleanupPodPolicy, ttlSecondsAfterFinished | everything ends with the job here, and
+    logs stay
+= activeDeadlineSeconds -> lifetime seconds ! counts from the submission here
 = backoffLimit | `restart.max` of the roles that restart, for each task instead of all together
-~ schedulingPolicy.minAvailable | all tasks start together here
-~ schedulingPolicy.minResources | all tasks start together here
-~ schedulingPolicy.minMember | all tasks start together here
+~ schedulingPolicy.minAvailable, schedulingPolicy.minResources, schedulingPolicy.minMember | all
+    tasks start together here
 ~ schedulingPolicy.priorityClass | YARN's priorities are numbers within a queue: say `priority`
-= schedulingPolicy.queue | `queue`
-= schedulingPolicy.scheduleTimeoutSeconds | `start_timeout`
+= schedulingPolicy.queue -> queue ! is taken for a queue of YARN
+= schedulingPolicy.scheduleTimeoutSeconds -> start_timeout seconds
 x suspend | a job starts when it is submitted; take it out
 . managedBy | Kubernetes'
-"""
+""")
 
-_JOB = """
-. apiVersion | says which form it is
-. kind | says which form it is
+_JOB = rows("""
+. apiVersion, kind | says which form it is
 . status | written by Kubernetes
-= metadata.name | `name`
+= metadata.name -> name
 = metadata.generateName | `name`, without the hyphen at its end
 ~ metadata.namespace | YARN has no namespaces; choose a queue with --set queue=NAME
-= metadata.labels.* | kueue.x-k8s.io/queue-name is a warning that names `queue`; others mean
-    nothing to YARN
+= metadata.labels.* | kueue.x-k8s.io/queue-name is a warning that names `queue`; others mean nothing
+    to YARN
 . metadata.annotations | means nothing to YARN
-. metadata.creationTimestamp | written by Kubernetes
-. metadata.generation | written by Kubernetes
-. metadata.resourceVersion | written by Kubernetes
-. metadata.uid | written by Kubernetes
-. metadata.selfLink | written by Kubernetes
-. metadata.managedFields | written by Kubernetes
-. metadata.ownerReferences | written by Kubernetes
-. metadata.finalizers | written by Kubernetes
-= spec.successPolicy | AllWorkers → `ends_with: deciding-role`; with a chief it counts for
-    nothing, as there
+. metadata.creationTimestamp, metadata.generation, metadata.resourceVersion, metadata.uid,
+    metadata.selfLink, metadata.managedFields, metadata.ownerReferences, metadata.finalizers |
+    written by Kubernetes
+= spec.successPolicy | AllWorkers → `ends_with: deciding-role`; with a chief it counts for nothing,
+    as there
 x spec.enableDynamicWorker | the number of workers is fixed here; take it out
 x spec.onExit | a step behind the job is a second job
 x spec.cacheBackend | KubeDL's cache has no equal here; mount the data, or fetch it by `inputs`
 x spec.modelVersion | KubeDL's model registry has no equal here; say `outputs`
 . spec.schedulerName | YARN is the scheduler; all tasks start together
-. spec.RuntimeId | written by the operator
-. spec.runtimeId | written by the operator
+. spec.RuntimeId, spec.runtimeId | written by the operator
 = spec.tfImage | image of a role that has none (list form)
 = spec.terminationPolicy.chief.replicaName | `deciding_role` (list form)
 = spec.terminationPolicy.chief.replicaIndex | 0; another is refused (list form)
-"""
+""")
 _BOARD = """
 = logDir | the sidecar tensorboard's `--logdir` (list form)
 . serviceType | links name the port
@@ -100,28 +90,23 @@ _REPLICA = """
     deciding role
 """
 _LIST = """
-= tfReplicaType | the role: MASTER → chief (list form)
-= tf_replica_type | as tfReplicaType
+= tfReplicaType, tf_replica_type | the role: MASTER → chief (list form)
 = replicas | `roles.*.instances`
-. tfPort | ports are chosen here
-. tf_port | ports are chosen here
+. tfPort, tf_port | ports are chosen here
 """
 
 
-KEYS: tuple[ForeignKeys, ...] = (
-    ForeignKeys(("",), keys(_JOB)),
-    ForeignKeys(("spec.", "spec.runPolicy."), keys(_POLICY)),
-    ForeignKeys(("spec.tfReplicaSpecs.*.",), keys(_REPLICA)),
-    ForeignKeys(("spec.replicaSpecs[].", "spec.replica_specs[]."), keys(_LIST)),
-    ForeignKeys(
-        (
-            "spec.tfReplicaSpecs.*.template.",
-            "spec.replicaSpecs[].template.",
-            "spec.replica_specs[].template.",
-        ),
-        kube.POD,
-    ),
-    ForeignKeys(("spec.tensorboard.", "spec.tensorBoard."), keys(_BOARD)),
+_TEMPLATES = tuple(
+    f"spec.{form}.template." for form in ("tfReplicaSpecs.*", "replicaSpecs[]", "replica_specs[]")
+)
+_KEYS = (
+    Rows(("",), _JOB),
+    Rows(("spec.", "spec.runPolicy."), _POLICY),
+    Rows(("spec.tfReplicaSpecs.*.",), rows(_REPLICA)),
+    Rows(("spec.replicaSpecs[].", "spec.replica_specs[]."), rows(_LIST)),
+    Rows(_TEMPLATES, kube.POD),
+    Rows(tuple(f"{template}spec.containers[]." for template in _TEMPLATES), kube.CONTAINER),
+    Rows(("spec.tensorboard.", "spec.tensorBoard."), rows(_BOARD)),
 )
 
 
@@ -135,7 +120,7 @@ class _Replica:
     restart: At | None
 
 
-def recognise(root: Table) -> str | None:
+def _recognise(root: Table) -> str | None:
     """Return the version of a TFJob; None for another tree."""
     kind, version = (_scalar(root, key) for key in ("kind", "apiVersion"))
     if kind.lower() == "tfjob" and version.startswith(_GROUPS):
@@ -148,7 +133,7 @@ def _scalar(root: Table, key: str) -> str:
     return entry.value.text if entry and isinstance(entry.value, Scalar) else ""
 
 
-def read(root: At, reading: Translation) -> None:
+def _read(root: At, reading: Translation) -> None:
     """Translate a TFJob."""
     _read_name(root, reading)
     spec = root.get("spec")
@@ -181,15 +166,14 @@ def read(root: At, reading: Translation) -> None:
 
 def _read_name(root: At, reading: Translation) -> None:
     name, begin = root.find("metadata.name"), root.find("metadata.generateName")
-    if name is not None:
-        reading.put("name", name.text(), name)
-    elif begin is not None:
+    carry(reading, _JOB, values_of(root))
+    if name is None and begin is not None:
         reading.put("name", begin.text().rstrip("-"), begin)
         begin.note(
             "is the whole name here; the same file again is the same job, unless --name differs",
             "name",
         )
-    else:
+    elif name is None:
         reading.need("name", "name=NAME", root, "there is no metadata.name")
     labels = root.find("metadata.labels")
     for label, value in labels.members() if labels else ():
@@ -266,19 +250,8 @@ def _read_strategy(
 
 
 def _read_policy(spec: At, replicas: dict[str, _Replica], reading: Translation) -> None:
-    for policy in (spec, spec.get("runPolicy")):
-        if policy is None:
-            continue
-        deadline = policy.get("activeDeadlineSeconds")
-        if deadline is not None:
-            reading.copy("lifetime", deadline, lambda at: common.seconds(at, 1))
-            deadline.note("counts from the submission here", "lifetime")
-        queue = policy.find("schedulingPolicy.queue")
-        if queue is not None:
-            reading.put("queue", queue.text(), queue)
-            queue.note("is taken for a queue of YARN", "queue")
-        timeout = policy.find("schedulingPolicy.scheduleTimeoutSeconds")
-        reading.copy("start_timeout", timeout, lambda at: common.seconds(at, 1))
+    for policy in filter(None, (spec, spec.get("runPolicy"))):
+        carry(reading, _POLICY, values_of(policy))
     success = spec.get("successPolicy")
     if success is None or not success.text():
         return
@@ -330,7 +303,11 @@ def _read_board(spec: At, replicas: dict[str, _Replica], reading: Translation) -
     image = next((item.get("image") for item in containers.items()), None) if containers else None
     image = image or spec.get("tfImage")
     where = "roles.tensorboard"
-    reading.copy(f"{where}.image", image)
+    if image is not None:
+        reading.put(f"{where}.image", image.text(), image)
     common.put_board(reading, where, logs, logs, board)
     reading.need_memory(where, board, "2Gi")
     kube.read_mounts(board, board, "tensorboard", reading)
+
+
+DIALECTS = {"tfjob": Dialect("TFJob", _KEYS, _read, recognise=_recognise)}

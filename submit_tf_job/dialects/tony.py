@@ -1,53 +1,53 @@
 """Translate a job file of TonY: a Hadoop configuration (XML) with properties `tony.…`.
 
+And a command line: `… com.linkedin.tony.cli.ClusterSubmitter [flags]`, whose flags become
+properties over those of `--conf_file`.
+
 Sources: tony-framework/TonY (TonyConfigurationKeys, TonyClient, TonySession, TFRuntime,
-LocalizableResource, Utils).
+LocalizableResource, Utils, ClusterSubmitter).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from submit_tf_job.dialects import common
-from submit_tf_job.dialects.translation import (
-    At,
-    ForeignKeys,
-    Translation,
-    keys,
-)
+from submit_tf_job.dialects.command_line import PREFIX as FLAG
+from submit_tf_job.dialects.command_line import each, open_file
+from submit_tf_job.dialects.rows import Row, Rows, amount, carry, rows
+from submit_tf_job.dialects.translation import At, Dialect, Translation
 from submit_tf_job.host.located.diagnostics import closest
 from submit_tf_job.host.located.nodes import Pair, Scalar, ScalarKind, Table, clip
 from submit_tf_job.jobspec.job import TRAINING_ROLES
 
-__all__ = ["KEYS", "LABEL", "PREFIX", "read", "recognise"]
+__all__ = ["DIALECTS"]
 
-LABEL = "TonY"
-PREFIX = "tony."
+_PREFIX = "tony."
 _NO_TONY = "is about TonY's own processes"
 _CLUSTER = "a fact of the cluster, which the settings state"
 _ORDER = "all tasks start together here; let the command wait for the others, or submit two jobs"
 _FOR_EVER = "3650d"  # the longest duration that a job spec accepts
 
-_JOB = f"""
+_JOB = rows(f"""
 = tony.application.name | `name`, in small letters and with hyphens
 . tony.application.type | {_NO_TONY}
-= tony.application.framework | tensorflow, the default → `strategy: custom` with
-    `tf_config: counts`; standalone → `single`; others are refused
+= tony.application.framework | tensorflow, the default → `strategy: custom` with `tf_config:
+    counts`; standalone → `single`; others are refused
 = tony.application.timeout | `lifetime`
 = tony.application.untracked.jobtypes | `kind: sidecar`, but for ps: not waited for
 = tony.application.sidecar.jobtypes | `kind: sidecar`: not waited for, and its failure is a warning
-= tony.application.stop-on-failure-jobtypes | types whose failed task fails the job: no `tolerate`;
-    an untracked one is `kind: serves`
-= tony.application.fail-on-worker-failure-enabled | true: no `tolerate`; false, the default, lets
-    all tasks but one of a role that does not decide fail
+= tony.application.stop-on-failure-jobtypes, tony.application.stop.on.failure.jobtypes | types whose
+    failed task fails the job: no `tolerate`; an untracked one is `kind: serves`
+= tony.application.fail-on-worker-failure-enabled, tony.application.fail.on.worker.failure.enabled,
+    tony.application.failed_on_complete_with_failure.enabled | true: no `tolerate`; false, the
+    default, lets all tasks but one of a role that does not decide fail
 = tony.application.distributed-mode | GANG: as here; FCFS is a warning, and has no TF_CONFIG
 ~ tony.application.tags | YARN services have tags of their own
-= tony.application.node-label | `placement.node_label` of each role
+= tony.application.node-label -> roles.*.placement.node_label | of each type without its own
 = tony.application.placement-spec | `placement` of each role
-x tony.application.prepare-stage | {_ORDER}
-x tony.application.training-stage | {_ORDER}
+x tony.application.prepare-stage, tony.application.training-stage | {_ORDER}
 = tony.application.group.* | the group that a dependency names
 x tony.application.dependency.*.timeout.after.*.ignored | name the type in
     tony.application.sidecar.jobtypes
@@ -55,43 +55,31 @@ x tony.application.dependency.*.timeout.after.*.ignored | name the type in
     role; after others a warning
 x tony.application.enable-preprocess | a step before the job; begin the command with it
 = tony.application.tensorboard-log-dir | the sidecar tensorboard
-. tony.application.security.enabled | {_CLUSTER}
-. tony.application.hdfs-conf-path | {_CLUSTER}
-. tony.application.yarn-conf-path | {_CLUSTER}
-. tony.application.mapred-conf-path | {_CLUSTER}
-. tony.application.hadoop.location | {_CLUSTER}
-. tony.application.hadoop.classpath | {_CLUSTER}
-. tony.application.num-client-rm-connect-retries | {_CLUSTER}
+. tony.application.security.enabled, tony.application.hdfs-conf-path,
+    tony.application.yarn-conf-path, tony.application.mapred-conf-path,
+    tony.application.hadoop.location, tony.application.hadoop.classpath,
+    tony.application.num-client-rm-connect-retries | {_CLUSTER}
 = tony.application.single-node | true: as the framework standalone (TonY 0.1)
-= tony.application.stop.on.failure.jobtypes | as stop-on-failure-jobtypes
-= tony.application.fail.on.worker.failure.enabled | as fail-on-worker-failure-enabled
-= tony.application.failed_on_complete_with_failure.enabled | as fail-on-worker-failure-enabled
-. tony.application.insecure-mode | {_CLUSTER}
-. tony.application.num-rm-connect-retries | {_CLUSTER}
-. tony.application.test.** | {_NO_TONY}
-. tony.application.horovod.** | {_NO_TONY}
-= tony.application.docker.enabled | as tony.docker.enabled (TonY 0.2)
-= tony.application.docker.image | `image` (TonY 0.2)
+. tony.application.insecure-mode, tony.application.num-rm-connect-retries | {_CLUSTER}
+. tony.application.test.**, tony.application.horovod.** | {_NO_TONY}
 . tony.other.namenodes | {_CLUSTER}
-= tony.yarn.queue | `queue`
-= tony.container.allocation.timeout | `start_timeout`, the longest of the three
-= tony.container.registration.timeout | `start_timeout`, the longest of the three
-= tony.task.executor.registry-timeout-sec | `start_timeout`, the longest of the three
-= tony.task.executor.execution-timeout-ms | `lifetime` of a job of one task, else a warning
-= tony.worker.timeout | as execution-timeout-ms (TonY 0.1)
+= tony.yarn.queue -> queue
+= tony.container.allocation.timeout, tony.container.registration.timeout,
+    tony.task.executor.registry-timeout-sec | `start_timeout`, the longest of the three
+= tony.task.executor.execution-timeout-ms, tony.worker.timeout | `lifetime` of a job of one task,
+    else a warning
 = tony.task.heartbeat-interval-ms | `grace`, times max-missed-heartbeats
 = tony.task.max-missed-heartbeats | `grace`, times heartbeat-interval-ms
 . tony.task.** | {_NO_TONY}
 = tony.am.retry-count | 0; more is a warning: a scheduler submits the job again
 x tony.am.command | a program in the ApplicationMaster; make it a role
 . tony.am.** | {_NO_TONY}
-= tony.docker.enabled | false is a note, as each task runs in Docker here
-= tony.docker.containers.image | `image`
-= tony.docker.containers.mount | `mounts`
-= tony.docker.*.image | `roles.*.image`
+= tony.docker.enabled, tony.application.docker.enabled | false is a note, as each task runs in
+    Docker here
+= tony.docker.containers.image, tony.application.docker.image, tony.docker.image.path -> image
+= tony.docker.containers.mount -> mounts parts
 = tony.containers.command | the command of each type without its own
-= tony.containers.envs | `env`
-= tony.execution.envs | `env`
+= tony.containers.envs, tony.execution.envs | `env`
 = tony.containers.resources | `files`; of a file system `inputs`, linked under its name before the
     command; `#archive` unpacks
 = tony.containers.placement-spec | `placement` of each role
@@ -99,33 +87,27 @@ x tony.am.command | a program in the ApplicationMaster; make it a role
 = tony.chief.name | the type whose task decides (TonY 0.1)
 = tony.chief.index | 0; another is refused
 . tony.docker.path | {_CLUSTER}
-= tony.docker.image.path | `image` (TonY 0.1)
-. tony.init.module | {_NO_TONY}
-. tony.gpu-exec-path | {_NO_TONY}
-. tony.python-exec-path | {_NO_TONY}
-. tony.history.** | {_NO_TONY}
-. tony.portal.** | {_NO_TONY}
-. tony.https.** | {_NO_TONY}
-. tony.http.** | {_NO_TONY}
-. tony.version-info.** | {_NO_TONY}
-. tony.keytab.** | {_NO_TONY}
-. tony.secret.** | {_NO_TONY}
-. tony.horovod.** | {_NO_TONY}
-"""
-_TYPE = f"""
-= instances | `roles.*.instances`; a type exists by it
-. max-instances | a limit of TonY's users
-= memory | `roles.*.memory`; 2g without
-= vcores | `roles.*.cpus`; 1 without
-= gpus | `roles.*.gpus`
-= command | `roles.*.command`
-= resources | `roles.*.files`, and as tony.containers.resources
-= node-label | `roles.*.placement.node_label`
-= placement-spec | `roles.*.placement`: notin,node,TAG → spread, in,node,TAG → together
-= allocation-tags | the tag that placement-spec names
-x depends-on | {_ORDER}
-"""
-KEYS = (ForeignKeys(("",), keys(_JOB)), ForeignKeys(("tony.*.",), keys(_TYPE)))
+. tony.init.module, tony.gpu-exec-path, tony.python-exec-path, tony.history.**, tony.portal.**,
+    tony.https.**, tony.http.**, tony.version-info.**, tony.keytab.**, tony.secret.**,
+    tony.horovod.** | {_NO_TONY}
+""")
+_TYPE = rows(f"""
+= tony.*.instances | `roles.*.instances`; a type exists by it
+. tony.*.max-instances | a limit of TonY's users
+= tony.*.memory | `roles.*.memory`; 2g without
+= tony.*.vcores | `roles.*.cpus`; 1 without
+= tony.*.gpus -> roles.*.gpus whole
+= tony.*.command | `roles.*.command`
+= tony.*.resources | `roles.*.files`, and as tony.containers.resources
+= tony.*.node-label -> roles.*.placement.node_label
+= tony.docker.*.image -> roles.*.image
+= tony.*.placement-spec | `roles.*.placement`: notin,node,TAG → spread, in,node,TAG → together
+= tony.*.allocation-tags | the tag that placement-spec names
+x tony.*.depends-on | {_ORDER}
+""")
+_KEYS = (Rows(("",), (*_JOB, *_TYPE)),)
+# properties of the job that hold for each type without its own
+_JOB_OF_TYPE = tuple(row for row in _JOB if "*" in row.target)
 
 _TYPE_KEY = re.compile(r"tony\.([a-z]+)\.(instances|memory|vcores|gpus|command|resources)")
 _NOT_TYPES = ("application", "am", "task", "docker", "container", "containers", "yarn")
@@ -164,8 +146,13 @@ class _Job:
 
     def get(self, *names: str) -> At | None:
         """Return the first of several properties that is there and not empty."""
-        found = [self.root.get(f"tony.{name}") for name in names]
+        found = [self.root.get(f"{_PREFIX}{name}") for name in names]
         return next((at for at in found if at is not None and at.text()), None)
+
+    def find(self, row: Row, type_name: str = "*") -> At | None:
+        """Return the value of a row's property."""
+        names = (name.removeprefix(_PREFIX) for name in row.spellings)
+        return self.get(*(name.replace("*", type_name) for name in names))
 
     @property
     def tracked(self) -> list[_Type]:
@@ -179,12 +166,12 @@ class _Job:
         return self.framework == "tensorflow" and self.gang and bool(trains)
 
 
-def recognise(root: Table) -> str | None:
+def _recognise(root: Table) -> str | None:
     """Return "XML" for a configuration with a property of TonY; None for another tree."""
-    return "XML" if any(entry.key.startswith(PREFIX) for entry in root.entries) else None
+    return "XML" if any(entry.key.startswith(_PREFIX) for entry in root.entries) else None
 
 
-def read(root: At, reading: Translation) -> None:
+def _read(root: At, reading: Translation) -> None:
     """Translate a configuration of TonY."""
     root = _substituted(root, reading)
     job = _Job(root, reading)
@@ -213,7 +200,7 @@ def _substituted(root: At, reading: Translation) -> At:
     stated = root.node.entries
     values = {e.key: e.value.text for e in stated if isinstance(e.value, Scalar)}
     table = root.node
-    for entry in (entry for entry in stated if entry.key.startswith(PREFIX)):
+    for entry in (entry for entry in stated if entry.key.startswith(_PREFIX)):
         at = At(entry.value, entry.key, entry.place, reading)
         text = _expanded(values.get(entry.key, ""), values)
         left = _SUBSTITUTED.search(text)
@@ -426,20 +413,16 @@ def _finish_timeout(job: _Job) -> At | None:
 
 
 def _read_shared(job: _Job) -> None:
-    put = job.reading.put
-    job.reading.copy("queue", job.get("yarn.queue"))
+    carry(job.reading, (row for row in _JOB if "*" not in row.target), job.find)
     enabled = job.get("docker.enabled", "application.docker.enabled")
     if enabled is not None and not enabled.flag():
         enabled.note("each task runs in a Docker container here")
-    images = ("docker.containers.image", "application.docker.image", "docker.image.path")
-    job.reading.copy("image", job.get(*images))
-    job.reading.copy("mounts", job.get("docker.containers.mount"), lambda at: _parts(at.text()))
     for key in ("containers.envs", "execution.envs"):
         found = job.get(key)
         for part in found.text().split(",") if found else ():
             name, _, value = part.partition("=")
             if name.strip() and found is not None:
-                put("env", value, found, name.strip())
+                job.reading.put("env", value, found, name.strip())
     resources = job.get("containers.resources")
     if resources is not None:
         roles = [one for one in job.types.values() if one.role in _READERS]
@@ -454,11 +437,10 @@ def _read_resources(job: _Job, at: At, where: str, types: list[_Type], others: b
         name = name or common.base_name(source)
         if not source:
             continue
-        if common.is_local(source):
-            path = common.local_path(source)
-            entry: dict[str, object] = {"src": path, "dst": "." if path.endswith("/") else name}
-            job.reading.append(where, entry | ({"unpack": True} if unpack else {}), at)
-        elif not types:
+        target = "." if source.endswith("/") else name
+        if common.put_file(job.reading, where, source, target, at, unpack=unpack):
+            continue
+        if not types:
             at.fail(
                 f"{clip(source)} is fetched by chief, workers and evaluator alone; put it into "
                 "the image"
@@ -484,23 +466,15 @@ def _read_type(job: _Job, one: _Type) -> None:
     if one.kind:
         reading.put(f"{where}.kind", one.kind, one.at)
     _read_amounts(job, one, where)
-    image = job.get(f"docker.{one.name}.image")
-    if image is not None:
-        reading.put(f"{where}.image", image.text(), image)
-    else:
-        reading.need(
-            f"{where}.image",
-            "image=IMAGE",
-            job.root,
-            "there is no Docker image, in which each task runs here",
-        )
+    carry(reading, (*_TYPE, *_JOB_OF_TYPE), lambda row: job.find(row, one.name), one.role)
+    if job.get(f"docker.{one.name}.image") is None:
+        why = "there is no Docker image, in which each task runs here"
+        reading.need_image(where, job.root, why)
     resources = job.get(f"{one.name}.resources")
     if resources is not None:
         types = [one] if one.role in _READERS else []
         _read_resources(job, resources, f"{where}.files", types, False)
     _read_command(job, one, where)
-    label = job.get(f"{one.name}.node-label", "application.node-label")
-    reading.copy(f"{where}.placement.node_label", label)
     _read_placement(job, one, where)
 
 
@@ -517,10 +491,9 @@ def _read_amounts(job: _Job, one: _Type, where: str) -> None:
     elif memory is None:
         one.at.note("2 GiB, TonY's default", f"{where}.memory")
     reading = job.reading
-    reading.put(f"{where}.memory", common.amount(mib), memory or one.at)
+    reading.put(f"{where}.memory", amount(mib), memory or one.at)
     default = 2 if one.name == _BOARD else 1  # TonyConfigurationKeys.DEFAULT_TB_VCORE
     reading.put(f"{where}.cpus", (cores.whole(1) if cores else default) or 1, cores or one.at)
-    reading.copy(f"{where}.gpus", job.get(f"{one.name}.gpus"), At.whole)
 
 
 def _read_command(job: _Job, one: _Type, where: str) -> None:
@@ -540,12 +513,8 @@ def _read_command(job: _Job, one: _Type, where: str) -> None:
         if lines:
             found.note("behind the files that it needs", f"{where}.command")
     else:
-        job.reading.need(
-            f"{where}.command",
-            f"{where}.command=COMMAND",
-            one.at,
-            "there is no tony.containers.command; TonY's command line had it as --executes",
-        )
+        why = "there is no tony.containers.command; TonY's command line had it as --executes"
+        job.reading.need_command(where, one.at, why)
 
 
 def _read_placement(job: _Job, one: _Type, where: str) -> None:
@@ -556,7 +525,7 @@ def _read_placement(job: _Job, one: _Type, where: str) -> None:
         return
     match = _PLACEMENT.fullmatch(found.text().replace(" ", ""))
     if match is None or match[3] not in tags:
-        found.fail("only notin,node,TAG and in,node,TAG with a tag of the type itself are read")
+        found.fail("supported: notin,node,TAG and in,node,TAG, where TAG belongs to the same type")
     else:
         key = {"notin": "spread", "in": "together"}[match[1]]
         job.reading.put(f"{where}.placement.{key}", match[2], found)
@@ -574,3 +543,121 @@ def _drop_without_instances(job: _Job) -> None:
             else:
                 near = closest(match[1], job.types)
                 at.fail(f"did you mean tony.{near}.{match[2]}? {why}" if near else why)
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+_FLAGS = rows("""
+= --conf_file= | the XML file of properties, as TonY's configuration
+= --conf tony.** | a property, as in TonY's configuration; over the file's, or behind its envs and
+    resources
+. --conf ** | a property of Hadoop
+= --executes= | `command`, between --python_binary_path and --task_params
+= --task_params= | behind --executes
+= --python_binary_path= | before --executes; below venv/ with --python_venv, unless it is absolute
+= --python_venv= | `files` with `unpack`, as venv/; of a file system `inputs`
+= --src_dir= | `files`: what is in the directory
+= --shell_env=*, --container_env=* | `env`
+= --sidecar_tensorboard_log_dir= | the sidecar tensorboard, as tony.application.tensorboard-log-dir
+. --hdfs_classpath= | jars of TonY
+. --rm_app_tags= | a scheduler's name for the job
+. --debug | prints more; say `-v`
+. --help | prints TonY's help
+""")
+_PROGRAM = re.compile(r"(.*\.)?(ClusterSubmitter|TonyClient)")
+_COMMAND = "tony.containers.command"
+_RESOURCES = "tony.containers.resources"
+_BOARD_LOGS = "tony.application.tensorboard-log-dir"
+# properties that --conf extends (TonyClient.initTonyConf: MULTI_VALUE_CONF)
+_LISTS = re.compile(r"tony\.(containers|execution)\.envs|tony\.[a-z]+\.resources")
+
+
+def _begin(words: Sequence[str]) -> int | None:
+    """Return the index of the first flag: behind the class, and a `--` of gcloud."""
+    for index, word in enumerate(words):
+        if _PROGRAM.fullmatch(word):
+            rest = words[index + 1 :]
+            return index + 1 + (rest.index("--") + 1 if "--" in rest else 0)
+    return None
+
+
+def _read_command_line(root: At, reading: Translation) -> None:
+    """Translate the flags, and the file that they name."""
+    stated = root.get("--conf_file")
+    file = open_file(stated) if stated else None
+    if stated is not None and file is None:
+        return
+    entries: dict[str, Pair] = {}
+    if file is not None and isinstance(file.node, Table):
+        entries = {entry.key: entry for entry in file.node.entries}
+    _add_properties(root, entries, reading)
+    _add_flags(root, entries)
+    properties = reading.root(Table(tuple(entries.values()), root.place))
+    reading.translate(_TONY, properties)
+    for flag in ("container_env", "shell_env"):
+        for at in each(root, f"{FLAG}{flag}"):
+            name, equals, value = at.text().partition("=")
+            if not equals or not name.strip():
+                at.fail(f"expected NAME=VALUE, found {clip(at.text())}")
+            else:
+                reading.put("env", value, at, name.strip())
+
+
+def _put(entries: dict[str, Pair], name: str, text: str, at: At) -> None:
+    entries[name] = Pair(name, at.place, Scalar(ScalarKind.TEXT, text, at.place))
+
+
+def _extend(entries: dict[str, Pair], name: str, text: str, at: At) -> None:
+    old = entries.get(name)
+    known = old.value.text if old is not None and isinstance(old.value, Scalar) else ""
+    _put(entries, name, ",".join(filter(None, [known, text])), at)
+
+
+def _add_properties(root: At, entries: dict[str, Pair], reading: Translation) -> None:
+    stated = root.node.entries if isinstance(root.node, Table) else ()
+    for entry in stated:
+        name = entry.key.removeprefix("--conf ")
+        if name == entry.key or not name.startswith(_PREFIX):
+            continue
+        at = root.get(entry.key)
+        if at is not None and _LISTS.fullmatch(name):
+            _extend(entries, name, at.text(), At(entry.value, name, at.place, reading))
+        elif at is not None:
+            _put(entries, name, at.text(), at)
+
+
+def _add_flags(root: At, entries: dict[str, Pair]) -> None:
+    venv, source = root.get("--python_venv"), root.get("--src_dir")
+    program, python = root.get("--executes"), root.get("--python_binary_path")
+    parameters, board = root.get("--task_params"), root.get("--sidecar_tensorboard_log_dir")
+    if program is not None:
+        words = [program.text()]
+        if python is not None:
+            path = python.text()
+            below = venv is not None and not path.startswith("/")
+            words.insert(0, f"venv/{path}" if below else path)
+        if parameters is not None:
+            words.append(parameters.text())
+        _put(entries, _COMMAND, " ".join(words), program)
+    for lost in (python, parameters):
+        if lost is not None and program is None:
+            lost.drop("has no effect without --executes")
+    if venv is not None:
+        _extend(entries, _RESOURCES, f"{venv.text()}::venv#archive", venv)
+    if source is not None:
+        _extend(entries, _RESOURCES, f"{source.text().rstrip('/')}/", source)
+    if board is not None:
+        _put(entries, _BOARD_LOGS, board.text(), board)
+
+
+_TONY = Dialect("TonY", _KEYS, _read, recognise=_recognise, prefix=_PREFIX)
+DIALECTS = {
+    "tony": _TONY,
+    "tony-flags": Dialect(
+        "TonY's ClusterSubmitter",
+        (Rows(("",), _FLAGS),),
+        _read_command_line,
+        prefix=FLAG,
+        begin=_begin,
+    ),
+}

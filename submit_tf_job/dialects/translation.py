@@ -1,17 +1,16 @@
-"""Common tools of the dialects: a cursor over the foreign tree, the table of its keys, and the
-resulting native tree.
+"""Translate a foreign tree: a cursor over it, the resulting tree of a job spec, and what is said of
+keys that do not carry over.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
-from functools import cache
 from pathlib import Path
 
+from submit_tf_job.dialects.rows import Fate, ForeignKey, KeyTree, Rows, key_tree, matches
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.host.located.diagnostics import Diagnostics, closest
 from submit_tf_job.host.located.nodes import (
@@ -28,86 +27,18 @@ from submit_tf_job.host.located.nodes import (
 )
 from submit_tf_job.jobspec.job import Remark
 
-__all__ = ["At", "Fate", "ForeignKey", "ForeignKeys", "Translation", "identifier", "keys"]
+__all__ = ["At", "Dialect", "Translation", "identifier"]
 
 
 _Tree = dict[str, "Node | _Tree"]
-
-
-class Fate(str, Enum):
-    """How a foreign key is translated."""
-
-    MAPPED = "="
-    DROPPED = "~"
-    SILENT = "."
-    REFUSED = "x"
-
-
-@dataclass(frozen=True)
-class ForeignKey:
-    """One row of a dialect's table.
-
-    Attributes:
-        path: Keys joined by dots; `*` stands for any key, and `[]` for the items of a list.
-        text: Its translation, or why it is dropped.
-    """
-
-    path: str
-    fate: Fate
-    text: str
-
-
-@dataclass
-class _Known:
-    key: ForeignKey | None = None
-    inner: dict[str, _Known] = field(default_factory=dict)
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the row decides about everything below it."""
-        return self.key is not None and self.key.fate is not Fate.MAPPED
-
-
-@dataclass(frozen=True)
-class ForeignKeys:
-    """Rows that apply below each of several prefixes."""
-
-    prefixes: tuple[str, ...]
-    rows: tuple[ForeignKey, ...]
-
-    def each(self) -> Iterator[ForeignKey]:
-        """Iterate over the rows with each prefix."""
-        for prefix in self.prefixes:
-            for row in self.rows:
-                yield replace(row, path=prefix + row.path)
-
-
-@cache  # a table has up to some hundred rows, and a program may convert many files
-def _known(table: tuple[ForeignKeys, ...]) -> _Known:
-    known = _Known()
-    for key in (key for group in table for key in group.each()):
-        place = known
-        for step in re.findall(r"\[\]|[^.\[\]]+", key.path):
-            place = place.inner.setdefault(step, _Known())
-        place.key = key
-    return known
-
-
-def keys(table: str) -> tuple[ForeignKey, ...]:
-    """Parse a table of keys, `FATE PATH | TEXT`; indented lines continue the text."""
-    rows = []
-    for line in re.sub(r"\n +", " ", table.strip()).splitlines():
-        head, _, text = line.partition(" | ")
-        fate, _, path = head.partition(" ")
-        rows.append(ForeignKey(path, Fate(fate), text))
-    return tuple(rows)
+_NO_MEMORY = "no memory is stated, and YARN needs an amount"
 
 
 class At:
     """A cursor: a node of the foreign tree, with its path."""
 
     def __init__(self, node: Node, path: str, place: Location, reading: Translation) -> None:
-        self.node = node
+        self.node: Node = node
         self.path = path
         self.reading = reading
         self.place = replace(place, path=path)
@@ -192,6 +123,31 @@ class At:
 
 
 @dataclass(frozen=True)
+class Dialect:
+    """A format: of files, or of a program's command lines.
+
+    Attributes:
+        label: Its name in messages.
+        keys: Its table: every key that it has.
+        read: Translates a tree, whose keys are checked against the table afterwards.
+        recognise: Returns the version of a file's tree; None for a tree of another format.
+        prefix: What the names of a flat file begin with.
+        begin: Returns the index of the first flag of a command line; None for another program.
+        abbreviations: Other names of flags.
+        takes_command: Whether the first word that is not a flag begins the job's command.
+    """
+
+    label: str
+    keys: tuple[Rows, ...]
+    read: Callable[[At, Translation], None]
+    recognise: Callable[[Table], str | None] | None = None
+    prefix: str = ""
+    begin: Callable[[Sequence[str]], int | None] | None = None
+    abbreviations: Mapping[str, str] = field(default_factory=dict)
+    takes_command: bool = False
+
+
+@dataclass(frozen=True)
 class _Need:
     """A value that the foreign file lacks, and that `--set` or the settings can provide."""
 
@@ -232,34 +188,39 @@ class Translation:
         """Return the cursor at the whole file."""
         return At(node, "", node.place, self)
 
-    def check(self, root: At, table: tuple[ForeignKeys, ...]) -> None:
-        """Record each key that is refused, dropped or unknown.
+    def translate(self, dialect: Dialect, root: At) -> None:
+        """Translate a tree, and check its keys."""
+        dialect.read(root, self)
+        self.check(dialect, root)
 
-        Call it after the mapped keys were read, because it also finds keys without effect.
-        """
-        self._walk(root, _known(table))
+    def check(self, dialect: Dialect, root: At) -> None:
+        """Record each key of a tree that is refused, dropped or unknown, or had no effect."""
+        if dialect.prefix:
+            self._check_names(root, dialect.keys, dialect.prefix)
+        else:
+            self._walk(root, key_tree(dialect.keys))
 
-    def check_names(self, root: At, table: tuple[ForeignKeys, ...], prefix: str) -> None:
-        """Do the same for a flat file, whose names have dots.
+    def _check_names(self, root: At, table: tuple[Rows, ...], prefix: str) -> None:
+        """Check the keys of a flat file, whose names have dots.
 
         In the table `*` is one part of a name, and `**` the rest of it; the first row that fits
         counts. Names without the prefix belong to other programs and are silent.
         """
-        rows = [row for group in table for row in group.each()]
-        names = {row.path for row in rows if "*" not in row.path}
+        keys = [key for group in table for key in group.each()]
+        names = {key.path for key in keys if "*" not in key.path}
         for entry in root.node.entries if isinstance(root.node, Table) else ():
             at = At(entry.value, entry.key, entry.place, self)
-            row = next((row for row in rows if _fits(row.path, entry.key)), None)
+            key = next((key for key in keys if matches(key.path, entry.key)), None)
             if not entry.key.startswith(prefix):
                 self.silent.append(entry.key)
-            elif row is not None:
-                self._meet(at, row)
+            elif key is not None:
+                self._meet(at, key)
             else:
                 near = closest(entry.key, sorted(names))
                 meant = f"did you mean '{near}'?" if near else f"`formats` lists {prefix}… keys"
                 at.fail(f"{self.dialect} has no property {clip(entry.key)}; {meant}")
 
-    def _walk(self, at: At, known: _Known) -> None:
+    def _walk(self, at: At, known: KeyTree) -> None:
         if isinstance(at.node, Items):
             for item in at.items():
                 if isinstance(item.node, Items):
@@ -272,7 +233,7 @@ class Translation:
         else:
             at.fail(f"expected a mapping, found {describe(at.node)}")
 
-    def _entry(self, at: At, entry: Pair, known: _Known) -> None:
+    def _entry(self, at: At, entry: Pair, known: KeyTree) -> None:
         rule = known.inner.get(entry.key) or known.inner.get("*")
         path = f"{at.path}.{entry.key}" if at.path else entry.key
         value = At(entry.value, path, entry.place, self)
@@ -344,18 +305,17 @@ class Translation:
             tree = inner
         tree[last] = _node(value, place)
 
-    def copy(self, path: str, at: At | None, read: Callable[[At], object] | None = None) -> None:
-        """Set a value of the native tree to what a foreign key says: its text, or what `read`
-        makes of it. A key that is absent, empty or 0 sets nothing.
-        """
-        value = None if at is None else (read or At.text)(at)
-        if at is not None and value:
-            self.put(path, value, at)
-
-    def need_memory(self, role: str, at: At, enough: str = "4Gi") -> None:
+    def need_memory(self, role: str, at: At, enough: str = "4Gi", why: str = _NO_MEMORY) -> None:
         """Refuse the job unless the memory of a role is set."""
-        why = "no memory is stated, and YARN needs an amount"
         self.need(f"{role}.memory", f"{role}.memory={enough}", at, why)
+
+    def need_image(self, role: str, at: At, why: str = "there is no Docker image") -> None:
+        """Refuse the job unless the image of a role is set."""
+        self.need(f"{role}.image", "image=IMAGE", at, why)
+
+    def need_command(self, role: str, at: At, why: str, example: str = "COMMAND") -> None:
+        """Refuse the job unless the command of a role is set."""
+        self.need(f"{role}.command", f"{role}.command={example}", at, why)
 
     def put_under(self, strategy: str, path: str, value: object, at: At) -> None:
         """Set a value of the native tree, unless the overrides choose another strategy."""
@@ -536,7 +496,7 @@ def _find(root: Table, path: str) -> Node | None:
     return node
 
 
-def _listed(known: _Known) -> str:
+def _listed(known: KeyTree) -> str:
     return ", ".join(name for name in known.inner if name not in ("*", "[]"))
 
 
@@ -547,16 +507,6 @@ def _is_empty(node: Node) -> bool:
     if isinstance(node, Items):
         return not node.items
     return node.kind is ScalarKind.NULL or node.text.lower() in ("", "false")
-
-
-def _fits(pattern: str, name: str) -> bool:
-    """Return whether a property's name is one of a row: `*` is one part, `**` the rest."""
-    words = {"**": ".+", "*": "[^.]+"}
-    parts = re.split(r"(\*\*?)", pattern)
-    return (
-        re.fullmatch("".join(words.get(part) or re.escape(part) for part in parts), name)
-        is not None
-    )
 
 
 def _node(value: object, place: Location) -> Node:

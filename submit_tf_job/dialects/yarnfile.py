@@ -1,25 +1,27 @@
-"""Translate a file of YARN's services API ("Yarnfile"), and the job file of YARN-8220, which is one
-without artifacts.
+"""Translate a file of YARN's services API ("Yarnfile"), the job file of YARN-8220, which is one
+without artifacts, and the command line of YARN-8220's script: `submit_tf_job.py --input_spec F …`.
 
 Sources: hadoop-yarn-services-api (org.apache.hadoop.yarn.service.api.records) and YARN-8220's
-submit_tf_job.py.
+branch, src/main/tensorflow/scripts/submit_tf_job.py, in three generations.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 
-from submit_tf_job.dialects import common
-from submit_tf_job.dialects.translation import At, ForeignKeys, Translation, keys
-from submit_tf_job.host.located.nodes import Items, Scalar, Table, clip
+from submit_tf_job.dialects.command_line import PREFIX, after_program, open_file
+from submit_tf_job.dialects.rows import Fate, Row, Rows, carry, rows, values_of
+from submit_tf_job.dialects.translation import At, Dialect, Translation
+from submit_tf_job.host.located.nodes import Items, Node, Scalar, Table, clip
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.kinds import LABEL as LABEL_PATTERN
 from submit_tf_job.jobspec.kinds import NO_LABEL
 from submit_tf_job.jobspec.rules import restart_refusal
 
-__all__ = ["KEYS", "LABEL", "RUNTIME", "read", "read_runtime", "recognise"]
+__all__ = ["DIALECTS", "RUNTIME", "read_runtime"]
 
-LABEL = "Yarnfile"
 _WRITTEN = "written by YARN"
 _PRIVILEGED = "the cluster's administrator decides about privileged containers"
 _DECIDES = "yarn.service.container-state-report-as-service-state"
@@ -27,22 +29,19 @@ _OURS = "set by submit_tf_job itself"
 RUNTIME = "YARN_CONTAINER_RUNTIME_"
 _DOCKER = f"{RUNTIME}DOCKER_"
 
-_SERVICE = f"""
-= name | `name`
-= description | `description`
-= queue | `queue`
-= lifetime | `lifetime`
-= docker_client_config | `docker_client_config`
+_SERVICE = rows(f"""
+= name -> name
+= description -> description
+= queue -> queue
+= lifetime -> lifetime endless
+= docker_client_config -> docker_client_config
 = kerberos_principal.principal_name | `kerberos.principal`; one without a host is asked for
-= kerberos_principal.keytab | `kerberos.keytab`
+= kerberos_principal.keytab -> kerberos.keytab
 ~ quicklinks | say `ports` of the role
 . version | a job spec has no version
-. id | {_WRITTEN}
-. state | {_WRITTEN}
-. launch_time | {_WRITTEN}
-. number_of_running_containers | {_WRITTEN}
-"""
-_COMPONENT = f"""
+. id, state, launch_time, number_of_running_containers | {_WRITTEN}
+""")
+_COMPONENT = rows(f"""
 = name | the role; master → chief
 = number_of_containers | `roles.*.instances`
 = launch_command | `roles.*.command`, without the level of quoting that YARN's `bash -c "…"` needs
@@ -55,34 +54,46 @@ _COMPONENT = f"""
 = placement_policy.constraints[].node_partitions | `placement.node_label`
 = placement_policy.constraints[].node_attributes | `placement.node_attributes`
 . placement_policy.constraints[].name | a name
-x placement_policy.constraints[].min_cardinality | say `placement.spread` or `placement.together`
-x placement_policy.constraints[].max_cardinality | say `placement.spread` or `placement.together`
+x placement_policy.constraints[].min_cardinality, placement_policy.constraints[].max_cardinality |
+    say `placement.spread` or `placement.together`
 x run_privileged_container | {_PRIVILEGED}
 ~ dependencies | all tasks start together here
 ~ readiness_check | the start waits until each task is there
-. state | {_WRITTEN}
-. containers | {_WRITTEN}
-. decommissioned_instances | {_WRITTEN}
-"""
-_BOTH = f"""
-= artifact.id | `roles.*.image`
+. state, containers, decommissioned_instances | {_WRITTEN}
+""")
+_BOTH = rows(f"""
+= artifact.id -> roles.*.image
 = artifact.type | DOCKER; others are refused
-= resource.cpus | `roles.*.cpus`
-= resource.memory | `roles.*.memory`, in MiB
+= resource.cpus -> roles.*.cpus count
+= resource.memory -> roles.*.memory mebibytes | in MiB
 = resource.additional.* | a GPU's → `roles.*.gpus`, `gpu_resource`; others are refused
 x resource.profile | write cpus and memory out
-= configuration.env.* | `roles.*.env`; {_DOCKER}CONTAINER_NETWORK → `network`, …MOUNTS → `mounts`,
-    …TMPFS_MOUNTS → `docker.tmpfs`, …PORTS_MAPPING → `docker.publish`, …RUNTIME → `docker.runtime`,
-    …CLIENT_CONFIG → `docker_client_config`; TF_CONFIG is built here
+= configuration.env.* | `roles.*.env`; variables of Docker's runtime as below; TF_CONFIG is built
+    here
 = configuration.properties.* | docker.network → `network`; {_DECIDES} → `deciding_role`; others are
     a warning
 x configuration.files | files that YARN writes or fetches are not read; list files of this host
     under `files`, and fetch those on HDFS by `inputs`
-"""
-KEYS = (
-    ForeignKeys(("",), keys(_SERVICE)),
-    ForeignKeys(("components[].",), keys(_COMPONENT)),
-    ForeignKeys(("", "components[]."), keys(_BOTH)),
+""")
+# variables of Docker's runtime; Submarine's --env may have them, too
+_RUNTIME = rows(f"""
+= {_DOCKER}CONTAINER_NETWORK -> network
+= {_DOCKER}RUNTIME -> roles.*.docker.runtime
+= {_DOCKER}CLIENT_CONFIG -> docker_client_config
+= {_DOCKER}IMAGE -> roles.*.image
+= {_DOCKER}TMPFS_MOUNTS -> roles.*.docker.tmpfs parts
+= {_DOCKER}PORTS_MAPPING -> roles.*.docker.publish parts
+= {_DOCKER}MOUNTS | `roles.*.mounts`; a file of the service is a warning
+x {_DOCKER}RUN_PRIVILEGED_CONTAINER | {_PRIVILEGED}
+x {_DOCKER}RUN_OVERRIDE_DISABLE | say docker.entrypoint and bootstrap: false, in a job spec of your
+    own
+. {RUNTIME}TYPE | each task runs in a Docker container here
+""")
+_KEYS = (
+    Rows(("",), _SERVICE),
+    Rows(("components[].",), _COMPONENT),
+    Rows(("", "components[]."), _BOTH),
+    Rows(("configuration.env.", "components[].configuration.env."), _RUNTIME),
 )
 
 _ROLES = {"master": "chief"}
@@ -95,18 +106,10 @@ _TOKENS = {
     "${SERVICE_NAME.lc}": "$TFJOB_NAME",
     "${COMPONENT_NAME.lc}": "$TFJOB_ROLE",
 }
-# variables of Docker's runtime → keys with one value, and keys with a list
-_ONE = {
-    "CONTAINER_NETWORK": "network",
-    "RUNTIME": "{role}.docker.runtime",
-    "CLIENT_CONFIG": "docker_client_config",
-    "IMAGE": "{role}.image",
-}
-_SEVERAL = {"TMPFS_MOUNTS": "tmpfs", "PORTS_MAPPING": "publish"}
 _OTHER_TOKEN = re.compile(r"\$\{(?:\w+_HOST|\w+_IP|CLUSTER_\w+|DOMAIN)\}|<LOG_DIR>")
 
 
-def recognise(root: Table) -> str | None:
+def _recognise(root: Table) -> str | None:
     """Return "YARN-8220" or "services API"; None for another tree."""
     entry = root.find("components")
     if entry is None or not isinstance(entry.value, Items) or not entry.value.items:
@@ -123,14 +126,12 @@ def recognise(root: Table) -> str | None:
     return "YARN-8220" if known and not artifacts else "services API"
 
 
-def read(root: At, reading: Translation) -> None:
+def _read(root: At, reading: Translation) -> None:
     """Translate a Yarnfile."""
-    for key in ("name", "description", "queue", "docker_client_config"):
-        reading.copy(key, root.get(key))
+    _read_kerberos(root, reading)
+    carry(reading, _SERVICE, values_of(root))
     if root.get("name") is None:
         reading.need("name", "name=NAME", root, "there is no name")
-    reading.copy("lifetime", root.get("lifetime"), common.seconds)
-    _read_kerberos(root, reading)
     components = root.get("components")
     roles = _roles(components.items() if components else [], reading)
     if not roles:
@@ -152,9 +153,8 @@ def _read_kerberos(root: At, reading: Translation) -> None:
             "that the keytab has"
         )
         reading.need("kerberos.principal", option, principal, why)
-    else:
-        reading.copy("kerberos.principal", principal)
-    reading.copy("kerberos.keytab", root.find("kerberos_principal.keytab"))
+    elif principal is not None:
+        reading.put("kerberos.principal", principal.text(), principal)
 
 
 def _roles(components: list[At], reading: Translation) -> dict[str, At]:
@@ -217,6 +217,18 @@ def _read_strategy(
     return strategy, deciding
 
 
+def _of_component_or_service(root: At, at: At) -> Callable[[Row], At | None]:
+    """Return what finds a row's value: a component's own artifact or resource replaces the
+    service's as a whole.
+    """
+
+    def find(row: Row) -> At | None:
+        part = row.spellings[0].partition(".")[0]
+        return values_of(root if at.get(part) is None else at)(row)
+
+    return find
+
+
 def _reports(at: At) -> bool:
     properties = at.find("configuration.properties")
     value = properties.get(_DECIDES) if properties else None
@@ -227,6 +239,7 @@ def _read_component(
     root: At, at: At, role: str, strategy: Strategy, deciding: str | None, reading: Translation
 ) -> None:
     where = f"roles.{role}"
+    carry(reading, _BOTH, _of_component_or_service(root, at), role)
     _read_artifact(root, at, where, reading)
     _read_command(at, where, reading)
     _read_resource(root, at, where, reading)
@@ -244,23 +257,16 @@ def _read_artifact(root: At, at: At, where: str, reading: Translation) -> None:
     kind, image = (artifact.get(key) if artifact else None for key in ("type", "id"))
     if kind is not None and kind.text() != "DOCKER":
         kind.fail(f"a {kind.text()} runs without Docker; say type DOCKER, and an image as id")
-    if image is not None:
-        reading.put(f"{where}.image", image.text(), image)
-    else:
-        reading.need(f"{where}.image", "image=IMAGE", root, "there is no Docker image")
+    if image is None:
+        reading.need_image(where, root)
 
 
 def _read_command(at: At, where: str, reading: Translation) -> None:
     found = at.get("launch_command")
     text = found.text() if found else ""
     if found is None or not text.strip():
-        reading.need(
-            f"{where}.command",
-            f"{where}.command=COMMAND",
-            at,
-            "there is no launch_command, so that the image's own would run, which the bootstrap "
-            "cannot start",
-        )
+        why = "there is no launch_command, so that the image's own would run, which the bootstrap "
+        reading.need_command(where, at, f"{why}cannot start")
         return
     for token, ours in _TOKENS.items():
         text = text.replace(token, ours)
@@ -278,11 +284,7 @@ def _read_command(at: At, where: str, reading: Translation) -> None:
 
 def _read_resource(root: At, at: At, where: str, reading: Translation) -> None:
     resource = at.get("resource") or root.get("resource")
-    cpus, memory = (resource.get(key) if resource else None for key in ("cpus", "memory"))
-    reading.copy(f"{where}.cpus", cpus, lambda at: at.whole(1) or 1)
-    if memory is not None:
-        reading.put(f"{where}.memory", common.amount(memory.whole(1) or 1), memory)
-    else:
+    if resource is None or resource.get("memory") is None:
         reading.need_memory(where, at)
     additional = resource.get("additional") if resource else None
     for name, value in additional.members() if additional else ():
@@ -303,30 +305,26 @@ def _read_env(level: At, where: str, reading: Translation) -> None:
         if name == "TF_CONFIG":
             value.note("TF_CONFIG is built for each task here")
         elif name.startswith(RUNTIME):
-            read_runtime(name, text, value, where, reading)
+            read_runtime(name, value, where.removeprefix("roles."), reading)
         else:
             reading.put(f"{where}.env", text, value, name)
 
 
-def read_runtime(name: str, text: str, at: At, where: str, reading: Translation) -> None:
-    key = name.removeprefix(_DOCKER)
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if key in _ONE:
-        reading.put(_ONE[key].format(role=where), text, at)
-    elif key in _SEVERAL:
-        reading.put(f"{where}.docker.{_SEVERAL[key]}", parts, at)
-    elif key == "MOUNTS":
-        for part in parts:
+def read_runtime(name: str, at: At, role: str, reading: Translation) -> None:
+    """Translate a variable of Docker's runtime for a role."""
+    row = next((row for row in _RUNTIME if name in row.spellings), None)
+    if row is None:
+        at.drop(_OURS)
+    elif row.target:
+        carry(reading, [row], lambda _: at, role)
+    elif row.fate is Fate.REFUSED and at.text().lower() == "true":
+        at.fail(row.text)
+    elif name == f"{_DOCKER}MOUNTS":
+        for part in filter(None, (part.strip() for part in at.text().split(","))):
             if part.startswith("/"):
-                reading.append(f"{where}.mounts", part, at)
+                reading.append(f"roles.{role}.mounts", part, at)
             else:
                 at.drop(f"{clip(part)} is a file of the service; say `files`")
-    elif key == "RUN_PRIVILEGED_CONTAINER" and text.lower() == "true":
-        at.fail(_PRIVILEGED)
-    elif key == "RUN_OVERRIDE_DISABLE" and text.lower() == "true":
-        at.fail("say docker.entrypoint and bootstrap: false, in a job spec of your own")
-    elif key not in ("RUN_PRIVILEGED_CONTAINER", "RUN_OVERRIDE_DISABLE", f"{RUNTIME}TYPE"):
-        at.drop(_OURS)
 
 
 def _read_properties(level: At, reading: Translation) -> None:
@@ -377,3 +375,135 @@ def _read_constraint(at: At, component: At, where: str, reading: Translation) ->
     if attributes is not None:
         stated = {key: value.words() for key, value in attributes.members()}
         reading.put(f"{where}.placement.node_attributes", stated, attributes)
+
+
+# --- the command line of YARN-8220's script -------------------------------------------------------
+
+_FLAGS = rows("""
+= --input_spec= | the file, a Yarnfile
+= --job_name= -> name
+= --docker_image=, --image_name= -> image
+= --env= | `env`: a=b,c=d; in the first generation a=b:c=d
+= --remote_conf_path= | `hadoop.conf`: an archive on HDFS itself, else this host's configuration
+= --distributed | TF_CONFIG, for master, worker and ps; without, `tf_config: none`
+= --kerberos | `kerberos.krb5_conf: inline`, where the file has kerberos_principal
+= --gpu= | `gpus` of all roles; --num-gpus=N is put behind each command, as there
+~ --user= | say `submit --user`
+~ --domain= | say dns.domain in the settings
+= --tf_config_params= | `name`, the third part; the others are facts of the cluster (first
+    generation)
+. --submit | `submit_tf_job submit` submits
+. --dry_run | `submit_tf_job render` prints
+. --verbose | say `-v`
+. --h, --help | prints the script's help
+""")
+
+
+def _read_command_line(root: At, reading: Translation) -> None:
+    """Translate the flags, and the file that they name."""
+    stated = root.get("--input_spec")
+    if stated is None:
+        root.fail("there is no --input_spec, which names the job's file")
+        return
+    file = open_file(stated)
+    if file is None or not isinstance(file.node, Table):
+        return
+    gpu = root.get("--gpu")
+    number = gpu.whole() if gpu else None
+    if number is not None:
+        node = _with_flag(file.node, f" --num-gpus={number}")
+        file = At(node, file.path, file.place, reading)
+    reading.version = "YARN-8220"
+    reading.translate(_YARNFILE, file)
+    _read_flags(root, file, reading)
+    if gpu is not None and number is not None:
+        for role in _names(file):
+            reading.put(f"roles.{role}.gpus", number, gpu)
+
+
+def _with_flag(root: Table, flag: str) -> Table:
+    """Append a flag to the command of each component, as the second generation does."""
+    found = root.find("components")
+    if found is None or not isinstance(found.value, Items):
+        return root
+    items: list[Node] = []
+    for item in found.value.items:
+        command = item.find("launch_command") if isinstance(item, Table) else None
+        if isinstance(item, Table) and command and isinstance(command.value, Scalar):
+            value = replace(command.value, text=command.value.text + flag)
+            item = item.with_entry(replace(command, value=value))
+        items.append(item)
+    return root.with_entry(replace(found, value=replace(found.value, items=tuple(items))))
+
+
+def _names(file: At) -> list[str]:
+    found = file.get("components")
+    names = [item.get("name") for item in found.items()] if found else []
+    return [_ROLES.get(name.text(), name.text()) for name in names if name]
+
+
+def _read_flags(root: At, file: At, reading: Translation) -> None:
+    name, old = root.get("--job_name"), root.get("--tf_config_params")
+    if old is not None:
+        parts = old.text().split(":")
+        if len(parts) != 5:
+            old.fail(f"expected USER:DOMAIN:SERVICE:WORKERS:PS, found {clip(old.text())}")
+        elif name is None:
+            reading.put("name", parts[2], old)
+            old.note("the counts of the file count", "name")
+    carry(reading, _FLAGS, values_of(root))
+    _read_env_flag(root, reading)
+    _read_distributed(root, file, reading)
+    kerberos, conf = root.get("--kerberos"), root.get("--remote_conf_path")
+    if kerberos is not None and file.get("kerberos_principal") is not None:
+        reading.put("kerberos.krb5_conf", "inline", kerberos)
+    elif kerberos is not None:
+        kerberos.drop("the file has no kerberos_principal")
+    if conf is not None:
+        archive = re.fullmatch(r"hdfs://\S+\.(zip|tar\.gz|tgz)", conf.text())
+        reading.put("hadoop.conf", conf.text() if archive else "inline", conf)
+        if not archive:
+            conf.drop(
+                "this host's Hadoop configuration travels instead of the files there, and "
+                "presetup-tf.sh does not run: the bootstrap sets CLASSPATH and LD_LIBRARY_PATH"
+            )
+
+
+def _read_distributed(root: At, file: At, reading: Translation) -> None:
+    asked, roles = root.get("--distributed"), set(_names(file))
+    old = root.get("--tf_config_params")
+    if asked is not None and asked.text() != "false":
+        if roles != {"chief", "worker", "ps"}:
+            asked.fail("there must be master, worker and ps; take the flag out")
+    elif old is None and len(roles) > 1:
+        reading.put("tf_config", "none", root)
+        root.note("there is no --distributed, and the script sets TF_CONFIG by it", "tf_config")
+
+
+def _read_env_flag(root: At, reading: Translation) -> None:
+    found = root.get("--env")
+    if found is None:
+        return
+    # a part begins with NAME=; what else stands behind a comma belongs to the value before
+    parts = re.split(r"[,:](?=[A-Za-z_][A-Za-z0-9_]*=)", found.text())
+    for part in parts:
+        name, equals, value = part.partition("=")
+        if not equals:
+            found.fail(f"expected NAME=VALUE, found {clip(part)}")
+        elif name.startswith(RUNTIME):
+            found.fail(f"say {name} in the file's configuration.env")
+        else:
+            reading.put("env", value, found, name)
+
+
+_YARNFILE = Dialect("Yarnfile", _KEYS, _read, recognise=_recognise)
+DIALECTS = {
+    "yarnfile": _YARNFILE,
+    "yarn-8220-flags": Dialect(
+        "YARN-8220's submit_tf_job.py",
+        (Rows(("",), _FLAGS),),
+        _read_command_line,
+        prefix=PREFIX,
+        begin=lambda words: after_program(words, "submit_tf_job.py"),
+    ),
+}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from submit_tf_job import dialects
 from submit_tf_job.errors import JobSpecError, Problem
 from submit_tf_job.host.inputfile import read_input, reason
 from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
@@ -24,7 +25,6 @@ __all__ = [
     "NO_DEFAULTS",
     "load",
     "loads",
-    "read_command",
     "read_tree",
 ]
 
@@ -130,19 +130,22 @@ def loads(
 
 
 def read_tree(
-    text: str | bytes,
+    content: str | bytes | Sequence[str],
     notes: Diagnostics,
     *,
+    base: Path | None = None,
     overrides: Sequence[str] = (),
     name: str | None = None,
     dialect: str | None = None,
     defaults: Defaults = NO_DEFAULTS,
 ) -> tuple[Node, Translation | None]:
-    """Read a file into the tree of a job spec, overrides applied.
+    """Read a file, or a command line of another system, into the tree of a job spec, overrides
+    applied.
 
     Args:
-        text: The file.
+        content: The file; or the words of a command line, with the program.
         notes: Collects problems.
+        base: The directory of the files that a command line names.
         overrides: As for `load`.
         name: As for `load`.
         dialect: As for `load`.
@@ -155,95 +158,40 @@ def read_tree(
         JobSpecError: It is not YAML or JSON, or the translation has problems.
     """
     try:
-        root, reading = _read(decode(text, notes.source), notes, dialect)
+        if isinstance(content, (str, bytes)):
+            root, reading = _read(decode(content, notes.source), notes, dialect)
+        else:
+            root, reading = dialects.read_command(content, notes, base or Path(), dialect)
     except Unreadable as error:
         notes.problem(error.place, error.path, str(error))
         raise JobSpecError(notes.problems) from None
     if isinstance(root, Table):
         # Editors of JSON find the schema by this key.
-        root = root.without("$schema")
-    return _apply_options(root, reading, notes, overrides, name, defaults), reading
-
-
-def read_command(
-    words: Sequence[str],
-    notes: Diagnostics,
-    *,
-    base: Path,
-    overrides: Sequence[str] = (),
-    name: str | None = None,
-    dialect: str | None = None,
-    defaults: Defaults = NO_DEFAULTS,
-) -> tuple[Node, Translation]:
-    """Read a command line of another system into the tree of a job spec, overrides applied.
-
-    Args:
-        words: The whole command line, with the program.
-        notes: Collects problems.
-        base: The directory of the files that it names.
-        overrides: As for `load`.
-        name: As for `load`.
-        dialect: The name of its format; None to recognise it.
-        defaults: As for `load`.
-
-    Raises:
-        JobSpecError: It cannot be read, or the translation has problems.
-    """
-    from submit_tf_job import dialects
-
-    try:
-        root, reading = dialects.read_command(words, notes, base, dialect)
-    except Unreadable as error:
-        notes.problem(error.place, error.path, str(error))
-        raise JobSpecError(notes.problems) from None
-    return _apply_options(root, reading, notes, overrides, name, defaults), reading
-
-
-def _apply_options(
-    root: Node,
-    reading: Translation | None,
-    notes: Diagnostics,
-    overrides: Sequence[str],
-    name: str | None,
-    defaults: Defaults,
-) -> Node:
-    """Apply `--set` and `--name` to a tree; report what a translation still lacks then."""
-    if isinstance(root, Table):
-        root = overriding.apply(root, overrides, notes)
+        root = overriding.apply(root.without("$schema"), overrides, notes)
     if isinstance(root, Table) and name is not None:
         place = Location("--name")
         root = root.with_entry(Pair("name", place, Scalar(ScalarKind.TEXT, name, place)))
     if reading is not None and isinstance(root, Table):
         root = reading.complete(root, defaults.job, defaults.task_memory)
-    return root
+    return root, reading
 
 
 def _read(text: str, notes: Diagnostics, dialect: str | None) -> tuple[Node, Translation | None]:
     """Return the located tree of a job spec, or of a file of another format, translated."""
     if text.lstrip().startswith("<") and dialect != "jobspec":
-        from submit_tf_job import dialects
-
         return dialects.read_configuration(text, notes, dialect)
     try:
         root = parse(text, notes)
     except Unreadable as error:
-        from submit_tf_job import dialects
-
         if dialect == "jobspec":
             raise
         return dialects.read_unparsed(text, notes, error)
     if dialect == "jobspec":
         return root, None
     if dialect is not None:
-        from submit_tf_job import dialects
-
         return dialects.read_as(dialect, root, notes)
     if isinstance(root, Table) and (root.find("roles") is None or root.find("spec") is not None):
-        from submit_tf_job import dialects
-
         return dialects.read(root, notes)
     if isinstance(root, Scalar):
-        from submit_tf_job import dialects
-
         dialects.refuse_program(text, notes)
     return root, None

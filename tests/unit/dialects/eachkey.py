@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from submit_tf_job.dialects import dialect_of
 from submit_tf_job.dialects.conversion import Conversion, convert
-from submit_tf_job.dialects.translation import Fate, ForeignKey
+from submit_tf_job.dialects.rows import Fate, ForeignKey
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.files import Host
@@ -30,6 +31,11 @@ def samples(name: str) -> dict[str, Any]:
     """Return path → value of a file of samples."""
     lines = (SAMPLES / f"{name}.txt").read_text("utf-8").splitlines()
     return {path: yaml.safe_load(value) for path, _, value in (x.partition(" | ") for x in lines)}
+
+
+def keys_of(name: str) -> list[ForeignKey]:
+    """Return every key of a format."""
+    return [key for group in dialect_of(name).keys for key in group.each()]
 
 
 def steps(pattern: str, names: Mapping[str, str]) -> list[str | int]:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from submit_tf_job.dialects import COMMANDS, module, submarine
+from submit_tf_job.dialects import COMMANDS
 from submit_tf_job.dialects.conversion import Conversion
-from submit_tf_job.dialects.translation import ForeignKey
+from submit_tf_job.dialects.rows import ForeignKey
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.files import Host
@@ -107,7 +107,7 @@ def words_of(flag: str, sample: str) -> tuple[list[str], str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_flag_has_the_fate_of_the_table(name: str) -> None:
-    rows = [row for group in module(name).KEYS for row in group.rows]
+    rows = eachkey.keys_of(name)
     samples = eachkey.samples(name)
     assert sorted(samples) == sorted(row.path for row in rows)
     eachkey.each(rows, lambda row: flag_has_its_fate(name, row, samples[row.path]))
@@ -138,7 +138,7 @@ _YAML = (FILES / "submarine.yaml").read_text("utf-8")
 
 @pytest.mark.slow
 def test_each_key_of_submarine_s_file_has_the_fate_of_the_table() -> None:
-    eachkey.each([key for group in submarine.KEYS for key in group.each()], key_has_its_fate)
+    eachkey.each(eachkey.keys_of("submarine"), key_has_its_fate)
 
 
 def key_has_its_fate(key: ForeignKey) -> None:

@@ -126,7 +126,7 @@ def test_job_spec_is_read_without_importing_a_dialect() -> None:
         "import sys; from submit_tf_job.jobspec import loads; "
         "loads('name: a\\nstrategy: single\\nimage: i\\ncommand: x\\n"
         "roles: {chief: {memory: 1Gi}}', source='s', base=None); "
-        "print([name for name in sys.modules if 'dialects' in name])"
+        "print([name for name in sys.modules if 'dialects.' in name])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n"

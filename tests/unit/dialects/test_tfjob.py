@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.dialects import tfjob
-from submit_tf_job.dialects.translation import ForeignKey
+from submit_tf_job.dialects.rows import ForeignKey
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.job import Job, RoleKind, Strategy
@@ -106,7 +105,7 @@ def base_of(key: ForeignKey) -> dict[str, Any]:
     return tfjob_of(PS={"restartPolicy": "OnFailure"}, Worker={"replicas": 2})
 
 
-KEYS = [key for group in tfjob.KEYS for key in group.each()]
+KEYS = eachkey.keys_of("tfjob")
 
 
 @pytest.mark.slow

@@ -7,15 +7,14 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from submit_tf_job.dialects import tony
-from submit_tf_job.dialects.translation import ForeignKey
+from submit_tf_job.dialects.rows import ForeignKey
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.job import Job, RoleKind, Strategy, TFConfigMode
 from tests.unit.dialects import eachkey
 
 GOLDEN = Path(__file__).parent / "golden"
-KEYS = [key for group in tony.KEYS for key in group.each()]
+KEYS = eachkey.keys_of("tony")
 _SAMPLES = {path: str(value) for path, value in eachkey.samples("tony").items()}
 _SAMPLES |= dict.fromkeys(("tony.am.retry-count",), "2")
 _NAMES = {
@@ -227,7 +226,7 @@ def test_values_that_name_one_another_do_not_grow_without_bound() -> None:
         ("tony.containers.resources", "hdfs:///x::../b", "'../b' does not lie in the task's"),
         ("tony.worker.depends-on", "ps", "all tasks start together here"),
         ("tony.application.untracked.jobtypes", "worker", "a type that trains is waited for"),
-        ("tony.worker.placement-spec", "x=3,in,node,y", "only notin,node,TAG"),
+        ("tony.worker.placement-spec", "x=3,in,node,y", "supported: notin,node,TAG"),
         ("tony.ps.resources", "hdfs:///x", "is fetched by chief, workers and evaluator alone"),
         ("tony.aplication.timeout", "1", "did you mean 'tony.application.timeout'?"),
     ],

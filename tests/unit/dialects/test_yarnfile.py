@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.dialects import yarnfile
-from submit_tf_job.dialects.translation import ForeignKey
+from submit_tf_job.dialects.rows import ForeignKey
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.job import Job, Strategy, TFConfigMode
@@ -27,7 +26,7 @@ _NAMES = {
         "configuration.properties.*": "docker.network",
     }.items()
 }
-KEYS = [key for group in yarnfile.KEYS for key in group.each()]
+KEYS = eachkey.keys_of("yarnfile")
 
 
 def component(name: str, **more: Any) -> dict[str, Any]:

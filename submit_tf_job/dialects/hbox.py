@@ -8,138 +8,98 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from submit_tf_job.dialects import common
-from submit_tf_job.dialects.command_line import (
-    COMMAND,
-    PREFIX,
-    Syntax,
-    after_program,
-    each,
-)
-from submit_tf_job.dialects.translation import (
-    At,
-    ForeignKeys,
-    Translation,
-    identifier,
-    keys,
-)
+from submit_tf_job.dialects.command_line import COMMAND, PREFIX, after_program, each
+from submit_tf_job.dialects.rows import Row, Rows, amount, carry, path_of, rows
+from submit_tf_job.dialects.translation import At, Dialect, Translation, identifier
 from submit_tf_job.host.located.nodes import Items, Table, clip
 
-__all__ = ["KEYS", "LABEL", "PREFIX", "SYNTAX", "begin", "read"]
+__all__ = ["DIALECTS"]
 
-LABEL = "hbox-submit"
 _STREAM = "a program gets files here, not records; let it read them"
 _AM = "is about Hbox's own processes"
 _BOARD = "TensorBoard runs in a sidecar here, which needs a --board-logdir on HDFS"
 _RETRY = "a failed job is not run again; let a scheduler submit it again"
 
-_FLAGS = f"""
-= --app-name | `name`, in small letters and with hyphens
-= --app-type | tensorflow → `strategy: custom` with `tf_config: counts` and `variables: hbox`; one
+_JOB = rows(f"""
+= --app-name= | `name`, in small letters and with hyphens
+= --app-type= | tensorflow → `strategy: custom` with `tf_config: counts` and `variables: hbox`; one
     task → `single`; types of other frameworks are refused
-= --worker-num | `roles.worker.instances`
-= --worker-memory | `roles.worker.memory`; 1024 MiB without
-= --worker-cores | `roles.worker.cpus`
-= --worker-gpus | `roles.worker.gpus`
-= --ps-num | `roles.ps.instances`
-= --ps-memory | `roles.ps.memory`; 1024 MiB without
-= --ps-cores | `roles.ps.cpus`
-= --ps-gpus | `roles.ps.gpus`
-= --chiefworker-memory | worker 0 becomes the role chief, which TF_CONFIG then has
-= --evaluatorworker-memory | `roles.evaluator.memory`
-= --tf-evaluator | true: the last worker becomes the role evaluator
-= --files | `files`
-= --archiveFiles | `files` with `unpack`; `#NAME` is the directory
-. --jars | jars of Hbox's Java programs
-= --cacheFile | `inputs`, linked as `#NAME` before the command
-= --cacheArchive | `inputs`, unpacked as `#NAME` before the command
-= --input | `inputs`, each task its share of the files, linked as `#NAME` before the command
-= --s3input | as --input
-= --input-strategy | DOWNLOAD, the default; PLACEHOLDER is a warning, STREAM is refused
-= --output | `outputs` with `upload`, linked as `#NAME` before the command
-= --s3output | as --output
-= --output-strategy | UPLOAD, the default; STREAM is refused
-= --output-index | 0: the deciding task's output alone; without, that of every task that wrote
-= --queue | `queue`
-= --priority | `priority`, 0 (DEFAULT) to 5 (VERY_HIGH)
-~ --duration | says how long another system lends nodes; say `lifetime`
-= --board-enable | true with a --board-logdir on HDFS → the sidecar tensorboard; else a warning
-= --board-logdir | what the sidecar tensorboard shows
-. --board-index | {_BOARD}
-. --board-historydir | {_BOARD}
-. --board-reloadinterval | {_BOARD}
-~ --board-modelpb | VisualDL is not started here
-~ --board-cacheTimeout | VisualDL is not started here
-= --hbox-cmd | `command`, split at blanks
-= --launch-cmd | `command`, split at blanks
+= --worker-num=, --conf *.worker.num | `roles.worker.instances`
+= --ps-num=, --conf *.ps.num | `roles.ps.instances`
+= --chiefworker-memory=, --conf *.chief.worker.memory | worker 0 becomes the role chief, which
+    TF_CONFIG then has
+= --evaluatorworker-memory=, --conf *.evaluator.worker.memory | `roles.evaluator.memory`
+= --tf-evaluator=, --conf *.tf.evaluator | true: the last worker becomes the role evaluator
+= --files= | `files`
+= --archiveFiles= | `files` with `unpack`; `#NAME` is the directory
+. --jars= | jars of Hbox's Java programs
+= --cacheFile= | `inputs`, linked as `#NAME` before the command
+= --cacheArchive= | `inputs`, unpacked as `#NAME` before the command
+= --input=* | `inputs`, each task its share of the files, linked as `#NAME` before the command
+= --s3input=* | as --input
+= --input-strategy=, --conf *.input.strategy | DOWNLOAD, the default; PLACEHOLDER is a warning,
+    STREAM is refused
+= --output=* | `outputs` with `upload`, linked as `#NAME` before the command
+= --s3output=* | as --output
+= --output-strategy=, --conf *.output.strategy | UPLOAD, the default; STREAM is refused
+= --output-index= | 0: the deciding task's output alone; without, that of every task that wrote
+= --queue=, --conf *.app.queue -> queue
+= --priority= | `priority`, 0 (DEFAULT) to 5 (VERY_HIGH)
+~ --duration= | says how long another system lends nodes; say `lifetime`
+= --board-enable=, --conf *.tf.board.enable | true with a --board-logdir on HDFS → the sidecar
+    tensorboard; else a warning
+= --board-logdir=, --conf *.tf.board.log.dir | what the sidecar tensorboard shows
+. --board-index=, --board-historydir=, --board-reloadinterval= | {_BOARD}
+~ --board-modelpb=, --board-cacheTimeout= | VisualDL is not started here
+= --hbox-cmd=, --launch-cmd= | `command`, split at blanks
 = {COMMAND} | `command`: what follows the flags
-~ --user-path | say PATH in the command
-. --cluster | the settings say which cluster
-. --driver-memory | {_AM}
-. --driver-cores | {_AM}
-~ --isRenameInputFile | files keep their names
-. --create-containerid-dir | each task's output has a directory of its own
-. --user-classpath-first | {_AM}
-~ --host-local-enable | YARN chooses the nodes
-x --inputformat-enable | {_STREAM}
-x --outputformat-enable | {_STREAM}
-x --inputformat-shuffle | {_STREAM}
-x --inputformat | {_STREAM}
-x --outputformat | {_STREAM}
-x --stream-epoch | {_STREAM}
+~ --user-path= | say PATH in the command
+. --cluster= | the settings say which cluster
+. --driver-memory=, --driver-cores= | {_AM}
+~ --isRenameInputFile= | files keep their names
+. --create-containerid-dir= | each task's output has a directory of its own
+. --user-classpath-first= | {_AM}
+~ --host-local-enable= | YARN chooses the nodes
+x --inputformat-enable=, --outputformat-enable=, --inputformat-shuffle=, --inputformat=,
+    --outputformat=, --stream-epoch= | {_STREAM}
 . --help | prints Hbox's help
 . --version | prints Hbox's version
-"""
-_CONF = f"""
-= --conf *.worker.num | as --worker-num
-= --conf *.worker.memory | as --worker-memory
-= --conf *.worker.cores | as --worker-cores
-= --conf *.worker.gpus | as --worker-gpus
-= --conf *.ps.num | as --ps-num
-= --conf *.ps.memory | as --ps-memory
-= --conf *.ps.cores | as --ps-cores
-= --conf *.ps.gpus | as --ps-gpus
-= --conf *.chief.worker.memory | as --chiefworker-memory
-= --conf *.evaluator.worker.memory | as --evaluatorworker-memory
-= --conf *.tf.evaluator | as --tf-evaluator
-= --conf *.app.queue | as --queue
-= --conf *.input.strategy | as --input-strategy
-= --conf *.output.strategy | as --output-strategy
-= --conf *.tf.board.enable | as --board-enable
-= --conf *.tf.board.log.dir | as --board-logdir
-= --conf *.docker.image | `image`
+= --conf *.docker.image -> image
 . --conf *.container.type | each task runs in Docker here
 = --conf *.container.env.** | `env`
-= --conf *.worker.nodeLabelExpression | `placement.node_label` of all roles but ps
-= --conf *.ps.nodeLabelExpression | `roles.ps.placement.node_label`
-~ --conf *.app.max.attempts | {_RETRY}
-~ --conf *.worker.mem.autoscale | {_RETRY}
-~ --conf *.ps.mem.autoscale | {_RETRY}
+~ --conf *.app.max.attempts, --conf *.worker.mem.autoscale, --conf *.ps.mem.autoscale | {_RETRY}
 ~ --conf *.container.maxFailures.rate | each task must succeed here; say `tolerate` of the role
 = --conf *.app.priority | `priority`
 ~ --conf *.output.local.dir | name the directory behind `#` of --output
 ~ --conf *.docker.** | say `docker`, `image` or `mounts`
-. --conf *.am.** | {_AM}
-. --conf *.driver.** | {_AM}
-. --conf *.history.** | {_AM}
+. --conf *.am.**, --conf *.driver.**, --conf *.history.** | {_AM}
 . --conf *.tf.board.** | {_BOARD}
 . --conf *.container.heartbeat.** | {_AM}
 . --conf *.staging.dir | the settings say where files are staged
 ~ --conf ** | a setting of Hbox itself
-"""
-KEYS = (ForeignKeys(("",), keys(_FLAGS)), ForeignKeys(("",), keys(_CONF)))
-
-_REPEATED = frozenset({"input", "output", "s3input", "s3output"})
-_SWITCHES = frozenset({"help", "version"})
-_VALUES = frozenset(row.path.removeprefix(PREFIX) for row in KEYS[0].rows)
+""")
+# size → the rows of the roles that have it: worker also of chief and evaluator
+_SIZES = {
+    size: rows(f"""
+= --{size}-memory=, --conf *.{size}.memory | `roles.*.memory`; 1024 MiB without
+= --{size}-cores=, --conf *.{size}.cores -> roles.*.cpus whole
+= --{size}-gpus=, --conf *.{size}.gpus -> roles.*.gpus whole
+= --conf *.{size}.nodeLabelExpression -> roles.*.placement.node_label{more}
+""")
+    for size, more in (("worker", " | of all roles but ps"), ("ps", ""))
+}
+_TABLE = Rows(("",), (*_SIZES["worker"], *_SIZES["ps"], *_JOB))
+# a flag → its row
+_ROWS = {path_of(key): row for row in _TABLE.rows for key in row.spellings}
 # the short names of ClientArguments
-_SPELLINGS = {
-    re.sub(r"-([a-z])", lambda match: match[1].upper(), name): name
-    for name in _VALUES
-    if "-" in name
+_ABBREVIATIONS = {
+    re.sub(r"-([a-z])", lambda match: match[1].upper(), flag): flag
+    for flag in (key.removeprefix(PREFIX) for key in _ROWS)
+    if "-" in flag and " " not in flag
 } | {
     "chiefWorkerMemory": "chiefworker-memory",
     "evaluatorWorkerMemory": "evaluatorworker-memory",
@@ -153,42 +113,11 @@ _SPELLINGS = {
     "worker-gcores": "worker-gpus",  # XLearning's
     "ps-gcores": "ps-gpus",
 }
-SYNTAX = Syntax(
-    values=_VALUES - _REPEATED - _SWITCHES - {COMMAND.removeprefix(PREFIX)},
-    switches=_SWITCHES,
-    repeated=_REPEATED,
-    properties=frozenset({"conf"}),
-    spellings=_SPELLINGS,
-    takes_command=True,
-)
 # types whose tasks know nothing of one another
 _ALONE = ("", "hbox", "xlearning", "caffe", "tool", "tools", "standalone", "xgboost", "lightgbm")
-_CONF_OF = {
-    "worker-num": "worker.num",
-    "worker-memory": "worker.memory",
-    "worker-cores": "worker.cores",
-    "worker-gpus": "worker.gpus",
-    "ps-num": "ps.num",
-    "ps-memory": "ps.memory",
-    "ps-cores": "ps.cores",
-    "ps-gpus": "ps.gpus",
-    "chiefworker-memory": "chief.worker.memory",
-    "evaluatorworker-memory": "evaluator.worker.memory",
-    "tf-evaluator": "tf.evaluator",
-    "queue": "app.queue",
-    "input-strategy": "input.strategy",
-    "output-strategy": "output.strategy",
-    "board-enable": "tf.board.enable",
-    "board-logdir": "tf.board.log.dir",
-}
 _MEMORY = re.compile(r"([0-9]{1,12})([GgMm]?)")  # ClientArguments.getNormalizedMem
 _DEFAULT_MIB = 1024
 _PRIORITIES = ("DEFAULT", "VERY_LOW", "LOW", "NORMAL", "HIGH", "VERY_HIGH")  # JobPriority
-
-
-def begin(words: Sequence[str]) -> int | None:
-    """Return the index of the first flag: behind `hbox-submit` or `xl-submit`."""
-    return after_program(words, "hbox-submit", "xl-submit", "xlearning-submit")
 
 
 @dataclass
@@ -199,13 +128,15 @@ class _Flags:
     taken: set[str] = field(default_factory=set)  # names of inputs and outputs
 
     def get(self, flag: str) -> At | None:
-        """Return a flag's value, or that of its property; a flag is stronger, as in Hbox."""
-        found = self.root.get(f"--{flag}")
-        return found or (self.conf(_CONF_OF[flag]) if flag in _CONF_OF else None)
+        """Return a flag's value, or that of its property."""
+        return self.find(_ROWS[f"--{flag}"])
 
-    def conf(self, name: str) -> At | None:
-        """Return a property's value."""
-        return self.root.get(f"--conf hbox.{name}", f"--conf xlearning.{name}")
+    def find(self, row: Row) -> At | None:
+        """Return the value of a row; a flag is stronger than a property, as in Hbox."""
+        keys = [path_of(key) for key in row.spellings]
+        names = (k.replace("*", word) for k in keys for word in ("hbox", "xlearning"))
+        found = (self.root.get(name) for name in names)
+        return next((at for at in found if at is not None), None)
 
     def whole(self, flag: str, default: int) -> int:
         """Return a whole number."""
@@ -228,7 +159,7 @@ class _HboxRole:
     memory: str = ""  # the flag of its own memory
 
 
-def read(root: At, reading: Translation) -> None:
+def _read(root: At, reading: Translation) -> None:
     """Translate the flags."""
     job = _Flags(root, reading)
     common.read_name(reading, job.get("app-name"), root, "there is no --app-name")
@@ -237,9 +168,8 @@ def read(root: At, reading: Translation) -> None:
         root.fail("there is no task; say --worker-num 1")
         return
     _read_strategy(job, roles)
-    reading.copy("queue", job.get("queue"))
+    carry(reading, _JOB, job.find)
     _read_priority(job)
-    reading.copy("image", job.conf("docker.image"))
     _read_env(job)
     _read_files(job)
     _read_data(job)
@@ -306,16 +236,13 @@ def _read_role(job: _Flags, role: _HboxRole) -> None:
         memory.fail(f"{clip(memory.text())} is not an amount of Hbox, such as 10G or 2048M")
     else:
         role.at.note("1 GiB, Hbox's default", f"{where}.memory")
-    put(f"{where}.memory", common.amount(mib), memory or role.at)
-    job.reading.copy(f"{where}.cpus", job.get(f"{role.size}-cores"), At.whole)
-    job.reading.copy(f"{where}.gpus", job.get(f"{role.size}-gpus"), At.whole)
-    label = job.conf(f"{role.size}.nodeLabelExpression")
-    job.reading.copy(f"{where}.placement.node_label", label)
-    job.reading.need(f"{where}.image", "image=IMAGE", job.root, "there is no Docker image")
+    put(f"{where}.memory", amount(mib), memory or role.at)
+    carry(job.reading, _SIZES[role.size], job.find, role.name)
+    job.reading.need_image(where, job.root)
 
 
 def _read_priority(job: _Flags) -> None:
-    word, number = job.get("priority"), job.conf("app.priority")
+    word, number = job.get("priority"), job.get("conf *.app.priority")
     if word is not None and word.text() in _PRIORITIES:
         job.reading.put("priority", _PRIORITIES.index(word.text()), word)
     elif word is not None:
@@ -335,32 +262,25 @@ def _read_env(job: _Flags) -> None:
 # --- files and data -------------------------------------------------------------------------------
 
 
-def _parts(at: At | None) -> Iterator[tuple[str, str]]:
+def _parts(at: At | None) -> Iterator[tuple[str, str, At]]:
     """Iterate over a comma list of `SOURCE[#NAME]`."""
     for part in at.text().split(",") if at else ():
         source, _, name = part.strip().partition("#")
-        if source:
-            yield source, name or common.base_name(source)
+        if at is not None and source:
+            yield source, name or common.base_name(source), at
 
 
 def _read_files(job: _Flags) -> None:
-    for flag, more in (("files", {}), ("archiveFiles", {"unpack": True})):
-        at = job.get(flag)
-        for source, name in _parts(at):
-            if at is None:
-                continue
-            if not common.is_local(source):
+    for flag in ("files", "archiveFiles"):
+        for source, name, at in _parts(job.get(flag)):
+            unpack = flag == "archiveFiles"
+            if not common.put_file(job.reading, "files", source, name, at, unpack=unpack):
                 at.fail(f"{clip(source)} is not a file of this host; say --cacheFile")
-            else:
-                src = common.local_path(source)
-                job.reading.append("files", {"src": src, "dst": name, **more}, at)
     for flag in ("cacheFile", "cacheArchive"):
-        at = job.get(flag)
-        for source, name in _parts(at):
-            if at is not None:
-                key = _put_data(job, at, "inputs", source, name)
-                job.reading.put(f"inputs.{key}.download", True, at)
-                _link(job, f"TFJOB_INPUT_{key.upper()}", name, unpack=flag == "cacheArchive")
+        for source, name, at in _parts(job.get(flag)):
+            key = _put_data(job, at, "inputs", source, name)
+            job.reading.put(f"inputs.{key}.download", True, at)
+            _link(job, f"TFJOB_INPUT_{key.upper()}", name, unpack=flag == "cacheArchive")
 
 
 def _read_data(job: _Flags) -> None:
@@ -458,9 +378,18 @@ def _read_board(job: _Flags) -> None:
         return
     where = "roles.tensorboard"
     common.put_board(job.reading, where, logs, logs, asked)
-    job.reading.need(
-        f"{where}.memory",
-        f"{where}.memory=2Gi",
-        asked,
-        "no memory is stated for TensorBoard, and YARN needs an amount",
+    why = "no memory is stated for TensorBoard, and YARN needs an amount"
+    job.reading.need_memory(where, asked, "2Gi", why)
+
+
+DIALECTS = {
+    "hbox-flags": Dialect(
+        "hbox-submit",
+        (_TABLE,),
+        _read,
+        prefix=PREFIX,
+        begin=lambda words: after_program(words, "hbox-submit", "xl-submit", "xlearning-submit"),
+        abbreviations=_ABBREVIATIONS,
+        takes_command=True,
     )
+}

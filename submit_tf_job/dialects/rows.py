@@ -1,0 +1,235 @@
+"""The table of a format's keys: each row says what becomes of a foreign key, for the documentation
+and for the translation alike.
+
+A row is `FATE KEY, KEY… [-> TARGET [CONVERTER]] [| TEXT]`. Several keys share a row if they are
+spellings of one key, or if the same is said of them. With a TARGET the row acts: `carry` sets that
+key of the job spec, converted by one of `CONVERTERS`; `*` in it is the role. With `!` instead of
+`|` the text is also a note at each value that is carried over. A command line's key is `--flag`
+for a switch, `--flag=` for one value, `--flag=*` for several, and `--flag name` for one of the
+properties that a flag takes as `name=value`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from submit_tf_job.dialects.translation import At, Translation
+
+__all__ = [
+    "Fate",
+    "ForeignKey",
+    "KeyTree",
+    "Row",
+    "Rows",
+    "amount",
+    "carry",
+    "key_tree",
+    "matches",
+    "path_of",
+    "rows",
+    "values_of",
+]
+
+
+class Fate(str, Enum):
+    """How a foreign key is translated."""
+
+    MAPPED = "="
+    DROPPED = "~"
+    SILENT = "."
+    REFUSED = "x"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a format's table.
+
+    Attributes:
+        fate: What becomes of the key.
+        spellings: The key's spellings: keys joined by dots; `*` stands for any key, and `[]` for
+            the items of a list.
+        text: What is said about it, or why it is dropped.
+        target: The key of a job spec that `carry` sets; "" for what code translates.
+        converter: The converter of the value.
+        is_note: Whether the text is a note at each value that is carried over.
+    """
+
+    fate: Fate
+    spellings: tuple[str, ...]
+    text: str
+    target: str = ""
+    converter: str = "text"
+    is_note: bool = False
+
+    @property
+    def becomes(self) -> str:
+        """What becomes of the key, for the documentation."""
+        return "; ".join(filter(None, [self.target and f"`{self.target}`", self.text]))
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """One key in one spelling, with its fate and what is said about it."""
+
+    path: str
+    fate: Fate
+    text: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that apply below each of several prefixes."""
+
+    prefixes: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    def each(self) -> Iterator[ForeignKey]:
+        """Iterate over all keys: each spelling, with each prefix."""
+        for prefix in self.prefixes:
+            for row in self.rows:
+                for spelling in row.spellings:
+                    yield ForeignKey(prefix + path_of(spelling), row.fate, row.text)
+
+    def spelled(self, keep: Callable[[str], bool]) -> Rows:
+        """Return the rows that have a spelling to keep, with those spellings alone."""
+        left = (replace(r, spellings=tuple(filter(keep, r.spellings))) for r in self.rows)
+        return replace(self, rows=tuple(row for row in left if row.spellings))
+
+
+def path_of(spelling: str) -> str:
+    """Return a spelling without the mark of a flag that takes values."""
+    return re.sub(r"=\*?$", "", spelling)
+
+
+_LINE = re.compile(
+    r"(?P<fate>[=~.x]) (?P<keys>.+?)(?: -> (?P<to>\S+)(?: (?P<by>\w+))?)?"
+    r"(?: (?P<kind>[|!]) (?P<text>.+))?"
+)
+
+
+def rows(table: str) -> tuple[Row, ...]:
+    """Parse rows; indented lines continue the text."""
+    found = []
+    for line in re.sub(r"\n +", " ", table.strip()).splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise AssertionError(f"not a row: {line}")
+        found.append(
+            Row(
+                Fate(match["fate"]),
+                tuple(match["keys"].split(", ")),
+                match["text"] or "",
+                match["to"] or "",
+                match["by"] or "text",
+                match["kind"] == "!",
+            )
+        )
+    return tuple(found)
+
+
+# --- rows that act --------------------------------------------------------------------------------
+
+
+def amount(mib: float) -> str:
+    """Format an amount of memory for a job spec; fractions of a MiB are rounded up."""
+    whole = max(1, math.ceil(mib))
+    return f"{whole // 1024}Gi" if whole % 1024 == 0 else f"{whole}Mi"
+
+
+def seconds(number: int | None) -> str:
+    """Return seconds as a duration of a job spec; "" for none."""
+    return f"{number}s" if number else ""
+
+
+# name → the value of a job spec; an empty one sets nothing
+CONVERTERS: Mapping[str, Callable[[At], object]] = {
+    "text": lambda at: at.text(),
+    "whole": lambda at: at.whole(),
+    "count": lambda at: at.whole(1),
+    "seconds": lambda at: seconds(at.whole(1)),
+    "endless": lambda at: seconds(at.whole()),  # 0 is no limit
+    "mebibytes": lambda at: amount(at.whole(1) or 1),
+    "lower": lambda at: at.text().lower(),
+    "parts": lambda at: [part.strip() for part in at.text().split(",") if part.strip()],
+    "words": lambda at: at.words(),
+    "mapping": lambda at: {key: value.node for key, value in at.members()},
+}
+
+
+def carry(
+    reading: Translation, table: Iterable[Row], find: Callable[[Row], At | None], role: str = ""
+) -> None:
+    """Set the target of each row to what the file states; of several rows the first counts.
+
+    Args:
+        reading: The translation.
+        table: The rows.
+        find: Returns the value of a row's key, None for none.
+        role: The role that `*` in a target stands for.
+    """
+    done = set()
+    for row in table:
+        at = find(row) if row.target and row.target not in done else None
+        value = CONVERTERS[row.converter](at) if at is not None else None
+        if at is not None and value:
+            target = row.target.replace("*", role)
+            reading.put(target, value, at)
+            done.add(row.target)
+            if row.is_note:
+                at.note(row.text, target)
+
+
+def values_of(at: At, star: str = "*") -> Callable[[Row], At | None]:
+    """Return what finds a row's value below a place of the tree, `*` being a name."""
+
+    def find(row: Row) -> At | None:
+        names = (path_of(spelling).replace("*", star) for spelling in row.spellings)
+        found = (at.get(name) or at.find(name) for name in names)
+        return next((value for value in found if value is not None), None)
+
+    return find
+
+
+# --- all keys of a format -------------------------------------------------------------------------
+
+
+@dataclass
+class KeyTree:
+    """The keys of a format as a tree."""
+
+    key: ForeignKey | None = None
+    inner: dict[str, KeyTree] = field(default_factory=dict)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the row decides about everything below it."""
+        return self.key is not None and self.key.fate is not Fate.MAPPED
+
+
+@cache  # a table has up to some hundred rows, and a program may convert many files
+def key_tree(table: tuple[Rows, ...]) -> KeyTree:
+    """Return the keys of all rows as a tree."""
+    tree = KeyTree()
+    for key in (key for group in table for key in group.each()):
+        place = tree
+        for step in re.findall(r"\[\]|[^.\[\]]+", key.path):
+            place = place.inner.setdefault(step, KeyTree())
+        place.key = key
+    return tree
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Return whether a property's name is one of a row: `*` is one part, `**` the rest."""
+    words = {"**": ".+", "*": "[^.]+"}
+    parts = re.split(r"(\*\*?)", pattern)
+    return (
+        re.fullmatch("".join(words.get(part) or re.escape(part) for part in parts), name)
+        is not None
+    )
