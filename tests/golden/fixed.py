@@ -16,7 +16,10 @@ from submit_tf_job.plan.site import WebStaging
 
 ROOT = Path(__file__).parents[2]
 # but one whose packages an index resolves when it is read; a cluster runs that one
-SPECS = sorted(set((ROOT / "specs").glob("*.yaml")) - {ROOT / "specs/tensorflow-io.yaml"})
+SPECS = sorted(
+    {*(ROOT / "specs").glob("*.yaml"), *(ROOT / "tests/golden").glob("*.yaml")}
+    - {ROOT / "specs/tensorflow-io.yaml"}
+)
 GOLDEN = Path(__file__).parent
 HADOOP_CONF = GOLDEN / "hadoop-conf"
 KRB5_CONF = HADOOP_CONF / "krb5.conf"

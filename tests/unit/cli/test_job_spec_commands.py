@@ -35,24 +35,6 @@ def test_render_default_principal_contains_the_user(cli: Cli, home: Path, spec: 
     }, done.err
 
 
-def test_render_task_prints_assignments_for_a_shell(cli: Cli, spec: Path) -> None:
-    done = cli("render", "train.yaml", "--task", "worker-1", "--set", "env.A=b c")
-    assert (done.status, done.err) == (0, "")
-    first, *lines = done.out.splitlines()
-    assert first.startswith("# <domain> stands for the registry's domain")
-    assert {"A='b c'", "TFJOB_ROLE=worker", "TFJOB_INDEX=1", "TFJOB_LOCAL_RANK=0"} <= set(lines)
-    assert any(line.startswith("TF_CONFIG='{") for line in lines)
-
-
-def test_render_task_refuses_an_unknown_task(cli: Cli, spec: Path) -> None:
-    assert cli("render", "train.yaml", "--task", "").status == 2
-    done = cli("render", "train.yaml", "--task", "worker-9")
-    assert (done.status, done.out) == (2, "")
-    assert "the job has no task 'worker-9'" in done.err
-    both = cli("render", "train.yaml", "--task", "worker-1", "--explain")
-    assert (both.status, both.out) == (2, "")
-
-
 def test_render_from_standard_input(cli: Cli) -> None:
     assert cli("render", "-", stdin=GOOD.encode()) == Done(0, planned(), "")
     done = cli("render", "-", stdin=TYPO.encode())
@@ -115,14 +97,6 @@ def test_render_refuses_wrong_overrides(
     done = cli("render", "train.yaml", *argv)
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(message)
-
-
-def test_render_reports_the_position_of_a_typo(cli: Cli, spec: Path) -> None:
-    spec.write_text(TYPO)
-    done = cli("render", "train.yaml")
-    assert done == Done(
-        2, "", "train.yaml:7:25: roles.worker: unknown key 'instancez'; did you mean 'instances'?\n"
-    )
 
 
 def test_render_reports_the_position_of_what_yarn_refuses(cli: Cli, spec: Path) -> None:
@@ -247,63 +221,6 @@ def test_validate_with_an_override(cli: Cli, spec: Path) -> None:
     assert cli("validate", "train.yaml").status == 2
     assert cli("validate", "train.yaml", "--set", "image=library/tf:2") == Done(
         0, "train.yaml: ok\n", ""
-    )
-
-
-OUTPUTS = """name: mnist
-image: none
-strategy: custom
-command: "true"
-roles:
-  chief: {memory: 1Gi}
-  worker: {memory: 1Gi, kind: serves}
-inputs:
-  train: hdfs:///data/clicks/2026-*/x.tfrecord
-outputs:
-  %s
-"""
-REPLACED = (
-    "train.yaml:11:3: outputs.m: %s is %s, and all that is there would be replaced; name a "
-    "directory of its own, as in %s/m"
-)
-
-
-@pytest.mark.parametrize(
-    ("uri", "what"),
-    [
-        ("hdfs://nn:8020/tmp", "everybody's directory for temporary files"),
-        ("webhdfs://nn:9870//user", "the directory of all homes"),
-        ("viewfs:///user/carol", "a home directory"),
-        ("file:///home/carol", "a home directory"),
-        ("hdfs:///data", "or holds the input train"),
-        ("hdfs://nn/data/clicks", "or holds the input train"),
-    ],
-)
-def test_validate_refuses_outputs_that_would_replace_more(
-    cli: Cli, spec: Path, uri: str, what: str
-) -> None:
-    spec.write_text(OUTPUTS % f'm: {{uri: "{uri}", upload: true, overwrite: true}}')
-    done = cli("validate", "train.yaml")
-    assert done == Done(2, REPLACED % (uri, what, uri) + "\n", "")
-
-
-def test_validate_refuses_an_output_above_another(cli: Cli, spec: Path) -> None:
-    other = 'other: "hdfs:///models/m/checkpoints"'
-    spec.write_text(OUTPUTS % f'm: {{uri: "hdfs:///models/m", upload: true}}\n  {other}')
-    told = REPLACED % ("hdfs:///models/m", "or holds the output other", "hdfs:///models/m")
-    assert cli("validate", "train.yaml").out == told + "\n"
-    spec.write_text(
-        OUTPUTS % 'm: {uri: "hdfs:///data/clicks/out", upload: true}\n  o: hdfs:///data'
-    )
-    assert cli("validate", "train.yaml") == Done(0, "train.yaml: ok\n", "")
-
-
-def test_validate_refuses_outputs_of_tasks_that_the_job_ends(cli: Cli, spec: Path) -> None:
-    spec.write_text(OUTPUTS % "m: {uri: hdfs:///m, upload: true, by: every-task}")
-    assert cli("validate", "train.yaml").out == (
-        "train.yaml:11:37: outputs.m.by: every task is to store an output, and worker has the kind "
-        "serves: the job ends it, and its output is lost; leave by out, have the program write to "
-        "a URI itself, or give the role kind: trains\n"
     )
 
 

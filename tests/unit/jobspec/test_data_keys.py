@@ -11,11 +11,9 @@ import pytest
 from submit_tf_job.errors import AuthError, ClusterUnavailable, JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.job import (
-    Elastic,
     HadoopConf,
     Input,
     Job,
-    OnFailure,
     Output,
     Strategy,
     Uploader,
@@ -25,7 +23,7 @@ from submit_tf_job.operations.keytabs import warnings
 from submit_tf_job.plan import plan
 from submit_tf_job.settings import load_settings
 from submit_tf_job.storage.local_files import LocalStorage
-from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, make_job, make_role, task_of
+from tests.golden.fixed import SITE, make_job, make_role, task_of
 
 SETTINGS = load_settings(arguments={"user": "alice"}, environ={"HOME": "/nowhere"}, cwd=Path("/"))
 
@@ -106,49 +104,7 @@ def test_gateway_accepts_only_the_hdfs_of_the_cluster(
 # --- the job spec ---------------------------------------------------------------------------------
 
 
-def test_loads_reads_short_and_long_forms_of_data() -> None:
-    job = read(
-        '{a: "hdfs:///x/", b_2: {uri: "s3://bucket/p-*.rec", shard: files, download: '
-        'true}, c: {uri: "file:///c", shard: none}}',
-        '{m: "viewfs:///m", n: {uri: "hdfs://ns1/n", upload: true, by: every-task, '
-        "on_failure: keep, overwrite: true}}",
-    )
-    assert job.inputs == (
-        Input("a", "hdfs:///x"),
-        Input("b_2", "s3://bucket/p-*.rec", sharded=True, download=True),
-        Input("c", "file:///c"),
-    )
-    assert job.outputs == (
-        Output("m", "viewfs:///m"),
-        Output(
-            "n",
-            "hdfs://ns1/n",
-            upload=True,
-            by=Uploader.EVERY_TASK,
-            on_failure=OnFailure.KEEP,
-            overwrite=True,
-        ),
-    )
-    assert [item.is_pattern for item in job.inputs] == [False, True, False]
-
-
 # --- who reads what -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("strategy", "roles", "who"),
-    [
-        (Strategy.SINGLE, ["worker"], ["worker"]),
-        (Strategy.MULTI_WORKER, ["chief", "worker", "evaluator", "board"], ["chief", "worker"]),
-        (Strategy.PARAMETER_SERVER, ["chief", "worker", "ps"], ["worker"]),
-        (Strategy.CUSTOM, ["infer", "metrics-exporter"], ["infer"]),
-    ],
-)
-def test_shares_are_for_the_tasks_that_train(
-    strategy: Strategy, roles: list[str], who: list[str]
-) -> None:
-    job = make_job(*map(make_role, roles), strategy=strategy, inputs=(Input("d", "hdfs:///d"),))
-    assert task_of(job)["data"]["readers"] == who
 
 
 def test_file_list_is_sent_to_tasks_that_read_only() -> None:
@@ -172,65 +128,6 @@ def test_file_list_is_sent_to_tasks_that_read_only() -> None:
     unlisted = replace(job, inputs=(Input("p", "hdfs:///p"),))
     told = task_of(unlisted)["data"]
     assert (told["readers"], told["onlookers"]) == (["worker"], ["evaluator", "chief"])
-
-
-def test_plan_size_does_not_grow_with_files_or_tasks() -> None:
-    job = make_job(inputs=(Input("d", "hdfs:///d", sharded=True),))
-    many = replace(job, roles={**job.roles, "worker": replace(job.roles["worker"], instances=999)})
-    assert len(plan(many, SITE).body) - len(plan(job, SITE).body) < 20
-
-
-@pytest.mark.parametrize(
-    ("job", "site", "message"),
-    [
-        (
-            make_job(inputs=(Input("d", "hdfs:///d", sharded=True),)),
-            SITE_WITHOUT_STAGING,
-            "inputs.d.shard: the list of files is put on HDFS for the tasks, and none "
-            "is configured; set hadoop_conf (or staging)",
-        ),
-        (
-            make_job(
-                make_role("chief"),
-                make_role("worker", instances=4, elastic=Elastic(2)),
-                inputs=(Input("d", "hdfs:///d", sharded=True),),
-            ),
-            SITE,
-            "inputs.d.shard: the files are dealt out before the tasks are counted, and worker is "
-            "elastic; leave out shard, and let the program choose by TFJOB_RANK",
-        ),
-        (
-            make_job(
-                *(make_role(name) for name in ("chief", "worker", "ps")),
-                strategy=Strategy.PARAMETER_SERVER,
-                inputs=(Input("d", "hdfs:///d", sharded=True, download=True),),
-            ),
-            SITE,
-            "inputs.d.download: under parameter-server the chief builds the data sets of "
-            "all workers, whose disks hold different files; "
-            "leave out shard or download, and let the workers read from the file system",
-        ),
-        (
-            make_job(
-                *(make_role(name) for name in ("chief", "worker", "ps")),
-                strategy=Strategy.PARAMETER_SERVER,
-                outputs=(Output("o", "hdfs:///o", upload=True, by=Uploader.EVERY_TASK),),
-            ),
-            SITE,
-            "outputs.o.by: under parameter-server only the chief's command ends "
-            "by itself; use deciding-task, or leave by out",
-        ),
-        (
-            make_job(outputs=(Output("a", "hdfs:///o"), Output("b", "hdfs:///o"))),
-            SITE,
-            "outputs.b: hdfs:///o is the output a already; use another URI",
-        ),
-    ],
-)
-def test_plan_refuses_impossible_data(job: Job, site: Any, message: str) -> None:
-    with pytest.raises(JobSpecError) as caught:
-        plan(job, site)
-    assert [str(problem) for problem in caught.value.problems] == [message]
 
 
 # --- the check -----------------------------------------------------------------------------------

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from submit_tf_job.jobspec import keys, loads
+from submit_tf_job.jobspec import keys
 from submit_tf_job.jobspec.grammar import Keys
 from tests.unit.jobspec.key_tables import TABLES
-
-SPEC = """\
-name: t
-image: tf
-command: [python, train.py]
-strategy: single
-roles: {chief: {memory: 4Gi}}
-"""
 
 
 @pytest.mark.parametrize("known", TABLES.values(), ids=TABLES.keys())
@@ -35,9 +27,3 @@ def test_each_key_has_help_and_examples(known: Keys) -> None:
     for key in known.rows.values():
         assert key.help.endswith("."), key.name
         assert key.examples, key.name
-
-
-def test_set_reaches_keys_of_a_mapping_in_its_short_form() -> None:
-    """A mapping of known keys, also where the job spec has its short form."""
-    job = loads(SPEC, source="x", base=None, overrides=["python=py3", "python.interpreter=py4"])
-    assert job.python == "py4"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ import pytest
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec.job import HostFile, PackageKind, Packages, ShippedFile
 from submit_tf_job.plan import Plan, plan
-from submit_tf_job.plan.delivery import pack
 from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, make_job, make_role
 
 LARGE_BYTES = 16 * 1024**2  # such files travel by themselves
@@ -115,37 +112,3 @@ def test_plan_refuses_files_without_staging(refused: Callable[[], Plan], why: st
 
 
 # --- tars -----------------------------------------------------------------------------------------
-
-FILES = [
-    ShippedFile("b/run.sh", b"#!/bin/sh\n", executable=True),
-    ShippedFile("a.py", b"print()\n"),
-    ShippedFile("ü/日本 x", bytes(range(256))),
-]
-
-
-def tar_of(files: Iterable[ShippedFile]) -> bytes:
-    made = pack(files)
-    assert made
-    return made.tobytes()
-
-
-def members(tar: bytes) -> dict[str, tuple[bytes, int]]:
-    with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
-        files = [(member, archive.extractfile(member)) for member in archive]
-        return {member.name: (file.read(), member.mode) for member, file in files if file}
-
-
-def test_pack_keeps_bytes_and_modes() -> None:
-    assert members(tar_of(FILES)) == {
-        file.name: (file.content, 0o755 if file.executable else 0o644) for file in FILES
-    }
-
-
-def test_pack_depends_only_on_names_modes_and_contents() -> None:
-    assert tar_of(FILES) == tar_of(reversed(FILES)) == tar_of(iter(FILES))
-    with tarfile.open(fileobj=io.BytesIO(tar_of(FILES))) as archive:
-        assert {(m.mtime, m.uid, m.gid, m.uname, m.gname) for m in archive} == {(0, 0, 0, "", "")}
-
-
-def test_pack_of_no_files() -> None:
-    assert pack([]) is None

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job import jobspec
-from submit_tf_job.errors import JobSpecError, UsageError
+from submit_tf_job.errors import UsageError
 from submit_tf_job.jobspec.job import Elastic, Retries
 from submit_tf_job.plan import Plan, Site, plan
 from tests.golden.fixed import (
@@ -41,12 +41,6 @@ def chief(role: str, text: str = "", site: Site = SITE) -> dict[str, Any]:
     return parts(plan(spec_job(text, roles), site))["chief"]
 
 
-def refused(job: Any, site: Site = SITE) -> list[str]:
-    with pytest.raises(JobSpecError) as caught:
-        plan(job, site)
-    return [str(problem) for problem in caught.value.problems]
-
-
 PLAN = "submit_tf_job/plan"
 
 
@@ -67,79 +61,11 @@ def test_deciding_task_without_chief_is_worker_0() -> None:
     assert task["cluster_roles"] == ["worker", "ps"]
 
 
-def test_quick_links_of_the_first_ten_tasks_and_fixed_ports() -> None:
-    board = "board: {instances: 12, memory: 1Gi, command: b, ports: {http: auto, api: 80}}"
-    body = plan(spec_job("", f"{{worker: {{memory: 1Gi}}, {board}}}"), SITE).body
-    posted = json.loads(body)
-    assert posted["components"][1]["quicklinks"] == [f"board-{index} api" for index in range(10)]
-    link = "http://board-9.${SERVICE_NAME}.${USER}.${DOMAIN}:80"
-    assert posted["quicklinks"]["board-9 api"] == link
-    properties = posted["components"][1]["configuration"]["properties"]
-    assert properties["submit_tf_job.ports"] == "http=auto,api=80"
-
-
-def test_optional_fields_of_a_service_are_there_only_if_asked_for() -> None:
-    text = "description: digits\nqueue: ml\nlifetime: 1m\ndocker_client_config: hdfs:///c.json\n"
-    plain, rich = (json.loads(plan(spec_job(more), SITE).body) for more in ("", text))
-    assert {key: rich[key] for key in set(rich) - set(plain)} == {
-        "description": "digits",
-        "queue": "ml",
-        "lifetime": 60,
-        "docker_client_config": "hdfs:///c.json",
-    }
-
-
 def test_bounds_of_an_elastic_role_are_a_property_of_its_component() -> None:
     roles = "{chief: {memory: 1Gi}, worker: {memory: 1Gi, instances: {min: 2, max: 8}}}"
     worker = parts(plan(spec_job("retries: 3\n", roles), SITE))["worker"]
     assert worker["number_of_containers"] == 8
     assert worker["configuration"]["properties"]["submit_tf_job.instances"] == "2-8"
-
-
-def test_resources() -> None:
-    role, other = "cpus: 4, gpus: 2", replace(SITE, gpu_resource="nvidia.com/gpu")
-    assert chief(role)["resource"] == {
-        "cpus": 4,
-        "memory": "512",
-        "additional": {"yarn.io/gpu": {"value": 2, "unit": ""}},
-    }
-    assert list(chief(role, site=other)["resource"]["additional"]) == ["nvidia.com/gpu"]
-
-
-@pytest.mark.parametrize(
-    ("placement", "constraint"),
-    [
-        ("spread: node", {"type": "ANTI_AFFINITY", "scope": "NODE"}),
-        ("spread: rack", {"type": "ANTI_AFFINITY", "scope": "RACK"}),
-        ("together: rack", {"type": "AFFINITY", "scope": "RACK"}),
-        (
-            "spread: node, node_attributes: {os: [deb12, deb13]}",
-            {
-                "type": "ANTI_AFFINITY",
-                "scope": "NODE",
-                "node_attributes": {"os": ["deb12", "deb13"]},
-            },
-        ),
-    ],
-)
-def test_placement(placement: str, constraint: dict[str, object]) -> None:
-    [found] = chief(f"placement: {{{placement}}}")["placement_policy"]["constraints"]
-    assert found == {**constraint, "target_tags": ["chief"]}
-
-
-def test_environment_and_command_without_the_bootstrap() -> None:
-    bare = "bootstrap: false\ntf_config: none\n"
-    part = chief("""command: python t.py, env: {A: '"$x"'}""", bare)
-    assert part["launch_command"] == "exec bash -o pipefail -c 'python t.py'"
-    assert "files" not in part["configuration"]
-    assert part["configuration"]["env"] == {
-        "A": '\\"\\$x\\"',
-        "CUDA_VISIBLE_DEVICES": "",  # no GPU is asked for
-        "YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK": "host",
-    }
-    own = chief("env: {CUDA_VISIBLE_DEVICES: '3'}", bare)["configuration"]["env"]
-    assert own["CUDA_VISIBLE_DEVICES"] == "3"
-    assert "CUDA_VISIBLE_DEVICES" not in chief("gpus: 1", bare)["configuration"]["env"]
 
 
 @pytest.mark.parametrize("domain", ["example.com", None])
@@ -151,42 +77,6 @@ def test_role_without_image_is_a_plain_process(domain: str | None) -> None:
     assert env["YARN_CONTAINER_RUNTIME_TYPE"] == "default"
     assert ("YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_HOSTNAME" in env) is (domain is None)
     assert "YARN_CONTAINER_RUNTIME_TYPE" not in found["worker"]["configuration"]["env"]
-
-
-@pytest.mark.parametrize(
-    ("role", "text", "message"),
-    [
-        ("mounts: [/a:/a]", "", "which sees the node's directories"),
-        ("docker: {tmpfs: [/s]}", "", "without Docker; leave docker out"),
-        ("cpus: 1", "network: bridge\n", "on the node's own network; say network: host"),
-    ],
-)
-def test_role_without_image_refuses_what_needs_a_container(
-    role: str, text: str, message: str
-) -> None:
-    [problem] = refused(
-        spec_job(text, f"{{chief: {{memory: 1Gi, image: none, {role}}}, worker: {{memory: 1Gi}}}}")
-    )
-    assert message in problem
-
-
-@pytest.mark.parametrize("site", [SITE, SITE_WITHOUT_STAGING])
-def test_yarn_copies_files_of_hdfs(site: Site) -> None:
-    own = "{src: 'hdfs:///d.zip', dst: data, unpack: true}"
-    roles = f"{{chief: {{memory: 1Gi}}, worker: {{memory: 1Gi, files: [{own}]}}}}"
-    job = spec_job("files: ['hdfs:///w.bin']\n", roles)
-    planned = plan(job, site)
-    sources = {
-        name: [
-            (file["type"], file["src_file"])
-            for file in part["configuration"]["files"]
-            if str(file.get("src_file")).startswith("hdfs:///")
-        ]
-        for name, part in parts(planned).items()
-    }
-    static, archive = ("STATIC", "hdfs:///w.bin"), ("ARCHIVE", "hdfs:///d.zip")
-    assert sources == {"chief": [static], "worker": [static, archive]}
-    assert set(task_of(job)["files"]["roles"]["worker"]["links"]) == {"w.bin", "data"}
 
 
 # --- what is staged -------------------------------------------------------------------------------
@@ -439,12 +329,3 @@ def test_task_description_has_the_bounds_of_elastic_roles_alone() -> None:
     assert task["elastic"] == {"worker": {"min": 2, "grow_after_s": 90}}
     assert task["roles"]["worker"]["count"] == 8
     assert "elastic" not in task_of(make_job(retries=Retries(3)))
-
-
-def test_task_description_of_other_sites() -> None:
-    without_domain = task_of(make_job(), replace(SITE, domain=None))
-    assert without_domain["host_suffix"] is None
-    site = replace(SITE, user="Al_Ice@REALM", dns_server="dns:53")
-    mapped = task_of(make_job(), site)
-    suffix = f"{mapped['run']}.al-ice.example.com"
-    assert (mapped["host_suffix"], mapped["dns_server"]) == (suffix, "dns:53")
