@@ -114,10 +114,10 @@ format: venv ## let ruff format and mend what it can
 	$(BIN)/ruff format .
 
 .PHONY: goldens
-goldens: venv ## write tests/golden, the tables of keys and docs/openapi.json; read the difference
+goldens: venv ## write tests/golden, the tables of messages and of keys, and docs/openapi.json; read the difference
 	$(BIN)/python -m tests.unit.jobspec.key_tables
 	$(BIN)/python -m tests.unit.gateway.test_app
-	SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS=1 $(BIN)/python -m pytest tests/golden -q
+	SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS=1 $(BIN)/python -m pytest tests/golden tests/unit/messages -q
 
 .PHONY: bench
 bench: $(VENV)/.kerberos tensorflow airflow ## measure, and write docs/internals/performance.md

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -145,19 +144,6 @@ def test_install_completion_installs_that_of_the_named_shell(
     assert f"complete_{shell}" in (home / file).read_text()
 
 
-def test_install_completion_refuses_other_shells(
-    cli: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done = cli("--install-completion", "tcsh")
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("error: --install-completion takes bash, zsh, fish, not 'tcsh'\n")
-    assert json.loads(cli("--show-completion", "tcsh", "-o", "json").err)["code"] == "usage"
-    (home / ".zfunc").touch()
-    done = cli("--install-completion", "zsh")
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("error: the completion cannot be installed: ")
-
-
 # --- help -----------------------------------------------------------------------------------------
 
 
@@ -175,17 +161,6 @@ def test_help_prints_the_pages_of_the_documentation(cli: Cli) -> None:
         .startswith("# Troubleshooting\n")
     )
     assert cli("help", "-o", "json").json["topic"] is None
-
-
-def test_help_of_a_command_and_of_an_unknown_topic(cli: Cli) -> None:
-    assert cli("help", "submit").out == cli("submit", "--help").out
-    wrong = cli("help", "troubleshoot")
-    assert (wrong.status, wrong.out) == (2, "")
-    assert (
-        wrong.err
-        == "error: 'troubleshoot' is not a help topic\n  hint: did you mean troubleshooting?\n"
-    )
-    assert "the topics: submit_tf_job help" in cli("help", "zzz").err
 
 
 def test_readable_replaces_links_by_commands() -> None:

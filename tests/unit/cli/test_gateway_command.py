@@ -32,33 +32,6 @@ def test_token_prints_a_matching_line(cli: Cli, home: Path) -> None:
     assert cli("gateway", "token", "a b").status == 2
 
 
-@pytest.mark.parametrize(
-    ("options", "status", "words"),
-    [
-        ((), 2, "no callers are configured"),
-        (("--no-auth", "--callers", "callers"), 2, "no callers are configured"),
-        (("--no-auth", "--host", "0.0.0.0"), 2, "every client that reaches 0.0.0.0 acts as you"),
-        (("--callers", "callers", "--host", "gateway.example.com"), 2, "unencrypted"),
-        (("--callers", "none"), 2, "cannot be read"),
-        (("--callers", "open"), 2, "others can change it"),
-        (("--callers", "callers", "--as-user", "bob"), 2, "as_user does not work with a gateway"),
-        (("--callers", "callers", "--auth", "bearer"), 2, "can act for alice only, not for bob"),
-        (("--callers", "callers", "--cert", "callers"), 2, "belong together"),
-        (("--callers", "callers", "--drain", "soon"), 2, "--drain"),
-        (("--callers", "callers", "--negotiate", "none"), 2, "the keytab none: cannot be read"),
-    ],
-)
-def test_serve_refuses_wrong_options(
-    cli: Cli, home: Path, options: tuple[str, ...], status: int, words: str
-) -> None:
-    for name, mode in (("callers", 0o600), ("open", 0o666)):
-        (home / name).write_text(f"bob sha256:{'0' * 64}\n")
-        (home / name).chmod(mode)
-    done = cli("gateway", "serve", *options, *RM)
-    assert (done.status, done.out) == (status, "")
-    assert words in done.err
-
-
 def test_serve_starts_the_gateway(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "callers").write_text(f"bob sha256:{'0' * 64}\n")
     (home / "callers").chmod(0o600)

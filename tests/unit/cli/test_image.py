@@ -82,23 +82,3 @@ def test_the_interpreter_is_the_roles_own(
     done = cli("image", "check", "-f", "own.yaml", *options)
     assert (done.status, done.out.splitlines()[0]) == (0, "a:1")
     assert checked == [("a:1", python)]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((), "needs an image"),
-        (("a:1", "--file", "own.yaml"), "an image or --file"),
-        (("a:1", "--set", "queue=x"), "--set and --from need --file"),
-        (("--file", "own.yaml", "--set", "image=none"), "has no image"),
-        (("--file", "missing.yaml"), "missing.yaml"),
-    ],
-)
-def test_wrong_usage_checks_nothing(
-    cli: Cli, home: Path, checked: list[tuple[str, str]], words: tuple[str, ...], message: str
-) -> None:
-    (home / "own.yaml").write_text(OWN)
-    done = cli("image", "check", *words)
-    assert done.status == 2
-    assert message in done.err
-    assert checked == []

@@ -13,7 +13,6 @@ from submit_tf_job.plan import Site, plan
 from tests.fakes.command_line import GOOD, Cli, Done, planned
 
 TYPO = GOOD.replace("instances: 2", "instancez: 2")
-BAD_PLAN = GOOD.replace("library/tf", "Library/TF").replace("name: mnist", "name: a-4k3f7qa2")
 
 
 # --- render ---------------------------------------------------------------------------------------
@@ -76,53 +75,6 @@ def test_render_with_overrides(cli: Cli, spec: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (
-            ["--set", "roles.worker.instances=x"],
-            "--set: roles.worker.instances: expected a whole number or a mapping such as "
-            "{min: 2, max: 8}, found the text 'x'\n",
-        ),
-        (["--set", "nonsense"], "--set"),
-        (
-            ["--submission-id", "a b"],
-            "error: 'a b' is not a valid submission id\n  hint: use 1 to 64 letters, digits",
-        ),
-    ],
-)
-def test_render_refuses_wrong_overrides(
-    cli: Cli, spec: Path, argv: list[str], message: str
-) -> None:
-    done = cli("render", "train.yaml", *argv)
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith(message)
-
-
-def test_render_reports_the_position_of_what_yarn_refuses(cli: Cli, spec: Path) -> None:
-    spec.write_text(BAD_PLAN)
-    assert cli("render", "train.yaml") == Done(
-        2,
-        "",
-        "train.yaml:1:1: name: 'a-4k3f7qa2' ends as the name of a run does (a digit and "
-        "seven characters); choose another name\n"
-        "train.yaml:2:1: image: 'Library/TF:2' is not an image name that YARN accepts: "
-        "[host[:port]/]lower-case/path[:tag]\n",
-    )
-    error = json.loads(cli("render", "train.yaml", "-o", "json").err)
-    assert (error["kind"], error["code"], error["exit_status"]) == ("Error", "job-spec", 2)
-    assert [(p["line"], p["column"], p["path"]) for p in error["details"]["problems"]] == [
-        (1, 1, "name"),
-        (2, 1, "image"),
-    ]
-
-
-def test_render_missing_file(cli: Cli) -> None:
-    assert cli("render", "no.yaml") == Done(
-        2, "", "no.yaml: cannot be read: no such file or directory\n"
-    )
-
-
 def test_render_uses_the_settings(cli: Cli, home: Path, spec: Path) -> None:
     (home / "submit_tf_job.yaml").write_text("job: {queue: site}\ndns.domain: example.com\n")
     service = json.loads(cli("render", "train.yaml").out)
@@ -182,48 +134,6 @@ def test_render_explain_shows_uploads(
 # --- validate -------------------------------------------------------------------------------------
 
 
-def test_validate_reports_all_files(cli: Cli, home: Path, spec: Path) -> None:
-    (home / "typo.yaml").write_text(TYPO)
-    (home / "plan.yaml").write_text(BAD_PLAN)
-    done = cli("validate", "typo.yaml", "train.yaml", "plan.yaml", "none.yaml")
-    assert (done.status, done.err) == (2, "")
-    assert done.out.splitlines() == [
-        "train.yaml: ok",
-        "typo.yaml:7:25: roles.worker: unknown key 'instancez'; did you mean 'instances'?",
-        "plan.yaml:1:1: name: 'a-4k3f7qa2' ends as the name of a run does (a digit and "
-        "seven characters); choose another name",
-        "plan.yaml:2:1: image: 'Library/TF:2' is not an image name that YARN accepts: "
-        "[host[:port]/]lower-case/path[:tag]",
-        "none.yaml: cannot be read: no such file or directory",
-    ]
-    assert cli("validate", "train.yaml") == Done(0, "train.yaml: ok\n", "")
-
-
-def test_validate_as_json(cli: Cli, home: Path, spec: Path) -> None:
-    (home / "typo.yaml").write_text(TYPO)
-    done = cli("validate", "typo.yaml", "train.yaml", "-o", "json")
-    assert done.status == 2
-    problem = {
-        "line": 7,
-        "column": 25,
-        "path": "roles.worker",
-        "message": "unknown key 'instancez'; did you mean 'instances'?",
-    }
-    assert done.json == {
-        "kind": "Validation",
-        "format": 1,
-        "files": {"typo.yaml": [problem], "train.yaml": []},
-    }
-
-
-def test_validate_with_an_override(cli: Cli, spec: Path) -> None:
-    spec.write_text(GOOD.replace("library/tf", "Library/TF"))
-    assert cli("validate", "train.yaml").status == 2
-    assert cli("validate", "train.yaml", "--set", "image=library/tf:2") == Done(
-        0, "train.yaml: ok\n", ""
-    )
-
-
 # --- schema, init ---------------------------------------------------------------------------------
 
 
@@ -246,7 +156,3 @@ def test_init_prints_a_valid_job_spec(cli: Cli, home: Path, strategy: str) -> No
     assert all(
         "no such file" in line for line in found.out.splitlines() if line != "made.yaml: ok"
     ), found.out
-
-
-def test_init_defaults_to_multi_worker(cli: Cli) -> None:
-    assert cli("init").out == jobspec.example("multi-worker")

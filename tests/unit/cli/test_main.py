@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -83,67 +82,6 @@ def test_group_without_a_command_prints_help(cli: Cli, group: str) -> None:
 # --- usage ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["submot"], "No such command 'submot'"),
-        (["config", "shovv"], "No such command 'shovv'"),
-        (["submit"], "Missing argument 'SPEC'"),
-        (["status"], "Missing argument 'JOB'"),
-        (["version", "--nosuch"], "No such option:? '?--nosuch"),  # click 8.5 quotes it
-        (["version", "extra"], "Got unexpected extra argument"),
-        (["status", "a", "b"], "Got unexpected extra argument"),
-        (["wait", "a", "--timeout"], "Option '--timeout' requires an argument"),
-        (["sandbox", "logs", "nodemanager", "--tail", "x"], "Invalid value for '--tail'"),
-    ],
-)
-def test_wrong_usage(cli: Cli, argv: list[str], message: str) -> None:
-    done = cli(*argv)
-    assert (done.status, done.out) == (2, "")
-    assert re.search(message, done.err), done.err
-    assert "Traceback" not in done.err
-
-
-@pytest.mark.parametrize(
-    ("argv", "message", "hint"),
-    [
-        (["version", "-o", "yaml"], "--output takes text or json, not 'yaml'", ""),
-        (["wait", "a", "--for", "ever"], "--for takes ready or done, not 'ever'", ""),
-        (
-            ["wait", "a", "--timeout", "5"],
-            "--timeout: '5' has no unit; say s, m, h or d, as in 5s",
-            "",
-        ),
-        (
-            ["submit", "a", "--timeout", "x"],
-            "--timeout: 'x' is not a duration; write whole numbers with d, h, m and s in that "
-            "order, as in 1h30m",
-            "",
-        ),
-        (
-            ["submit", "a", "--detach", "--timeout", "5s"],
-            "--timeout limits how long to follow, and --detach does not follow at all",
-            "leave one of them out",
-        ),
-        (
-            ["init", "--strategy", "x"],
-            "--strategy takes single, multi-worker, parameter-server, estimator, torch, jax, custom, not 'x'",
-            "",
-        ),
-        (
-            ["sandbox", "up", "--resolver", "x"],
-            "--resolver takes auto, system or direct, not 'x'",
-            "",
-        ),
-        (["render", "."], ". is a directory", "name the job spec file in it"),
-    ],
-)
-def test_wrong_values(cli: Cli, argv: list[str], message: str, hint: str) -> None:
-    done = cli(*argv)
-    assert (done.status, done.out) == (2, "")
-    assert done.err == f"error: {message}\n" + (f"  hint: {hint}\n" if hint else "")
-
-
 # --- version, config ------------------------------------------------------------------------------
 
 
@@ -183,98 +121,10 @@ def test_config_show(cli: Cli, home: Path) -> None:
     }
 
 
-def test_wrong_settings(cli: Cli, home: Path) -> None:
-    assert cli("config", "show", "--profile", "prod") == Done(
-        2, "", "error: there is no profile 'prod'\n  hint: known profiles: none\n"
-    )
-    (home / "submit_tf_job.yaml").write_text("\npolls: {min: 1s}\n")
-    done = cli("config", "show")
-    assert (done.status, done.out) == (2, "")
-    assert (
-        done.err
-        == f"error: {home}/submit_tf_job.yaml:2:1: polls: unknown setting; did you mean poll.min?\n"
-    )
-    assert cli("version").status == 0, "what needs no settings does not fail of them"
-
-
-def test_settings_without_a_resource_manager(cli: Cli) -> None:
-    done = cli("status", "mnist")
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith(
-        "error: no ResourceManager is known: neither settings, environment nor "
-        "HADOOP_CONF_DIR names one\n  hint: give --rm "
-    )
-
-
 # --- errors ---------------------------------------------------------------------------------------
 
 
 # --- the parser's errors, and the length of messages ----------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("argv", "message", "usage"),
-    [
-        (["list", "-o", "json", "--nosuch"], "No such option", "submit_tf_job list [OPTIONS]"),
-        (["list", "--output=json", "--nosuch"], "No such option", "submit_tf_job list [OPTIONS]"),
-        (
-            ["list", "-qojson", "extra"],
-            "Got unexpected extra argument",
-            "submit_tf_job list [OPTIONS]",
-        ),
-        (["status", "-o", "json"], "Missing argument 'JOB'", "submit_tf_job status [OPTIONS]"),
-        (
-            ["lisst", "--output", "json"],
-            "No such command 'lisst'",
-            "submit_tf_job COMMAND [OPTIONS]",
-        ),
-        (
-            ["sandbox", "upp", "-o", "json"],
-            "No such command 'upp'",
-            "submit_tf_job sandbox [OPTIONS] COMMAND",
-        ),
-        (
-            ["priority", "a", "b", "-o", "json"],
-            "Invalid value for 'N'",
-            "submit_tf_job priority [OPTIONS]",
-        ),
-        (
-            ["--rm", "http://rm:8088", "status", "-o", "json"],
-            "No such option",
-            "submit_tf_job COMMAND [OPTIONS], an option of a command after it: submit_tf_job "
-            "COMMAND --rm …;",
-        ),
-    ],
-)
-def test_wrong_usage_is_the_error_object_with_output_json(
-    cli: Cli, argv: list[str], message: str, usage: str
-) -> None:
-    done = cli(*argv)
-    assert (done.status, done.out) == (2, "")
-    error = json.loads(done.err)
-    assert {name: error[name] for name in ("kind", "format", "code", "exit_status", "retryable")} == {
-        "kind": "Error", "format": 1, "code": "usage", "exit_status": 2, "retryable": False,
-    }  # fmt: skip
-    assert message in error["message"]
-    assert error["hint"].startswith(f"usage: {usage}")
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["list", "--nosuch"],
-        ["list", "--nosuch", "--", "-o", "json"],
-        ["list", "-o", "text", "--nosuch"],
-    ],
-)
-def test_wrong_usage_is_text_without_output_json(cli: Cli, argv: list[str]) -> None:
-    done = cli(*argv)
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("error: No such option")
-    assert (
-        done.err.splitlines()[1]
-        == "  hint: usage: submit_tf_job list [OPTIONS]; see submit_tf_job list --help"
-    )
 
 
 LONG = "a" * 100_000

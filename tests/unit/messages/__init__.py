@@ -10,6 +10,7 @@ count from the text of the case.
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,11 +29,19 @@ SETTINGS = ".config/submit_tf_job/settings.yaml"
 class Case:
     """One command, its files, and what it prints."""
 
+    table: Path
+    block: str
     title: str
     command: list[str]
     files: dict[str, str]
     status: int
     printed: list[str]
+
+    def write(self, status: int, printed: str) -> None:
+        """Put what was printed into the table."""
+        told = self.block.rpartition("\n=> ")[0]
+        text = self.table.read_text("utf-8")
+        self.table.write_text(text.replace(self.block, f"{told}\n=> {status}\n{printed}\n"))
 
 
 def cases() -> list[Case]:
@@ -41,11 +50,11 @@ def cases() -> list[Case]:
     for table in sorted(HERE.glob("*.txt")):
         head, *blocks = re.split(r"^## ", table.read_text("utf-8"), flags=re.MULTILINE)
         name, command = head.splitlines()[0].split(" $ ")
-        found += [_case(f"{table.stem}: {block}", name, command) for block in blocks]
+        found += [_case(table, f"## {block}", name, command) for block in blocks]
     return found
 
 
-def _case(block: str, name: str, command: str) -> Case:
+def _case(table: Path, block: str, name: str, command: str) -> Case:
     told, _, printed = block.rpartition("\n=> ")
     title, *lines = told.split("\n")
     files: dict[str, list[str]] = {}
@@ -57,11 +66,12 @@ def _case(block: str, name: str, command: str) -> Case:
             files[name] = []
         else:
             files.setdefault(name, []).append(line)
-    if "train.yaml" in command:
-        files["train.yaml"] = completed(files.get("train.yaml", [])).splitlines()
-    status, *wanted = printed.rstrip("\n").split("\n")
     texts = {path: "".join(f"{line}\n" for line in text) for path, text in files.items()}
-    return Case(title, command.split(), texts, int(status), wanted)
+    if "train.yaml" in command:
+        texts["train.yaml"] = completed(files.get("train.yaml", []))
+    status, *wanted = printed.rstrip("\n").split("\n")
+    heading = f"{table.stem}: {title[3:]}"
+    return Case(table, block, heading, shlex.split(command), texts, int(status), wanted)
 
 
 def completed(lines: list[str]) -> str:
