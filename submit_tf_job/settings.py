@@ -15,22 +15,27 @@ import getpass
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
-from functools import cache, partial, reduce
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host import kerberos
-from submit_tf_job.host.hadoopconf import read_xml, resource_managers
-from submit_tf_job.host.inputfile import read_input, reason
-from submit_tf_job.host.located.diagnostics import Unreadable
-from submit_tf_job.host.located.nodes import Location
-from submit_tf_job.host.located.text_source import read_mapping
-from submit_tf_job.host.secretfile import refuse_if_others_can_change, refuse_if_others_can_read
+from submit_tf_job.host.hadoopconf import read_xml
+from submit_tf_job.host.inputfile import reason
 from submit_tf_job.host.units import duration_s, memory
+from submit_tf_job.settings_sources import (
+    ENV_PREFIX,
+    Layer,
+    Setting,
+    Sources,
+    Values,
+    did_you_mean,
+    hadoop_layer,
+)
 
 __all__ = [
     "USER_NAME",
@@ -45,12 +50,8 @@ __all__ = [
     "process_environment",
 ]
 
-ENV_PREFIX = "SUBMIT_TF_JOB_"
-TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are not settings
-PROJECT_FILE = "submit_tf_job.yaml"
 SYSTEM_FILE = Path("/etc/submit_tf_job/settings.yaml")
 SANDBOX_PROFILE = "sandbox"
-SETTINGS_FILE_MAX = 1024 * 1024
 AUTH_METHODS = ("simple", "kerberos", "delegation-token", "basic", "bearer")
 _LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _PAGES = frozenset({"cluster", "ws", "app", "proxy", "ui2"})  # of a ResourceManager
@@ -140,9 +141,7 @@ def _path(value: Any) -> Path:
     try:
         return Path(_text(value)).expanduser()
     except RuntimeError:
-        raise ValueError(
-            f"{value!r} begins with the home directory of somebody who is not known here"
-        ) from None
+        raise ValueError(f"{value!r} is in the home directory of an unknown user") from None
 
 
 def _host_port(value: Any) -> str:
@@ -181,21 +180,15 @@ def _amount(value: Any) -> str:
     return _text(value)
 
 
-def _count(value: Any) -> int:
-    text = str(value).strip()
-    if isinstance(value, bool) or not re.fullmatch(r"[1-9]\d{0,5}", text):
-        raise ValueError(f"{value!r} is not a number from 1 to 999999")
-    return int(text)
+def _number(least: int) -> Callable[[Any], int]:
+    def parse(value: Any) -> int:
+        text = str(value).strip()
+        known = re.fullmatch(r"0|[1-9]\d{0,5}", text) and not isinstance(value, bool)
+        if not known or int(text) < least:
+            raise ValueError(f"{value!r} is not a number from {least} to 999999")
+        return int(text)
 
-
-def _count_or_none(value: Any) -> int:
-    """Parse a number that may be 0."""
-    if str(value).strip() == "0":
-        return 0
-    try:
-        return _count(value)
-    except ValueError:
-        raise ValueError(f"{value!r} is not a number from 0 to 999999") from None
+    return parse
 
 
 def _bool(value: Any) -> bool:
@@ -208,7 +201,7 @@ def _bool(value: Any) -> bool:
 def _one_of(*choices: str) -> Callable[[Any], str]:
     def parse(value: Any) -> str:
         if value not in choices:
-            raise ValueError(f"{value!r} is none of {', '.join(choices)}")
+            raise ValueError(f"must be one of {', '.join(choices)}, not {value!r}")
         return str(value)
 
     return parse
@@ -346,7 +339,7 @@ class DockerSettings:
     host: str | None = setting(
         _text,
         None,
-        "Docker Engine of this machine: unix:///path; default: what Docker itself takes",
+        "Docker Engine of this machine: unix:///path; default: DOCKER_HOST or Docker's socket",
         project=False,
     )
     networks: tuple[str, ...] | None = setting(
@@ -373,7 +366,7 @@ class TimeoutSettings:
     """Time-outs, in seconds."""
 
     connect_s: float = setting(_duration, 5.0, "to connect to a ResourceManager")
-    read_s: float = setting(_duration, 30.0, "to wait for an answer to a question")
+    read_s: float = setting(_duration, 30.0, "to wait for a response")
     failover_s: float = setting(
         _duration, 30.0, "to find a ResourceManager that answers, before a command gives up"
     )
@@ -381,7 +374,7 @@ class TimeoutSettings:
         _duration, 300.0, "for a whole submission, failovers and lost answers included"
     )
     unreachable_s: float = setting(
-        _duration, 900.0, "for which a watch bears an unreachable cluster before it gives up"
+        _duration, 900.0, "how long a watch retries an unreachable cluster before it gives up"
     )
 
 
@@ -389,8 +382,8 @@ class TimeoutSettings:
 class PollSettings:
     """Intervals of polls, in seconds."""
 
-    min_s: float = setting(_duration, 1.0, "shortest pause between two looks at a job")
-    max_s: float = setting(_duration, 15.0, "longest pause between two looks at a job")
+    min_s: float = setting(_duration, 1.0, "minimum interval between status requests")
+    max_s: float = setting(_duration, 15.0, "maximum interval between status requests")
 
 
 @dataclass(frozen=True)
@@ -407,7 +400,7 @@ class GatewaySettings:
         _size, 256 * 1024**2, "size of all files of one request to a gateway", project=False
     )
     upload_files: int = setting(
-        _count, 1000, "number of files of one request to a gateway", project=False
+        _number(1), 1000, "number of files of one request to a gateway", project=False
     )
     upload_time_s: float = setting(
         _duration,
@@ -421,9 +414,9 @@ class GatewaySettings:
 class CapSettings:
     """The most that one job may ask for; None for no limit."""
 
-    tasks: int | None = setting(_count, None, "most tasks of a job", project=False)
+    tasks: int | None = setting(_number(1), None, "most tasks of a job", project=False)
     gpus: int | None = setting(
-        _count_or_none, None, "most GPUs of all tasks of a job together", project=False
+        _number(0), None, "most GPUs of all tasks of a job together", project=False
     )
     memory: int | None = setting(
         _size, None, "most memory of all tasks of a job together", project=False
@@ -540,12 +533,12 @@ class Settings:
         "lifetime of a job without one that is submitted and not followed",
     )
     keep_runs: int = setting(
-        _count,
+        _number(1),
         5,
         "runs of a job that YARN keeps: each submission deletes some of the oldest beyond",
     )
     keep_records: int = setting(
-        _count, 1000, "records of a job's runs that `history` keeps in the staging directory"
+        _number(1), 1000, "records of a job's runs that `history` keeps in the staging directory"
     )
     timeouts: TimeoutSettings = field(default_factory=TimeoutSettings)
     poll: PollSettings = field(default_factory=PollSettings)
@@ -610,32 +603,6 @@ class Settings:
         return urls
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One setting, with its name in files and variables.
-
-    Attributes:
-        path: The attributes of `Settings` that lead to its value.
-    """
-
-    name: str
-    path: tuple[str, ...]
-    parse: Callable[[Any], Any]
-    default: Any
-    about: str
-    project: bool
-    env: bool
-
-    @property
-    def variable(self) -> str:
-        """The environment variable that sets it."""
-        return ENV_PREFIX + self.name.upper().replace(".", "_")
-
-    def value_of(self, settings: Settings) -> object:
-        """Return the value of this setting."""
-        return reduce(getattr, self.path, settings)
-
-
 _GROUPS: Mapping[str, type] = {
     "kerberos": KerberosSettings,
     "credentials": CredentialSettings,
@@ -649,16 +616,6 @@ _GROUPS: Mapping[str, type] = {
 }
 
 
-def _all_keys() -> Iterator[Setting]:
-    """List the settings in the order of their declaration."""
-    for item in fields(Settings):
-        if item.metadata:
-            yield _key_of(item)
-        if item.name in _GROUPS:
-            for inner in fields(_GROUPS[item.name]):
-                yield _key_of(inner, item.name)
-
-
 def _key_of(item: Field[Any], *group: str) -> Setting:
     given, short = dict(item.metadata), item.name
     if given["parse"] in (_duration, _some_time):
@@ -670,24 +627,13 @@ def _key_of(item: Field[Any], *group: str) -> Setting:
 @cache
 def keys() -> Mapping[str, Setting]:
     """Return every setting by its name, in the order of `config show`."""
-    return {key.name: key for key in _all_keys()}
-
-
-def _settings_of(
-    values: Mapping[str, Any],
-    profile: str | None,
-    origins: Mapping[str, str],
-    dirs: Directories,
-    login: str,
-) -> Settings:
-    """Build the settings from a value for each key."""
-    top: dict[str, Any] = {}
-    groups: dict[str, dict[str, Any]] = {}
-    for name, value in values.items():
-        *group, leaf = keys()[name].path
-        (groups.setdefault(group[0], {}) if group else top)[leaf] = value
-    made = {name: _GROUPS[name](**given) for name, given in groups.items()}
-    return Settings(profile, origins, dirs, login, **top, **made)
+    found = []
+    for item in fields(Settings):
+        if item.metadata:
+            found.append(_key_of(item))
+        if item.name in _GROUPS:
+            found += [_key_of(inner, item.name) for inner in fields(_GROUPS[item.name])]
+    return {key.name: key for key in found}
 
 
 def _environment(given: Mapping[str, str] | None) -> Mapping[str, str]:
@@ -743,22 +689,7 @@ def directories(environ: Mapping[str, str] | None = None) -> Directories:
 
 _ARGUMENT = "argument"  # the origin of what a caller gives
 
-# --- layers ---------------------------------------------------------------------------------------
-
-
-# Dotted key → the raw value, and its position.
-_Values: TypeAlias = Mapping[str, tuple[Any, str]]
-# Dotted key → its position: file:line:column.
-_At: TypeAlias = Callable[[str], str]
-
-
-@dataclass(frozen=True)
-class _Layer:
-    """The settings of one file."""
-
-    values: _Values
-    default_profile: str | None = None
-    profiles: Mapping[str, _Values] = field(default_factory=dict)
+# --- which layer wins -----------------------------------------------------------------------------
 
 
 def load_settings(
@@ -782,18 +713,19 @@ def load_settings(
     """
     for name in arguments or ():
         if name not in keys():
-            raise SettingsError(f"there is no setting {name!r}{_did_you_mean(name, keys())}")
+            raise SettingsError(f"there is no setting {name!r}{did_you_mean(name, keys())}")
     env = _environment(environ)
     dirs = directories(env)
     here = _working_directory() if cwd is None else cwd
-    files = _files(env, dirs, here, system_file)
+    sources = Sources(keys())
+    files = sources.files(env, dirs.config, here, system_file)
     strongest = [
         {
             key: (value, _ARGUMENT)
             for key, value in (arguments or {}).items()
             if value not in (None, (), [])
         },
-        _env_layer(env),
+        sources.variables(env),
     ]
     chosen = _choose_profile(profile, env, files)
     stack = _stack(strongest, files, chosen, env)
@@ -813,19 +745,9 @@ def known_profiles() -> list[str]:
     Raises:
         SettingsError: A file cannot be read.
     """
-    files = _files(os.environ, directories(), _working_directory(), SYSTEM_FILE)
+    config = directories().config
+    files = Sources(keys()).files(os.environ, config, _working_directory(), SYSTEM_FILE)
     return sorted({name for layer in files for name in layer.profiles})
-
-
-def _files(
-    env: Mapping[str, str], dirs: Directories, here: Path, system_file: Path
-) -> list[_Layer]:
-    return [
-        _project_layer(here, Path(env.get("HOME") or "/")),
-        _file_layer(dirs.config / "settings.yaml"),
-        _profiles_d(dirs.config / "profiles.d"),
-        _file_layer(system_file, shared=True),
-    ]
 
 
 def _working_directory() -> Path:
@@ -839,8 +761,8 @@ def _working_directory() -> Path:
 
 
 def _stack(
-    strongest: list[_Values], files: list[_Layer], profile: str | None, env: Mapping[str, str]
-) -> list[_Values]:
+    strongest: list[Values], files: list[Layer], profile: str | None, env: Mapping[str, str]
+) -> list[Values]:
     """Return all layers in order of precedence; the last is the Hadoop configuration that they
     name.
     """
@@ -851,9 +773,9 @@ def _stack(
         (values["hadoop_conf"] for values in stack if "hadoop_conf" in values), (None, "")
     )
     if directory is None:
-        return [*stack, _hadoop_layer(env.get("HADOOP_CONF_DIR", ""), "HADOOP_CONF_DIR")]
+        return [*stack, hadoop_layer(env.get("HADOOP_CONF_DIR", ""), "HADOOP_CONF_DIR")]
     try:
-        return [*stack, _hadoop_layer(str(_path(directory)), "hadoop_conf")]
+        return [*stack, hadoop_layer(str(_path(directory)), "hadoop_conf")]
     except ValueError as error:
         raise SettingsError(f"{_place(origin)}hadoop_conf: {error}") from None
 
@@ -863,7 +785,7 @@ def _place(origin: str) -> str:
     return "" if origin == _ARGUMENT else f"{origin}: "
 
 
-def _decide(profile: str | None, stack: list[_Values], dirs: Directories) -> Settings:
+def _decide(profile: str | None, stack: list[Values], dirs: Directories) -> Settings:
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for name, key in keys().items():
@@ -886,7 +808,13 @@ def _decide(profile: str | None, stack: list[_Values], dirs: Directories) -> Set
     login = values["user"]
     if values["as_user"] is not None:
         values["user"], origins["user"] = values["as_user"], f"as_user, {origins['as_user']}"
-    return _settings_of(values, profile, origins, dirs, login)
+    top: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {name: {} for name in _GROUPS}
+    for name, value in values.items():
+        *group, leaf = keys()[name].path
+        (groups[group[0]] if group else top)[leaf] = value
+    made = {name: of_group(**groups[name]) for name, of_group in _GROUPS.items()}
+    return Settings(profile, origins, dirs, login, **top, **made)
 
 
 def _who(values: Mapping[str, Any]) -> tuple[str, str]:
@@ -914,9 +842,7 @@ def _os_user() -> str:
         ) from None
 
 
-def _choose_profile(
-    argument: str | None, env: Mapping[str, str], files: list[_Layer]
-) -> str | None:
+def _choose_profile(argument: str | None, env: Mapping[str, str], files: list[Layer]) -> str | None:
     known = sorted({name for layer in files for name in layer.profiles})
     wanted = (
         argument
@@ -931,170 +857,3 @@ def _choose_profile(
             hint = "is it up? `submit_tf_job sandbox up`"
         raise SettingsError(f"there is no profile {wanted!r}", hint=hint)
     return wanted
-
-
-def _env_layer(env: Mapping[str, str]) -> _Values:
-    variables = {key.variable: key.name for key in keys().values() if key.env}
-    values: dict[str, tuple[Any, str]] = {}
-    for variable, value in env.items():
-        if (
-            not variable.startswith(ENV_PREFIX)
-            or variable == ENV_PREFIX + "PROFILE"
-            or variable.startswith(TEST_PREFIX)
-        ):
-            continue
-        if variable not in variables:
-            raise SettingsError(
-                f"the environment variable {variable} is not a "
-                f"setting{_did_you_mean(variable, variables)}"
-            )
-        values[variables[variable]] = (value, f"environment variable {variable}")
-    return values
-
-
-def _project_layer(cwd: Path, home: Path) -> _Layer:
-    for directory in (cwd, *cwd.parents):
-        if (directory / PROJECT_FILE).is_file():
-            return _file_layer(directory / PROJECT_FILE, project=True)
-        if directory == home or (directory / ".git").exists():
-            break
-    return _Layer({})
-
-
-def _file_layer(path: Path, *, project: bool = False, shared: bool = False) -> _Layer:
-    content, at = _read_yaml(path)
-    profiles = content.pop("profiles", None) or {}
-    default_profile = content.pop("default_profile", None)
-    if not isinstance(profiles, dict) or not all(
-        isinstance(body, dict) for body in profiles.values()
-    ):
-        raise SettingsError(
-            f"{at('profiles')}: profiles: expected a mapping of profile names to settings"
-        )
-    if default_profile is not None and not isinstance(default_profile, str):
-        raise SettingsError(
-            f"{at('default_profile')}: default_profile: expected the name of a profile, "
-            f"found {default_profile!r}"
-        )
-    if project and profiles:
-        raise SettingsError(
-            f"{at('profiles')}: profiles: a project's file cannot define profiles",
-            hint="put them into your own settings.yaml",
-        )
-    values = _flatten(content, at, project=project)
-    of_profiles = {
-        str(name): _flatten(body, partial(_in_profile, at, str(name)))
-        for name, body in profiles.items()
-    }
-    _check_rights(path, (values, *of_profiles.values()), shared=shared)
-    return _Layer(values, default_profile, of_profiles)
-
-
-def _check_rights(path: Path, layers: Iterable[_Values], *, shared: bool = False) -> None:
-    """Refuse a file with a credentials command if other users can change it or, unless `shared`,
-    read it.
-    """
-    if any("credentials.command" in values for values in layers):
-        check = refuse_if_others_can_change if shared else refuse_if_others_can_read
-        check(path, "a settings file with a credentials.command:")
-
-
-def _in_profile(at: _At, profile: str, key: str) -> str:
-    return f"{at(f'profiles.{profile}.{key}')}, profile {profile}"
-
-
-def _profiles_d(directory: Path) -> _Layer:
-    """Read the profiles that programs write, one file each; the sandbox writes and removes its own
-    here.
-    """
-    profiles: dict[str, _Values] = {}
-    for path in sorted(directory.glob("*.yaml")) if directory.is_dir() else []:
-        profiles[path.stem] = _flatten(*_read_yaml(path))
-        _check_rights(path, (profiles[path.stem],))
-    return _Layer({}, None, profiles)
-
-
-def _read_yaml(path: Path) -> tuple[dict[str, Any], _At]:
-    """Read a file and return its content and a function that gives the position of a key; a missing
-    file is empty.
-    """
-    try:
-        raw = read_input(path, SETTINGS_FILE_MAX + 1)
-        text = raw.decode("utf-8")
-    except FileNotFoundError:
-        return {}, str
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: cannot be read: {reason(error)}") from None
-    if len(raw) > SETTINGS_FILE_MAX:
-        raise SettingsError(f"{path}: larger than {SETTINGS_FILE_MAX // 1024} KiB")
-    if not text:
-        return {}, str  # without importing PyYAML
-    try:
-        content, places = read_mapping(text, str(path))
-    except Unreadable as problem:
-        raise SettingsError(f"{problem.place}: {problem}") from None
-
-    def at(key: str) -> str:
-        return str(places.get(key, Location(str(path), 1, 1)))
-
-    return content, at
-
-
-def _flatten(content: Mapping[str, Any], at: _At, *, project: bool = False) -> _Values:
-    out: dict[str, tuple[Any, str]] = {}
-    for name, value in _dotted(content):
-        if name not in keys():
-            raise SettingsError(f"{at(name)}: {name}: unknown setting{_did_you_mean(name, keys())}")
-        if project and not keys()[name].project:
-            raise SettingsError(
-                f"{at(name)}: {name}: a project's file cannot say where jobs go or as whom",
-                hint="put it into your own settings.yaml",
-            )
-        if name in out:
-            raise SettingsError(f"{at(name)}: {name}: is there twice")
-        out[name] = (value, at(name))
-    return out
-
-
-def _dotted(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in content.items():
-        full = f"{prefix}{name}"
-        is_group = any(key.startswith(full + ".") for key in keys())
-        if is_group and isinstance(value, dict):
-            yield from _dotted(value, full + ".")
-        elif value is not None:
-            yield full, value
-
-
-def _did_you_mean(name: str, known: Mapping[str, object]) -> str:
-    import difflib
-
-    for close in difflib.get_close_matches(name, list(known), n=1, cutoff=0.6):
-        return f"; did you mean {close}?"
-    return f"; known are {', '.join(sorted(known))}"
-
-
-# --- HADOOP_CONF_DIR ------------------------------------------------------------------------------
-
-
-def _hadoop_layer(directory: str, origin: str) -> _Values:
-    if not directory:
-        return {}
-    conf = Path(directory)
-    yarn, core = read_xml(conf / "yarn-site.xml"), read_xml(conf / "core-site.xml")
-    values: dict[str, tuple[Any, str]] = {}
-    urls, source = resource_managers(yarn), f"{origin}: {conf / 'yarn-site.xml'}"
-    if urls:
-        values["resource_managers"] = (urls, source)
-    elif origin == "HADOOP_CONF_DIR":  # says which cluster is meant, so the sandbox is not used
-        why = "names none" if yarn else "is not there"
-        values["resource_managers"] = ((), f"{source} {why}")
-    domain = core.get("hadoop.registry.dns.domain-name")
-    if domain:
-        values["dns.domain"] = (domain, f"{origin}: {conf / 'core-site.xml'}")
-    method = core.get("hadoop.security.authentication", "").lower()
-    if method in ("simple", "kerberos"):
-        values["auth"] = (method, f"{origin}: {conf / 'core-site.xml'}")
-    if yarn or core:
-        values["hadoop_conf"] = (directory, origin)
-    return values

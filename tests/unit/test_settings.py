@@ -181,13 +181,12 @@ BAD: list[tuple[str, Any, str]] = [
     (
         "ca_file",
         "~nobody-of-that-name/ca",
-        "'~nobody-of-that-name/ca' begins with the home directory of somebody who is not "
-        "known here",
+        "'~nobody-of-that-name/ca' is in the home directory of an unknown user",
     ),
     (
         "hadoop_conf",
         "~nobody-of-that-name",
-        "'~nobody-of-that-name' begins with the home directory of somebody who is not known here",
+        "'~nobody-of-that-name' is in the home directory of an unknown user",
     ),
     ("hadoop_version", 3.4, "expected a text, found 3.4"),
     ("hadoop_version", "3.4", "'3.4' is not a valid Hadoop version"),
@@ -196,7 +195,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("dns.server", "dns", "'dns' is not a valid address; write host:port"),
     ("dns.server", "dns:0", "'dns:0' is not a valid address; write host:port"),
     ("dns.server", "dns:65536", "'dns:65536' is not a valid address; write host:port"),
-    ("names", "consul", "'consul' is none of dns, rendezvous, auto"),
+    ("names", "consul", "must be one of dns, rendezvous, auto, not 'consul'"),
     ("gpu_resource", "1/gpu:x", "'1/gpu:x' is not a valid resource name"),
     ("ports.range", "20000", "'20000' is not a valid port range; write 20000-32767"),
     ("ports.range", "30000-20000", "'30000-20000' is not a valid port range; write 20000-32767"),

@@ -38,7 +38,7 @@ MISTAKES = [
     ),
     ("timeouts: 5\n", ":1:1: timeouts: unknown setting; did you mean timeouts.read?"),
     ("user: a\nuser: b\n", ":2:1: the key 'user' stands here again, first in line 1; keep one"),
-    ("poll: {min: 1s}\npoll.min: 2s\n", ":2:1: poll.min: is there twice"),
+    ("poll: {min: 1s}\npoll.min: 2s\n", ":2:1: poll.min: is stated twice"),
     ("job: {a: [1\nuser: bob\n", ":1:10: the list that begins here is never closed"),
     (
         "docker:\n  networks: [a, b\nuser: bob\n",

@@ -396,7 +396,7 @@ def test_job_file_is_rendered_with_its_directory(
         ),
         (
             {"host": "http://rm:8088", "extra": {"auth": "magic"}},
-            "connection broken: auth: 'magic' is none of simple, ",
+            "connection broken: auth: must be one of simple, ",
         ),
         (
             {"host": "http://rm:8088/cluster"},

@@ -1,0 +1,258 @@
+"""The sources of settings: files with profiles, environment variables, the Hadoop configuration.
+
+Each is read as a layer: the name of a setting → its raw value, and where it stands. `settings.py`
+has the settings, and says which layer wins.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from submit_tf_job.errors import SettingsError
+from submit_tf_job.host.hadoopconf import read_xml, resource_managers
+from submit_tf_job.host.inputfile import read_input, reason
+from submit_tf_job.host.located.diagnostics import Unreadable
+from submit_tf_job.host.located.nodes import Location
+from submit_tf_job.host.located.text_source import read_mapping
+from submit_tf_job.host.secretfile import refuse_if_others_can_change, refuse_if_others_can_read
+
+__all__ = ["ENV_PREFIX", "Layer", "Setting", "Sources", "Values", "did_you_mean", "hadoop_layer"]
+
+ENV_PREFIX = "SUBMIT_TF_JOB_"
+TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are not settings
+PROJECT_FILE = "submit_tf_job.yaml"
+SETTINGS_FILE_MAX = 1024 * 1024
+
+# the name of a setting → its raw value, and its position
+Values: TypeAlias = Mapping[str, tuple[Any, str]]
+# the name of a setting → its position: file:line:column
+_At: TypeAlias = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting, with its name in files and variables.
+
+    Attributes:
+        path: The attributes of `Settings` that lead to its value.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    parse: Callable[[Any], Any]
+    default: Any
+    about: str
+    project: bool
+    env: bool
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return ENV_PREFIX + self.name.upper().replace(".", "_")
+
+    def value_of(self, settings: object) -> object:
+        """Return the value of this setting."""
+        return reduce(getattr, self.path, settings)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The settings of one file."""
+
+    values: Values
+    default_profile: str | None = None
+    profiles: Mapping[str, Values] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Reads the sources of the given settings.
+
+    Attributes:
+        keys: Every setting by its name.
+    """
+
+    keys: Mapping[str, Setting]
+
+    def files(
+        self, env: Mapping[str, str], config: Path, here: Path, system_file: Path
+    ) -> list[Layer]:
+        """Return the layers of all files, the strongest first.
+
+        Raises:
+            SettingsError: A file cannot be read, or has something else than settings.
+        """
+        return [
+            self._project_layer(here, Path(env.get("HOME") or "/")),
+            self._file_layer(config / "settings.yaml"),
+            self._profiles_d(config / "profiles.d"),
+            self._file_layer(system_file, shared=True),
+        ]
+
+    def variables(self, env: Mapping[str, str]) -> Values:
+        """Return the layer of the environment variables.
+
+        Raises:
+            SettingsError: A variable with the prefix is not a setting.
+        """
+        variables = {key.variable: key.name for key in self.keys.values() if key.env}
+        values: dict[str, tuple[Any, str]] = {}
+        for variable, value in env.items():
+            if (
+                not variable.startswith(ENV_PREFIX)
+                or variable == ENV_PREFIX + "PROFILE"
+                or variable.startswith(TEST_PREFIX)
+            ):
+                continue
+            if variable not in variables:
+                raise SettingsError(
+                    f"the environment variable {variable} is not a "
+                    f"setting{did_you_mean(variable, variables)}"
+                )
+            values[variables[variable]] = (value, f"environment variable {variable}")
+        return values
+
+    def _project_layer(self, cwd: Path, home: Path) -> Layer:
+        for directory in (cwd, *cwd.parents):
+            if (directory / PROJECT_FILE).is_file():
+                return self._file_layer(directory / PROJECT_FILE, project=True)
+            if directory == home or (directory / ".git").exists():
+                break
+        return Layer({})
+
+    def _file_layer(self, path: Path, *, project: bool = False, shared: bool = False) -> Layer:
+        content, at = _read_yaml(path)
+        profiles = content.pop("profiles", None) or {}
+        default_profile = content.pop("default_profile", None)
+        if not isinstance(profiles, dict) or not all(
+            isinstance(body, dict) for body in profiles.values()
+        ):
+            raise SettingsError(
+                f"{at('profiles')}: profiles: expected a mapping of profile names to settings"
+            )
+        if default_profile is not None and not isinstance(default_profile, str):
+            raise SettingsError(
+                f"{at('default_profile')}: default_profile: expected the name of a profile, "
+                f"found {default_profile!r}"
+            )
+        if project and profiles:
+            raise SettingsError(
+                f"{at('profiles')}: profiles: a project's file cannot define profiles",
+                hint="put them into your own settings.yaml",
+            )
+        values = self._flatten(content, at, project=project)
+        of_profiles = {
+            str(name): self._flatten(body, partial(_in_profile, at, str(name)))
+            for name, body in profiles.items()
+        }
+        _check_rights(path, (values, *of_profiles.values()), shared=shared)
+        return Layer(values, default_profile, of_profiles)
+
+    def _profiles_d(self, directory: Path) -> Layer:
+        """Read the profiles that programs write, one file each, such as the sandbox's."""
+        profiles: dict[str, Values] = {}
+        for path in sorted(directory.glob("*.yaml")) if directory.is_dir() else []:
+            profiles[path.stem] = self._flatten(*_read_yaml(path))
+            _check_rights(path, (profiles[path.stem],))
+        return Layer({}, None, profiles)
+
+    def _flatten(self, content: Mapping[str, Any], at: _At, *, project: bool = False) -> Values:
+        out: dict[str, tuple[Any, str]] = {}
+        for name, value in self._dotted(content):
+            if name not in self.keys:
+                raise SettingsError(
+                    f"{at(name)}: {name}: unknown setting{did_you_mean(name, self.keys)}"
+                )
+            if project and not self.keys[name].project:
+                raise SettingsError(
+                    f"{at(name)}: {name}: a project's file cannot say where jobs go or as whom",
+                    hint="put it into your own settings.yaml",
+                )
+            if name in out:
+                raise SettingsError(f"{at(name)}: {name}: is stated twice")
+            out[name] = (value, at(name))
+        return out
+
+    def _dotted(self, content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+        for name, value in content.items():
+            full = f"{prefix}{name}"
+            is_group = any(key.startswith(full + ".") for key in self.keys)
+            if is_group and isinstance(value, dict):
+                yield from self._dotted(value, full + ".")
+            elif value is not None:
+                yield full, value
+
+
+def _check_rights(path: Path, layers: Iterable[Values], *, shared: bool = False) -> None:
+    """Refuse a file with a credentials command if other users can change it or, unless `shared`,
+    read it.
+    """
+    if any("credentials.command" in values for values in layers):
+        check = refuse_if_others_can_change if shared else refuse_if_others_can_read
+        check(path, "a settings file with a credentials.command:")
+
+
+def _in_profile(at: _At, profile: str, key: str) -> str:
+    return f"{at(f'profiles.{profile}.{key}')}, profile {profile}"
+
+
+def _read_yaml(path: Path) -> tuple[dict[str, Any], _At]:
+    """Read a file and return its content and a function that gives the position of a key; a missing
+    file is empty.
+    """
+    try:
+        raw = read_input(path, SETTINGS_FILE_MAX + 1)
+        text = raw.decode("utf-8")
+    except FileNotFoundError:
+        return {}, str
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: cannot be read: {reason(error)}") from None
+    if len(raw) > SETTINGS_FILE_MAX:
+        raise SettingsError(f"{path}: larger than {SETTINGS_FILE_MAX // 1024} KiB")
+    if not text:
+        return {}, str  # without importing PyYAML
+    try:
+        content, places = read_mapping(text, str(path))
+    except Unreadable as problem:
+        raise SettingsError(f"{problem.place}: {problem}") from None
+
+    def at(key: str) -> str:
+        return str(places.get(key, Location(str(path), 1, 1)))
+
+    return content, at
+
+
+def did_you_mean(name: str, known: Mapping[str, object]) -> str:
+    """Return what stands behind an unknown name in a message."""
+    for close in difflib.get_close_matches(name, list(known), n=1, cutoff=0.6):
+        return f"; did you mean {close}?"
+    return f"; known are {', '.join(sorted(known))}"
+
+
+def hadoop_layer(directory: str, origin: str) -> Values:
+    """Return the layer of a Hadoop configuration, which `origin` names."""
+    if not directory:
+        return {}
+    conf = Path(directory)
+    yarn, core = read_xml(conf / "yarn-site.xml"), read_xml(conf / "core-site.xml")
+    values: dict[str, tuple[Any, str]] = {}
+    urls, source = resource_managers(yarn), f"{origin}: {conf / 'yarn-site.xml'}"
+    if urls:
+        values["resource_managers"] = (urls, source)
+    elif origin == "HADOOP_CONF_DIR":  # says which cluster is meant, so the sandbox is not used
+        why = "names none" if yarn else "is not there"
+        values["resource_managers"] = ((), f"{source} {why}")
+    domain = core.get("hadoop.registry.dns.domain-name")
+    if domain:
+        values["dns.domain"] = (domain, f"{origin}: {conf / 'core-site.xml'}")
+    method = core.get("hadoop.security.authentication", "").lower()
+    if method in ("simple", "kerberos"):
+        values["auth"] = (method, f"{origin}: {conf / 'core-site.xml'}")
+    if yarn or core:
+        values["hadoop_conf"] = (directory, origin)
+    return values
