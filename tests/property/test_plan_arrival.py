@@ -80,7 +80,7 @@ def test_am_does_not_change_the_file(job: Job) -> None:
             content = file["properties"]["content"]
             assert master.file(content, configuration["env"]) == content
         task = json.loads(files[0]["properties"]["content"])
-        assert task == task_of(job, SITE, planned.key)
+        assert task == task_of(job, SITE_WITHOUT_STAGING, planned.key)
         for name, role in job.roles.items():
             assert (task["roles"][name]["env"], task["roles"][name]["command"]) == (
                 dict(role.env),

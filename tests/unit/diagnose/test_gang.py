@@ -68,41 +68,11 @@ def test_fits_never_memory_of_all_nodes() -> None:
     assert not never(asked, node(8 * GIB), node(8 * GIB))
 
 
-def test_fits_never_counts_the_applicationmaster() -> None:
-    assert never(job((2, GIB)), node(2 * GIB))
-    assert not never(job((2, GIB)), node(2 * GIB + 1))
-
-
 def test_fits_never_counts_the_least_number_of_an_elastic_role() -> None:
     role = make_role("r0", instances=8, memory_mib=GIB, elastic=Elastic(2))
     elastic = make_job(role, strategy="custom")
     assert not never(elastic, node(3 * GIB))
     assert "(r0 2 x 1 GiB)" in never(elastic, node(2 * GIB))[0]
-
-
-def test_fits_never_packing() -> None:
-    assert fits_never(job((3, 6 * GIB), (1, 1)), GPU, [node(10 * GIB)] * 2, None) == (
-        Obstacle(
-            "roles.r0.instances",
-            "the job needs 3 containers of 6 GiB or more at once (r0 3 x 6 GiB), and 2 nodes have "
-            "room for 2 such containers in all",
-        ),
-    )
-    assert not never(job((3, 6 * GIB)), *[node(10 * GIB)] * 3)
-
-
-def test_fits_never_gpus() -> None:
-    two = [node(64 * GIB, 0, 4), node(64 * GIB, 0, 4)]
-    assert never(job((3, GIB), gpus=3), *two) == [
-        "the job needs 9 GPUs at once (r0 3 x 3 GPUs), and 2 nodes have 8 in all"
-    ]
-    three = [node(64 * GIB, 0, gpus) for gpus in (4, 2, 3)]
-    assert never(job((3, GIB), gpus=3), *three) == [
-        "the job needs 3 containers of 1 GiB and 3 GPUs or more at once (r0 3 x 1 GiB and 3 GPUs), "
-        "and 3 nodes have room for 2 such containers in all"
-    ]
-    assert not never(job((2, GIB), gpus=3), *three)
-    assert not never(job((2, GIB), gpus=3), node(64 * GIB)), "no node reports GPUs: Hadoop 3.1.0"
 
 
 def test_fits_never_labels() -> None:
@@ -120,18 +90,6 @@ def test_fits_never_labels() -> None:
     assert not never(job((1, GIB), label="slow")), "the nodes are not known"
 
 
-def test_fits_never_several_kinds_of_gpus() -> None:
-    kinds = {"nvidia.com/a100": 4, GPU: 2}
-    one = node(64 * GIB, available_additional=kinds)
-    large, small = make_role("l", instances=2, gpus=2), make_role("s", instances=2, gpus=1)
-    large = replace(large, gpu_resource="nvidia.com/a100")
-    assert not never(make_job(large, small, strategy="custom"), one)
-    more = make_job(replace(large, instances=3), small, strategy="custom")
-    assert never(more, one) == [
-        "the job needs 6 nvidia.com/a100 at once (l 3 x 2 nvidia.com/a100), and 1 node has 4 in all"
-    ]
-
-
 def test_fits_never_spread() -> None:
     role = make_role("w", instances=3, memory_mib=1, placement=Placement(spread="node"))
     spread = make_job(role, strategy="custom")
@@ -139,21 +97,6 @@ def test_fits_never_spread() -> None:
         "each of 3 tasks of w needs a node of its own, and there are 2 nodes"
     ]
     assert not never(spread, node(GIB), node(GIB), node(GIB))
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        node(0, 0, state="LOST"),
-        node(0, 0, state="UNHEALTHY"),
-        node(0, 0),
-        node(1, 1, available_memory_mib=None),
-        node(1, 1, used_memory_mib=None),
-    ],
-)
-def test_fits_never_leaves_unknown_nodes_to_yarn(odd: Node) -> None:
-    assert never(job((9, GIB)), node(GIB))
-    assert not never(job((9, GIB)), node(GIB), odd)
 
 
 def test_fits_never_counts_nodes_that_may_come_back() -> None:
@@ -285,17 +228,3 @@ def test_fits_not_now() -> None:
         "may have 3 GiB more now"
     )
     assert fits_not_now(asked, GPU, roomy, capacity((6 * GIB, 9))) == ""
-
-
-@pytest.mark.parametrize(
-    "nodes", [[], [node(0, 0, state="LOST")], [node(1, 0, available_memory_mib=None)]]
-)
-def test_fits_not_now_unknown(nodes: list[Node]) -> None:
-    assert fits_not_now(job((2, GIB)), GPU, nodes, None) == ""
-
-
-def test_fits_not_now_gpus_in_use() -> None:
-    busy = node(64 * GIB, 0, used_additional={GPU: 4})
-    assert fits_not_now(job((2, GIB), gpus=2), GPU, [busy], None) == (
-        "the job needs 4 GPUs at once (r0 2 x 2 GPUs), and 1 node has 0 free now"
-    )

@@ -93,14 +93,6 @@ def test_change_text_by_state(found: JobStatus, line: str) -> None:
     assert change_line(found, 0) == f"00:00  {line}"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "time"),
-    [(0, "00:00"), (59.9, "00:59"), (60, "01:00"), (3600, "60:00"), (360_000, "6000:00")],
-)
-def test_change_line_begins_with_the_elapsed_time(seconds: float, time: str) -> None:
-    assert change_line(look(), seconds).split("  ")[0] == time
-
-
 # --- some lines -----------------------------------------------------------------------------------
 
 
@@ -164,14 +156,6 @@ def test_job_lines_of_a_waiting_job() -> None:
     ]
 
 
-def test_job_lines_of_a_failure_without_host_or_status() -> None:
-    failure = {"task": "ps-0", "reason": "lost", "message": "ps-0 was lost"}
-    assert (
-        list(job_lines(look(app(final="FAILED"), state="failed", first_failure=failure)))[2]
-        == "  first cause  ps-0"
-    )
-
-
 # --- JSON -----------------------------------------------------------------------------------------
 
 KEYS_OF_A_JOB = [
@@ -197,64 +181,6 @@ KEYS_OF_A_JOB = [
 ]
 
 
-def test_job_object_of_a_running_job() -> None:
-    found = job_object(
-        look(
-            TIMED,
-            state="succeeded",
-            missing=[],
-            roles={"worker": {"wanted": 2, "succeeded": 2}},
-            warnings=["slow"],
-        )
-    )
-    assert found == {
-        "kind": "Job",
-        "format": 1,
-        "name": "mnist",
-        "run": "mnist-4k3f7qa2",
-        "application_id": "application_1_0001",
-        "user": "alice",
-        "queue": "default",
-        "state": "SUCCEEDED",
-        "reason": "",
-        "confirmed": True,
-        "hint": "",
-        "failure": None,
-        "root_cause": None,
-        "pending": [],
-        "tasks": {"wanted": 2, "arrived": 2, "missing": [], "unnamed": []},
-        "roles": {
-            "worker": {
-                "wanted": 2,
-                "arrived": 0,
-                "running": 0,
-                "succeeded": 2,
-                "failed": 0,
-                "ended": 0,
-                "lost": 0,
-                "restarts": 0,
-                "most": None,
-            }
-        },
-        "progress": None,
-        "standstill": None,
-        "awaited": None,
-        "retries": None,
-        "warnings": ["slow"],
-        "resubmission": None,
-        "evidence": "read",
-        "yarn": {"state": "FINISHED", "final_status": "SUCCEEDED", "diagnostics": ""},
-        "links": [],
-        "started_at": "2023-11-14T22:13:20Z",
-        "finished_at": "2023-11-14T22:14:19Z",
-    }
-
-
-def test_job_lines_contain_the_duration() -> None:
-    record = replace(app("RUNNING", "UNDEFINED"), started_ms=1, elapsed_ms=190_000)
-    assert next(iter(job_lines(look(record, state="running")))) == "mnist  RUNNING for 3m10s"
-
-
 def test_job_lines_contain_the_links() -> None:
     served = [
         {"task": f"board-{index}", "host": "node1", "ports": {"http": 24001 + index}}
@@ -268,13 +194,6 @@ def test_job_lines_contain_the_links() -> None:
     lines = list(job_lines(found))
     assert "  board-0 http  http://node1:24001" in lines
     assert "  and 2 more links: submit_tf_job describe JOB -o json" in lines
-
-
-def test_job_object_of_a_failure() -> None:
-    assert (
-        job_object(look(app(final="FAILED"), state="failed", first_failure=FAILURE_JSON))["failure"]
-        == FAILURE_JSON
-    )
 
 
 @given(observations)
