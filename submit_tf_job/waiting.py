@@ -1,6 +1,6 @@
 """Wait for something: the one pause between two attempts, and how long each of these waits is.
 
-A job is followed in `operations/watch.py`; a request is sent again in `yarn/rest.py`.
+A job is followed in `operations/watch_run.py`; a request is sent again in `yarn/rest.py`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from submit_tf_job.airflow.airflow_names import BaseOperatorLink
 
 if TYPE_CHECKING:
-    from submit_tf_job.operations import Cluster
+    from submit_tf_job.sdk.client import JobHandle
 
 __all__ = ["ApplicationLink", "LogsLink", "TensorBoardLink", "links_at_start", "links_of_running"]
 
@@ -56,34 +56,28 @@ class TensorBoardLink(_Link):
     name = "TensorBoard"
 
 
-def links_at_start(cluster: Cluster, application_id: str) -> dict[str, str]:
+def links_at_start(handle: JobHandle) -> dict[str, str]:
     """Return the links of a newly submitted job, by XCom key."""
-    page = f"{cluster.settings.resource_managers[0]}/cluster/app/{application_id}"
     return {
-        ApplicationLink().xcom_key: page,
-        LogsLink().xcom_key: page,
+        ApplicationLink().xcom_key: handle.page,
+        LogsLink().xcom_key: handle.page,
         TensorBoardLink().xcom_key: "",
     }
 
 
-def links_of_running(cluster: Cluster, job: str) -> tuple[dict[str, str], bool]:
-    """Return the links of a running job, by its name or application id.
+def links_of_running(handle: JobHandle) -> tuple[dict[str, str], bool]:
+    """Return the links of a running job.
 
     Returns:
         Address by XCom key; and whether these are all: a sidecar may start later than the job, and
         reports its port only then.
     """
-    from submit_tf_job import operations
-    from submit_tf_job.container import contract
-    from submit_tf_job.operations.detail import links_of
-
-    seen = operations.status_of(cluster, operations.find(cluster, job))
-    served = sorted(links_of(seen), key=lambda link: not link.task.startswith("tensorboard-"))
+    found = handle.links()
+    served = sorted(found.served, key=lambda link: not link.task.startswith("tensorboard-"))
     # A browser cannot reach an address of a Docker network on a node.
-    found = {
-        LogsLink().xcom_key: operations.log_page(cluster, seen),
+    urls = {
+        LogsLink().xcom_key: found.logs,
         TensorBoardLink().xcom_key: next((link.url for link in served if not link.via), None),
     }
-    serves = any(contract.PROPERTY_PORTS in component.properties for component in seen.components)
-    known = {key: url for key, url in found.items() if url}
-    return known, bool(known) and not (serves and not served)
+    known = {key: url for key, url in urls.items() if url}
+    return known, bool(known) and not (found.serves and not served)

@@ -16,7 +16,6 @@ from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
     from submit_tf_job.airflow.task_run import TaskRun
-    from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.doctor.findings import Check
     from submit_tf_job.plan import Plan
     from submit_tf_job.sdk.client import Client, JobHandle
@@ -251,36 +250,6 @@ class SubmitTFJobHook(BaseHook):
             what = "has succeeded" if seen.is_over else "runs"
             self.log.info("%s %s already: an earlier try submitted it", handle.run, what)
         return handle
-
-    def submit_again(
-        self, planned: Plan, former: str, resubmission: str | None, cause: Cause
-    ) -> JobHandle | None:
-        """Submit a job again with more memory, if its `retries.memory` says so.
-
-        Args:
-            planned: The task instance's own plan.
-            former: The run that ran out of memory.
-            resubmission: How often it was submitted again, as its service tells; None if unknown.
-            cause: Why it failed.
-
-        Returns:
-            The handle of the next run; None if the job is not submitted again.
-        """
-        from submit_tf_job import operations
-        from submit_tf_job.container.contract import PROPERTY_RESUBMISSION
-        from submit_tf_job.operations.resubmission import Resubmission
-        from submit_tf_job.sdk.client import JobHandle
-
-        earlier = Resubmission.of({PROPERTY_RESUBMISSION: resubmission or ""})
-        step = operations.step_after(planned, earlier, former, cause)
-        if step is None:
-            return None
-        if resubmission is None:
-            self.log.warning("not submitted again: how often it was is not known")
-            return None
-        client = self.get_conn()
-        handle = JobHandle(client, operations.find(client.cluster, former), planned=planned)
-        return handle if handle.take(step) else None
 
     def _submitted(self, planned: Plan) -> JobHandle:
         from submit_tf_job import operations

@@ -19,7 +19,6 @@ from submit_tf_job.errors import SubmitTFJobError, UsageError
 if TYPE_CHECKING:
     from submit_tf_job.airflow.hook import SubmitTFJobHook
     from submit_tf_job.airflow.task_run import TaskRun
-    from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
     from submit_tf_job.sdk.client import JobHandle, Status
 
@@ -147,23 +146,18 @@ class SubmitTFJobOperator(BaseOperator):
             return self._finish(context, status.to_json(), status.error, str(status), **told)
 
     def _wait_here(self, context: Any, handle: JobHandle) -> Status:
-        from submit_tf_job.airflow.task_log import TaskLog
-        from submit_tf_job.observation import JobStatus
+        from submit_tf_job.sdk.events import EventLog, Status
 
-        task_log = TaskLog()
-
-        events = handle.events(output_every_s=OUTPUT_EVERY_S if self.get_logs else None)
-        while True:
-            try:
-                event = next(events)
-            except StopIteration as end:
-                last: Status = end.value
-                return last
-            for line in task_log.lines(event):
+        log, last = EventLog(), None
+        for event in handle.events(output_every_s=OUTPUT_EVERY_S if self.get_logs else None):
+            for line in log.lines(event):
                 self.log.info("%s", line)
-            if isinstance(event, JobStatus):
+            if isinstance(event, Status):
                 self._running_job = (handle.name, handle.application_id)  # `retries.memory`
                 self._push_links(context, handle, event)
+                last = event
+        assert last is not None
+        return last
 
     def _spec(self) -> Any:
         """Return the path of a job spec, or its content."""
@@ -229,7 +223,7 @@ class SubmitTFJobOperator(BaseOperator):
                 context,
                 {
                     "application_id": handle.application_id,
-                    **links_at_start(handle.client.cluster, handle.application_id),
+                    **links_at_start(handle),
                 },
             )
             self.links_known = True
@@ -246,7 +240,6 @@ class SubmitTFJobOperator(BaseOperator):
             submit_tf_job_conn_id=self.submit_tf_job_conn_id,
             ends_at=ends_at,
             own=True,
-            bootstrap=planned.job.bootstrap,
             stop_on_kill=self.stop_on_kill,
             get_logs=self.get_logs,
         )
@@ -278,16 +271,12 @@ class SubmitTFJobOperator(BaseOperator):
 
         A worker that dies here is no loss: the next try adopts the run that it submitted.
         """
-        from submit_tf_job.airflow.outcome import cause_in
-
-        job, cause = event.get("job") or {}, cause_in(event)
-        if job.get("state") != "FAILED" or cause is None or cause.code != "out-of-memory":
+        job = event.get("job") or {}
+        if (job.get("root_cause") or {}).get("code") != "out-of-memory":
             return
         try:
             planned = self._plan(context, task_run(context, self.retries))
-            handle = self.hook.submit_again(
-                planned, str(job["run"]), event.get("resubmission"), cause
-            )
+            handle = self.hook.get_conn().submit_again(planned, job)
         except SubmitTFJobError as error:
             self.log.warning("not submitted again: %s", error.message)
             return
@@ -296,14 +285,13 @@ class SubmitTFJobOperator(BaseOperator):
             self._begin(context, handle)
             self._wait_in_triggerer(context, planned, handle)
 
-    def _push_links(self, context: Any, handle: JobHandle, seen: JobStatus) -> None:
+    def _push_links(self, context: Any, handle: JobHandle, seen: Status) -> None:
         from submit_tf_job.airflow.extra_links import links_of_running
-        from submit_tf_job.observation import JobState
 
-        if seen.state is not JobState.RUNNING or not self._links_wanted:
+        if seen.state != "RUNNING" or not self._links_wanted:
             return
         with contextlib.suppress(SubmitTFJobError):  # the job does not need its links
-            links, complete = links_of_running(handle.client.cluster, handle.application_id)
+            links, complete = links_of_running(handle)
             _push(context, links)
             self._links_wanted = not complete
 

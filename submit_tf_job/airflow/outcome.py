@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
@@ -18,10 +18,7 @@ from submit_tf_job.errors import (
     error_class,
 )
 
-if TYPE_CHECKING:
-    from submit_tf_job.diagnose.cause import Cause
-
-__all__ = ["airflow_errors", "as_airflow", "cause_in", "error_in", "error_object"]
+__all__ = ["airflow_errors", "as_airflow", "error_in", "error_object"]
 
 
 def as_airflow(error: SubmitTFJobError) -> AirflowException:
@@ -55,22 +52,6 @@ def error_object(error: SubmitTFJobError | None) -> dict[str, Any] | None:
         "hint": error.hint,
         "retryable": error.retryable,
     }
-
-
-def cause_in(event: Mapping[str, Any]) -> Cause | None:
-    """Return the first cause of a failed job in an event, with what a next submission needs."""
-    from submit_tf_job.diagnose.cause import Cause
-
-    cause = (event.get("job") or {}).get("root_cause")
-    if not isinstance(cause, Mapping):
-        return None
-    return Cause(
-        str(cause["code"]),
-        str(cause["sentence"]),
-        facts=cause.get("facts") or {},
-        task=cause.get("task"),
-        status=cause.get("status"),
-    )
 
 
 def error_in(event: Mapping[str, Any]) -> SubmitTFJobError | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,8 +15,7 @@ from submit_tf_job.errors import DeadlinePassed, SubmitTFJobError
 
 if TYPE_CHECKING:
     from submit_tf_job.airflow.hook import SubmitTFJobHook
-    from submit_tf_job.observation import JobStatus
-    from submit_tf_job.sdk.client import Client
+    from submit_tf_job.sdk.client import Client, JobHandle, Status
     from submit_tf_job.sdk.events import Event
 
 __all__ = ["SubmitTFJobTrigger"]
@@ -53,7 +52,6 @@ class SubmitTFJobTrigger(BaseTrigger):
         ends_at: The deadline, in seconds since 1970; None for no deadline.
         own: Whether the task has submitted the job. Then the job is stopped when the task is
             killed, at the deadline, and if it can never start; and the task's links are stored.
-        bootstrap: Whether the job runs under the bootstrap; None to read that from the service.
         stop_on_kill: Whether an own job is stopped when the task is killed.
         get_logs: Whether to write the output of the deciding task to the task's log.
     """
@@ -66,7 +64,6 @@ class SubmitTFJobTrigger(BaseTrigger):
         submit_tf_job_conn_id: str | None,
         ends_at: float | None = None,
         own: bool = False,
-        bootstrap: bool | None = None,
         stop_on_kill: bool = True,
         get_logs: bool = False,
     ) -> None:
@@ -76,7 +73,6 @@ class SubmitTFJobTrigger(BaseTrigger):
         self.submit_tf_job_conn_id = submit_tf_job_conn_id
         self.ends_at = ends_at
         self.own = own
-        self.bootstrap = bootstrap
         self.stop_on_kill = stop_on_kill
         self.get_logs = get_logs
         self._links_tries = _LINKS_TRIES if own else 0
@@ -93,7 +89,6 @@ class SubmitTFJobTrigger(BaseTrigger):
             "submit_tf_job_conn_id",
             "ends_at",
             "own",
-            "bootstrap",
             "stop_on_kill",
             "get_logs",
         )
@@ -110,8 +105,7 @@ class SubmitTFJobTrigger(BaseTrigger):
         try:
             hook = await self._hook()
             client = await _in_thread(hook.get_conn)
-            last = await self._followed(client)
-            status = await _in_thread(partial(self._explained, client, last))
+            status = await self._followed(client)
         except SubmitTFJobError as error:
             timed_out = (
                 isinstance(error, DeadlinePassed)
@@ -126,7 +120,6 @@ class SubmitTFJobTrigger(BaseTrigger):
             "error": error_object(status.error),
             "text": str(status),
             "timed_out": False,
-            "resubmission": _resubmission(last),
         }
 
     async def _hook(self) -> SubmitTFJobHook:
@@ -137,50 +130,42 @@ class SubmitTFJobTrigger(BaseTrigger):
         await _in_asgiref(lambda: hook.given)
         return hook
 
-    async def _followed(self, client: Client) -> JobStatus:
-        from submit_tf_job import operations
-        from submit_tf_job.airflow.task_log import TaskLog
-        from submit_tf_job.sdk.events import Pause, follow_events
+    async def _followed(self, client: Client) -> Status:
+        from submit_tf_job.sdk.events import EventLog, Pause, Status
 
-        task_log = TaskLog()
         left_s = None
         if self.ends_at is not None:
             left_s = max(0.0, self.ends_at - time.time())
-        events = follow_events(
-            client.cluster,
-            await _in_thread(partial(operations.find, client.cluster, self._job)),
-            own=self.own,
-            bootstrap=self.bootstrap,
-            timeout_s=left_s,
-            output_every_s=OUTPUT_EVERY_S if self.get_logs else None,
+        handle = await _in_thread(partial(client.attach, self._job, own=self.own))
+        log = EventLog()
+        events = handle.events(
+            left_s, output_every_s=OUTPUT_EVERY_S if self.get_logs else None, pauses=True
         )
         while True:
-            found, last = await _in_thread(partial(_until_pause, events))
-            for line in await _in_thread(partial(task_log.all_lines, found)):
+            found = await _in_thread(partial(_until_pause, events))
+            for line in await _in_thread(partial(log.lines, *found)):
                 self.log.info("%s", line)
-            if last is not None:
-                return last
-            await self._report(client, found)
+            if found and not isinstance(found[-1], Pause):
+                assert isinstance(found[-1], Status)  # the last event of all
+                return found[-1]
+            await self._report(handle, found)
             await asyncio.sleep(sum(e.seconds for e in found if isinstance(e, Pause)))
 
-    def _explained(self, client: Client, status: JobStatus) -> Any:
-        return client.attach(self._job).explained(status)
-
-    async def _report(self, client: Client, found: list[Event]) -> None:
+    async def _report(self, handle: JobHandle, found: list[Event]) -> None:
         """Store the links of a running job.
 
         A failure to store them does not end the trigger.
         """
         from submit_tf_job.airflow.extra_links import links_of_running
-        from submit_tf_job.observation import JobState, JobStatus
+        from submit_tf_job.sdk.events import Status
 
-        runs = any(isinstance(e, JobStatus) and e.state is JobState.RUNNING for e in found)
+        runs = any(isinstance(e, Status) and e.state == "RUNNING" for e in found)
         # `airflow dags test` follows in a process where the trigger does not know its task
         if not self._links_tries or not runs or self.task_instance is None:
             return
         self._links_tries -= 1
         try:
-            links, complete = await _in_thread(partial(links_of_running, client.cluster, self._job))
+            links, complete = await _in_thread(partial(links_of_running, handle))
             if complete:
                 self._links_tries = 0
             if links:
@@ -255,46 +240,25 @@ class SubmitTFJobTrigger(BaseTrigger):
         return any(state in _GOES_ON for state in answer.get(ti.run_id, {}).values())
 
 
-def _resubmission(status: JobStatus) -> str | None:
-    """Return how often the job was submitted again, which its service tells only while it runs;
-    None if that was not seen.
-    """
-    from submit_tf_job.container import contract
-
-    properties = status.service.properties if status.service else {}
-    if contract.PROPERTY_RESUBMISSIONS_MAX not in properties:
-        return None
-    return properties.get(contract.PROPERTY_RESUBMISSION, "")
-
-
 def _load() -> None:
     """Import the trigger's modules, which takes too long for the event loop."""
     import submit_tf_job.airflow.extra_links
     import submit_tf_job.airflow.hook
     import submit_tf_job.airflow.outcome
-    import submit_tf_job.airflow.task_log
-    import submit_tf_job.observation
-    import submit_tf_job.operations
     import submit_tf_job.sdk.client
     import submit_tf_job.sdk.events  # noqa: F401
 
 
-def _until_pause(
-    events: Generator[Event, None, JobStatus],
-) -> tuple[list[Event], JobStatus | None]:
-    """Return the next events, a pause as the last, or the last status.
-
-    A StopIteration cannot be raised from a thread.
-    """
+def _until_pause(events: Iterator[Event]) -> list[Event]:
+    """Return the next events: a pause is the last, or at the end of all the final status."""
     from submit_tf_job.sdk.events import Pause
 
     found: list[Event] = []
-    try:
-        while not found or not isinstance(found[-1], Pause):
-            found.append(next(events))
-    except StopIteration as end:
-        return found, end.value
-    return found, None
+    for event in events:
+        found.append(event)
+        if isinstance(event, Pause):
+            break
+    return found
 
 
 async def _in_thread(call: Callable[[], T]) -> T:

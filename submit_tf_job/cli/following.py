@@ -2,47 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context
-from submit_tf_job.report.follow_text import ChangePrinter
+from submit_tf_job.report.follow_text import EventLines
 from submit_tf_job.report.job_text import job_lines, job_object
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.observation import JobStatus
 
-__all__ = ["finish", "follow_printing", "seconds"]
+__all__ = ["finish", "print_events", "seconds"]
 
 
-def follow_printing(
+def print_events(
     context: Context,
-    ref: operations.JobRef,
-    watch: Callable[[ChangePrinter], JobStatus],
+    name: str,
+    events: Iterable[operations.Event],
+    sleep: Callable[[float], None],
     *,
-    why: Callable[[JobStatus], Sequence[Cause]] = lambda _status: (),
     progress_every_s: float = 0.0,
-) -> JobStatus:
-    """Call a function that follows a job, and report on interrupts that the job continues.
+) -> int:
+    """Print the lines of a job's events and its end, and return its exit status; report on
+    interrupts that the job continues.
 
     Args:
         context: The command's output.
-        ref: The job.
-        watch: Follows the job, and passes each status to the printer.
-        why: Returns the causes for which the job waits.
+        name: The job.
+        events: Those of `operations.follow`.
+        sleep: Waits for a number of seconds.
         progress_every_s: Least time between two lines that differ in progress only.
 
     Raises:
         DeadlinePassed: The time to follow has passed; the message states that the job continues.
     """
-    printer = ChangePrinter(context.say, why, progress_every_s=progress_every_s)
+    lines = EventLines(progress_every_s=progress_every_s)
+
+    def show(event: operations.Event) -> None:
+        for line in lines.lines(event):
+            context.say(line)
+
     try:
-        return watch(printer)
+        end = operations.until_end(events, sleep, show)
     except BaseException:
-        context.interrupted = printer.still(ref.name)
+        context.interrupted = lines.still(name)
         raise
+    return finish(context, end.status, end.cause)
 
 
 def finish(context: Context, status: JobStatus, cause: Cause | None = None) -> int:

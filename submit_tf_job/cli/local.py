@@ -16,6 +16,7 @@ from submit_tf_job.settings import Settings, process_environment
 if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.local.containers import Containers
+    from submit_tf_job.observation import JobStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -59,7 +60,7 @@ def local(
     """
     from submit_tf_job.container.contract import OUTCOME_MARK
     from submit_tf_job.local import run_local
-    from submit_tf_job.report.follow_text import ChangePrinter
+    from submit_tf_job.report.follow_text import EventLines
     from submit_tf_job.report.log_text import TaskPrinter
 
     settings = context.settings()
@@ -75,6 +76,13 @@ def local(
             stream.write(printer.line(task, text))
             stream.flush()
 
+    lines, restarts = EventLines(), operations.Restarts()
+
+    def report(status: JobStatus) -> None:
+        events: list[operations.Event] = [*restarts.notices(status), status]
+        for line in (line for event in events for line in lines.lines(event)):
+            context.say(line)
+
     data = operations.DataCheck(job, settings, here=True)
     data.look()
     context.interrupted = f"{job.name} was ended."
@@ -86,7 +94,7 @@ def local(
         timeout_s=seconds(timeout),
         keep=keep,
         on_line=show,
-        on_status=ChangePrinter(context.say).update,
+        on_status=report,
         lists=data.lists,
         runner=_containers(context, settings, job) if docker else None,
     )

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, JobArgument, command, completed
-from submit_tf_job.cli.following import finish, follow_printing, seconds
+from submit_tf_job.cli.following import print_events, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.observation import JobState
 from submit_tf_job.report.job_text import job_lines, job_object
-
-if TYPE_CHECKING:
-    from submit_tf_job.diagnose.cause import Cause
-    from submit_tf_job.observation import JobStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -69,50 +64,15 @@ def wait(
     """
     if condition not in ("ready", "done"):
         raise UsageError(f"--for takes ready or done, not {condition!r}")
-    timeout_s = seconds(timeout)
-    cluster = operations.connect(context.settings())
-    ref: operations.JobRef | None = operations.find(cluster, job)
-    by_name, begun, left_s = ref is not None and ref.name == job, time.monotonic(), timeout_s
-    while ref is not None:
-        status = _wait_for(context, cluster, ref, condition, left_s)
-        cause, ref = operations.why_failed(cluster, status), None
-        if by_name:
-            ref = _next_run(context, cluster, status, cause)
-            left_s = timeout_s and max(1.0, timeout_s - (time.monotonic() - begun))
-    return finish(context, status, cause)
-
-
-def _wait_for(
-    context: Context,
-    cluster: operations.Cluster,
-    ref: operations.JobRef,
-    condition: str,
-    timeout_s: float | None,
-) -> JobStatus:
+    timeout_s, cluster = seconds(timeout), operations.connect(context.settings())
+    ref = operations.find(cluster, job)
     ready = (JobState.RUNNING, JobState.FINISHING)
-    return follow_printing(
-        context,
+    events = operations.follow(
+        cluster,
         ref,
-        lambda printer: operations.follow(
-            cluster,
-            ref,
-            until=lambda status: condition == "ready" and status.state in ready,
-            own=True,
-            timeout_s=timeout_s,
-            on_status=printer.update,
-            on_trouble=printer.failure,
-        ),
-        why=lambda status: operations.why_pending(cluster, status),
+        own=True,
+        next_runs=ref.name == job,
+        until=lambda status: condition == "ready" and status.state in ready,
+        timeout_s=timeout_s,
     )
-
-
-def _next_run(
-    context: Context, cluster: operations.Cluster, status: JobStatus, cause: Cause | None
-) -> operations.JobRef | None:
-    """Find the next run of a job that is submitted again with more memory."""
-    found = operations.next_run(
-        cluster, status, cause, on_wait=lambda text: context.say(f"     {text}")
-    )
-    if found is not None:
-        context.say(f"     submitted again as {found.application_id}")
-    return found
+    return print_events(context, ref.name, events, cluster.sleep)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,19 +10,17 @@ import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, SpecArgument, command
-from submit_tf_job.cli.following import finish, follow_printing, seconds
+from submit_tf_job.cli.following import print_events, seconds
 from submit_tf_job.cli.jobfile import FromOption, NameOption, SetOption, SubmissionOption, read_job
 from submit_tf_job.cli.progress import upload_progress
 from submit_tf_job.errors import UsageError
+from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL
 from submit_tf_job.report.change_text import submission_object, submitted_lines
-from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, ChangePrinter, with_output
+from submit_tf_job.report.follow_text import PROGRESS_EVERY_S
 from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
-    from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.jobspec.job import Job
-    from submit_tf_job.observation import JobStatus
-    from submit_tf_job.plan import Plan
     from submit_tf_job.settings import Settings
 
 
@@ -150,84 +146,18 @@ def submit_job(context: Context, settings: Settings, job: Job, how: How) -> int:
             lambda: submission_object(done),
         )
         return 0
-    timeout_s, begun = how.timeout_s, time.monotonic()
-    status = _follow(context, cluster, done, timeout_s, logs=how.logs)
-    cause = operations.why_failed(cluster, status)
-    while (following := _submit_again(context, cluster, planned, status, cause)) is not None:
-        done = following
-        left_s = timeout_s and max(1.0, timeout_s - (time.monotonic() - begun))
-        status = _follow(context, cluster, done, left_s, logs=how.logs)
-        cause = operations.why_failed(cluster, status)
-    return finish(context, status, cause)
-
-
-def _submit_again(
-    context: Context,
-    cluster: operations.Cluster,
-    planned: Plan,
-    status: JobStatus,
-    cause: Cause | None,
-) -> operations.Submission | None:
-    """Submit the job again if its `retries.memory` says so; say in one line what happens."""
-    step = operations.next_step(cluster, planned, status, cause)
-    if step is None:
-        return None
-    context.say(f"     {step.said}")
-    if step.plan is None:
-        return None
-    name = planned.job.name
-    context.interrupted = (
-        f"{name} may have been submitted again. Run the same command again to find out."
-    )
-    try:
-        with upload_progress(context, name) as on_upload:
-            done = operations.submit(step.plan, cluster, on_upload=on_upload, on_wait=context.say)
-    except operations.NOT_SUBMITTED as error:
-        context.say(f"     not submitted again: {error.message}")
-        return None
-    for line in submitted_lines(
-        done, cluster.settings.resource_managers[0], detail=context.verbose
-    ):
-        context.say(line)
-    return done
-
-
-def _follow(
-    context: Context,
-    cluster: operations.Cluster,
-    done: operations.Submission,
-    timeout_s: float | None,
-    *,
-    logs: bool | None,
-) -> JobStatus:
-    """Follow the job, on request with the output of its deciding task.
-
-    The output goes to stderr, as all messages do: stdout has the result only. By default a terminal
-    gets it, and a file or pipe gets a line for each change.
-    """
+    logs = how.logs
     if logs is None:
         logs = sys.stderr.isatty()
-
-    def why(status: JobStatus) -> tuple[Cause, ...]:
-        return operations.why_pending(cluster, status)
-
+    # The output goes to stderr, as all messages do: stdout has the result only.
     output = logs and not context.quiet
-
-    def watch(printer: ChangePrinter) -> JobStatus:
-        reading = cluster
-        on_status: Callable[[JobStatus], None] = printer.update
-        if output:
-            reading, on_status = with_output(cluster, printer, context.say, adopted=done.adopted)
-        return operations.follow(
-            reading,
-            done.ref,
-            own=True,
-            bootstrap=done.plan.job.bootstrap,
-            timeout_s=timeout_s,
-            on_status=on_status,
-            on_trouble=printer.failure,
-        )
-
-    return follow_printing(
-        context, done.ref, watch, why=why, progress_every_s=PROGRESS_EVERY_S if output else 0.0
+    events = operations.follow(
+        cluster,
+        done.ref,
+        planned,
+        timeout_s=how.timeout_s,
+        output_every_s=OUTPUT_EVERY_S if output else None,
+        tail=TAIL if done.adopted else None,
     )
+    every_s = PROGRESS_EVERY_S if output else 0.0
+    return print_events(context, done.ref.name, events, cluster.sleep, progress_every_s=every_s)

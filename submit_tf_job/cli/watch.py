@@ -11,7 +11,7 @@ import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, command, completed, printable
-from submit_tf_job.cli.following import finish, follow_printing, seconds
+from submit_tf_job.cli.following import finish, print_events, seconds
 from submit_tf_job.cli.list_jobs import (
     EverybodyOption,
     OwnerOption,
@@ -19,11 +19,9 @@ from submit_tf_job.cli.list_jobs import (
     SinceOption,
     selection,
 )
-from submit_tf_job.errors import ClusterUnavailable, UsageError
+from submit_tf_job.errors import UsageError
 
 if TYPE_CHECKING:
-    from submit_tf_job.diagnose.cause import Cause
-    from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.listing import Listing
 
 
@@ -95,44 +93,22 @@ def watch(
                 f"{option} selects among many jobs, but one job is given",
                 hint=f"leave out {option}, or {job}",
             )
+    from submit_tf_job.report.view import DETAILS_EVERY_S, JobView
+
     cluster = operations.connect(settings)
     ref = operations.find(cluster, job)
+    events = operations.follow(cluster, ref, details_every_s=DETAILS_EVERY_S)
     if not sys.stdout.isatty() or context.json or context.quiet:
-        status = follow_printing(
-            context,
-            ref,
-            lambda printer: _follow(cluster, ref, printer.update, printer.failure),
-            why=_why(cluster),
-        )
-        return finish(context, status, operations.why_failed(cluster, status))
+        return print_events(context, ref.name, events, cluster.sleep)
     context.interrupted = (
         f"Job {ref.name} is still running. Reattach: submit_tf_job watch {ref.name}"
     )
-    from submit_tf_job.report.view import JobView
-
     with _live_display() as show:
         live = JobView(
             cluster, lambda picture: show(picture.draw), with_lines=lines, leave="Ctrl-C detaches"
         )
-        status = _follow(cluster, ref, live.update, live.trouble)
-    return finish(context, status, operations.why_failed(cluster, status))
-
-
-def _why(cluster: operations.Cluster) -> Callable[[JobStatus], tuple[Cause, ...]]:
-    return lambda status: operations.diagnose(cluster, status).pending
-
-
-def _follow(
-    cluster: operations.Cluster,
-    ref: operations.JobRef,
-    on_status: Callable[[JobStatus], None],
-    on_trouble: Callable[[ClusterUnavailable], None],
-) -> JobStatus:
-    from submit_tf_job.report.view import DETAILS_EVERY_S
-
-    return operations.follow(
-        cluster, ref, on_status=on_status, on_trouble=on_trouble, details_every_s=DETAILS_EVERY_S
-    )
+        end = operations.until_end(events, cluster.sleep, live.take)
+    return finish(context, end.status, end.cause)
 
 
 def _watch_all(context: Context, listing: Listing, every: str | None) -> int:

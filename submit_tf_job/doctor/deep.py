@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -31,7 +31,6 @@ def deep(
     *,
     image: str | None = None,
     queue: str | None = None,
-    on_status: Callable[[JobStatus], None] = lambda _status: None,
     timeout_s: float = FOLLOW_S,
 ) -> tuple[Check, ...]:
     """Run a job of two small tasks and return the results of the checks inside its containers.
@@ -40,7 +39,6 @@ def deep(
         settings: The settings.
         image: Image of the containers; default: that of the settings' `job`, or a TensorFlow image.
         queue: Queue of the job.
-        on_status: Called with each status of the job.
         timeout_s: Seconds to wait for the job's end.
     """
     from submit_tf_job.operations.stop import delete
@@ -49,7 +47,7 @@ def deep(
     cluster = connect(settings)
     try:
         status, answers, cause = _run(
-            cluster, _job_spec(settings, name, image, queue), name, on_status, timeout_s
+            cluster, _job_spec(settings, name, image, queue), name, timeout_s
         )
     except SubmitTFJobError as error:
         return (Subject("job").failure(error.message, "every job like it", error.hint),)
@@ -99,24 +97,16 @@ def _run(
     cluster: Cluster,
     text: bytes,
     name: str,
-    on_status: Callable[[JobStatus], None],
     timeout_s: float,
 ) -> tuple[JobStatus, tuple[Mapping[str, Any], ...], Cause | None]:
+    from submit_tf_job.operations.follow import follow
+    from submit_tf_job.operations.follow_events import until_end
     from submit_tf_job.operations.submit import load_job, make_plan, submit
-    from submit_tf_job.operations.watch import follow
-    from submit_tf_job.operations.why import why_failed
 
     job = load_job(Path(f"{name}.json"), cluster.settings, text=text)
     done = submit(make_plan(job, cluster.settings), cluster)
-    status = follow(
-        cluster,
-        done.ref,
-        own=True,
-        bootstrap=done.plan.job.bootstrap,
-        timeout_s=timeout_s,
-        on_status=on_status,
-    )
-    return status, _answers(cluster, done.ref), why_failed(cluster, status)
+    end = until_end(follow(cluster, done.ref, done.plan, timeout_s=timeout_s), cluster.sleep)
+    return end.status, _answers(cluster, done.ref), end.cause
 
 
 def _answers(cluster: Cluster, ref: JobRef) -> tuple[Mapping[str, Any], ...]:

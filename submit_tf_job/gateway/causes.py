@@ -40,8 +40,17 @@ class Causes:
             return None
         cause = operations.why_failed(cluster, status)
         with self._lock:
-            self._found[application] = cause or (first, cluster.clock())
-            self._found.move_to_end(application)
-            while len(self._found) > _REMEMBERED:
-                self._found.popitem(last=False)
+            self._keep(application, cause or (first, cluster.clock()))
         return cause
+
+    def remember(self, status: JobStatus, cause: Cause | None) -> None:
+        """Keep a cause that was found elsewhere."""
+        if cause is not None:
+            with self._lock:
+                self._keep(status.application_id, cause)
+
+    def _keep(self, application: str, found: Cause | tuple[float, float]) -> None:
+        self._found[application] = found
+        self._found.move_to_end(application)
+        while len(self._found) > _REMEMBERED:
+            self._found.popitem(last=False)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from submit_tf_job import operations
-from submit_tf_job.container.contract import PROPERTY_RESUBMISSIONS_MAX
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.gateway.causes import Causes
 from submit_tf_job.gateway.problems import RequestRefused
@@ -244,19 +243,12 @@ class _Watch:
         """Follow the job to its end, and the runs that a submitter starts after it ran out of
         memory; return its last change, which `tell` does not queue.
         """
-        ref: operations.JobRef | None = self._ref
-        while ref is not None:
-            status = operations.follow(
-                self._cluster,
-                ref,
-                on_status=lambda status: None if status.state.is_final else tell(change_of(status)),
-            )
-            ref = self._next_run(status)
-        return change_of(status, self._causes.of(self._cluster, status))
 
-    def _next_run(self, status: JobStatus) -> operations.JobRef | None:
-        properties = status.service.properties if status.service else {}
-        if PROPERTY_RESUBMISSIONS_MAX not in properties:
-            return None
-        cause = self._causes.of(self._cluster, status)
-        return operations.next_run(self._cluster, status, cause)
+        def show(event: operations.Event) -> None:
+            if isinstance(event, JobStatus) and not event.state.is_final:
+                tell(change_of(event))
+
+        events = operations.follow(self._cluster, self._ref, next_runs=True, explain=False)
+        end = operations.until_end(events, self._cluster.sleep, show)
+        self._causes.remember(end.status, end.cause)
+        return change_of(end.status, end.cause)

@@ -14,6 +14,7 @@ __all__ = [
     "NEVER",
     "Cutter",
     "after",
+    "as_left",
     "begins_at",
     "begins_before",
     "dated",
@@ -29,6 +30,7 @@ LONGEST_LINE = 64 * 1024  # bounds the memory for a file without line ends
 FIRST_TAIL = 8 * 1024
 TAIL_GROWTH = 8
 NEVER = float("-inf")
+_STYLE = re.compile("\x1b\\[[0-9;]*m")
 MOST_UNDATED = 16
 
 
@@ -225,3 +227,11 @@ def begins_before(since: float, dates: Dates) -> Callable[[bytes], int | None]:
         return whole + first
 
     return enough
+
+
+def as_left(line: str) -> str:
+    """Return the final state of a redrawn line, such as a progress bar, as a terminal shows it.
+
+    Removes colours: Keras 3 prints coloured bars.
+    """
+    return _STYLE.sub("", line.rstrip("\r").rpartition("\r")[2])

@@ -8,7 +8,7 @@ Example:
     >>> job = load_job(Path("train.yaml"), settings)  # doctest: +SKIP
     >>> cluster = connect(settings)  # doctest: +SKIP
     >>> submitted = submit(make_plan(job, settings), cluster)  # doctest: +SKIP
-    >>> follow(cluster, submitted.ref).state  # doctest: +SKIP
+    >>> wait_for_end(cluster, submitted.ref).state  # doctest: +SKIP
     <JobState.SUCCEEDED: 'SUCCEEDED'>
 """
 
@@ -23,9 +23,24 @@ from submit_tf_job.operations.change import (
     set_priority,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef, connect
+from submit_tf_job.operations.follow import Restarts, follow
+from submit_tf_job.operations.follow_events import (
+    End,
+    Event,
+    NextRun,
+    Notice,
+    Pause,
+    PrintedLine,
+    Trouble,
+    Waits,
+    until_end,
+    without_pauses,
+)
 from submit_tf_job.operations.inputs import DataCheck
 from submit_tf_job.operations.keytabs import warnings
 from submit_tf_job.operations.links import (
+    Links,
+    all_links,
     find_link,
     find_links,
     is_reachable,
@@ -34,13 +49,11 @@ from submit_tf_job.operations.links import (
 )
 from submit_tf_job.operations.listing import list_jobs, open_listing
 from submit_tf_job.operations.logs import log_files, logs, tail_of
-from submit_tf_job.operations.output import OutputFollower
 from submit_tf_job.operations.resubmission import (
     NOT_SUBMITTED,
     Step,
-    next_run,
     next_step,
-    step_after,
+    next_step_of_json,
 )
 from submit_tf_job.operations.run_records import run_history
 from submit_tf_job.operations.runs import find
@@ -54,7 +67,7 @@ from submit_tf_job.operations.submit import (
     make_plan,
     submit,
 )
-from submit_tf_job.operations.watch import follow, following
+from submit_tf_job.operations.watch_run import wait_for_end
 from submit_tf_job.operations.why import diagnose, is_waiting, why_failed, why_pending
 
 __all__ = [
@@ -62,11 +75,21 @@ __all__ = [
     "Change",
     "Cluster",
     "DataCheck",
+    "End",
+    "Event",
     "JobRef",
-    "OutputFollower",
+    "Links",
+    "NextRun",
+    "Notice",
+    "Pause",
+    "PrintedLine",
+    "Restarts",
     "Step",
     "Submission",
     "Sweep",
+    "Trouble",
+    "Waits",
+    "all_links",
     "connect",
     "convert",
     "delete",
@@ -78,7 +101,6 @@ __all__ = [
     "find_link",
     "find_links",
     "follow",
-    "following",
     "is_reachable",
     "is_waiting",
     "last_lines",
@@ -89,8 +111,8 @@ __all__ = [
     "logs",
     "make_plan",
     "move",
-    "next_run",
     "next_step",
+    "next_step_of_json",
     "open_listing",
     "owner",
     "restart",
@@ -99,13 +121,15 @@ __all__ = [
     "set_priority",
     "status",
     "status_of",
-    "step_after",
     "stop",
     "submit",
     "sweep_staging",
     "tail_of",
     "tunnel_command",
+    "until_end",
+    "wait_for_end",
     "warnings",
     "why_failed",
     "why_pending",
+    "without_pauses",
 ]

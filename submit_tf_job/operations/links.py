@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.errors import Refused, SubmitTFJobError, UsageError
-from submit_tf_job.operations.cluster import Cluster
+from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.detail import Link, links_of, tasks_of
 from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.status import status_of
@@ -16,7 +17,15 @@ from submit_tf_job.operations.status import status_of
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
 
-__all__ = ["find_link", "find_links", "is_reachable", "log_page", "tunnel_command"]
+__all__ = [
+    "Links",
+    "all_links",
+    "find_link",
+    "find_links",
+    "is_reachable",
+    "log_page",
+    "tunnel_command",
+]
 
 CONNECT_S = 2.0
 
@@ -106,6 +115,28 @@ def log_page(cluster: Cluster, seen: JobStatus) -> str | None:
         return None
     base = cluster.nodes.page_of(task.host or "")
     return base and f"{base}/node/containerlogs/{task.container_id}/{seen.app.user}"
+
+
+@dataclass(frozen=True)
+class Links:
+    """What a browser can show of a running job.
+
+    Attributes:
+        logs: The deciding task's logs on its NodeManager; None while it has no container.
+        served: What tasks serve.
+        serves: Whether the job spec has ports, also if no task has reported one yet.
+    """
+
+    logs: str | None
+    served: tuple[Link, ...]
+    serves: bool
+
+
+def all_links(cluster: Cluster, ref: JobRef) -> Links:
+    """Return the links of a run."""
+    seen = status_of(cluster, ref)
+    serves = any(contract.PROPERTY_PORTS in one.properties for one in seen.components)
+    return Links(log_page(cluster, seen), tuple(links_of(seen)), serves)
 
 
 def is_reachable(link: Link, timeout_s: float = CONNECT_S) -> bool:

@@ -1,61 +1,48 @@
-"""Show the output of the deciding task while its job is watched."""
+"""Read the output of the deciding task while its job is followed."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import AuthError, NoSuchJob
 from submit_tf_job.operations.cluster import Cluster
+from submit_tf_job.operations.follow_events import Notice, PrintedLine
 
 if TYPE_CHECKING:
     from submit_tf_job.logs.archive import Archive
     from submit_tf_job.logs.entries import Run, TaskContainer
     from submit_tf_job.observation import JobStatus
 
-__all__ = ["OutputFollower"]
+__all__ = ["TaskOutput"]
 
-_EVERY_S = 1.0
+_PULSE_S = 1.0
 _WORTH_SAYING_S = 30.0
 _AFTER_FAILURE_S = 15.0  # a NodeManager that does not respond must not delay the watch
 
 
-class OutputFollower:
-    """Reads the deciding task's output between two polls, in the thread of the watch.
-
-    Its `sleep` replaces the cluster's: it waits for the same time, and reads meanwhile.
+class TaskOutput:
+    """Reads the deciding task's output of one run between two looks at it.
 
     Args:
         cluster: The cluster.
-        show: Called with the lines as they arrive.
-        say: Called with messages about logs that cannot be read.
-        tail: The number of existing lines to show; None for all.
-        wall: Seconds since the epoch.
+        tail: The number of existing lines to read; None for all.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        show: Callable[[Iterable[Run]], None],
-        say: Callable[[str], None],
-        *,
-        tail: int | None = None,
-        wall: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, cluster: Cluster, *, tail: int | None = None) -> None:
         from submit_tf_job.logs.entries import MACHINE_AND_BOOTSTRAP_LINES, LogSelection
         from submit_tf_job.logs.follow import LogFollower, Pulse, Roster
         from submit_tf_job.logs.sources import NodeLogs
 
-        self._cluster, self._show, self._say, self._tail = cluster, show, say, tail
+        self._clock, self._tail = cluster.clock, tail
         self._follower = LogFollower(
             lambda: Roster((), over=False),
             NodeLogs(cluster.client, cluster.nodes),
             _nothing_collected,
             LogSelection(tail=tail, hide=MACHINE_AND_BOOTSTRAP_LINES),
-            pulse=Pulse(_EVERY_S),
+            pulse=Pulse(_PULSE_S),
             clock=cluster.clock,
-            wall=wall,
+            wall=cluster.wall,
             sleep=cluster.sleep,
             say=self._note,
         )
@@ -64,7 +51,7 @@ class OutputFollower:
         self._not_before = float("-inf")
         self._given_up = False
 
-    def update(self, status: JobStatus) -> None:
+    def update(self, status: JobStatus) -> Iterator[PrintedLine | Notice]:
         """Read from the deciding task's current container; read the rest if the job is over."""
         found = _deciding(status)
         if found is not None and not status.state.is_final and found != self._taken:
@@ -72,46 +59,42 @@ class OutputFollower:
             self._taken = found
             self._follower.take(found)
             if first and self._tail is not None:
-                self._read(self._follower.beginning)
+                yield from self._read(self._follower.beginning)
         if self._taken is None or self._given_up:
             return
         if status.state.is_final:
-            self._read(self._follower.drain)
+            yield from self._read(self._follower.drain)
             self._given_up = True
             if self._follower.failing:
                 rest = f"submit_tf_job logs {status.name} {self._taken.task}"
-                self._say(f"the last lines of the output may be missing; all of it: {rest}")
+                yield Notice(f"the last lines of the output may be missing; all of it: {rest}")
         elif status.report is not None and status.report.is_over:
-            self._read(self._follower.poll)  # its node may delete the logs soon
+            yield from self._read(self._follower.poll)  # its node may delete the logs soon
 
-    def sleep(self, seconds: float) -> None:
-        """Wait for a number of seconds, and show new output meanwhile."""
-        clock = self._cluster.clock
-        end = clock() + seconds
-        while (left := end - clock()) > 0:
-            self.poll()
-            self._cluster.sleep(max(0.0, min(left, _EVERY_S)))
-
-    def poll(self) -> None:
+    def poll(self) -> Iterator[PrintedLine | Notice]:
         """Read what is new."""
-        is_due = self._cluster.clock() >= self._not_before
+        is_due = self._clock() >= self._not_before
         if self._taken is not None and not self._given_up and is_due:
-            self._read(self._follower.poll)
+            yield from self._read(self._follower.poll)
 
-    def _read(self, read: Callable[[], Iterable[Run]]) -> None:
+    def _read(self, read: Callable[[], Iterable[Run]]) -> Iterator[PrintedLine | Notice]:
+        from submit_tf_job.logs.lines import as_left
+
         try:
-            self._show(read())
+            for run in read():
+                for line in run.data.decode("utf-8", "backslashreplace").split("\n")[:-1]:
+                    yield PrintedLine(f"{run.origin.container.task} | {as_left(line)}")
         except AuthError as error:
             self._given_up = True
-            self._say(f"the output of the job cannot be shown: {error.message}")
-        now = self._cluster.clock()
+            yield Notice(f"the output of the job cannot be shown: {error.message}")
+        now = self._clock()
         if not self._follower.failing:
             self._failing_since = float("inf")
             return
         self._failing_since = min(self._failing_since, now)
         self._not_before = now + _AFTER_FAILURE_S
         if self._trouble and now - self._failing_since >= _WORTH_SAYING_S:
-            self._say(self._trouble)
+            yield Notice(self._trouble)
             self._trouble = ""
 
     def _note(self, sentence: str) -> None:

@@ -12,10 +12,9 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import (
@@ -26,7 +25,7 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
 )
 from submit_tf_job.operations import runs
-from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.yarn.run_names import run_name
 
 if TYPE_CHECKING:
@@ -39,8 +38,11 @@ __all__ = [
     "Resubmission",
     "Step",
     "heirs",
-    "next_run",
     "next_step",
+    "next_step_of_json",
+    "properties_of",
+    "ran_out_of_memory",
+    "run_after",
     "step_after",
 ]
 
@@ -48,10 +50,8 @@ __all__ = [
 NOT_SUBMITTED = (AuthError, JobSpecError, NameTaken, Refused)
 
 _WRITTEN = re.compile(r"(?P<number>\d{1,4}) (?P<former>[a-z][a-z0-9-]*)(?P<sizes>( [^ ]+=\d+)+)")
+FIRST_RUNS = 64  # of a key, of which each submission may make one
 _OVER_PHYSICAL = -104  # ContainerExitStatus.KILLED_EXCEEDED_PMEM
-# The submitter reads the logs for the cause, and posts the next run.
-NEXT_RUN_WITHIN_S = 60.0
-_NEXT_RUN_EVERY_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,13 @@ def heirs(planned: Plan, run: str) -> tuple[str, ...]:
     if rule is None or rule.memory is None:
         return ()
     for _ in range(rule.max):
-        run = _run_after(planned.job.name, planned.site.user, run)
+        run = run_after(planned.job.name, planned.site.user, run)
         found.append(run)
     return tuple(found)
 
 
-def _run_after(job: str, user: str, run: str) -> str:
+def run_after(job: str, user: str, run: str) -> str:
+    """Return the name of the run that follows one that ran out of memory."""
     return run_name(job, user, _key_after(run), 0, room=len(run))
 
 
@@ -132,86 +133,67 @@ def next_step(
     rule = planned.job.retries
     if rule is None or rule.memory is None or cause is None:
         return None
-    if not _ran_out_of_memory(status, cause):
+    if not ran_out_of_memory(status, cause):
         return None
     try:
-        earlier = Resubmission.of(_properties(cluster, status))
+        properties = properties_of(cluster, status)
     except SubmitTFJobError as error:
         return Step(f"not submitted again: how often it was is not known: {error.message}")
+    known = contract.PROPERTY_SUBMISSION in properties
+    earlier = Resubmission.of(properties) if known else _of_first(planned, status.run)
     return step_after(planned, earlier, status.run, cause)
 
 
-def step_after(planned: Plan, earlier: Resubmission, former: str, cause: Cause) -> Step | None:
+def next_step_of_json(planned: Plan, ended: Mapping[str, Any]) -> Step | None:
+    """Return what `next_step` returns, of the JSON of a job's last status."""
+    from submit_tf_job.diagnose.cause import Cause
+
+    found, again = ended.get("root_cause") or {}, ended.get("resubmission")
+    if ended.get("state") != "FAILED" or not found:
+        return None
+    earlier = _of_first(planned, str(ended["run"]))
+    if again:
+        earlier = Resubmission(again["number"], again["former"], again["memory_mib"])
+    cause = Cause(
+        str(found["code"]),
+        str(found["sentence"]),
+        facts=found.get("facts") or {},
+        task=found.get("task"),
+        status=found.get("status"),
+    )
+    return step_after(planned, earlier, str(ended["run"]), cause)
+
+
+def _of_first(planned: Plan, run: str) -> Resubmission | None:
+    """Return that a run is none that was submitted again; None if it may be one."""
+    is_first = any(run == planned.run_of(number) for number in range(FIRST_RUNS))
+    return Resubmission() if is_first else None
+
+
+def step_after(
+    planned: Plan, earlier: Resubmission | None, former: str, cause: Cause
+) -> Step | None:
     """Return what follows a job that has failed, by its `retries.memory`; None if nothing does.
 
     Args:
         planned: The command's own plan, not that of a later submission.
-        earlier: How often the job was submitted again before it failed.
+        earlier: How often the job was submitted again before it failed; None if that is not known.
         former: The run that failed.
         cause: Why it failed.
     """
     rule = planned.job.retries
     if rule is None or rule.memory is None or cause.code != "out-of-memory" or not cause.task:
         return None
+    if earlier is None:
+        return Step("not submitted again: how often it was is not known")
     if earlier.number >= rule.max:
         times = f"{earlier.number} time{'s' * (earlier.number != 1)}"
         return Step(f"not submitted again: it was, {times} (`retries.max`)")
     return _with_more_memory(planned, earlier, former, cause, cause.task)
 
 
-def next_run(
-    cluster: Cluster,
-    status: JobStatus,
-    cause: Cause | None,
-    *,
-    on_wait: Callable[[str], None] = lambda _sentence: None,
-    within_s: float = NEXT_RUN_WITHIN_S,
-) -> JobRef | None:
-    """Wait for the run that a submitter starts after one that ran out of memory.
-
-    For followers without the job spec. It waits only after a job that asked for `retries.memory`
-    and may be submitted again.
-
-    Args:
-        cluster: Its cluster.
-        status: The job's last status.
-        cause: Why it failed.
-        on_wait: Called once with a sentence before it waits, and with one if no run has come.
-        within_s: Time limit in seconds.
-
-    Returns:
-        The next run; None if the job does not ask for one, or none has come in time.
-    """
-    if not _ran_out_of_memory(status, cause):
-        return None
-    app, end = status.app, cluster.clock() + within_s
-    if app is not None and app.user not in (None, cluster.settings.user):
-        return None
-    try:
-        properties = _properties(cluster, status)
-    except SubmitTFJobError:
-        return None
-    earlier = Resubmission.of(properties)
-    most = properties.get(contract.PROPERTY_RESUBMISSIONS_MAX, "")
-    if not most.isdigit() or earlier.number >= int(most):
-        return None
-    name = properties.get(contract.PROPERTY_JOB, status.name)
-    run = _run_after(name, cluster.settings.user, status.run)
-    on_wait(f"waiting up to {within_s:.0f} s for its next run, with more memory")
-    while True:
-        with suppress(SubmitTFJobError):
-            apps = cluster.client.apps(user=cluster.settings.user, tags=(f"name: {run}",))
-            if found := next((app for app in apps if app.name == run), None):
-                return JobRef(status.name, found.id, run)
-        left_s = end - cluster.clock()
-        if left_s <= 0:
-            break
-        cluster.sleep(min(_NEXT_RUN_EVERY_S, left_s))
-    on_wait("not submitted again: nothing that has its job spec follows it")
-    return None
-
-
-def _ran_out_of_memory(status: JobStatus, cause: Cause | None) -> bool:
+def ran_out_of_memory(status: JobStatus, cause: Cause | None) -> bool:
+    """Return whether a job failed because a task ran out of memory."""
     from submit_tf_job.observation import JobState
 
     found = cause is not None and cause.code == "out-of-memory"
@@ -251,7 +233,7 @@ def _with_more_memory(
     return Step(f"{said} (`retries.memory`, {count})", following)
 
 
-def _properties(cluster: Cluster, status: JobStatus) -> Mapping[str, str]:
+def properties_of(cluster: Cluster, status: JobStatus) -> Mapping[str, str]:
     """Return the service's properties, which the services API returns only while the job runs.
 
     Raises:

@@ -161,10 +161,11 @@ def is_run_again(cluster: Cluster, again: Again, app: AppReport | None) -> bool:
     if again is not Again.AFTER_FAILURE or app is None:
         return again is not Again.NEVER
     from submit_tf_job.observation import JobState
-    from submit_tf_job.operations.watch import follow
+    from submit_tf_job.operations.watch_run import wait_for_end
 
     run = app.name or app.id
-    return follow(cluster, JobRef(job_of(run), app.id, run)).state is not JobState.SUCCEEDED
+    ended = wait_for_end(cluster, JobRef(job_of(run), app.id, run))
+    return ended.state is not JobState.SUCCEEDED
 
 
 # --- the ends of runs ---

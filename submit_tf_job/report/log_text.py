@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.logs.lines import as_left
 from submit_tf_job.report.format import FORMAT_VERSION
 from submit_tf_job.report.untrusted import clean
 
 if TYPE_CHECKING:
-    from submit_tf_job.logs.entries import LogInventory, LogLine, Run
+    from submit_tf_job.logs.entries import LogInventory, LogLine
     from submit_tf_job.logs.read import Reading
 
 __all__ = [
@@ -23,11 +23,9 @@ __all__ = [
     "line_object",
     "log_json",
     "log_text",
-    "output_lines",
 ]
 
 _COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # without red, which means an error
-_STYLE = re.compile("\x1b\\[[0-9;]*m")
 _HARMLESS = bytes([*range(0x20, 0x7F), 0x09, 0x0A])
 
 
@@ -100,7 +98,7 @@ class TaskPrinter:
 
     def line(self, task: str, text: str) -> str:
         """Return one line as shown, with its newline."""
-        return f"{self._heads[task]}{clean(_as_left(text))}\n"
+        return f"{self._heads[task]}{clean(as_left(text))}\n"
 
 
 def _time_head(at: float | None, colours: bool) -> str:
@@ -120,21 +118,7 @@ def _shown(data: bytes, head: str) -> str:
         if not head:
             return text
         return head + text[:-1].replace("\n", f"\n{head}") + "\n"
-    return "".join(f"{head}{clean(_as_left(line))}\n" for line in text.split("\n")[:-1])
-
-
-def _as_left(line: str) -> str:
-    """Return the final state of a redrawn line, such as a progress bar, as a terminal shows it.
-
-    Removes colours: Keras 3 prints coloured bars.
-    """
-    return _STYLE.sub("", line.rstrip("\r").rpartition("\r")[2])
-
-
-def output_lines(run: Run) -> Iterator[str]:
-    """Return the lines of a run, each with its task before it."""
-    for line in run.data.decode("utf-8", "backslashreplace").split("\n")[:-1]:
-        yield f"{run.origin.container.task} | {_as_left(line)}"
+    return "".join(f"{head}{clean(as_left(line))}\n" for line in text.split("\n")[:-1])
 
 
 def log_json(reading: Reading) -> Iterator[str]:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job import operations
 from submit_tf_job.errors import SubmitTFJobError, UsageError
+from submit_tf_job.observation import JobStatus
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.run_names import Again
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.logs.entries import LogLine
-    from submit_tf_job.observation import JobState, JobStatus
+    from submit_tf_job.observation import JobState
     from submit_tf_job.plan import Plan
     from submit_tf_job.sdk.events import Event
     from submit_tf_job.sdk.notebook import ListedJobs
@@ -315,14 +315,44 @@ class Client:
             _log.warning(warning)
         return JobHandle(self, done.ref, submission=done, planned=planned)
 
-    def attach(self, name: str) -> JobHandle:
+    def submit_again(self, planned: Plan, ended: Mapping[str, Any]) -> JobHandle | None:
+        """Submit the next run of a job that ran out of memory, if its `retries.memory` says so.
+
+        For a program that has only the JSON of the end of a run that another process followed;
+        `wait` and `events` do it by themselves.
+
+        Args:
+            planned: The plan of the job's first submission.
+            ended: What `to_json` of its last status returned.
+
+        Returns:
+            The handle of the next run; None if the job is not submitted again.
+
+        Raises:
+            SubmitTFJobError: As `submit`.
+        """
+        step = operations.next_step_of_json(planned, ended)
+        if step is None:
+            return None
+        _log.warning(step.said)
+        if step.plan is None:
+            return None
+        done = operations.submit(step.plan, self.cluster, on_wait=_log.warning)
+        return JobHandle(self, done.ref, submission=done, planned=planned)
+
+    def attach(self, name: str, *, own: bool = False) -> JobHandle:
         """Return the handle of a job's newest run, or of one run by its own name or application id.
+
+        Args:
+            name: The name or id.
+            own: Whether this program, or another process of it, has submitted the run: whoever
+                follows it then stops it if it can never start.
 
         Raises:
             NoSuchJob: There is no such job.
         """
         ref = operations.find(self.cluster, name)
-        return JobHandle(self, ref, by_name=name == ref.name)
+        return JobHandle(self, ref, by_name=name == ref.name, own=own)
 
     def jobs(
         self,
@@ -384,6 +414,7 @@ class JobHandle:
     submission: operations.Submission | None = field(default=None, repr=False)
     planned: Plan | None = field(default=None, repr=False)
     by_name: bool = field(default=False, repr=False)
+    own: bool = field(default=False, repr=False)
 
     def __repr__(self) -> str:
         return f"<job {self.name} {self.run} {self.application_id}>"
@@ -448,97 +479,55 @@ class JobHandle:
         """
         last: tuple[object, ...] = ()
 
-        def report(job: JobStatus) -> None:
+        def report(event: operations.Event) -> None:
             nonlocal last
-            seen = Status(job)
-            told = job.report and job.report.retried
+            if isinstance(event, operations.Notice):
+                _log.warning(event.text)
+            if not isinstance(event, JobStatus) or on_change is None:
+                return
+            seen = Status(event)
+            told = event.report and event.report.retried
             progress = json.dumps(seen.progress, sort_keys=True, default=str)
             key = (seen.state, seen.reason, progress, told and told.count)
-            if on_change is not None and key != last:
+            if key != last:
                 on_change(seen)
             last = key
 
-        return self._follow_runs(
-            timeout_s, lambda left_s: self._follow(left_s, until, on_status=report)
-        )
-
-    def _follow_runs(
-        self, timeout_s: float | None, follow: Callable[[float | None], Status]
-    ) -> Status:
-        """Follow the job, and each run of it that `retries.memory` submits."""
-        begun = time.monotonic()
-        found = follow(timeout_s)
-        while self._submit_again(found):
-            found = follow(timeout_s and max(1.0, timeout_s - (time.monotonic() - begun)))
-        return found
+        return self._end_of(self._follow(timeout_s, until, explain=False), report)
 
     def events(
-        self, timeout_s: float | None = None, *, output_every_s: float | None = None
-    ) -> Generator[Event, None, Status]:
+        self,
+        timeout_s: float | None = None,
+        *,
+        output_every_s: float | None = None,
+        pauses: bool = False,
+    ) -> Iterator[Event]:
         """Follow the job to its end as `wait` does, as a sequence of events.
 
         Args:
             timeout_s: Time limit in seconds; None for no limit.
             output_every_s: Seconds between two reads of the deciding task's output; None to read
                 none.
+            pauses: Yield a `Pause` where the calling thread would sleep, so that an event loop can
+                wait instead.
 
         Yields:
-            Statuses, lines of output and why the job waits. Between two looks the calling thread
-            sleeps here.
-
-        Returns:
-            The last status.
+            Each status; lines of output, why the job waits, and notices (`submit_tf_job.sdk.events`
+            has their classes). The last event is the final status, with the first cause.
 
         Raises:
             DeadlinePassed: `timeout_s` passed; the job may still be running.
             ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
         """
-        from submit_tf_job.sdk.events import follow_events, waited
-
-        begun, left_s = time.monotonic(), timeout_s
-        while True:
-            submission = self.submission
-            events = follow_events(
-                self._cluster,
-                self.ref,
-                own=submission is not None,
-                bootstrap=submission.plan.job.bootstrap if submission else None,
-                timeout_s=left_s,
-                output_every_s=output_every_s,
-            )
-            last = yield from waited(events, self._cluster.sleep)
-            found = self.explained(last)
-            if not self._submit_again(found):
-                return found
-            left_s = timeout_s and max(1.0, timeout_s - (time.monotonic() - begun))
-
-    def _submit_again(self, ended: Status) -> bool:
-        """Submit the job again if its `retries.memory` says so."""
-        if self.by_name:
-            return self._found_next_run(ended)
-        if self.planned is None:
-            return False
-        step = operations.next_step(self._cluster, self.planned, ended.job, ended.root_cause)
-        return step is not None and self.take(step)
-
-    def take(self, step: operations.Step) -> bool:
-        """Submit the next run, if there is one; return whether this is its handle now."""
-        _log.warning(step.said)
-        if step.plan is None:
-            return False
-        try:
-            done = operations.submit(step.plan, self._cluster, on_wait=_log.warning)
-        except operations.NOT_SUBMITTED as error:
-            _log.warning("not submitted again: %s", error.message)
-            return False
-        self.submission, self.ref = done, done.ref
-        return True
-
-    def _found_next_run(self, ended: Status) -> bool:
-        ref = operations.next_run(self._cluster, ended.job, ended.root_cause, on_wait=_log.warning)
-        if ref is not None:
-            self.ref = ref
-        return ref is not None
+        for event in self._follow(timeout_s, output_every_s=output_every_s):
+            if isinstance(event, JobStatus):
+                yield Status(event)
+            elif isinstance(event, operations.End):
+                yield Status(event.status, event.cause)
+            elif isinstance(event, operations.Pause) and not pauses:
+                self._cluster.sleep(event.seconds)
+            else:
+                yield event
 
     def watch(self, timeout_s: float | None = None, *, lines: bool = False) -> Status:
         """Wait until it is over, and show its status meanwhile: in a notebook as a live view below
@@ -559,7 +548,7 @@ class JobHandle:
         if not in_notebook():
             return self.show(timeout_s, print)
         view = notebook_view(self._cluster, with_lines=lines)
-        return self._follow(timeout_s, on_status=view.update, on_trouble=view.trouble)
+        return self._end_of(self._follow(timeout_s), view.take)
 
     def show(
         self, timeout_s: float | None, say: Callable[[str], None], *, output: bool = False
@@ -575,58 +564,52 @@ class JobHandle:
             KeyboardInterrupt: The user interrupted; the message says how to reach and stop the job.
             DeadlinePassed: `timeout_s` passed; the job may still be running.
         """
-        from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, ChangePrinter, with_output
+        from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL
+        from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, EventLines
         from submit_tf_job.report.untrusted import clean
 
-        def harmless(line: str) -> None:
-            say(clean(line))
+        lines = EventLines(progress_every_s=PROGRESS_EVERY_S if output else 0.0)
 
-        printer = ChangePrinter(
-            harmless,
-            lambda job: operations.why_pending(self._cluster, job),
-            progress_every_s=PROGRESS_EVERY_S if output else 0.0,
+        def show(event: operations.Event) -> None:
+            for line in lines.lines(event):
+                say(clean(line))
+
+        events = self._follow(
+            timeout_s,
+            output_every_s=OUTPUT_EVERY_S if output else None,
+            tail=TAIL if self.submission is None or self.adopted else None,
         )
-        reading = self._cluster
-        on_status: Callable[[JobStatus], None] = printer.update
-        if output:
-            reading, on_status = with_output(
-                reading, printer, harmless, adopted=self.submission is None or self.adopted
-            )
-
-        def follow(left_s: float | None) -> Status:
-            return self._follow(
-                left_s, cluster=reading, on_status=on_status, on_trouble=printer.failure
-            )
-
         try:
-            return self._follow_runs(timeout_s, follow)
+            return self._end_of(events, show)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(printer.still(self.name)) from None
+            raise KeyboardInterrupt(lines.still(self.name)) from None
 
     def _follow(
         self,
         timeout_s: float | None,
         until: Callable[[Status], bool] | None = None,
-        cluster: operations.Cluster | None = None,
-        **callbacks: Any,
-    ) -> Status:
-        own, bootstrap = False, None
-        if self.submission is not None and until is None:
-            own, bootstrap = True, self.submission.plan.job.bootstrap
-        found = operations.follow(
-            cluster or self._cluster,
+        **reading: Any,
+    ) -> Iterator[operations.Event]:
+        """Yield the events of the job; this is the handle of the next run once that has come."""
+        for event in operations.follow(
+            self._cluster,
             self.ref,
+            self.planned,
+            own=self.own,
+            next_runs=self.by_name,
             until=lambda job: until is not None and until(Status(job)),
-            own=own,
-            bootstrap=bootstrap,
             timeout_s=timeout_s,
-            **callbacks,
-        )
-        return self.explained(found)
+            **reading,
+        ):
+            if isinstance(event, operations.NextRun):
+                self.ref, self.submission = event.ref, event.submission
+            yield event
 
-    def explained(self, job: JobStatus) -> Status:
-        """Return the status, with the first cause if the job has failed."""
-        return Status(job, operations.why_failed(self._cluster, job))
+    def _end_of(
+        self, events: Iterator[operations.Event], show: Callable[[operations.Event], None]
+    ) -> Status:
+        end = operations.until_end(events, self._cluster.sleep, show)
+        return Status(end.status, end.cause)
 
     def result(self, timeout_s: float | None = None) -> Status:
         """Wait until it is over and return its status, if it succeeded.
@@ -682,6 +665,18 @@ class JobHandle:
             raw=raw,
         )
         return iter(reading)
+
+    @property
+    def page(self) -> str:
+        """The application's page at the first ResourceManager of the settings."""
+        rm = self.client.settings.resource_managers[0]
+        return f"{rm}/cluster/app/{self.application_id}"
+
+    def links(self) -> operations.Links:
+        """Return what a browser can show of the job while it runs: its logs, and what tasks serve
+        (`ports` of the job spec).
+        """
+        return operations.all_links(self._cluster, self.ref)
 
     def why_pending(self) -> tuple[Cause, ...]:
         """Return why the job waits, the most important cause first; () if it does not wait."""

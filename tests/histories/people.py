@@ -309,7 +309,7 @@ class People:
         report.said_at = self.kernel.now
         while order.watch:
             bootstrap = done.plan.job.bootstrap
-            status = operations.follow(
+            status = operations.wait_for_end(
                 cluster, done.ref, own=True, bootstrap=bootstrap, timeout_s=4000.0
             )
             report.verdict = status.state.value

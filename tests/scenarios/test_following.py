@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import submit_tf_job
-from submit_tf_job.observation import JobStatus
 from tests.world import RM, World
 
 
@@ -70,6 +69,6 @@ def test_events_in_python_wait_by_themselves(world: World) -> None:
     clock.after(601, world.ends)
     begun = clock()
     seen = list(submit_tf_job.Client(resource_managers=[RM]).attach("mnist").events())
-    assert isinstance(seen[-1], JobStatus)
+    assert isinstance(seen[-1], submit_tf_job.Status)
     assert (seen[-1].state.value, len(seen) < 100) == ("SUCCEEDED", True)
     assert 600 < clock() - begun < 700

@@ -24,7 +24,7 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 
-from submit_tf_job import errors
+from submit_tf_job import errors, operations
 from submit_tf_job.airflow import outcome
 from submit_tf_job.airflow.form import FIELDS
 from submit_tf_job.airflow.hook import SubmitTFJobHook
@@ -260,7 +260,7 @@ def test_deferrable_trigger_can_be_recreated(hook: FakeHook) -> None:
 
 
 def out_of_memory(
-    fakes: FakeCluster, application_id: str, resubmission: str | None = ""
+    fakes: FakeCluster, application_id: str, resubmission: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     cause = {
         "code": "out-of-memory",
@@ -269,11 +269,11 @@ def out_of_memory(
         "status": -104,
         "facts": {"used": "130 MB"},
     }
-    job = {"name": RUN.job_name(), "run": fakes.yarn.apps[application_id].name}
-    job |= {"application_id": application_id, "state": "FAILED"}
+    job: dict[str, Any] = {"name": RUN.job_name(), "run": fakes.yarn.apps[application_id].name}
+    job |= {"application_id": application_id, "state": "FAILED", "resubmission": resubmission}
     error = {"code": "job-failed", "message": "the job failed"}
     failed = {**job, "root_cause": cause}
-    return {"job": failed, "error": error, "text": "", "resubmission": resubmission}
+    return {"job": failed, "error": error, "text": ""}
 
 
 def ended(fakes: FakeCluster) -> str:
@@ -302,27 +302,23 @@ def test_deferred_task_submits_again_once_with_more_memory_and_defers_again(
     stored = list(fakes.yarn.services.values())[-1].spec
     (worker,) = (one for one in stored["components"] if one["name"] == "worker")
     assert worker["resource"]["memory"] == "260"
-    properties = stored["configuration"]["properties"]
+    again = {"number": 1, "former": fakes.yarn.apps[first].name, "memory_mib": {"worker": 260}}
     assert ended(fakes) == following
-    with pytest.raises(AirflowException, match="the job failed"):
-        task.execute_complete(
-            seen, out_of_memory(fakes, following, properties["submit_tf_job.resubmission"])
-        )
+    for known in (again, None):  # whoever did not see the service does not know the number
+        with pytest.raises(AirflowException, match="the job failed"):
+            task.execute_complete(seen, out_of_memory(fakes, following, known))
     assert len(fakes.yarn.apps) == 2
 
 
-@pytest.mark.parametrize(
-    ("job", "resubmission"), [(JOB, None), ({**JOB, "bootstrap": True, "retries": MEMORY}, None)]
-)
-def test_deferred_task_ends_with_a_run_that_is_not_to_be_followed(
-    hook: FakeHook, fakes: FakeCluster, job: dict[str, Any], resubmission: str | None
+def test_deferred_task_ends_with_a_job_that_does_not_ask_for_more_memory(
+    hook: FakeHook, fakes: FakeCluster
 ) -> None:
-    task, seen = operator(job=job, deferrable=True), context()
+    task, seen = operator(job=JOB, deferrable=True), context()
     with pytest.raises(TaskDeferred):
         task.execute(seen)
     first = ended(fakes)
     with pytest.raises(AirflowException, match="the job failed"):
-        task.execute_complete(seen, out_of_memory(fakes, first, resubmission))
+        task.execute_complete(seen, out_of_memory(fakes, first))
     assert len(fakes.yarn.apps) == 1
 
 
@@ -452,12 +448,12 @@ def test_trigger_does_not_block_the_loop(hook: FakeHook, monkeypatch: pytest.Mon
     cancelled in the middle.
     """
 
-    def slow(*_given: Any, **_more: Any) -> Iterator[float]:
+    def slow(*_given: Any, **_more: Any) -> Iterator[operations.Pause]:
         while True:
             time.sleep(0.5)
-            yield 0.01
+            yield operations.Pause(0.01)
 
-    monkeypatch.setattr("submit_tf_job.operations.following", slow)
+    monkeypatch.setattr("submit_tf_job.operations.follow", slow)
     monkeypatch.setattr("submit_tf_job.operations.find", lambda *_given: JobRef("x", "a", "x"))
 
     async def follow(trigger: SubmitTFJobTrigger) -> None:
@@ -505,7 +501,6 @@ def test_trigger_reports_the_end_and_stops_its_own_job(
         submit_tf_job_conn_id=None,
         own=True,
         ends_at=time.time() - 1,
-        bootstrap=False,
     )
     said = asyncio.run(event_of(own))
     assert said["timed_out"]

@@ -1,0 +1,257 @@
+"""Follow a job as a sequence of events: each status, what the deciding task prints, why the job
+waits, its next run by `retries.memory`, and pauses.
+
+Whoever takes the events waits at each `Pause`, in a thread or in an event loop, so one program may
+follow many jobs. docs/internals/architecture.md has the life of one follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from submit_tf_job.container import contract
+from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.follow_events import (
+    End,
+    Event,
+    NextRun,
+    Notice,
+    Pause,
+    Trouble,
+    Waits,
+)
+from submit_tf_job.operations.resubmission import (
+    NOT_SUBMITTED,
+    Resubmission,
+    next_step,
+    properties_of,
+    ran_out_of_memory,
+    run_after,
+)
+from submit_tf_job.operations.submit import submit
+from submit_tf_job.operations.watch_run import watch_run
+from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
+
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.plan import Plan
+
+__all__ = ["OUTPUT_EVERY_S", "TAIL", "Restarts", "follow"]
+
+EXPLAIN_EVERY_S = 15.0  # it takes requests
+OUTPUT_EVERY_S = 1.0
+TAIL = 20  # lines of output that are read of a run that an earlier client has submitted
+# The submitter reads the logs for the cause, and posts the next run.
+NEXT_RUN_WITHIN_S, NEXT_RUN_EVERY_S = 60.0, 2.0
+
+
+def follow(
+    cluster: Cluster,
+    ref: JobRef,
+    plan: Plan | None = None,
+    *,
+    own: bool = False,
+    next_runs: bool = False,
+    until: Callable[[JobStatus], bool] = lambda _status: False,
+    timeout_s: float | None = None,
+    details_every_s: float | None = None,
+    explain: bool = True,
+    output_every_s: float | None = None,
+    tail: int | None = None,
+) -> Iterator[Event]:
+    """Follow a run to its end, and with `plan` or `next_runs` the runs after it.
+
+    Args:
+        cluster: The cluster.
+        ref: The run.
+        plan: The plan of the submission: a job that ran out of memory is submitted again by its
+            `retries.memory`. Only the first plan of a job, never that of a later run.
+        own: Whether the caller has submitted the job, as with `plan`: then it is stopped if it can
+            never start.
+        next_runs: Whether to wait for the run that somebody else with the job spec starts after
+            one that ran out of memory, and to follow it.
+        until: Returns whether to end before the job is over.
+        timeout_s: Time limit in seconds; None for no limit.
+        details_every_s: Seconds between requests for the node and start of each task; None if these
+            are not needed.
+        explain: Whether to find out why the job waits, with some requests every 15 s.
+        output_every_s: Seconds between two reads of the deciding task's output; None to read none.
+        tail: The number of its existing lines to read; None for all.
+
+    Yields:
+        A `JobStatus` for each look at the job, what is to be said of it, and a `Pause`; `End` last.
+
+    Raises:
+        DeadlinePassed: `timeout_s` passed; the job may still be running.
+        ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
+    """
+    end = None if timeout_s is None else cluster.clock() + timeout_s
+    while True:
+        steps = watch_run(
+            cluster,
+            ref,
+            until=until,
+            own=own or plan is not None,
+            bootstrap=plan.job.bootstrap if plan else None,
+            timeout_s=timeout_s,
+            details_every_s=details_every_s,
+        )
+        status = yield from _Told(cluster, output_every_s, tail, explain).events(steps)
+        cause = why_failed(cluster, status)
+        found: NextRun | None = None
+        if ran_out_of_memory(status, cause):
+            if plan is not None:
+                found = yield from _submitted_again(cluster, plan, status, cause)
+            elif next_runs:
+                found = yield from _started_by_others(cluster, status)
+        if found is None:
+            yield End(status, cause)
+            return
+        yield found
+        ref, tail = found.ref, TAIL if found.submission and found.submission.adopted else None
+        timeout_s = None if end is None else max(1.0, end - cluster.clock())
+
+
+class Restarts:
+    """Says once that the ApplicationMaster, or all tasks of a job with `retries`, start again."""
+
+    def __init__(self) -> None:
+        """Begin with a run of which nothing has been said."""
+        self._attempt, self._retries = 0, 0
+
+    def notices(self, status: JobStatus) -> Iterator[Notice]:
+        """Yield what is new in the next status of the run."""
+        attempt = (status.app.attempt if status.app else None) or self._attempt
+        if 0 < self._attempt < attempt:
+            yield Notice(
+                f"YARN started the ApplicationMaster again (attempt {attempt}); the tasks live on"
+            )
+        self._attempt = attempt
+        retried = status.report and status.report.retried
+        if not retried:
+            return
+        for entry in retried.generations:
+            if entry.number >= self._retries:
+                yield Notice(f"{entry.message}; all tasks start again ({retried.words(entry)})")
+        self._retries = max(self._retries, retried.count)
+
+
+class _Told:
+    """What is said of one run beside its statuses."""
+
+    def __init__(
+        self, cluster: Cluster, output_every_s: float | None, tail: int | None, explain: bool
+    ) -> None:
+        self._cluster, self._output_every_s, self._output = cluster, output_every_s, None
+        self._explains = explain
+        if output_every_s is not None:
+            from submit_tf_job.operations.output import TaskOutput
+
+            self._output = TaskOutput(cluster, tail=tail)
+        self._failing, self._restarts = False, Restarts()
+        self._explained_at, self._cause = float("-inf"), ""
+
+    def events(
+        self, steps: Generator[JobStatus | Trouble | Pause, None, JobStatus]
+    ) -> Generator[Event, None, JobStatus]:
+        """Yield the events of a watch, and what is to be said of each; return its last status."""
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                last: JobStatus = end.value
+                return last
+            if isinstance(step, Pause):
+                yield from self._pause(step.seconds)
+            elif isinstance(step, Trouble):
+                if not self._failing:
+                    yield step
+                self._failing = True
+            else:
+                yield from self._status(step)
+
+    def _status(self, status: JobStatus) -> Iterator[Event]:
+        if self._failing:
+            yield Notice("the cluster answers again")
+            self._failing = False
+        yield from self._restarts.notices(status)
+        if self._output is not None:
+            yield from self._output.update(status)
+        yield status
+        if self._explains and is_waiting(status):
+            yield from self._why(status)
+
+    def _pause(self, left_s: float) -> Iterator[Event]:
+        """Yield a pause, in parts between which new output is read."""
+        while left_s > 0:
+            pause_s = min(left_s, self._output_every_s or left_s)
+            yield Pause(pause_s)
+            left_s -= pause_s
+            if self._output is not None:
+                yield from self._output.poll()
+
+    def _why(self, status: JobStatus) -> Iterator[Waits]:
+        """Explain at intervals why the job waits."""
+        from submit_tf_job.diagnose.pending import is_normal
+
+        if self._cluster.clock() - self._explained_at < EXPLAIN_EVERY_S:
+            return
+        waiting_s = (status.app.elapsed_ms or 0) / 1000 if status.app else 0.0
+        causes = why_pending(self._cluster, status)
+        causes = tuple(cause for cause in causes if not is_normal(cause, waiting_s))
+        self._explained_at = self._cluster.clock()
+        first = causes[0].code if causes else self._cause
+        yield Waits(causes, is_news=first != self._cause)
+        self._cause = first
+
+
+def _submitted_again(
+    cluster: Cluster, plan: Plan, status: JobStatus, cause: Cause | None
+) -> Generator[Event, None, NextRun | None]:
+    """Submit the next run, if the job asks for one; say what happens."""
+    step = next_step(cluster, plan, status, cause)
+    if step is None:
+        return None
+    yield Notice(step.said)
+    if step.plan is None:
+        return None
+    said: list[str] = []
+    try:
+        done = submit(step.plan, cluster, on_wait=said.append)
+    except NOT_SUBMITTED as error:
+        yield Notice(f"not submitted again: {error.message}")
+        return None
+    yield from map(Notice, said)
+    return NextRun(done.ref, done)
+
+
+def _started_by_others(
+    cluster: Cluster, status: JobStatus
+) -> Generator[Event, None, NextRun | None]:
+    """Wait for the run that a submitter starts, if the job asked for one more."""
+    app, user, end = status.app, cluster.settings.user, cluster.clock() + NEXT_RUN_WITHIN_S
+    if app is not None and app.user not in (None, user):
+        return None
+    try:
+        properties = properties_of(cluster, status)
+    except SubmitTFJobError:
+        return None
+    most = properties.get(contract.PROPERTY_RESUBMISSIONS_MAX, "")
+    if not most.isdigit() or Resubmission.of(properties).number >= int(most):
+        return None
+    run = run_after(properties.get(contract.PROPERTY_JOB, status.name), user, status.run)
+    yield Notice(f"waiting up to {NEXT_RUN_WITHIN_S:.0f} s for its next run, with more memory")
+    while True:
+        with suppress(SubmitTFJobError):
+            apps = cluster.client.apps(user=user, tags=(f"name: {run}",))
+            if found := next((app for app in apps if app.name == run), None):
+                return NextRun(JobRef(status.name, found.id, run))
+        left_s = end - cluster.clock()
+        if left_s <= 0:
+            yield Notice("not submitted again: nothing that has its job spec follows it")
+            return None
+        yield Pause(min(NEXT_RUN_EVERY_S, left_s))

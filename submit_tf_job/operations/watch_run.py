@@ -1,0 +1,232 @@
+"""Watch one run to its end: pauses between looks, retries of an unreachable cluster, and logs that
+come late.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypedDict
+
+from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed
+from submit_tf_job.observation import AWAITED, Evidence, JobState, JobStatus
+from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.follow_events import Pause, Trouble, without_pauses
+from submit_tf_job.operations.interventions import end_in_vain, ends_leftovers, waits_in_vain
+from submit_tf_job.operations.observer import observe
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["WatchOptions", "wait_for_end", "watch_run"]
+
+ANSWER_S = 10.0  # a watch reports a cluster that has not responded for this time
+EAGER_S, GROWTH = 30.0, 1.5  # how long after a change the pauses stay short, and how they grow then
+LOGS_S = 60.0  # for logs that can only explain a verdict, or a file system that does not respond
+# For logs that the verdict depends on: longer than `observation.COLLECTED_WITHIN_S`, after which
+# they count as lost by this machine's clock.
+VERDICT_S = 200.0
+# for a ResourceManager without a record of the application: one that recovers its state has none
+# for a moment (hadoop-facts.md#failover)
+FORGOTTEN_S = 30.0
+
+
+class WatchOptions(TypedDict, total=False):
+    """The arguments of `watch_run`.
+
+    Attributes:
+        until: Returns whether to end before the run is over; never by default.
+        own: Whether the caller has submitted the run: then it is stopped if it can never start.
+        bootstrap: Whether it runs under the bootstrap; None to read that from the service.
+        timeout_s: Time limit in seconds; None for no limit.
+        details_every_s: Seconds between requests for the node and start of each task; None if these
+            are not needed.
+    """
+
+    until: Callable[[JobStatus], bool]
+    own: bool
+    bootstrap: bool | None
+    timeout_s: float | None
+    details_every_s: float | None
+
+
+def wait_for_end(cluster: Cluster, ref: JobRef, **options: Unpack[WatchOptions]) -> JobStatus:
+    """Wait until a run is over or `until` holds, and return its last status.
+
+    Raises:
+        DeadlinePassed: `timeout_s` passed; the job may still be running.
+        ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
+    """
+    last: list[JobStatus] = []
+
+    def steps() -> Generator[JobStatus | Trouble | Pause, None, None]:
+        last.append((yield from watch_run(cluster, ref, **options)))
+
+    for _ in without_pauses(steps(), cluster.sleep):
+        pass
+    return last[0]
+
+
+def watch_run(
+    cluster: Cluster,
+    ref: JobRef,
+    *,
+    until: Callable[[JobStatus], bool] = lambda _status: False,
+    own: bool = False,
+    bootstrap: bool | None = None,
+    timeout_s: float | None = None,
+    details_every_s: float | None = None,
+    jitter: Callable[[], float] = random.random,
+) -> Generator[JobStatus | Trouble | Pause, None, JobStatus]:
+    """Look at a run until it is over or `until` holds.
+
+    A container that fails before its bootstrap runs (an image without Python, a mount that a node
+    lacks) sends nothing to the deciding task; the job would hold its other containers until the
+    start deadline. The deciding task keeps that deadline, so nothing else ends a job whose deciding
+    task gets no container. With `own`, both are stopped here.
+
+    Whoever watches a job has YARN kill what is left of it some time after its end: an application
+    that still waits for a container (docs/internals/endings.md).
+
+    Args:
+        jitter: Returns a number in [0, 1), so that many watchers do not send at the same moment.
+
+    Yields:
+        Each status, or the error of a cluster that cannot be reached, and then a pause.
+
+    Returns:
+        The last status.
+
+    Raises:
+        DeadlinePassed: `timeout_s` passed; the job may still be running.
+        ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
+    """
+    end_leftovers = ends_leftovers(cluster, ref)
+    in_vain = waits_in_vain(cluster.clock) if own else lambda _status: False
+    observer = observe(
+        cluster, ref, bootstrap=bootstrap, answer_s=ANSWER_S, details_every_s=details_every_s
+    )
+    limits = _Limits(cluster, timeout_s)
+    previous: JobStatus | None = None
+    while True:
+        try:
+            status = observer.observe()
+            end_leftovers(status)
+        except ClusterUnavailable as error:
+            limits.unreachable(error)
+            yield Trouble(error)
+        else:
+            status = _still_known(status, previous)
+            limits.answered(status, is_change=previous is None or _key(status) != _key(previous))
+            previous = status
+            yield status
+            if (status.state.is_final or _awaits_logs(status)) and limits.is_settled(status):
+                return _without_logs(status)
+            if not status.state.is_final and not _awaits_logs(status):
+                if until(status):
+                    return status
+                if in_vain(status):
+                    return end_in_vain(cluster, ref, status)
+        pause_s = limits.pause_s(jitter())
+        if timeout_s is not None and pause_s <= 0:
+            return _at_the_deadline(ref, previous, timeout_s)
+        yield Pause(pause_s)
+
+
+class _Limits:
+    """Counts the time of a watch: since its begin, the last answer, the last change, the end."""
+
+    def __init__(self, cluster: Cluster, timeout_s: float | None) -> None:
+        self._clock, poll = cluster.clock, cluster.settings.poll
+        self._unreachable_s = cluster.settings.timeouts.unreachable_s
+        self._first_s, self._longest_s, self._pause_s = poll.min_s, poll.max_s, poll.min_s
+        self._answered_at = self._changed_at = self._clock()
+        self._end = None if timeout_s is None else self._answered_at + timeout_s
+        self._over_at: float | None = None
+
+    def unreachable(self, error: ClusterUnavailable) -> None:
+        """Raise the error if it has lasted too long."""
+        if self._clock() - self._answered_at > self._unreachable_s:
+            raise error
+        # a look waits for a ResourceManager by itself, so a short pause after it is enough
+        self._changed_at = self._clock()
+
+    def answered(self, status: JobStatus, *, is_change: bool) -> None:
+        """Take a status."""
+        self._answered_at = self._clock()
+        if is_change:
+            self._changed_at = self._answered_at
+        if not status.state.is_final and not _awaits_logs(status):
+            self._over_at = None
+        elif self._over_at is None:
+            self._over_at = self._answered_at
+
+    def is_settled(self, status: JobStatus) -> bool:
+        """Return whether a run has been over for so long that no better status can come."""
+        return self._clock() - (self._over_at or 0.0) >= _doubt_s(status)
+
+    def pause_s(self, jitter: float) -> float:
+        """Return the next pause: short while the run changes, then growing up to a limit; 0 or less
+        at the deadline.
+        """
+        if self._clock() - self._changed_at < EAGER_S:
+            self._pause_s = self._first_s
+        else:
+            self._pause_s = min(self._pause_s * GROWTH, self._longest_s)
+        wait_s = self._pause_s * (0.8 + 0.4 * jitter)
+        return wait_s if self._end is None else min(wait_s, self._end - self._clock())
+
+
+def _at_the_deadline(ref: JobRef, last: JobStatus | None, timeout_s: float) -> JobStatus:
+    """Return the last status if the job is over and its logs can only explain the verdict.
+
+    Raises:
+        DeadlinePassed: The job is not over, or its verdict depends on the logs.
+    """
+    passed = f"the deadline of {timeout_s:g} s passed"
+    if last is not None and last.state.is_final and last.state is not JobState.UNKNOWN:
+        return last
+    if last is not None and _awaits_logs(last) and last.verdict.hint:
+        raise DeadlinePassed(f"{passed}: {last.verdict.reason}", hint=last.verdict.hint)
+    raise DeadlinePassed(
+        f"{passed}; {ref.name} may still be running",
+        hint=f"submit_tf_job wait {ref.name}, or submit_tf_job stop {ref.name}",
+    )
+
+
+def _awaits_logs(status: JobStatus) -> bool:
+    app = status.app
+    return app is not None and app.ended and status.evidence is Evidence.COLLECTED_SOON
+
+
+def _still_known(status: JobStatus, previous: JobStatus | None) -> JobStatus:
+    """Return the previous status of an application that has ended, if the ResourceManager does not
+    return it now: a new leader does not return every one (hadoop-facts.md#failover).
+    """
+    ended = previous is not None and previous.app is not None and previous.app.ended
+    return previous if previous and ended and status.state is JobState.UNKNOWN else status
+
+
+def _doubt_s(status: JobStatus) -> float:
+    """Return the minimum seconds after a job's end before the watch ends."""
+    if status.state is JobState.UNKNOWN:
+        return FORGOTTEN_S
+    if status.evidence not in AWAITED:
+        return 0.0
+    return LOGS_S if status.state.is_final else VERDICT_S
+
+
+def _without_logs(status: JobStatus) -> JobStatus:
+    """Return the status with the verdict without logs, if these are late."""
+    return replace(status, evidence=Evidence.UNREADABLE) if _awaits_logs(status) else status
+
+
+def _key(status: JobStatus) -> tuple[object, ...]:
+    report, app = status.report, status.app
+    return (
+        status.state,
+        app and app.state,
+        report and (report.state, report.arrived),
+        len(status.containers),
+    )
