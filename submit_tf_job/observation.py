@@ -84,7 +84,6 @@ class Evidence(str, Enum):
     # the job has ended, and the cluster is still collecting its logs
     COLLECTED_SOON = "collected-soon"
     OUT_OF_REACH = "out-of-reach"  # the file system that contains the logs does not respond
-    NONE_EXPECTED = "none-expected"  # the job has no bootstrap, or was not submitted by this tool
 
 
 # Logs are collected 2 to 35 s after the end of an application; after this time they count as lost,
@@ -781,12 +780,6 @@ def _succeeded_by_yarn(seen: JobStatus) -> Verdict:
             confirmed=False,
             hint=SWALLOWED_HINT,
         )
-    if seen.evidence is Evidence.NONE_EXPECTED:
-        return Verdict(
-            JobState.SUCCEEDED,
-            "Not confirmed by the deciding task: without the bootstrap no task leaves an outcome",
-            confirmed=False,
-        )
     if seen.evidence is Evidence.OUT_OF_REACH:
         why = "the file system that holds its outcome does not answer"
         return Verdict(
@@ -797,7 +790,7 @@ def _succeeded_by_yarn(seen: JobStatus) -> Verdict:
         )
     return Verdict(
         JobState.SUCCEEDED,
-        "Not confirmed by the deciding task: its outcome can no longer be read",
+        "Not confirmed by the deciding task: its outcome cannot be read",
         confirmed=False,
     )
 
@@ -907,7 +900,7 @@ def _failed(seen: JobStatus, app: AppReport) -> Verdict:
         JobState.FAILED,
         "the deciding task's container ended without leaving an outcome" + _diagnostics(app),
         confirmed=report is not None,
-        hint="" if report or seen.evidence is Evidence.NONE_EXPECTED else _NEVER_STARTED_HINT,
+        hint="" if report else _NEVER_STARTED_HINT,
     )
 
 

@@ -238,9 +238,9 @@ class Agent(abc.ABC):
     def _set_variables(self) -> None:
         """Set the facts, TF_CONFIG, and what other frameworks and other systems read."""
         facts.install(self.env, self.info)
-        info, counts = self.info, self.info.task.get("tf_config", "counts") == "counts"
-        value = self.env.pop(contract.ENV_TF_CONFIG, "")
-        if counts:
+        info, value = self.info, ""
+        if info.task.get("tf_config", "counts") == "counts":
+            self.env.pop(contract.ENV_TF_CONFIG, None)
             value = info.tf_config()
         if info.task.get("framework") in ("torch", "jax"):
             from submit_tf_job.container.frameworks import peers
@@ -249,8 +249,7 @@ class Agent(abc.ABC):
         if info.task.get("variables"):
             from submit_tf_job.container.systems import variables
 
-            if info.task.get("tf_config") != "none":
-                value = variables.with_environment(info, value)
+            value = variables.with_environment(info, value)
             stated = info.roles[info.role].get("env", {})
             for name, text in variables.other_variables(info).items():
                 if name not in stated:

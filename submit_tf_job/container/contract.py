@@ -95,7 +95,6 @@ INPUT_LIST = "tfjob-input-%s.txt"
 PROGRESS_MARK = "TFJOB_PROGRESS "
 # prefix of the machine-readable last line on the task's stderr
 OUTCOME_MARK = "submit_tf_job-outcome "
-NAMES_VANISHED = "YARN has removed this run's names"
 IMAGE_REQUIRED = "require"  # `image_policy` in the job spec and in the task description
 REPORT_VERSION = 1
 TASK_VERSION = 1
@@ -112,9 +111,8 @@ PROPERTY_RESUBMISSIONS_MAX = "submit_tf_job.resubmissions-max"
 # the hash of the job and its files, for a submission whose key is another one
 PROPERTY_CONTENT = "submit_tf_job.content"
 PROPERTY_DECIDING = "submit_tf_job.deciding-task"
-PROPERTY_BOOTSTRAP = "submit_tf_job.bootstrap"  # "false" where no task writes an outcome line
 PROPERTY_STRATEGY = "submit_tf_job.strategy"
-# in seconds; only where the job runs under the bootstrap
+# in seconds
 PROPERTY_START_TIMEOUT = "submit_tf_job.start-timeout"
 # `stop_grace` in seconds; only where the job spec states it
 PROPERTY_STOP_GRACE = "submit_tf_job.stop-grace"
@@ -136,7 +134,6 @@ EXIT_DECIDER_LOST = 94
 EXIT_RESERVED_STATUS = 95  # the command's own status was 22 or 24; the outcome line holds it
 EXIT_WRONG_JOB = 96  # another job's rendezvous answered at the deciding task's address
 EXIT_DATA = 97  # an input could not be fetched, or an output not be stored
-EXIT_NAMES_VANISHED = 98  # the names of the job's tasks were removed from DNS
 EXIT_IMAGE_IGNORED = 99  # the NodeManager ran the task as a plain process instead of in its image
 EXIT_COMMAND_NOT_EXECUTABLE = 126
 EXIT_COMMAND_NOT_FOUND = 127
@@ -155,7 +152,6 @@ EXIT_MEANING = {
     EXIT_RESERVED_STATUS: "the command ended with 22 or 24, which YARN would take for a broken node",  # noqa: E501
     EXIT_WRONG_JOB: "another job answered at the deciding task's address",
     EXIT_DATA: "an input could not be fetched, or an output not be stored",
-    EXIT_NAMES_VANISHED: "the names of the job's tasks were removed from DNS while they ran",
     EXIT_IMAGE_IGNORED: "the NodeManager did not run the task in its image",
     EXIT_COMMAND_NOT_EXECUTABLE: "the command was found but could not be executed",
     EXIT_COMMAND_NOT_FOUND: "the command was not found in the container",

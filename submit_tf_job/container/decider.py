@@ -14,7 +14,7 @@ from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.agent import SILENCE, TICK_S, Agent
 from submit_tf_job.container.info import BootstrapProblem, exit_status, log
 from submit_tf_job.container.job_report import Writer
-from submit_tf_job.container.names import Resolver, Watch, plain
+from submit_tf_job.container.names import Resolver, plain
 from submit_tf_job.container.ports import BACKLOG, Reservation, reserve
 from submit_tf_job.container.rendezvous import Rendezvous
 from submit_tf_job.container.wire import (
@@ -124,10 +124,7 @@ class Decider(Agent):
         self.announced = ""  # where the others find this task without DNS
         self.unasked = [info.name]  # names of tasks to look up now
         self.unknown: list[str] = []  # names of tasks to look up again
-        self.watch = Watch(info.name, info.names_gone_s)
         self.leave_by = 0.0  # until when the last report is tried again
-        self.vanished = False  # whether the job was informed that names vanished
-        self.hurried = False
         self.go = pack("go", hosts=pack_addresses([], {}), ports={})
         self.rendezvous: Reservation | None = None
         self.closing_until = 0.0  # the witness has so long to learn of the end
@@ -406,38 +403,6 @@ class Decider(Agent):
             self.job.unresolved.discard(name)
             self.changed = True
 
-    def _watch_names(self, now: float) -> None:
-        """Look up known names again: YARN removes them when an earlier job of this name ends late.
-
-        The ResourceManager's cleanup of an application goes by its service's name
-        (RMAppImpl.appAdminClientCleanUp), and the names are not written again. A starting
-        ResourceManager also cleans up each application that it remembers (seen on 3.4.2).
-        """
-        if self.vanished or self.info.name not in self.addresses:
-            return
-        if self.job.failures and not self.hurried:
-            self.hurried = True
-            self.watch.hurry()
-        absent = self.watch.absent() if self.job.failures else self.watch.gone(now)
-        if absent:
-            self.vanished = self.changed = True
-            self.job.names_vanished(now, absent, by_name=bool(self.job.named))
-        elif self.watch.due(now) and not self.resolver.busy:
-            here = [
-                m.name
-                for m in self.job.members.values()
-                if m.state in (states.ARRIVED, states.ALIVE)
-                and m.name in self.addresses
-                and m.name not in self.info.hosts
-            ]
-            tasks = {
-                self.info.host(name): name
-                for name in self.watch.begin(now, [name for name in here if name != self.info.name])
-            }
-            self.resolver.start(
-                list(tasks), lambda host, address: self.watch.add_result(tasks[host], address)
-            )
-
     # --- what the loop calls ----------------------------------------------------------------------
     def tick(self, now: float) -> bool:
         """Do what is due."""
@@ -448,8 +413,6 @@ class Decider(Agent):
             self._check_silence()
             self._own_progress(now)
             self.job.news.heard(self.stamps.grew_at, self.info.name)
-        if job.phase in (states.WAITING, states.RUNNING):
-            self._watch_names(now)
         if job.phase == states.WAITING and not job.failures:
             self._look_up(now)
         if job.failures and job.phase != states.ENDING:

@@ -87,7 +87,6 @@ class Info:
         self.log_dir = logs if os.path.isdir(logs) else ""
         self.ping_s = float(task.get("ping_s", 5.0))
         self.settle_s = float(task.get("settle_s", 2.0))
-        self.names_gone_s = float(task.get("names_gone_s", 60.0))
         self.stop_grace_s = float(task.get("stop_grace_s", 5.0))
 
     def may_grow(self, role: str) -> bool:

@@ -23,8 +23,6 @@ LATE_S = 20.0  # a container that YARN started with the others has connected by 
 NAMES_S = 1.0  # the start waits so long for names once every task has connected
 # and so long for the name of a task that YARN may start again on another node
 RESTARTED_NAMES_S = 30.0
-# most ApplicationMasters exit within 30 s after they unregister
-NAMES_MATTER_S = 600.0
 ABSENT, ARRIVED, ALIVE, RESTARTING, LOST = "absent", "arrived", "running", "restarting", "lost"
 LEFT_OUT = "left-out"  # an elastic role's task that this generation does without
 SUCCEEDED, FAILED, ENDED, STOPPED = "succeeded", "failed", "ended", "stopped"
@@ -924,29 +922,6 @@ class Rendezvous:
         text = text % (len(missing), wanted, now - self.started) + listed(missing)
         self.first = self._record(self.members[missing[0]], now, "peers-missing", text)
         self.exit = contract.EXIT_PEERS_MISSING
-        self._end(now, FAILED, text)
-
-    def names_vanished(self, now: float, names: list[str], by_name: bool) -> None:
-        """Handle names of running tasks that DNS has lost: fail the job, or warn if it can
-        continue.
-
-        A job that has trained for long has its connections, and may never resolve the names again.
-
-        Args:
-            now: The present time.
-            names: The tasks whose names were looked up.
-            by_name: Whether the programs got names instead of addresses.
-        """
-        text = "DNS does not know %s any more, although they run: %s" % (
-            listed(names),
-            contract.NAMES_VANISHED,
-        )
-        early = by_name and now < self.started + NAMES_MATTER_S
-        if self.failures or (self.phase != WAITING and not early):
-            self.warn(now, text)
-            return
-        self.first = self._record(self.me, now, "names-vanished", text)
-        self.exit = contract.EXIT_NAMES_VANISHED
         self._end(now, FAILED, text)
 
     # --- the end ----------------------------------------------------------------------------------

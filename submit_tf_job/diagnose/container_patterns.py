@@ -174,8 +174,7 @@ CONTAINER: tuple[Pattern, ...] = (
         r"(?:line \d+: |exec: )\"?(?P<python>[^\s:\"]*python[\d.]*)\"?: "
         r"(?:command not found|not found|No such file or directory|executable file not found)",
         "the image of {task} has no {python}, which the bootstrap needs",
-        "use an image with Python 3.6 or later, name its interpreter as `python`, or set "
-        "bootstrap: false and tf_config: literal",
+        "use an image with Python 3.6 or later, or name its interpreter as `python`",
     ),
     _p(
         "command-not-found",

@@ -5,7 +5,6 @@ program's stderr, the exit status.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 from submit_tf_job.container import contract
@@ -30,7 +29,6 @@ __all__ = [
     "by_status",
     "by_yarn",
     "mib",
-    "names_vanished",
     "role_of",
 ]
 
@@ -201,10 +199,6 @@ def by_docker(end: ContainerEnd | None) -> Cause | None:
 
 # --- the bootstrap ---
 
-NAMES_HINT = (
-    "submit it again: each run has names of its own; see: submit_tf_job help troubleshooting"
-)
-
 _BY_BOOTSTRAP = {
     "port-in-use": (
         "port-in-use",
@@ -256,7 +250,6 @@ _BY_BOOTSTRAP = {
         "killed from outside, or its node died: see the NodeManager's log there; a memory "
         "limit of the kernel shows in its log as well",
     ),
-    "names-vanished": ("names-vanished", NAMES_HINT),
     "image-ignored": (
         "image-ignored",
         f"{ways_out()}; `doctor` shows which nodes run images",
@@ -319,18 +312,6 @@ def by_bootstrap(
         return None
     code, hint = _BY_BOOTSTRAP[reason]
     return Cause(code, message, hint)
-
-
-def names_vanished(task: str, warnings: Sequence[str]) -> Cause | None:
-    """Return the cause if a task could not resolve a name that YARN had removed, from the deciding
-    task's warnings.
-    """
-    said = next((warning for warning in warnings if contract.NAMES_VANISHED in warning), None)
-    return (
-        Cause("names-vanished", f"{task} could not look up another task: {said}", NAMES_HINT)
-        if said
-        else None
-    )
 
 
 # --- the program ---

@@ -24,7 +24,6 @@ from submit_tf_job.diagnose.evidence import (
     by_program,
     by_status,
     by_yarn,
-    names_vanished,
     role_of,
 )
 from submit_tf_job.diagnose.patterns import recognise
@@ -245,11 +244,6 @@ def conclude(clues: Clues) -> Cause | None:
         elsewhere = _elsewhere(clues, asked)
         if elsewhere is not None:
             return elsewhere
-    if cause is not None and cause.code == "name-not-found":
-        cause = (
-            names_vanished(suspect.task, clues.seen.report.warnings if clues.seen.report else ())
-            or cause
-        )
     if cause is None:
         return None
     return _root(clues, suspect, end, _without_image(clues, suspect, end, cause), error)
@@ -319,11 +313,7 @@ def _weigh(
     program, error = by_program(suspect.task, suspect.status, stderr, asked)
     if outside is not None:
         return outside, error
-    ran = (
-        bool(suspect.reason)
-        or BOOTSTRAP_SAYS in stderr
-        or clues.seen.evidence is Evidence.NONE_EXPECTED
-    )
+    ran = bool(suspect.reason) or BOOTSTRAP_SAYS in stderr
     if ran and suspect.reason in ("", "killed", "lost") and (gone := by_docker(end)):
         return gone, error
     if end is not None and not suspect.reason:
@@ -429,9 +419,7 @@ def _root(
     facts = dict(cause.facts)
     if error is not None and error.place:
         facts["place"] = error.place
-    by_itself = (
-        bool(suspect.reason) or (status or 0) < 0 or clues.seen.evidence is Evidence.NONE_EXPECTED
-    )
+    by_itself = bool(suspect.reason) or (status or 0) < 0
     if cause.code == "exit-status-lost":
         by_itself = False  # the status means "lost" for YARN, and a signal for a program
     diagnostics = end.diagnostics if end else ""

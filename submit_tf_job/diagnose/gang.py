@@ -106,8 +106,8 @@ def fits_never(
     groups = _groups(job, gpu_resource)
     left = [node for node in nodes if node.state != "DECOMMISSIONED"]
     found = list(_of_labels(job, left))
-    if not job.bootstrap or not groups or found:
-        return tuple(found)  # without the bootstrap, YARN starts one task after another
+    if not groups or found:
+        return tuple(found)
     totals = [(node, _total(node)) for node in left]
     known = [(node, room) for node, room in totals if room is not None]
     if known and len(known) == len(totals):

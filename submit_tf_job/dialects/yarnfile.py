@@ -85,8 +85,8 @@ _RUNTIME = rows(f"""
 = {_DOCKER}PORTS_MAPPING -> roles.*.docker.publish parts
 = {_DOCKER}MOUNTS | `roles.*.mounts`; a file of the service is a warning
 x {_DOCKER}RUN_PRIVILEGED_CONTAINER | {_PRIVILEGED}
-x {_DOCKER}RUN_OVERRIDE_DISABLE | say docker.entrypoint and bootstrap: false, in a job spec of your
-    own
+x {_DOCKER}RUN_OVERRIDE_DISABLE | leave it out: an ENTRYPOINT that ends with exec "$@" runs the
+    command
 . {RUNTIME}TYPE | each task runs in a Docker container here
 """)
 _KEYS = (

@@ -163,10 +163,7 @@ def _tools(seen: ImageSeen) -> Check:
 def _python(seen: ImageSeen) -> Check:
     version = re.fullmatch(r"(\d+)\.(\d+)\.\d+", seen.python_said)
     about = Subject("image-python", python=seen.python, version=version and version[0])
-    way_out = (
-        "install Python 3.6 or later for all users, set `python`, or set `bootstrap: false` with "
-        "`tf_config: literal`"
-    )
+    way_out = "install Python 3.6 or later for all users, or set `python`"
     if not version:
         said = f"there is no {seen.python}"
         if seen.python_said:

@@ -111,7 +111,6 @@ class Key(NamedTuple):
         more: Text that the documentation adds to `help`.
         otherwise: The documentation's text for the default.
         of_site: Whether the settings may set it for all jobs.
-        needs_bootstrap: Whether it has an effect only with the bootstrap.
         shared: Whether it is a key of the job and of its roles, which the JSON Schema defines once.
     """
 
@@ -126,7 +125,6 @@ class Key(NamedTuple):
     more: str = ""
     otherwise: str = ""
     of_site: bool = True
-    needs_bootstrap: bool = False
     shared: bool = False
 
     def schema(self) -> dict[str, Any]:

@@ -181,7 +181,6 @@ class TFConfigMode(str, Enum):
     """How a task gets its TF_CONFIG."""
 
     COUNTS = "counts"
-    LITERAL = "literal"
     NONE = "none"
 
 
@@ -449,15 +448,12 @@ class DockerOptions:
     """Options of Docker for a role's containers, beyond image, network and mounts.
 
     Attributes:
-        entrypoint: Whether the image's own ENTRYPOINT starts the command instead of YARN's launch
-            script.
         accounts: Whether the node's /etc/passwd and /etc/group are mounted.
         tmpfs: Directories that are kept in memory.
         publish: Ports that the node forwards, `NODE:CONTAINER` or `:CONTAINER`; on bridge networks.
         runtime: OCI runtime, None for the node's own choice.
     """
 
-    entrypoint: bool = False
     accounts: bool = False
     tmpfs: tuple[str, ...] = ()
     publish: tuple[str, ...] = ()
@@ -629,7 +625,6 @@ class Job:
         ends_with: The tasks whose end is the job's end.
         variables: What the tasks get beside TF_CONFIG.
         retries: When all tasks start again in place; None for never.
-        bootstrap: Whether our bootstrap runs in the containers (it needs Python in the image).
         image_policy: What happens where a node ignores the image of a task.
         python: The Python interpreter that runs the bootstrap in the container.
         packages: Python packages that are sent with the job, for roles without their own.
@@ -662,7 +657,6 @@ class Job:
     variables: tuple[Variables, ...] = ()
     keras: KerasMode = KerasMode.INSTALLED
     retries: Retries | None = None
-    bootstrap: bool = True
     image_policy: ImagePolicy = ImagePolicy.REQUIRE
     python: str = "python3"
     packages: Packages | None = None

@@ -216,12 +216,13 @@ _SHM = (
     "YARN cannot size /dev/shm; say docker: {tmpfs: [/dev/shm]}, which is bounded by the node's "
     "memory alone"
 )
+_ENTRYPOINT = (
+    "YARN gives an image's ENTRYPOINT the task's command, and one that ends with exec \"$@\" runs "
+    "it; leave the key out"
+)
 DOCKER = Keys(
     "a mapping such as {tmpfs: [/scratch]} (the image is said by `image`)",
     [
-        Key("entrypoint", FLAG, "Whether the image's own ENTRYPOINT starts the command, without "
-            "the bootstrap and without a shell.", (True,), more="See below.", otherwise="`false`",
-            words="entry_point run_override_disable use_entrypoint"),
         Key("accounts", FLAG, "Whether the node's `/etc/passwd` and `/etc/group` are mounted, so "
             "that the task's user has a name (`whoami`, `pwd.getpwuid`).", (True,),
             more="Without, it is a number, and HOME a directory that can be written.",
@@ -247,6 +248,9 @@ DOCKER = Keys(
             ("nvidia",), words="oci_runtime"),
     ],
     advice={
+        **dict.fromkeys(
+            ("entry_point", "entrypoint", "run_override_disable", "use_entrypoint"), _ENTRYPOINT
+        ),
         "image": "image stands beside `docker`, not in it",
         "mounts": "mounts stand beside `docker`, not in it",
         "volumes": "mounts stand beside `docker`, not in it",
@@ -488,7 +492,7 @@ SHARED = {key.name: key._replace(shared=True) for key in _SHARED}
 _SHARED_ADVICE = {
     **dict.fromkeys(
         ("entry_point", "entrypoint"),
-        "say command; to keep the image's own ENTRYPOINT, docker: {entrypoint: true}",
+        "say command; an image's ENTRYPOINT that ends with exec \"$@\" runs before it",
     ),
     "devices": _DEVICES,
     "shm_size": _SHM,
@@ -572,7 +576,7 @@ _ROLE_ROWS = (
         "`trains`, but a task that is late after the training is ended with a warning. "
         "`sidecar`: the job neither waits for them nor fails with them.", ("serves",),
         more="See [kinds of roles](#kinds-of-roles).", otherwise="by strategy and name",
-        words="duty role_kind role_type type", needs_bootstrap=True),
+        words="duty role_kind role_type type"),
     _CPUS,
     _MEMORY,
     _GPUS,
@@ -590,7 +594,7 @@ _ROLE_ROWS = (
         ("data", ["data", "index"]), otherwise="`[]`",
         more="All containers are there at once: it orders commands, and saves no resources. See "
         "[order](#order).",
-        words="depends_on dependencies", needs_bootstrap=True),
+        words="depends_on dependencies"),
     Key("restart", group(RESTART, _restart, short="policy",
         shown="`never`, `on-failure`, or `{policy: on-failure, max: 3}`"),
         "Whether a failed task is started again. Not for the deciding role, for the tasks of "
@@ -598,11 +602,11 @@ _ROLE_ROWS = (
         default="never", more="See [failures](#failures).", words="restart_policy restartpolicy"),
     Key("tolerate", whole(0, MAX_INSTANCES), "How many tasks of the role may fail for good "
         "without failing the job; fewer than there are.", (1,), default=0,
-        more="See [failures](#failures).", needs_bootstrap=True),
+        more="See [failures](#failures)."),
     Key("python", _PYTHON, "The role's interpreter and packages, instead of the job's; without "
         "`interpreter` the job's interpreter.", ("python3.11",),
         more="See [files.md](files.md#python-packages).", otherwise="the job's",
-        words="interpreter", needs_bootstrap=True),
+        words="interpreter"),
     Key("ports", map_of(PORT, "a mapping of names to ports, as in {http: auto}", names=_LABEL,
         shown="mapping of name to `auto` or a port"), "Ports that each task of the "
         "role serves, by name, shown as links. `auto`: a free port of its node, found when it "
@@ -748,7 +752,7 @@ _JOB_ROWS = (
         ({"data": "hdfs:///data/train"},
          {"data": {"uri": "hdfs:///data/*.tfrecord", "shard": "files", "download": True}}),
         more="See [data.md](data.md#inputs).", otherwise="`{}`", words="datasets input_data",
-        of_site=False, needs_bootstrap=True),
+        of_site=False),
     Key("outputs", map_of(group(OUTPUT, _output, short="uri"),
         "a mapping of names to URIs, as in {model: hdfs:///models/mnist}", names=_DATA_NAME,
         most=50, too_many=_TOO_MUCH_DATA, make=_outputs, shown="mapping"),
@@ -756,8 +760,7 @@ _JOB_ROWS = (
         "program finds it by `TFJOB_OUTPUT_<NAME>`.",
         ({"model": "hdfs:///models/mnist"},
          {"model": {"uri": "hdfs:///models/mnist", "upload": True, "overwrite": True}}),
-        more="See [data.md](data.md#outputs).", otherwise="`{}`", of_site=False,
-        needs_bootstrap=True),
+        more="See [data.md](data.md#outputs).", otherwise="`{}`", of_site=False),
     Key("lifetime", DURATION, "How long after the submission YARN kills the job.", ("12h", "2d"),
         otherwise="no limit", field="lifetime_s",
         words="max_runtime time_limit timeout ttl walltime"),
@@ -766,33 +769,29 @@ _JOB_ROWS = (
         default="15m", field="start_timeout_s", more="Also how long the deciding task may be "
         "without a container, from the ApplicationMaster's start ([who ends the job "
         "then](troubleshooting.md#the-deciding-task-gets-no-container)). TensorFlow itself waits "
-        "for a missing task without a message (measured: 15 minutes and more).",
-        needs_bootstrap=True),
+        "for a missing task without a message (measured: 15 minutes and more)."),
     Key("finish_timeout", DURATION, "How long other tasks may continue when the deciding task is "
         "done, such as an evaluator with its last evaluation.", ("10m",), default="10m",
-        field="finish_timeout_s", needs_bootstrap=True),
+        field="finish_timeout_s"),
     Key("grace", DURATION,
         "How long a task may be out of reach, or suspended, before it counts as failed.",
         ("30s", "2m"), default="30s", field="grace_s",
-        more="See [the rendezvous](tf-config.md#the-rendezvous).", needs_bootstrap=True),
+        more="See [the rendezvous](tf-config.md#the-rendezvous)."),
     Key("stop_grace", DURATION, "How long a command has from SIGTERM to SIGKILL where the job ends "
         "it: at the job's end, or because all tasks start again.", ("30s", "2m"), default="5s",
         field="stop_grace_s", words="grace_period termination_grace_period "
         "termination_grace_period_seconds", more="Time to write a checkpoint. Where it is stated, "
         "`submit_tf_job stop` [waits as long](operate.md#a-stop-that-lets-them-save). Preemption "
         "and a kill through YARN leave 250 ms, by "
-        "`yarn.nodemanager.sleep-delay-before-sigkill.ms`.",
-        needs_bootstrap=True),
+        "`yarn.nodemanager.sleep-delay-before-sigkill.ms`."),
     Key("prepare", COMMAND, "A command that runs once, in the deciding task's container, before "
         "the commands of all tasks: it fetches or converts what they read.",
         ("python make_vocabulary.py", ["hdfs", "dfs", "-mkdir", "-p", "/models/new"]),
         otherwise="none", more="It starts when every task has arrived, has the deciding task's "
         "files, environment and inputs, but no TF_CONFIG, and is not run again by `retries`. Its "
-        "failure is the job's.", words="init pre_command setup", of_site=False,
-        needs_bootstrap=True),
-    Key("tf_config", enum(TFConfigMode), "How a task gets TF_CONFIG. `counts`: built in the "
-        "container, so that the job's size does not grow with its tasks. `literal`: written into "
-        "the environment, for images without Python. `none`: not at all.", ("counts",),
+        "failure is the job's.", words="init pre_command setup", of_site=False),
+    Key("tf_config", enum(TFConfigMode), "Whether a task gets TF_CONFIG. `counts`: yes, "
+        "built in its container from the numbers of tasks. `none`: no.", ("counts",),
         otherwise="`counts`; `none` under `custom`"),
     Key("legacy_master", FLAG,
         "Spell chief as `master` in TF_CONFIG, for programs of TensorFlow 1.", (False,),
@@ -806,7 +805,7 @@ _JOB_ROWS = (
         "`cloud`: `environment: cloud` in TF_CONFIG.", ("tony", ["cloud", "tony"]),
         otherwise="`[]`",
         more="See [variables of other systems](tf-config.md#variables-of-other-systems).",
-        words="also compat", needs_bootstrap=True),
+        words="also compat"),
     Key("keras", enum(KerasMode, keras2="legacy", tf_keras="legacy", tfkeras="legacy"),
         "What `tf.keras` is. `legacy`: Keras 2 of the package tf_keras, by `TF_USE_LEGACY_KERAS`. "
         "`installed`: as TensorFlow in the image has it, which is Keras 3 from 2.16 on.",
@@ -819,23 +818,17 @@ _JOB_ROWS = (
         "program's own. Tasks whose container is lost get another one.",
         (3, {"max": 3, "on": ["lost", 42]}), otherwise="never",
         more="See [retries](#retries-of-the-whole-training).", words="attempts backoff_limit "
-        "max_restarts retry",
-        needs_bootstrap=True),
-    Key("bootstrap", FLAG,
-        "Whether our bootstrap starts the command in the container (it needs Python 3.6 there).",
-        (True,), default=True, more="Without it `tf_config` must be `literal` or `none`, and "
-        "`files`, `restart` and the keys that need the bootstrap are refused."),
+        "max_restarts retry"),
     Key("image_policy", enum(ImagePolicy, required="require", warning="warn"), "What happens "
         "where a NodeManager runs a task as a plain process instead of in its image. `require`: "
         "the task fails with this cause before the command starts. `warn`: the command runs.",
         ("warn",), default="require", more="See [an image that the node "
-        "ignored](troubleshooting.md#an-image-that-the-node-ignored).", needs_bootstrap=True),
+        "ignored](troubleshooting.md#an-image-that-the-node-ignored)."),
     Key("python", _PYTHON,
         "The interpreter in the image that runs the bootstrap; or a mapping that lists the Python "
         "packages that travel with the job, for images that lack them.",
         ("python3", "/opt/conda/bin/python", {"interpreter": "python3.11"}), default="python3",
-        more="See [files.md](files.md#python-packages).", words="interpreter",
-        needs_bootstrap=True),
+        more="See [files.md](files.md#python-packages).", words="interpreter"),
     Key("deciding_role", text("the name of a role",
         "a role's name", _deciding_role), "The role whose task 0 is the deciding task.",
         ("chief",), otherwise="`chief`, else `worker`, else the only role that trains",
@@ -847,8 +840,7 @@ _JOB_ROWS = (
         "role. `deciding-role`: all tasks of that role. `all-that-train`: all tasks of "
         "[kind](#kinds-of-roles) `trains`.", ("all-that-train",), otherwise="`deciding-task`",
         more="The other tasks that must succeed then have `finish_timeout`. A task that fails "
-        "ends the job in any case.", words="success_policy", of_site=False,
-        needs_bootstrap=True),
+        "ends the job in any case.", words="success_policy", of_site=False),
     # The ResourceManager opens this path (DockerClientConfigHandler), and its HTTP 500
     # quotes the first word of a file that is not JSON (seen on 3.4.2). So only distributed
     # file systems are accepted: file: and har: are on the ResourceManager's host, and
@@ -905,6 +897,8 @@ JOB.advice = {
         for role in (*TRAINING_ROLES, "master", "tensorboard")
     },
     **dict.fromkeys(("apiversion", "kind", "spec"), _KUBERNETES),
+    "bootstrap": "every task starts under the bootstrap; leave the key out, and name the image's "
+    "Python 3.6 or later by python where it is not python3",
     "tfreplicaspecs": f"this looks like a Kubeflow TFJob; {_INIT}",
     "keytab": "say kerberos.keytab",
     "principal": "say kerberos.principal",

@@ -223,7 +223,7 @@ def _build(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None) -> 
     python = values.pop("python", Python())
     # of a deciding role with several tasks YARN awaits every end: docs/internals/endings.md
     several = deciding is not None and roles[deciding].instances > 1
-    if deciding and values.get("bootstrap", True) and (values.get("retries") or several):
+    if deciding and (values.get("retries") or several):
         interpreter = (roles[deciding].python or python).interpreter or python.interpreter
         roles = {**roles, contract.WITNESS_ROLE: _witness(roles[deciding], interpreter)}
     return Job(

@@ -27,7 +27,7 @@ from submit_tf_job.jobspec.job import (
     Strategy,
     TFConfigMode,
 )
-from submit_tf_job.jobspec.keys import JOB, ROLE, role_meant
+from submit_tf_job.jobspec.keys import role_meant
 from submit_tf_job.jobspec.layers import Layer
 from submit_tf_job.jobspec.roles import RoleDraft
 
@@ -51,7 +51,6 @@ _ALL_OR_NOTHING = "a restarted worker cannot rejoin MultiWorkerMirroredStrategy"
 # ParameterServerStrategy: the chief raises UnavailableError 0.1 s after a ps died, even if the ps
 # is restarted within 1 s (measured).
 _PS_FORGETS = "a restarted ps has lost its variables, and the chief has failed by then"
-_NO_BOOTSTRAP = "this needs the bootstrap, and bootstrap is false; leave one of the two out"
 
 
 @dataclass
@@ -76,11 +75,6 @@ class JobDraft:
     def strategy(self) -> Strategy | None:
         """The strategy."""
         return self.values.get("strategy")
-
-    @property
-    def bootstrap(self) -> bool:
-        """Whether the bootstrap runs in the containers."""
-        return self.values.get("bootstrap") is not False
 
     @property
     def misspelt(self) -> set[str | None]:
@@ -217,8 +211,6 @@ def check(job: JobDraft, deciding: str | None) -> None:
         _check_kind(job, role, deciding)
     _check_master(job)
     _check_keras(job)
-    _check_tf_config(job)
-    _check_bootstrap(job)
     _check_retries(job)
     _check_deciding(job, deciding)
     for role in job.roles.values():
@@ -327,16 +319,10 @@ def _jax(job: JobDraft) -> None:
 def _of_processes(job: JobDraft, why: str) -> None:
     """Check a strategy whose variables the bootstrap sets, and that has no parameter servers."""
     _absent(job, "ps", f"{why}, and there is no ps; leave it out, or choose another strategy")
-    if not job.bootstrap:
-        job.fail(
-            "bootstrap",
-            f"strategy {job.values['strategy'].value} needs the bootstrap, which tells each task "
-            f"its rank; leave bootstrap on, or say strategy: custom",
-        )
 
 
 def _custom(job: JobDraft) -> None:
-    if job.values.get("tf_config") in (TFConfigMode.COUNTS, TFConfigMode.LITERAL) and not {
+    if job.values.get("tf_config") is TFConfigMode.COUNTS and not {
         "chief",
         "worker",
         "ps",
@@ -437,43 +423,6 @@ def _check_keras(job: JobDraft) -> None:
             )
 
 
-def _check_tf_config(job: JobDraft) -> None:
-    if not job.bootstrap and job.values.get("tf_config") is TFConfigMode.COUNTS:
-        job.fail(
-            "bootstrap",
-            "without the bootstrap there is no TF_CONFIG from counts; say tf_config: literal or "
-            "none, or leave bootstrap on",
-        )
-
-
-def _check_bootstrap(job: JobDraft) -> None:
-    if job.bootstrap:
-        return
-    for path, layer in [
-        ("", job.layer),
-        *((role.path + ".", role.layer) for role in job.roles.values()),
-    ]:
-        if layer.files:
-            job.fail(
-                f"{path}files",
-                "without the bootstrap no files are unpacked in the container; put them into the "
-                "image",
-            )
-        if layer.workdir:
-            job.fail(f"{path}workdir", _NO_BOOTSTRAP)
-    for role in job.roles.values():
-        for name, key in ROLE.rows.items():
-            if key.needs_bootstrap and role.values.get(key.field or name):
-                role.fail(_NO_BOOTSTRAP, name)
-        if AUTO_PORT in (role.values.get("ports") or {}).values():
-            role.fail("without the bootstrap no free port is found; write port numbers", "ports")
-        if role.restarts:
-            role.fail(_NO_BOOTSTRAP, "restart")
-    for name, key in JOB.rows.items():
-        if key.needs_bootstrap and (key.field or name) in job.stated:
-            job.fail(name, _NO_BOOTSTRAP)
-
-
 def _check_retries(job: JobDraft) -> None:
     if not job.values.get("retries"):
         return
@@ -517,11 +466,6 @@ def _check_elastic(job: JobDraft, role: RoleDraft, deciding: str | None) -> None
             "an elastic role goes on without its lost tasks, and takes them back; leave tolerate "
             "out, or say one number of instances",
             "tolerate",
-        )
-    elif job.values.get("tf_config") is TFConfigMode.LITERAL:
-        role.fail(
-            "tf_config: literal is written before the tasks are counted; say tf_config: counts",
-            "instances",
         )
 
 

@@ -5,7 +5,6 @@ starts them, on a separate network.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from submit_tf_job.local.task import LOG_FILES, LocalTask
 from submit_tf_job.plan import Site
 from submit_tf_job.yarn.records import Component
 
-__all__ = ["Containers", "arguments_received"]
+__all__ = ["Containers"]
 
 # Used where the settings have no domain. Not `localhost`: programs resolve names below it to their
 # own host, without DNS.
@@ -29,18 +28,6 @@ LABEL = "submit_tf_job.local"
 # (yarn.nodemanager.linux-container-executor.nonsecure-mode.local-user).
 NOBODY = 65534
 _RUNTIME = "YARN_CONTAINER_RUNTIME_"
-# As in Java: `.` matches no line break of Unicode, and \S excludes only the blanks of ASCII.
-_ARGUMENT = re.compile(r'([^"]\S*|"[^\n\r\x85\u2028\u2029]+?")\s*', re.ASCII)
-
-
-def arguments_received(command: str) -> list[str]:
-    """Return the arguments that an ENTRYPOINT gets for a launch command:
-    ProviderUtils.replaceSpacesWithDelimiter, then container-executor splits at commas.
-    """
-    if " " in command:
-        parts = (found[1] for found in _ARGUMENT.finditer(command))
-        command = ",".join(re.sub(r'^"(?s:(.*))"$', r"\1", part) for part in parts)
-    return [word for word in command.split(",") if word]
 
 
 @dataclass
@@ -172,12 +159,6 @@ class _ContainerTask(LocalTask):
         words += ["--volume", f"{self.root}:{self.root}", *_options(env)]
         if self.gpus:
             words += ["--gpus", "all"]
-        if env.get(f"{_RUNTIME}DOCKER_RUN_OVERRIDE_DISABLE") == "true":
-            file = self.directory / "environment"
-            lines = (f"{key}={value}\n" for key, value in env.items())
-            file.write_text("".join(lines), encoding="utf-8")
-            command = arguments_received(self.component.launch_command or "")
-            return self._created(*words, "--env-file", str(file), image, *command)
         yarn_env = {
             "HOME": "/tmp",  # noqa: S108
             "USER": "nobody",

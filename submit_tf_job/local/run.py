@@ -211,8 +211,6 @@ class LocalRun:
         return self._last
 
     def _evidence(self) -> Evidence:
-        if not self.planned.job.bootstrap:
-            return Evidence.NONE_EXPECTED
         if (self._decider.logs / contract.REPORT_FILE).exists():
             return Evidence.READ
         return Evidence.MISSING
@@ -221,8 +219,7 @@ class LocalRun:
         """Wait for the other tasks to end, as long as YARN does; the deciding task's bootstrap has
         already ordered it.
         """
-        within_s = None if self.planned.job.bootstrap else 0.0
-        for _ in waiting.LOCAL_TASKS_HAVE_ENDED.attempts(within_s=within_s):
+        for _ in waiting.LOCAL_TASKS_HAVE_ENDED.attempts():
             self._forward_lines()
             if len(self.statuses) == len(self.tasks):
                 break

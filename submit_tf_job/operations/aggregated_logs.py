@@ -82,9 +82,9 @@ def read_report(
             ResourceManager reports that.
 
     Returns:
-        READ with the report; MISSING if the logs show that none was written; NONE_EXPECTED if they
-        show a job without bootstrap; COLLECTED_SOON while they are being collected; OUT_OF_REACH if
-        the file system does not respond; UNREADABLE if the logs cannot be read.
+        READ with the report; MISSING if the logs show that none was written; COLLECTED_SOON while
+        they are being collected; OUT_OF_REACH if the file system does not respond; UNREADABLE if
+        the logs cannot be read, or are those of another tool's service.
     """
     said = WhatYarnSays(app.log_aggregation_status, finished_ms=app.finished_ms, now_ms=now_ms)
     fresh = said.age_s is None or said.age_s < COLLECTED_WITHIN_S
@@ -112,7 +112,7 @@ def read_report(
         ):
             return Evidence.UNREADABLE, None  # the logs of a container are missing
         return _why_none(
-            logs, lambda: _bootstrap_of(app, hadoop_conf, user, as_proxy=as_proxy)
+            logs, lambda: _is_of_a_job(app, hadoop_conf, user, as_proxy=as_proxy)
         ), None
     except NoLogs as error:
         if under_way or (error.reason is Absence.NOT_YET and fresh):
@@ -124,7 +124,7 @@ def read_report(
         return Evidence.UNREADABLE, None
 
 
-def _why_none(logs: AggregatedLogs, bootstrap: Callable[[], bool | None]) -> Evidence:
+def _why_none(logs: AggregatedLogs, is_of_a_job: Callable[[], bool]) -> Evidence:
     """Return why complete logs contain no report."""
     tasks = [
         container
@@ -136,32 +136,23 @@ def _why_none(logs: AggregatedLogs, bootstrap: Callable[[], bool | None]) -> Evi
     if any(contract.BOOTSTRAP_FILE.encode() in content for content in contents):
         return Evidence.MISSING
     if scripts:
-        return Evidence.NONE_EXPECTED
+        return Evidence.UNREADABLE  # another tool's service
     # Either no command ran, or the site has switched the copy of the script off
     # (yarn.nodemanager.log-container-debug-info.enabled).
     # Files of size 0 prove nothing: hadoop-facts.md#empty-log-files
     ran = any(_wrote(container) for container in tasks)
-    expected = bootstrap()
-    if expected is False:
-        return Evidence.NONE_EXPECTED
-    if ran and expected is None:
-        return Evidence.UNREADABLE
-    return Evidence.MISSING
+    return Evidence.UNREADABLE if ran and not is_of_a_job() else Evidence.MISSING
 
 
 def _wrote(container: ContainerLogs) -> bool:
     return any(file.size > 0 for file in container.files if file.name in _PROGRAM_FILES)
 
 
-def _bootstrap_of(app: AppReport, hadoop_conf: Path, user: str, *, as_proxy: bool) -> bool | None:
-    """Return whether an application's tasks run under the bootstrap; None if its service is no
-    longer stored.
-    """
+def _is_of_a_job(app: AppReport, hadoop_conf: Path, user: str, *, as_proxy: bool) -> bool:
+    """Return whether the stored service of an application is known to be one of this package."""
     try:
         storage = open_storage(None, hadoop_conf=hadoop_conf, user=user, as_proxy=as_proxy)
         stored = StoredServices(lambda: storage, app.user or user).job(app.name or "")
     except SubmitTFJobError:
-        return None
-    if stored.application_id != app.id:
-        return None
-    return stored.bootstrap
+        return False
+    return stored.application_id == app.id and stored.deciding_task is not None

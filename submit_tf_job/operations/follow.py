@@ -96,7 +96,6 @@ def follow(
             ref,
             until=until,
             own=own or plan is not None,
-            bootstrap=plan.job.bootstrap if plan else None,
             timeout_s=timeout_s,
             details_every_s=details_every_s,
         )

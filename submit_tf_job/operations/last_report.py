@@ -70,7 +70,7 @@ def read_from_its_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, byte
         if stored and stored.deciding_task:
             tasks = [stored.deciding_task]
         for place in filter(None, (container_of(log, task) for task in tasks)):
-            found = _report_in(cluster, *place, is_due=bool(stored and stored.bootstrap))
+            found = _report_in(cluster, *place, is_due=bool(stored and stored.deciding_task))
             if found is not None:
                 return found
     except SubmitTFJobError:

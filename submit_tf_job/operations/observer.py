@@ -48,7 +48,6 @@ def observe(
     cluster: Cluster,
     ref: JobRef,
     *,
-    bootstrap: bool | None = None,
     answer_s: float | None = None,
     details_every_s: float | None = None,
 ) -> Observer:
@@ -57,7 +56,6 @@ def observe(
         cluster.client,
         cluster.nodes,
         ref,
-        bootstrap=bootstrap,
         clock=cluster.clock,
         user=cluster.settings.user,
         answer_s=answer_s,
@@ -82,7 +80,6 @@ class Observer:
         nodes: NodeManagers,
         ref: JobRef,
         *,
-        bootstrap: bool | None,
         clock: Callable[[], float],
         user: str | None = None,
         answer_s: float | None = None,
@@ -97,7 +94,6 @@ class Observer:
             client: The ResourceManagers.
             nodes: The NodeManagers' log service.
             ref: The run.
-            bootstrap: Whether the job runs under the bootstrap; None to read that from the service.
             clock: Monotonic seconds.
             user: The owner of the service.
             answer_s: Time limit of one observation to reach a ResourceManager; None for the
@@ -113,7 +109,7 @@ class Observer:
         """
         self._read_forgotten = read_forgotten
         self._client, self._nodes, self._clock = client, nodes, clock
-        self._ref, self._bootstrap = ref, bootstrap
+        self._ref = ref
         self._user, self._answer_s = user, answer_s
         self._details_every_s, self._details_at = details_every_s, float("-inf")
         self._read_finished = read_finished
@@ -236,8 +232,6 @@ class Observer:
         self._deciding_task = service.properties.get(
             contract.PROPERTY_DECIDING, self._deciding_task
         )
-        if self._bootstrap is None and service.components:
-            self._bootstrap = service.properties.get(contract.PROPERTY_BOOTSTRAP) == "true"
         for component in service.components:
             for container in component.containers:
                 if container.instance == self._deciding_task and container.id:
@@ -248,9 +242,6 @@ class Observer:
         )
 
     def _read_report(self, app: AppReport) -> None:
-        if self._bootstrap is False:
-            self._evidence = Evidence.NONE_EXPECTED
-            return
         live = self._decider is not None and self._read_live(over=app.state in FINAL_STATES)
         if app.state not in FINAL_STATES or self._is_settled(app):
             return
@@ -334,7 +325,7 @@ class Observer:
 
     def _take(self, content: bytes | None, evidence: Evidence) -> None:
         if content is None:
-            if self._evidence is not Evidence.MISSING or evidence is Evidence.NONE_EXPECTED:
+            if self._evidence is not Evidence.MISSING:
                 self._evidence = evidence
             return
         report = JobReport.parse(content)

@@ -79,7 +79,7 @@ def _images(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
 
     job = planned.job
     role = next((role for role in job.roles.values() if role.in_container), None)
-    if role is None or not job.bootstrap or job.image_policy is not ImagePolicy.REQUIRE:
+    if role is None or job.image_policy is not ImagePolicy.REQUIRE:
         return ""
     client = cluster.client
     running = [node for node in nodes() if node.state == "RUNNING" and node.http_address]

@@ -49,7 +49,7 @@ def end_gracefully(
         on_wait: Called with a line for the user.
 
     Raises:
-        Refused: The job runs without the bootstrap, its deciding task is not known, or Hadoop is
+        Refused: The deciding task is not known, or Hadoop is
             too old (before 3.3, YARN-8693).
     """
     observer = observe(cluster, ref)
@@ -90,11 +90,6 @@ def _container_of_decider(seen: JobStatus) -> str | None:
     if seen.state.is_final or seen.app is None or seen.app.state.value != "RUNNING":
         return None
     service = seen.service
-    if service is not None and service.properties.get(contract.PROPERTY_BOOTSTRAP) == "false":
-        raise Refused(
-            f"{name} runs without the bootstrap, so that nothing can tell its tasks to save",
-            hint=f"stop it at once: submit_tf_job stop {name}",
-        )
     if seen.report is not None:
         begun = seen.report.state in ("running", "finishing", "stopped")
         return str(seen.report.raw.get("container") or "") or None if begun else None

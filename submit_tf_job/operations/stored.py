@@ -27,12 +27,10 @@ class StoredJob:
     Attributes:
         application_id: The application that runs it; None if it has never started.
         deciding_task: The task whose end is the job's end; None for a service of another tool.
-        bootstrap: Whether its tasks write an outcome.
     """
 
     application_id: str | None
     deciding_task: str | None
-    bootstrap: bool
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,7 @@ class StoredServices:
         """Return the job in a stored service; raises as `content`."""
         content = self.content(run)
         properties = properties_of(content)
-        bootstrap = properties.get(contract.PROPERTY_BOOTSTRAP) == "true"
-        return StoredJob(content.get("id"), properties.get(contract.PROPERTY_DECIDING), bootstrap)
+        return StoredJob(content.get("id"), properties.get(contract.PROPERTY_DECIDING))
 
     def remove_jars(self, run: str) -> None:
         """Remove the libraries of the ApplicationMaster of a run that has ended: 0.6 MB, or on a

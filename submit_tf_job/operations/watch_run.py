@@ -38,7 +38,6 @@ class WatchOptions(TypedDict, total=False):
     Attributes:
         until: Returns whether to end before the run is over; never by default.
         own: Whether the caller has submitted the run: then it is stopped if it can never start.
-        bootstrap: Whether it runs under the bootstrap; None to read that from the service.
         timeout_s: Time limit in seconds; None for no limit.
         details_every_s: Seconds between requests for the node and start of each task; None if these
             are not needed.
@@ -46,7 +45,6 @@ class WatchOptions(TypedDict, total=False):
 
     until: Callable[[JobStatus], bool]
     own: bool
-    bootstrap: bool | None
     timeout_s: float | None
     details_every_s: float | None
 
@@ -74,7 +72,6 @@ def watch_run(
     *,
     until: Callable[[JobStatus], bool] = lambda _status: False,
     own: bool = False,
-    bootstrap: bool | None = None,
     timeout_s: float | None = None,
     details_every_s: float | None = None,
     jitter: Callable[[], float] = random.random,
@@ -104,9 +101,7 @@ def watch_run(
     """
     end_leftovers = ends_leftovers(cluster, ref)
     in_vain = waits_in_vain(cluster.clock) if own else lambda _status: False
-    observer = observe(
-        cluster, ref, bootstrap=bootstrap, answer_s=ANSWER_S, details_every_s=details_every_s
-    )
+    observer = observe(cluster, ref, answer_s=ANSWER_S, details_every_s=details_every_s)
     limits = _Limits(cluster, timeout_s)
     previous: JobStatus | None = None
     while True:

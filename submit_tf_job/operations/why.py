@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from submit_tf_job import waiting
+from submit_tf_job.container import contract
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster
@@ -194,11 +195,10 @@ def _lost(status: JobStatus) -> dict[str | None, int | None]:
 
 
 def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:
-    from submit_tf_job.observation import Evidence
     from submit_tf_job.yarn.observed import ContainerState
 
-    if status.evidence is Evidence.NONE_EXPECTED:
-        return ()
+    if status.service is None or contract.PROPERTY_DECIDING not in status.service.properties:
+        return ()  # another tool's service
     states = (ContainerState.RUNNING_BUT_UNREADY, ContainerState.READY)
     alive = tuple(container for container in status.containers if container.state in states)
     if status.report is None:

@@ -9,10 +9,10 @@ reported as successful.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.tfconfig import distinct_ports, host_name
+from submit_tf_job.container.tfconfig import host_name
 from submit_tf_job.errors import Problem
 from submit_tf_job.jobspec.job import HostFile, Job, Role, TFConfigMode
 from submit_tf_job.plan import secrets
@@ -31,44 +31,23 @@ MAX_HOST_NAME = 64  # DockerLinuxContainerRuntime.validateHostname fails longer 
 # (hadoop-facts.md#sizes).
 MAX_ENV_ENTRY = 100_000
 MAX_ENV_TOTAL = 1_500_000
-MAX_LITERAL_TF_CONFIG = 60_000  # Docker reads an env file by lines of 64 KiB
-# The AM (AbstractLauncher) or the NodeManager (ContainerLaunch.sanitizeEnv) sets them after the
-# job's variables.
-RESERVED_ENV = frozenset(
-    {"WORK_DIR", "LOG_DIR", "LANG", "LC_ALL", "LANGUAGE", "HADOOP_USER_NAME", "CONTAINER_ID"}
-    | {"NM_HOST", "NM_PORT", "NM_HTTP_PORT", "LOCAL_DIRS", "LOCAL_USER_DIRS", "LOG_DIRS", "USER"}
-    | {"LOGNAME", "HOME", "PWD", "LOCALIZATION_COUNTERS", "JVM_PID"}
-    | {"HADOOP_TOKEN_FILE_LOCATION"}
-)
-# Read-only in bash, or set by it: an export ends the launch script, or is lost (each tried with
-# bash 5.2).
-BASH_ENV_NAMES = frozenset(
-    {"BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0"}
-    | {"BASH_CMDS", "BASH_COMMAND", "BASH_EXECUTION_STRING", "BASH_LINENO", "BASH_SOURCE"}
-    | {"BASH_SUBSHELL", "BASH_VERSINFO", "BASH_VERSION", "COMP_WORDBREAKS", "DIRSTACK"}
-    | {"EPOCHREALTIME", "EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS", "HISTCMD", "IFS", "LINENO"}
-    | {"OLDPWD", "OPTERR", "OPTIND", "PIPESTATUS", "PPID", "PS1", "PS2", "PS4", "RANDOM"}
-    | {"SECONDS", "SHELLOPTS", "SHLVL", "SRANDOM", "UID", "_"}
-)
 # The bootstrap sets the job's variables after YARN, so only those are refused that YARN's own
 # scripts need.
-RESERVED_WITH_BOOTSTRAP = frozenset(
+RESERVED_ENV = frozenset(
     ["CONTAINER_ID", "LOG_DIR", "LOG_DIRS", "LOCAL_DIRS", "PWD", "HADOOP_TOKEN_FILE_LOCATION"]
 )
 
 
-def check_job(job: Job, site: Site, tf_configs: Mapping[str, str]) -> list[Problem]:
+def check_job(job: Job, site: Site) -> list[Problem]:
     """Return the problems of names, network and roles that YARN or a NodeManager would refuse.
 
     Args:
         job: The job.
         site: The cluster.
-        tf_configs: Role → its literal TF_CONFIG.
     """
     problems = [
         *_names(job, site),
         *_network(job, site),
-        *_tf_config(job, site, tf_configs),
         *secrets.problems(job),
         *caps_problems(job, site.caps),
     ]
@@ -139,36 +118,6 @@ def _network(job: Job, site: Site) -> Iterator[Problem]:
         )
 
 
-def _tf_config(job: Job, site: Site, tf_configs: Mapping[str, str]) -> Iterator[Problem]:
-    if job.tf_config is not TFConfigMode.LITERAL:
-        return
-    if not site.domain:
-        yield job.problem(
-            "tf_config", "literal needs the domain of Registry DNS; set dns.domain in the settings"
-        )
-    if site.dns_server:
-        yield job.problem(
-            "tf_config",
-            "literal writes host names, and with dns.server the containers cannot resolve "
-            "them; use counts",
-        )
-    tasks, (first, last) = sum(job.counts.values()), site.port_range
-    distinct = distinct_ports({"first": first, "last": last})
-    if job.network == "host" and tasks > distinct:
-        yield job.problem(
-            "tf_config",
-            f"literal fixes the ports of {tasks} tasks on the host network, and {first}-{last} "
-            f"has {distinct} for them; use counts, or widen ports.range in the settings",
-        )
-    too_long = [len(text) for text in tf_configs.values() if len(text) > MAX_LITERAL_TF_CONFIG]
-    if too_long:
-        yield job.problem(
-            "tf_config",
-            f"literal would put {too_long[0]} bytes into the environment, and Docker takes "
-            f"{MAX_LITERAL_TF_CONFIG}; use `tf_config: counts`",
-        )
-
-
 def _role(job: Job, role: Role) -> Iterator[Problem]:
     path = f"roles.{role.name}"
     if (size := len(str(role.command).encode())) > MAX_ENV_ENTRY:
@@ -191,7 +140,6 @@ def _files(job: Job, role: Role, site: Site) -> Iterator[Problem]:
 
 def _env(job: Job, role: Role) -> Iterator[Problem]:
     total = 0
-    reserved = RESERVED_WITH_BOOTSTRAP if job.bootstrap else RESERVED_ENV
     own = {contract.ENV_TF_CONFIG} if job.tf_config is not TFConfigMode.NONE else set()
     for name, value in role.env.items():
         path = f"roles.{role.name}.env.{name}"
@@ -203,17 +151,11 @@ def _env(job: Job, role: Role) -> Iterator[Problem]:
                 "YARN's runtime variables are this tool's to set; use image, network, "
                 "mounts and docker",
             )
-        elif name in reserved or name in own or name.startswith("TFJOB_"):
+        elif name in RESERVED_ENV or name in own or name.startswith("TFJOB_"):
             yield job.problem(
                 path,
                 f"{name} is set by YARN or by this tool, and a value from here would be "
                 f"lost or break the task",
-            )
-        elif name in BASH_ENV_NAMES and not job.bootstrap:
-            yield job.problem(
-                path,
-                f"{name} is bash's own, and without the bootstrap a value from here would "
-                f"be lost or break the task",
             )
         if size > MAX_ENV_ENTRY:
             yield job.problem(

@@ -14,7 +14,6 @@ from dataclasses import replace
 from submit_tf_job.container import contract
 from submit_tf_job.errors import Problem
 from submit_tf_job.jobspec.job import DockerOptions, Job, Mount, Role
-from submit_tf_job.plan import launch
 from submit_tf_job.plan.delivery import Contribution
 from submit_tf_job.plan.site import Site
 
@@ -36,7 +35,8 @@ def contribution(job: Job, site: Site, mounts: Sequence[Mount]) -> Contribution:
         site: The cluster.
         mounts: Mounts of every container in addition to the roles' own.
     """
-    env, problems = {}, launch.entry_point_problems(job)
+    env: dict[str, dict[str, str]] = {}
+    problems: list[Problem] = []
     for role in job.roles.values():
         if not role.in_container:
             env[role.name] = _plain_variables(site)
@@ -56,7 +56,6 @@ def _variables(job: Job, role: Role, mounts: Sequence[Mount]) -> dict[str, str]:
         "TMPFS_MOUNTS": ",".join(docker.tmpfs),
         "PORTS_MAPPING": ",".join(docker.publish),
         "RUNTIME": docker.runtime,
-        "RUN_OVERRIDE_DISABLE": "true" if docker.entrypoint else "",
     }
     return {_PREFIX + name: value for name, value in values.items() if value}
 

@@ -59,7 +59,7 @@ def _logs_in(job: Job, kerberos: Kerberos, site: Site) -> bool:
     Tokens expire after `token_life_s` in spite of renewals, and a running program never gets new
     ones (hadoop-facts.md#delegation-tokens-in-containers).
     """
-    if not job.bootstrap or kerberos.login is OwnLogin.NEVER:
+    if kerberos.login is OwnLogin.NEVER:
         return False
     return (
         kerberos.login is OwnLogin.ALWAYS
@@ -101,18 +101,4 @@ def _problems(job: Job, kerberos: Kerberos, site: Site) -> Iterator[Problem]:
             "this cluster does not authenticate users (auth: simple), so that anyone "
             "could read a keytab on its HDFS; "
             "leave `kerberos` out, or set auth: kerberos",
-        )
-    if job.bootstrap:
-        return
-    if kerberos.login is OwnLogin.ALWAYS:
-        yield job.problem(
-            "kerberos.login",
-            "login needs the bootstrap; leave login out, or keep the bootstrap",
-        )
-    asked = job.places.get("kerberos.krb5_conf")
-    if kerberos.krb5_conf.kind == "inline" and asked is not None and asked.source != "default":
-        yield job.problem(
-            "kerberos.krb5_conf",
-            "without the bootstrap it is not unpacked in the container; use none, or "
-            "the path of one there",
         )

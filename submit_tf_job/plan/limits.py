@@ -22,10 +22,8 @@ _FIRST_WITH_LARGE_SERVICES = (3, 3)
 _MOST_BEFORE = 60_000
 _FIRST_WITH_DECIDING_COMPONENT = (3, 3)  # YARN-8489
 _FIRST_WITH_RESTART_POLICY = (3, 1, 1)
-# Runtime variables → the first version that supports them (before 3.3 only commas separated the
-# arguments of an ENTRYPOINT, YARN-8805).
+# Runtime variables → the first version that supports them.
 _FIRST_WITH_VARIABLE = {
-    "RUN_OVERRIDE_DISABLE": ((3, 3), "docker.entrypoint"),
     "RUNTIME": ((3, 3), "docker.runtime"),
     "TMPFS_MOUNTS": ((3, 1, 2), "docker.tmpfs"),
     "PORTS_MAPPING": ((3, 1, 2), "docker.publish"),

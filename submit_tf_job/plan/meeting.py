@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from submit_tf_job.errors import Problem
-from submit_tf_job.jobspec.job import Job, TFConfigMode
+from submit_tf_job.jobspec.job import Job
 from submit_tf_job.plan.delivery import Contribution, Stage
 from submit_tf_job.plan.site import Names, Site
 
@@ -18,7 +18,7 @@ def contribution(job: Job, site: Site, stage: Stage) -> Contribution:
         return Contribution()
     problems = tuple(_problems(job, site))
     web = site.web_hdfs
-    if not job.bootstrap or web is None or problems:
+    if web is None or problems:
         return Contribution(problems=problems)
     return Contribution(
         task={
@@ -36,13 +36,7 @@ def contribution(job: Job, site: Site, stage: Stage) -> Contribution:
 def _problems(job: Job, site: Site) -> Iterator[Problem]:
     if site.names is Names.AUTO:
         return
-    if job.tf_config is TFConfigMode.LITERAL:
-        yield job.problem(
-            "tf_config",
-            "literal writes host names, and with `names: rendezvous` of the settings no task can "
-            "resolve them; use counts",
-        )
-    elif job.bootstrap and site.web_hdfs is None and sum(job.counts.values()) > 1:
+    if site.web_hdfs is None and sum(job.counts.values()) > 1:
         yield job.problem(
             "roles",
             "with `names: rendezvous` of the settings the tasks find one another by a directory "

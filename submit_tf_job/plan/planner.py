@@ -13,7 +13,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.tfconfig import CLUSTER_ROLES, host_name, task_port, tf_config
+from submit_tf_job.container.tfconfig import CLUSTER_ROLES
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,
@@ -23,7 +23,6 @@ from submit_tf_job.jobspec.job import (
     Restart,
     Role,
     RoleKind,
-    TFConfigMode,
 )
 from submit_tf_job.jobspec.rules import default_kind
 from submit_tf_job.plan import (
@@ -32,7 +31,6 @@ from submit_tf_job.plan import (
     docker,
     hadoop_configuration,
     kerberos,
-    launch,
     meeting,
     python_packages,
     recording,
@@ -258,18 +256,17 @@ class Planner:
             kerberos.contribution(job, site, stage),
             data.contribution(job, site, stage),
             meeting.contribution(job, site, stage),
-            recording.contribution(job, site, run),
+            recording.contribution(site, run),
             remote_files(job),
         )
         mounts = [mount for part in parts for mount in part.mounts]
         parts = (*parts, docker.contribution(job, site, mounts))
         cluster_roles = tuple(role for role in CLUSTER_ROLES if role in job.roles)
-        planner = cls(job, site, run, _ports(job, site), cluster_roles, parts)
-        problems = set(check.check_job(job, site, planner.tf_configs))
+        problems = set(check.check_job(job, site))
         problems.update(problem for part in parts for problem in part.problems)
         if problems:
             raise JobSpecError(sorted(problems))
-        return planner
+        return cls(job, site, run, _ports(job, site), cluster_roles, parts)
 
     @cached_property
     def delivery(self) -> Delivery:
@@ -280,21 +277,15 @@ class Planner:
     def build(self) -> tuple[Service, tuple[Upload, ...]]:
         """Return the service, and the files to upload for it."""
         files = tuple(file for part in self.parts for file in part.files)
-        commands = launch.commands(self.job)
-        if self.job.bootstrap:
-            described = self.task_description().text()
-            task = File(contract.TASK_FILE, type="TEMPLATE", text=described)
-            files = (task, *self.delivery.files, *files)
-            commands = {
-                role.name: self.delivery.command(self.job.python_of(role).interpreter)
-                for role in self.job.roles.values()
-            }
+        described = self.task_description().text()
+        task = File(contract.TASK_FILE, type="TEMPLATE", text=described)
+        files = (task, *self.delivery.files, *files)
         uploads = {
             uri: Upload(uri, file.content, secret=file.secret, shared=file.shared)
             for file in files
             if file.content is not None and (uri := self.run.join(file.uri))
         }
-        return self._service(commands, files), tuple(uploads.values())
+        return self._service(files), tuple(uploads.values())
 
     def task_description(self) -> TaskDescription:
         """Return what the bootstrap reads."""
@@ -308,7 +299,7 @@ class Planner:
             self.cluster_roles,
         )
 
-    def _service(self, commands: Mapping[str, str], files: Sequence[File]) -> Service:
+    def _service(self, files: Sequence[File]) -> Service:
         job = self.job
         properties = {
             **SERVICE_PROPERTIES,
@@ -316,12 +307,10 @@ class Planner:
             contract.PROPERTY_JOB: job.name,
             contract.PROPERTY_DECIDING: job.deciding_task,
             contract.PROPERTY_STRATEGY: job.strategy.value,
-            contract.PROPERTY_BOOTSTRAP: "true" if job.bootstrap else "false",
+            contract.PROPERTY_START_TIMEOUT: str(job.start_timeout_s),
         }
-        if job.bootstrap:
-            properties[contract.PROPERTY_START_TIMEOUT] = str(job.start_timeout_s)
-            if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
-                properties[contract.PROPERTY_STOP_GRACE] = str(job.stop_grace_s)
+        if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
+            properties[contract.PROPERTY_STOP_GRACE] = str(job.stop_grace_s)
         if job.retries:
             properties[_FAILURES_ON_A_NODE] = _threshold(job.retries.node_losses)
             if job.retries.memory:
@@ -344,8 +333,7 @@ class Planner:
                 files=tuple(self._config_file(file) for file in files if file.roles is None),
             ),
             components=tuple(
-                self._component(role, commands[role.name], files)
-                for role in sorted(job.roles.values(), key=_precedence)
+                self._component(role, files) for role in sorted(job.roles.values(), key=_precedence)
             ),
             quicklinks={
                 name: url
@@ -354,7 +342,7 @@ class Planner:
             },
         )
 
-    def _component(self, role: Role, command: str, files: Sequence[File]) -> Component:
+    def _component(self, role: Role, files: Sequence[File]) -> Component:
         properties = {}
         retried = self.job.retries is not None and role.kind is not RoleKind.SIDECAR
         if role.elastic:
@@ -379,7 +367,7 @@ class Planner:
         return Component(
             name=role.name,
             number_of_containers=role.instances,
-            launch_command=command,
+            launch_command=self.delivery.command(self.job.python_of(role).interpreter),
             artifact=Artifact(role.image) if role.in_container else None,
             resource=_resource(role, self.site),
             # after the loss of a container YARN starts another one; all else is the rendezvous'
@@ -409,30 +397,12 @@ class Planner:
 
     @cached_property
     def _environments(self) -> dict[str, dict[str, str]]:
-        launched = launch.environments(self.job, self.tf_configs)
+        own = {contract.ENV_INSTANCE: "${COMPONENT_INSTANCE_NAME}"}
+        found: dict[str, dict[str, str]] = {role: {} for role in self.job.roles}
         for part in self.parts:
             for role, env in part.env.items():
-                launched[role] = {**env, **launched[role]}
-        return launched
-
-    @cached_property
-    def tf_configs(self) -> dict[str, str]:
-        """Role → its literal TF_CONFIG, with the AM's token as the index; {} in other modes."""
-        job, site, ports, counts = self.job, self.site, self.ports, self.job.counts
-        if job.tf_config is not TFConfigMode.LITERAL:
-            return {}
-
-        def address(name: str, index: int) -> str:
-            host = host_name(name, index, self.run, site.registry_user, site.domain)
-            return f"{host}:{task_port(ports, counts, self.run, name, index)}"
-
-        found = {}
-        for role in job.roles:
-            text = tf_config(counts, self.cluster_roles, role, 0, address, job.legacy_master)
-            if text:
-                end = f'"index":{launch.COMPONENT_ID}}}}}'
-                found[role] = text.removesuffix('"index":0}}') + end
-        return found
+                found[role] = {**env, **found[role]}
+        return {role: {**env, **own} for role, env in found.items()}
 
 
 def _ports(job: Job, site: Site) -> dict[str, object]:

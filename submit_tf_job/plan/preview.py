@@ -18,7 +18,6 @@ from submit_tf_job.container.systems import variables
 from submit_tf_job.container.tfconfig import split_instance
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jobspec.job import AUTO_PORT, Job, TFConfigMode, Variables
-from submit_tf_job.plan import launch
 from submit_tf_job.plan.planner import Plan, Planner
 from submit_tf_job.plan.site import Names
 
@@ -75,34 +74,25 @@ def preview(planned: Plan, task: str) -> TaskPreview:
         '2'
     """
     job = planned.job
-    role, index = _split(job, task)
+    role = _role_of(job, task)
     planner = Planner.of(job, planned.site, planned.run)
     found: dict[str, str] = dict(job.roles[role].env)
-    files: dict[str, str] = {}
-    if job.bootstrap:
-        info = _info(planned, planner, task)
-        found.update(_variables(info))
-        hosts, files = facts.host_variables(info)
-        found.update(hosts)
-        if job.tf_config is TFConfigMode.COUNTS and (value := info.tf_config()):
-            found[contract.ENV_TF_CONFIG] = value
-        if info.task.get("framework") in peers.FRAMEWORKS:
-            found.update(peers.variables(info))
-        found.update(_of_other_systems(info, found))
-    else:
-        found[contract.ENV_INSTANCE] = task
-        if not job.roles[role].gpus:
-            found.setdefault("CUDA_VISIBLE_DEVICES", "")
-    if role in planner.tf_configs:
-        literal = planner.tf_configs[role]
-        found[contract.ENV_TF_CONFIG] = literal.replace(launch.COMPONENT_ID, str(index))
+    info = _info(planned, planner, task)
+    found.update(_variables(info))
+    hosts, files = facts.host_variables(info)
+    found.update(hosts)
+    if job.tf_config is TFConfigMode.COUNTS and (value := info.tf_config()):
+        found[contract.ENV_TF_CONFIG] = value
+    if info.task.get("framework") in peers.FRAMEWORKS:
+        found.update(peers.variables(info))
+    found.update(_of_other_systems(info, found))
     found.update(_fixed_ports(job, role))
     return TaskPreview(
         task, job.roles[role].command.to_json(), found, files, tuple(_notes(planned, role))
     )
 
 
-def _split(job: Job, task: str) -> tuple[str, int]:
+def _role_of(job: Job, task: str) -> str:
     try:
         role, index = split_instance(task)
     except ValueError:
@@ -113,7 +103,7 @@ def _split(job: Job, task: str) -> tuple[str, int]:
             for name, count in job.counts.items()
         )
         raise UsageError(f"the job has no task {task!r}", hint=f"its tasks are {tasks}")
-    return role, index
+    return role
 
 
 def _info(planned: Plan, planner: Planner, task: str) -> Info:
@@ -152,7 +142,7 @@ def _fixed_ports(job: Job, role: str) -> dict[str, str]:
     return {
         _port_variable(name): str(port)
         for name, port in job.roles[role].ports.items()
-        if port != AUTO_PORT and job.bootstrap
+        if port != AUTO_PORT
     }
 
 
@@ -173,9 +163,9 @@ def _notes(planned: Plan, role: str) -> list[str]:
         notes.append(
             f"{_DOMAIN} stands for the registry's domain, which is not known here (dns.domain)"
         )
-    if site.names is not Names.DNS and job.bootstrap:
+    if site.names is not Names.DNS:
         notes.append(_ADDRESSES[site.names])
-    elif site.dns_server and job.bootstrap:
+    elif site.dns_server:
         notes.append("with dns.server the program gets addresses instead of host names")
     if Variables.TONY in job.variables:
         notes.append(f"{', '.join(_OF_A_RUN)} are set when the task runs")

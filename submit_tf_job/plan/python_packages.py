@@ -61,12 +61,6 @@ def _problems(job: Job, site: Site) -> Iterator[Problem]:
         if role.python and role.python.packages
     ]
     for path in paths:
-        if not job.bootstrap:
-            yield job.problem(
-                path,
-                "packages need the bootstrap, which adds them to Python's path; put them "
-                "into the image",
-            )
         if not site.staging:
             yield job.problem(
                 path,

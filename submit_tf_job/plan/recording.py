@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from submit_tf_job.jobspec.job import Job
 from submit_tf_job.plan.delivery import Contribution
 from submit_tf_job.plan.site import Site
 from submit_tf_job.yarn.run_names import job_of
@@ -10,10 +9,10 @@ from submit_tf_job.yarn.run_names import job_of
 __all__ = ["contribution"]
 
 
-def contribution(job: Job, site: Site, run: str) -> Contribution:
+def contribution(site: Site, run: str) -> Contribution:
     """Return the bootstrap's work on the record; none where HDFS has no web address."""
     web = site.web_hdfs
-    if web is None or not job.bootstrap:
+    if web is None:
         return Contribution()
     path = f"{web.path}/records/{job_of(run)}/{run}.report"
     rule = {"protocol": web.protocol, "addresses": list(web.addresses), "path": path}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.container import contract
-from tests.bootstrap.harness import DOMAIN, FOREVER, UNTIL_GO, Cluster, alive, role
+from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, alive, role
 
 
 def test_job_with_all_kinds_of_roles_succeeds(any_job: Cluster) -> None:
@@ -319,26 +319,6 @@ def test_names_that_dns_does_not_have_do_not_delay_the_start(job: Cluster) -> No
             "chief": [f"127.0.0.1:{ports['chief-0']}"],
             "worker": [f"127.0.0.1:{ports['worker-0']}", f"127.0.0.1:{ports['worker-1']}"],
         }
-
-
-def test_names_that_vanish_before_the_start_fail_the_job(job: Cluster) -> None:
-    job.job(
-        {"chief": role(1, "trains", FOREVER), "worker": role(2, "trains", FOREVER)},
-        names_gone_s=1.0,
-    )
-    job.start("chief-0", "worker-0")
-    job.until(
-        lambda: {f"{name}.{DOMAIN}" for name in ("chief-0", "worker-0")} <= set(job.dns.asked)
-    )
-    job.until(lambda: (job.report().get("arrived"), job.report()["missing"]) == (2, ["worker-1"]))
-    job.dns.hidden = {"chief-0", "worker-0"}
-    assert job.wait("chief-0") == contract.EXIT_NAMES_VANISHED
-    assert job.wait("worker-0") == contract.EXIT_JOB_FAILED
-    assert job.report()["first_failure"]["reason"] == "names-vanished"
-    assert (
-        contract.NAMES_VANISHED
-        in job.outcome("chief-0")["message"] + job.report()["first_failure"]["message"]
-    )
 
 
 def test_no_deciding_task(job: Cluster) -> None:

@@ -12,8 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from submit_tf_job.container import contract
 from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, role
 
@@ -308,11 +306,10 @@ def test_idle_job_uses_no_cpu(job: Cluster) -> None:
         assert (ticks(name) - before[name]) / hertz < 0.1
 
 
-@pytest.mark.parametrize("tf_config", ["literal", "none"])
-def test_tf_config_of_the_environment_is_kept(job: Cluster, tf_config: str) -> None:
+def test_tf_config_of_the_environment_is_kept_where_the_job_wants_none(job: Cluster) -> None:
     job.job(
         {"chief": role(1, "trains", 'echo "$TF_CONFIG"'), "ps": role(1, "serves", FOREVER)},
-        tf_config=tf_config,
+        tf_config="none",
     )
     job.start(env={contract.ENV_TF_CONFIG: '{"mine": 1}'})
     assert set(job.wait_all().values()) == {0}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.calls import call, until
+from tests.cluster.calls import until
 from tests.cluster.conftest import (
     DockerCluster,
 )
@@ -67,28 +67,6 @@ def test_a_published_port_is_linked_where_it_is_reached(tool: Tool) -> None:
     )
     until(lambda: tool("open", "served", "board", "--port", "http", "-o", "json").json["reachable"])
     assert tool("stop", "served").status == 0
-
-
-@pytest.mark.long
-def test_a_program_that_ends_with_24_ends_its_node_and_up_heals_it(
-    tool: Tool, docker_cluster: DockerCluster
-) -> None:
-    bare: dict[str, Any] = {"bootstrap": False, "tf_config": "none"}
-    assert tool("submit", single(tool, "poison", command="exit 24", **bare), "--detach").status == 0
-    node = f"{docker_cluster.nm_url}/ws/v1/node/info"
-    until(lambda: not call("GET", node)[1]["nodeInfo"]["nodeHealthy"], 120)
-    assert docker_cluster.status()["state"] == "degraded"
-    assert tool("submit", single(tool, "no-node"), "--detach").status == 0
-    waits = tool.until(
-        "no-node", lambda seen: any(cause["code"] == "nodes-unhealthy" for cause in seen["pending"])
-    )
-    (cause,) = (cause for cause in waits["pending"] if cause["code"] == "nodes-unhealthy")
-    assert "restart the NodeManager" in cause["hint"]
-    # Its next ApplicationMaster would run it once more.
-    assert tool("delete", "poison", "--force").status == 0
-    assert docker_cluster.heal() == ["nodemanager"]
-    assert docker_cluster.status()["state"] == "up"
-    assert tool("wait", "no-node", timeout=400).status == 0
 
 
 @pytest.mark.long

@@ -174,10 +174,6 @@ CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
         },
         *("hdfs-path-missing", "worker-0", 1, "/data/nothing.npz", "exist"),
     ),
-    "why-bare": (
-        {"bootstrap": False, "tf_config": "literal", "command": python("import nosuchmodule")},
-        *("module-missing", "worker-0", 1, "nosuchmodule", "image"),
-    ),
     "why-tf-config": (
         {
             "command": python(

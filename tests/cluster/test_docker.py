@@ -8,7 +8,6 @@ diagnosis reads what the ApplicationMaster wrote of it.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -239,19 +238,6 @@ def started(
     pair["hadoop"] = {"conf": "inline"}
     waits = "trap 'echo told to stop; exit 0' TERM; echo ready; while :; do sleep 0.2; done"
     stops = {"strategy": "single", "command": ["bash", "-c", waits], "roles": {"worker": SMALL}}
-    says = "for a; do echo ARG $a; done; echo ODD $ODD; echo CONF $TF_CONFIG"
-    raw: dict[str, Any] = {
-        "strategy": "multi-worker",
-        "bootstrap": False,
-        "tf_config": "literal",
-        "docker": {"entrypoint": True},
-    }
-    raw |= {
-        "image": "submit_tf_job/base:1",
-        "command": ["bash", "-c", says, "x", *RAW],
-        "env": {"ODD": "$5 'or' \\ so"},
-    }
-    raw["roles"] = {"worker": {**SMALL, "instances": 2}}
     copies: dict[str, Any] = {
         "strategy": "single",
         "command": "cat $TFJOB_INPUT_WORDS $TFJOB_INPUT_WORDS > $TFJOB_OUTPUT_TWICE/words.txt",
@@ -278,7 +264,6 @@ def started(
             "host": pool.submit(submit, host, host.spec("on-host", **pair)),
             "jobs": pool.submit(submit, jobs, jobs.spec("on-jobs", **pair)),
             "stops": pool.submit(submit, bridge, bridge.spec("stops", **stops), "--detach"),
-            "raw": pool.submit(submit, bridge, bridge.spec("raw", **raw)),
             "copies": pool.submit(submit, bridge, bridge.spec("copies", **copies)),
             "fills": pool.submit(submit, bridge, bridge.spec("fills", **fills)),
             "unpulled": pool.submit(
@@ -306,24 +291,6 @@ def test_inputs_and_outputs_in_a_container(
     done = started["copies"].result()
     assert done.status == 0, done.stderr
     assert Hdfs(docker_cluster).read("/tmp/twice/words.txt") == b"to be to be "
-
-
-def test_arguments_and_environment_arrive_in_entry_point_mode(
-    started: dict[str, Future[Any]], tools: dict[str, Tool]
-) -> None:
-    done = started["raw"].result()
-    assert done.status == 0, done.stderr
-    lines = [
-        line.partition(" | ")[2] or line
-        for line in tools["bridge"]("logs", "raw").stdout.splitlines()
-    ]
-    assert sorted(line for line in lines if line.startswith("ARG ")) == sorted(
-        2 * [f"ARG {word}" for word in RAW]
-    )
-    assert lines.count("ODD $5 'or' \\ so") == 2
-    confs = [json.loads(line.removeprefix("CONF ")) for line in lines if line.startswith("CONF ")]
-    assert sorted(conf["task"]["index"] for conf in confs) == [0, 1]
-    assert all(len(conf["cluster"]["worker"]) == 2 for conf in confs)
 
 
 @pytest.mark.parametrize("network", ["host", "jobs"])

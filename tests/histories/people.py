@@ -308,10 +308,7 @@ class People:
         self._says(report, done)
         report.said_at = self.kernel.now
         while order.watch:
-            bootstrap = done.plan.job.bootstrap
-            status = operations.wait_for_end(
-                cluster, done.ref, own=True, bootstrap=bootstrap, timeout_s=4000.0
-            )
+            status = operations.wait_for_end(cluster, done.ref, own=True, timeout_s=4000.0)
             report.verdict = status.state.value
             ran = self.cluster.apps[status.application_id or ""].ran_from is not None
             step = operations.next_step(cluster, planned, status, _OOM if ran else None)
@@ -372,7 +369,7 @@ def world_storage(cluster: Cluster, collides: bool) -> Iterator[None]:
             return Evidence.COLLECTED_SOON, None
         if known.ran_from is None:
             return Evidence.MISSING, None
-        return Evidence.NONE_EXPECTED, None
+        return Evidence.UNREADABLE, None
 
     def colliding(job: str, _user: str, _key: str, number: int, **_room: int) -> str:
         return f"{job}-{number}aaaaaaa"

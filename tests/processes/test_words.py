@@ -36,7 +36,6 @@ class World:
         self.properties = {
             contract.PROPERTY_SUBMISSION: "s1",
             contract.PROPERTY_DECIDING: "worker-0",
-            contract.PROPERTY_BOOTSTRAP: "true",
         }
 
     def post(self, name: str = "line", *, workers: int = 2, ports: str = "") -> None:

@@ -5,17 +5,15 @@ NodeManager and bash.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from submit_tf_job.jobspec.job import Command, Job, Strategy, TFConfigMode
+from submit_tf_job.jobspec.job import Command, Job, Strategy
 from submit_tf_job.plan import Plan, plan
-from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, make_job, make_role, task_of
-from tests.property.literal import wanted
-from tests.property.shell import AppMaster, Container, fragments, run
+from tests.golden.fixed import SITE_WITHOUT_STAGING, make_job, make_role, task_of
+from tests.property.shell import AppMaster, fragments
 
 ROLES = ("chief", "worker", "ps", "evaluator", "board")
 NAMES = ("A", "B_2", "_c", "NO_PROXY", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH")
@@ -66,9 +64,6 @@ def components(planned: Plan) -> dict[str, dict[str, Any]]:
     return {item["name"]: item for item in json.loads(planned.body)["components"]}
 
 
-# --- with the bootstrap: a TEMPLATE file ----------------------------------------------------------
-
-
 @slow
 @given(jobs())
 def test_am_does_not_change_the_file(job: Job) -> None:
@@ -85,43 +80,4 @@ def test_am_does_not_change_the_file(job: Job) -> None:
             assert (task["roles"][name]["env"], task["roles"][name]["command"]) == (
                 dict(role.env),
                 role.command.to_json(),
-            )
-
-
-# --- without it: the environment and the command --------------------------------------------------
-
-
-def launched(planned: Plan) -> list[Container]:
-    found = components(planned)
-    return [
-        master.launch(
-            found[master.component]["configuration"]["env"],
-            found[master.component]["launch_command"],
-        )
-        for master in masters(planned)
-    ]
-
-
-@slow
-@given(
-    st.lists(jobs(bootstrap=False, tf_config=TFConfigMode.LITERAL), min_size=1, max_size=4),
-    st.booleans(),
-)
-def test_environment_command_and_literal_tf_config_arrive(many: list[Job], bridge: bool) -> None:
-    plans = [
-        plan(replace(job, network="bridge" if bridge else "host", legacy_master=bridge), SITE)
-        for job in many
-    ]
-    starts = [container for planned in plans for container in launched(planned)]
-    found = iter(run(starts))
-    for planned in plans:
-        for master in masters(planned):
-            role, seen = planned.job.roles[master.component], next(found)
-            assert {name: seen.env.get(name) for name in role.env} == dict(role.env)
-            assert seen.env.get("TF_CONFIG", "") == wanted(planned, master.component, master.index)
-            assert seen.env.get("CUDA_VISIBLE_DEVICES") == role.env.get("CUDA_VISIBLE_DEVICES", "")
-            assert seen.argv == list(
-                role.command.argv[1:]
-                if role.command.argv is not None
-                else ("-o", "pipefail", "-c", role.command.script)
             )

@@ -536,7 +536,6 @@ def test_another_tasks_failure_comes_before_a_lost_peer(job: Failing) -> None:
         ("not-executable", 126, "not-executable"),
         ("not-finished", None, "not-finished"),
         ("peers-missing", None, "tasks-missing"),
-        ("names-vanished", None, "names-vanished"),
         ("lost", None, "task-lost"),
         ("killed", 143, "stopped-from-outside"),
         ("killed", 137, "killed"),
@@ -552,15 +551,6 @@ def test_reason_of_the_bootstrap(
     if code:
         assert told(cause, "task", "status", "host") == ("worker-1", status, "node1")
         assert cause["hint"] or code == "exited"
-
-
-def test_names_that_yarn_removed(job: Failing) -> None:
-    line = "socket.gaierror: [Errno -2] Name or service not known"
-    first = job.first("worker-0", 1, last_lines=[line])
-    assert job.why(first)["code"] == "name-not-found"
-    gone = f"DNS does not know chief-0 any more, although they run: {contract.NAMES_VANISHED}"
-    cause = job.why(first, warnings=[gone])
-    assert (cause["code"], "submit it again" in cause["hint"]) == ("names-vanished", True)
 
 
 def test_failed_container_of_a_missing_task(job: Failing) -> None:

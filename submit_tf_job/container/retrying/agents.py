@@ -247,7 +247,7 @@ class RetryingDecider(Renewing, Decider):
         if self.job.me.state in states.OUT:  # the training is over, perhaps under a former task
             self.next_generation = self.job.generation
         if self.job.generation != self.next_generation:
-            self.probed = self.hurried = False
+            self.probed = False
             self.unasked += self.job.joining
             for peer in list(self.peers.values()):
                 if peer.member and self.job.stays(peer.member):

@@ -41,7 +41,6 @@ JOB: dict[str, Any] = {
     "image": "library/python:3.11",
     "strategy": "single",
     "command": "true",
-    "bootstrap": False,
     "tf_config": "none",
     "roles": {"worker": {"memory": "128Mi"}},
 }
@@ -288,7 +287,7 @@ def ended(fakes: FakeCluster) -> str:
 def test_deferred_task_submits_again_once_with_more_memory_and_defers_again(
     hook: FakeHook, fakes: FakeCluster
 ) -> None:
-    job = {**JOB, "bootstrap": True, "retries": MEMORY}
+    job = {**JOB, "retries": MEMORY}
     task, seen = operator(job=job, deferrable=True), context()
     with pytest.raises(TaskDeferred):
         task.execute(seen)

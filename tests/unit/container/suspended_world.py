@@ -465,7 +465,6 @@ class World:
         )
         own.listener = self.listener
         own.selector.register(self.listener, selectors.EVENT_READ, own._accept)
-        own.watch.due = lambda _now: False
         own.job.tell = lambda text: self.said.append(f"{self.now:.2f} job: {text}")
         for name in self.names:
             self.after(self.random.uniform(0, 3), partial(self.start, name))

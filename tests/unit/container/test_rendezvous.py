@@ -339,31 +339,6 @@ def test_missing_tasks_at_the_deadline() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("started", "seconds", "by_name", "fails"),
-    [
-        (False, 3000, False, False),
-        (True, 590, True, True),
-        (True, 610, True, False),
-        (True, 10, False, False),
-    ],
-    ids=["tasks are awaited", "early", "late", "programs have addresses"],
-)
-def test_names_that_vanish(started: bool, seconds: float, by_name: bool, fails: bool) -> None:
-    played = Played(workers(), start_timeout_s=9000)
-    if started:
-        played.start()
-    played.now += seconds
-    played.job.names_vanished(played.now, ["chief-0", "worker-0"], by_name=by_name)
-    if fails or not started:
-        assert played.job.exit == contract.EXIT_NAMES_VANISHED
-        assert played.first() == ("chief-0", None, "names-vanished")
-        assert "DNS does not know chief-0, worker-0 any more" in played.job.why
-    else:
-        assert played.job.phase == states.RUNNING
-        assert contract.NAMES_VANISHED in played.job.warnings[0]
-
-
 def test_lost_message_mentions_a_suspended_deciding_task() -> None:
     played = Played({"chief": role(1, "trains"), "worker": role(1, "trains")})
     played.hello("worker-0")

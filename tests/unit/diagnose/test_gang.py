@@ -109,9 +109,6 @@ def test_fits_never_counts_nodes_that_may_come_back() -> None:
 def test_fits_never_ignores_what_is_not_waited_for() -> None:
     board = make_role("board", instances=9, memory_mib=GIB, kind=RoleKind.SIDECAR)
     assert not never(make_job(make_role("chief"), board), node(2 * GIB))
-    one_by_one = job((9, GIB), bootstrap=False, tf_config="none")
-    assert not never(one_by_one, node(2 * GIB))
-    assert fits_not_now(one_by_one, GPU, [node(2 * GIB)], None)
 
 
 SIZES = st.lists(

@@ -49,8 +49,7 @@ def row(key: Key) -> str:
     """Return the row of one key."""
     default = shown(key.default) if key.default is not None else key.otherwise
     default = default or ("required" if key.missing else "none")
-    more = [key.help, key.more, "Needs the bootstrap." if key.needs_bootstrap else ""]
-    meaning = " ".join(text for text in more if text)
+    meaning = " ".join(text for text in (key.help, key.more) if text)
     example = shown(key.examples[0])
     return f"| `{key.name}` | {key.kind.shown} | {default} | {example} | {meaning} |\n"
 

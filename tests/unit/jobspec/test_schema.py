@@ -65,7 +65,6 @@ def test_schema_and_job_have_the_same_defaults() -> None:
         "grace",
         "stop_grace",
         "legacy_master",
-        "bootstrap",
         "image_policy",
         "python",
     }

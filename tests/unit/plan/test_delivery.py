@@ -100,10 +100,6 @@ def test_plan_with_files_and_packages() -> None:
             lambda: plan(make_job(packages=PACKAGES), SITE_WITHOUT_STAGING),
             "packages go to HDFS, and none is configured",
         ),
-        (
-            lambda: plan(make_job(packages=PACKAGES, bootstrap=False), SITE),
-            "packages need the bootstrap",
-        ),
     ],
 )
 def test_plan_refuses_files_without_staging(refused: Callable[[], Plan], why: str) -> None:

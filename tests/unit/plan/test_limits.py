@@ -105,9 +105,7 @@ def test_old_hadoop_cannot_read_a_large_service_again(version: str) -> None:
 
 
 def test_check_version_ignores_digest_in_command() -> None:
-    job = make_job(
-        make_role(env={"IMAGE": "x@sha256:" + "0" * 64}), bootstrap=False, tf_config="none"
-    )
+    job = make_job(make_role(env={"IMAGE": "x@sha256:" + "0" * 64}))
     assert refusal(plan(job, SITE).body, "3.1.4") == ("", "")
 
 

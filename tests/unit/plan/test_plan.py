@@ -180,11 +180,10 @@ finish_timeout: 1s
 grace: 1s
 stop_grace: 1m
 prepare: "true"
-tf_config: literal
+tf_config: counts
 variables: tony
 keras: legacy
 retries: 2
-bootstrap: false
 image_policy: warn
 python: python3.9
 deciding_role: worker
