@@ -29,8 +29,8 @@ from submit_tf_job.host.inputfile import reason
 from submit_tf_job.host.units import duration_s, memory
 from submit_tf_job.settings_sources import (
     ENV_PREFIX,
-    Layer,
     Setting,
+    SettingsLayer,
     Sources,
     Values,
     did_you_mean,
@@ -761,7 +761,7 @@ def _working_directory() -> Path:
 
 
 def _stack(
-    strongest: list[Values], files: list[Layer], profile: str | None, env: Mapping[str, str]
+    strongest: list[Values], files: list[SettingsLayer], profile: str | None, env: Mapping[str, str]
 ) -> list[Values]:
     """Return all layers in order of precedence; the last is the Hadoop configuration that they
     name.
@@ -842,7 +842,9 @@ def _os_user() -> str:
         ) from None
 
 
-def _choose_profile(argument: str | None, env: Mapping[str, str], files: list[Layer]) -> str | None:
+def _choose_profile(
+    argument: str | None, env: Mapping[str, str], files: list[SettingsLayer]
+) -> str | None:
     known = sorted({name for layer in files for name in layer.profiles})
     wanted = (
         argument

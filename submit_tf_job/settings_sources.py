@@ -21,7 +21,15 @@ from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.host.located.text_source import read_mapping
 from submit_tf_job.host.secretfile import refuse_if_others_can_change, refuse_if_others_can_read
 
-__all__ = ["ENV_PREFIX", "Layer", "Setting", "Sources", "Values", "did_you_mean", "hadoop_layer"]
+__all__ = [
+    "ENV_PREFIX",
+    "Setting",
+    "SettingsLayer",
+    "Sources",
+    "Values",
+    "did_you_mean",
+    "hadoop_layer",
+]
 
 ENV_PREFIX = "SUBMIT_TF_JOB_"
 TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are not settings
@@ -61,7 +69,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Layer:
+class SettingsLayer:
     """The settings of one file."""
 
     values: Values
@@ -81,7 +89,7 @@ class Sources:
 
     def files(
         self, env: Mapping[str, str], config: Path, here: Path, system_file: Path
-    ) -> list[Layer]:
+    ) -> list[SettingsLayer]:
         """Return the layers of all files, the strongest first.
 
         Raises:
@@ -117,15 +125,17 @@ class Sources:
             values[variables[variable]] = (value, f"environment variable {variable}")
         return values
 
-    def _project_layer(self, cwd: Path, home: Path) -> Layer:
+    def _project_layer(self, cwd: Path, home: Path) -> SettingsLayer:
         for directory in (cwd, *cwd.parents):
             if (directory / PROJECT_FILE).is_file():
                 return self._file_layer(directory / PROJECT_FILE, project=True)
             if directory == home or (directory / ".git").exists():
                 break
-        return Layer({})
+        return SettingsLayer({})
 
-    def _file_layer(self, path: Path, *, project: bool = False, shared: bool = False) -> Layer:
+    def _file_layer(
+        self, path: Path, *, project: bool = False, shared: bool = False
+    ) -> SettingsLayer:
         content, at = _read_yaml(path)
         profiles = content.pop("profiles", None) or {}
         default_profile = content.pop("default_profile", None)
@@ -151,15 +161,15 @@ class Sources:
             for name, body in profiles.items()
         }
         _check_rights(path, (values, *of_profiles.values()), shared=shared)
-        return Layer(values, default_profile, of_profiles)
+        return SettingsLayer(values, default_profile, of_profiles)
 
-    def _profiles_d(self, directory: Path) -> Layer:
+    def _profiles_d(self, directory: Path) -> SettingsLayer:
         """Read the profiles that programs write, one file each, such as the sandbox's."""
         profiles: dict[str, Values] = {}
         for path in sorted(directory.glob("*.yaml")) if directory.is_dir() else []:
             profiles[path.stem] = self._flatten(*_read_yaml(path))
             _check_rights(path, (profiles[path.stem],))
-        return Layer({}, None, profiles)
+        return SettingsLayer({}, None, profiles)
 
     def _flatten(self, content: Mapping[str, Any], at: _At, *, project: bool = False) -> Values:
         out: dict[str, tuple[Any, str]] = {}

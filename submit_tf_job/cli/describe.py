@@ -8,7 +8,7 @@ import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, JobArgument, command
-from submit_tf_job.operations.detail import events_of
+from submit_tf_job.operations.description import events_of
 from submit_tf_job.report.detail_text import (
     description_lines,
     description_object,

@@ -54,7 +54,7 @@ class _Messages(io.FileIO):
 
 
 def take_over() -> None:
-    """Replace the process's stdout and stderr by `_Result` and `_Talk`; a test's streams stay.
+    """Replace the process's stdout and stderr by `_Result` and `_Messages`; a test's streams stay.
 
     The number of a stream that was closed before the start (`>&-`) is reserved first: otherwise the
     next file or connection would get it.
@@ -79,7 +79,7 @@ def _is_open(number: int) -> bool:
 
 def _text(raw: io.FileIO, before: object, *, by_line: bool) -> io.TextIOWrapper:
     encoding = before.encoding if isinstance(before, io.TextIOWrapper) else "utf-8"
-    # A terminal without the character … must not cause a defect.t.
+    # A terminal without the character … must not cause an encoding error.
     return io.TextIOWrapper(
         io.BufferedWriter(raw), encoding=encoding, errors="backslashreplace", line_buffering=by_line
     )

@@ -19,7 +19,7 @@ from submit_tf_job.compat import refuse, with_roles
 from submit_tf_job.errors import DeadlinePassed, SubmitTFJobError, UsageError
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations import describe
-from submit_tf_job.operations.detail import tasks_of
+from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.sdk.client import Client, JobHandle, Status
 from submit_tf_job.sdk.functions import start
 

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 
 from submit_tf_job.diagnose.amounts import clause, listed, plural, resource
 from submit_tf_job.diagnose.cause import Cause
-from submit_tf_job.diagnose.situation import Ask, Situation, Wish, offer_of, total_of
+from submit_tf_job.diagnose.situation import (
+    PendingRequest,
+    PlacementRequest,
+    Situation,
+    offer_of,
+    total_of,
+)
 from submit_tf_job.yarn.observed import Node
 from submit_tf_job.yarn.queues import NO_RESOURCE, QueueResources
 
@@ -29,7 +35,7 @@ def capacity_causes(situation: Situation) -> Iterator[Cause]:
     yield from _reserved(situation)
 
 
-def key_of(ask: Ask, kind: str) -> str:
+def key_of(ask: PendingRequest, kind: str) -> str:
     """Return the job spec key that sets the size of the pending containers."""
     word = {"memory-mb": "memory", "vcores": "cpus"}.get(kind, "gpus")
     return listed([f"roles.{role}.{word}" for role in ask.roles])
@@ -69,7 +75,7 @@ def _no_nodes(nodes: tuple[Node, ...]) -> Cause:
     )
 
 
-def _ask_causes(ask: Ask, situation: Situation) -> Iterator[Cause]:
+def _ask_causes(ask: PendingRequest, situation: Situation) -> Iterator[Cause]:
     queue = situation.queue
     label = ask.label or (queue.default_label if queue else "")
     nodes = situation.serving(label)
@@ -107,7 +113,7 @@ def _not_allowed(who: str, label: str, situation: Situation) -> Cause:
     )
 
 
-def _no_labelled(ask: Ask, label: str, situation: Situation) -> Cause:
+def _no_labelled(ask: PendingRequest, label: str, situation: Situation) -> Cause:
     known, have = _known_labels(situation)
     if not label:
         sentence = (
@@ -141,7 +147,7 @@ def _known_labels(situation: Situation) -> tuple[list[str], str]:
     return known, f"the nodes in service have {listed(known)}"
 
 
-def _size(ask: Ask, nodes: tuple[Node, ...], situation: Situation) -> Iterator[Cause]:
+def _size(ask: PendingRequest, nodes: tuple[Node, ...], situation: Situation) -> Iterator[Cause]:
     totals, offers = [total_of(node) for node in nodes], [offer_of(node) for node in nodes]
     devices = [name for name, count in ask.each.additional.items() if count]
     lacking = [name for name in devices if not any(total.amount(name) for total in totals)]
@@ -161,7 +167,7 @@ def _size(ask: Ask, nodes: tuple[Node, ...], situation: Situation) -> Iterator[C
             yield _no_room(ask, offers, situation)
 
 
-def _no_devices(ask: Ask, name: str, nodes: tuple[Node, ...]) -> Cause:
+def _no_devices(ask: PendingRequest, name: str, nodes: tuple[Node, ...]) -> Cause:
     where = f"the only node, {nodes[0].host}, has none"
     if len(nodes) > 1:
         where = f"none of the {len(nodes)} nodes has any"
@@ -176,7 +182,7 @@ def _no_devices(ask: Ask, name: str, nodes: tuple[Node, ...]) -> Cause:
 
 
 def _devices_busy(
-    ask: Ask, name: str, totals: list[QueueResources], offers: list[QueueResources]
+    ask: PendingRequest, name: str, totals: list[QueueResources], offers: list[QueueResources]
 ) -> Cause:
     free, there = (
         [offer.amount(name) for offer in offers],
@@ -197,7 +203,7 @@ def _devices_busy(
     )
 
 
-def _too_large(ask: Ask, totals: list[QueueResources]) -> Cause:
+def _too_large(ask: PendingRequest, totals: list[QueueResources]) -> Cause:
     largest = _largest(totals)
     kinds = ask.each.lacking(largest) or ("memory-mb",)
     advice = "an administrator has to lower yarn.service.am-resource.memory"
@@ -213,7 +219,7 @@ def _too_large(ask: Ask, totals: list[QueueResources]) -> Cause:
     )
 
 
-def _no_room(ask: Ask, offers: list[QueueResources], situation: Situation) -> Cause:
+def _no_room(ask: PendingRequest, offers: list[QueueResources], situation: Situation) -> Cause:
     largest = _largest(offers)
     free = sum(offers, NO_RESOURCE)
     kinds = ask.each.lacking(largest) or ("memory-mb",)
@@ -272,8 +278,8 @@ def _reserved(situation: Situation) -> Iterator[Cause]:
 def _placement(situation: Situation) -> Iterator[Cause]:
     if situation.app.state.value != "RUNNING":
         return
-    if situation.wishes and situation.placement_handler == "disabled":
-        roles = listed([wish.role for wish in situation.wishes])
+    if situation.placements and situation.placement_handler == "disabled":
+        roles = listed([placement.role for placement in situation.placements])
         # DisabledPlacementProcessor throws at every heartbeat of the AM, and no component of the
         # service gets a container.
         yield Cause(
@@ -286,34 +292,38 @@ def _placement(situation: Situation) -> Iterator[Cause]:
             {"handler": situation.placement_handler},
         )
     if situation.nodes is not None:
-        yield from (cause for wish in situation.wishes for cause in _wish_causes(wish, situation))
+        yield from (
+            cause
+            for placement in situation.placements
+            for cause in _placement_causes(placement, situation)
+        )
 
 
-def _wish_causes(wish: Wish, situation: Situation) -> Iterator[Cause]:
+def _placement_causes(request: PlacementRequest, situation: Situation) -> Iterator[Cause]:
     nodes = situation.serving()
-    for label in wish.partitions:
+    for label in request.partitions:
         known, have = _known_labels(situation)
         if label not in known:
             yield Cause(
                 "label-unknown",
-                f"{wish.role} must have nodes labelled {label}, and none in service is; {have}",
-                f"correct roles.{wish.role}.placement.node_label, or have an administrator "
+                f"{request.role} must have nodes labelled {label}, and none in service is; {have}",
+                f"correct roles.{request.role}.placement.node_label, or have an administrator "
                 f"label nodes",
                 {"label": label, "labels": known},
             )
         elif _may_not_use(label, situation):
-            yield _not_allowed(wish.role, label, situation)
+            yield _not_allowed(request.role, label, situation)
     noun = "node"
     places: set[str | None] = {node.id for node in nodes}
-    if wish.scope == "RACK":
+    if request.scope == "RACK":
         noun, places = "rack", {node.rack for node in nodes}
-    if wish.type == "ANTI_AFFINITY" and wish.count > len(places):
+    if request.type == "ANTI_AFFINITY" and request.count > len(places):
         verb = {1: "is"}.get(len(places), "are")
         yield Cause(
             "placement-impossible",
-            f"{wish.role} wants each of its {wish.count} tasks on a {noun} of its own, and "
+            f"{request.role} wants each of its {request.count} tasks on a {noun} of its own, and "
             f"there {verb} {plural(len(places), noun)}",
-            f"lower roles.{wish.role}.instances to {len(places)}, or leave "
-            f"roles.{wish.role}.placement out",
-            {"tasks": wish.count, f"{noun}s": len(places)},
+            f"lower roles.{request.role}.instances to {len(places)}, or leave "
+            f"roles.{request.role}.placement out",
+            {"tasks": request.count, f"{noun}s": len(places)},
         )

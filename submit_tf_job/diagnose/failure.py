@@ -34,8 +34,8 @@ from submit_tf_job.yarn.amlog import ContainerEnd
 from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 
 __all__ = [
-    "Clues",
-    "Suspect",
+    "FailedTask",
+    "FailureEvidence",
     "conclude",
     "first_of",
     "needs_am",
@@ -56,7 +56,7 @@ _CONSEQUENCE = frozenset({contract.EXIT_JOB_FAILED, contract.EXIT_DECIDER_LOST, 
 
 
 @dataclass(frozen=True)
-class Suspect:
+class FailedTask:
     """A task that failed.
 
     Attributes:
@@ -79,7 +79,7 @@ class Suspect:
 
 
 @dataclass(frozen=True)
-class Clues:
+class FailureEvidence:
     """The evidence about a failed job.
 
     Attributes:
@@ -94,15 +94,15 @@ class Clues:
     """
 
     seen: JobStatus
-    suspect: Suspect | None = None
-    others: tuple[Suspect, ...] = ()
+    suspect: FailedTask | None = None
+    others: tuple[FailedTask, ...] = ()
     ends: tuple[ContainerEnd, ...] = ()
     stderr: str = ""
     am_error: str = ""
     sandbox: bool = False
     missing: tuple[str, str] | None = None
 
-    def end_of(self, suspect: Suspect) -> ContainerEnd | None:
+    def end_of(self, suspect: FailedTask) -> ContainerEnd | None:
         """Return the end of the suspect's container, or None."""
         mine = [end for end in self.ends if end.container_id == suspect.container_id]
         return next(reversed(mine), None)
@@ -111,7 +111,7 @@ class Clues:
 # --- the first task that failed ---
 
 
-def suspects(seen: JobStatus) -> tuple[Suspect, ...]:
+def suspects(seen: JobStatus) -> tuple[FailedTask, ...]:
     """Return the failed tasks in the deciding task's report, the first failure first; or the
     deciding task if it was stopped.
     """
@@ -130,12 +130,14 @@ def suspects(seen: JobStatus) -> tuple[Suspect, ...]:
         _text(report.raw.get("deciding")) or "?",
         _text(report.raw.get("container")),
     )
-    return (Suspect(deciding, container, _host_of(seen, deciding), report.outcome_status, reason),)
+    return (
+        FailedTask(deciding, container, _host_of(seen, deciding), report.outcome_status, reason),
+    )
 
 
-def _suspect(record: Mapping[str, Any]) -> Suspect:
+def _suspect(record: Mapping[str, Any]) -> FailedTask:
     status = record.get("status")
-    return Suspect(
+    return FailedTask(
         task=str(record["task"]),
         container_id=_text(record.get("container")),
         host=_text(record.get("host")),
@@ -159,7 +161,7 @@ def _text(value: Any) -> str | None:
     return value[:_LINE] if isinstance(value, str) and value else None
 
 
-def needs_am(suspect: Suspect | None) -> bool:
+def needs_am(suspect: FailedTask | None) -> bool:
     """Return whether the ApplicationMaster's log may explain more: a task was ended from outside,
     or never reported.
     """
@@ -170,7 +172,7 @@ def needs_am(suspect: Suspect | None) -> bool:
 
 def suspect_of(
     ends: Sequence[ContainerEnd], seen: JobStatus, deciding_role: str | None = None
-) -> Suspect | None:
+) -> FailedTask | None:
     """Return the task whose container failed first, from the ApplicationMaster's log.
 
     Args:
@@ -188,10 +190,10 @@ def suspect_of(
     if not trains:
         return None
     end = trains[0]
-    return Suspect(end.task, end.container_id, end.host, end.status)
+    return FailedTask(end.task, end.container_id, end.host, end.status)
 
 
-def silent_of(ends: Sequence[ContainerEnd], seen: JobStatus) -> Suspect | None:
+def silent_of(ends: Sequence[ContainerEnd], seen: JobStatus) -> FailedTask | None:
     """Return the deciding task if YARN counts its container as a success and no outcome was
     reported.
     """
@@ -205,10 +207,12 @@ def silent_of(ends: Sequence[ContainerEnd], seen: JobStatus) -> Suspect | None:
     mine = [end for end in ends if end.task == seen.deciding_task and end.status == 0]
     if not mine:
         return None
-    return Suspect(mine[-1].task, mine[-1].container_id, mine[-1].host, 0)
+    return FailedTask(mine[-1].task, mine[-1].container_id, mine[-1].host, 0)
 
 
-def first_of(told: Suspect | None, found: Suspect | None, seen: JobStatus) -> Suspect | None:
+def first_of(
+    told: FailedTask | None, found: FailedTask | None, seen: JobStatus
+) -> FailedTask | None:
     """Return the first failed task: the one in the report, or the one whose container failed first.
 
     The report has precedence, unless its task never reported, or it names none because the job was
@@ -226,7 +230,7 @@ def first_of(told: Suspect | None, found: Suspect | None, seen: JobStatus) -> Su
 # --- the choice of a cause ---
 
 
-def conclude(clues: Clues) -> Cause | None:
+def conclude(clues: FailureEvidence) -> Cause | None:
     """Return the cause; None if the evidence does not explain more than the verdict."""
     suspect = clues.suspect
     if suspect is None:
@@ -276,7 +280,9 @@ _OF_USER = ("file-missing", "program-missing")
 _PLAIN_LAUNCH = re.compile(r"^main : command provided 1$", re.MULTILINE)
 
 
-def _without_image(clues: Clues, suspect: Suspect, end: ContainerEnd | None, cause: Cause) -> Cause:
+def _without_image(
+    clues: FailureEvidence, suspect: FailedTask, end: ContainerEnd | None, cause: Cause
+) -> Cause:
     """Return the ignored image as the cause if something from the image was missing; in a sandbox,
     add it to the hint instead.
     """
@@ -305,7 +311,7 @@ def _without_image(clues: Clues, suspect: Suspect, end: ContainerEnd | None, cau
 
 
 def _weigh(
-    clues: Clues, suspect: Suspect, end: ContainerEnd | None, asked: int | None
+    clues: FailureEvidence, suspect: FailedTask, end: ContainerEnd | None, asked: int | None
 ) -> tuple[Cause | None, PythonError | None]:
     """Return the cause from the best evidence, and the Python exception."""
     stderr = clues.stderr or "\n".join(suspect.last_lines)
@@ -331,7 +337,9 @@ def _weigh(
     return cause and _from_outside(clues, suspect, end, cause), error
 
 
-def _from_outside(clues: Clues, suspect: Suspect, end: ContainerEnd | None, cause: Cause) -> Cause:
+def _from_outside(
+    clues: FailureEvidence, suspect: FailedTask, end: ContainerEnd | None, cause: Cause
+) -> Cause:
     """Add to the cause of a task that was ended from outside what may have ended it, and the other
     tasks of its node that ended the same way.
 
@@ -367,7 +375,7 @@ def _from_outside(clues: Clues, suspect: Suspect, end: ContainerEnd | None, caus
     return replace(cause, hint=hint, facts={**cause.facts, "ended_with_it": same})
 
 
-def _false_success(clues: Clues, suspect: Suspect) -> Cause | None:
+def _false_success(clues: FailureEvidence, suspect: FailedTask) -> Cause | None:
     """Return the cause if a container could not start and YARN counts it as a success.
 
     container-executor with docker.inspect.max.retries=0 reports 0 for every container
@@ -390,7 +398,7 @@ def _false_success(clues: Clues, suspect: Suspect) -> Cause | None:
     return _root(clues, suspect, end, why, None)
 
 
-def _elsewhere(clues: Clues, asked: int | None) -> Cause | None:
+def _elsewhere(clues: FailureEvidence, asked: int | None) -> Cause | None:
     """Return another task's failure if the first task to end had only lost its peers."""
     for other in clues.others:
         if other.reason not in ("exited", "killed", "lost"):
@@ -407,8 +415,8 @@ def _elsewhere(clues: Clues, asked: int | None) -> Cause | None:
 
 
 def _root(
-    clues: Clues,
-    suspect: Suspect,
+    clues: FailureEvidence,
+    suspect: FailedTask,
     end: ContainerEnd | None,
     cause: Cause,
     error: PythonError | None,
@@ -438,7 +446,7 @@ def _root(
     )
 
 
-def _last_lines(suspect: Suspect, stderr: str) -> tuple[str, ...]:
+def _last_lines(suspect: FailedTask, stderr: str) -> tuple[str, ...]:
     """Return the end of the program's stderr, including the bootstrap's lines if the bootstrap
     failed.
     """
@@ -468,7 +476,7 @@ def _diagnostics(end: ContainerEnd | None) -> str:
     return "\n".join(kept)[:2000]
 
 
-def _consequences(clues: Clues, root: Suspect) -> tuple[Consequence, ...]:
+def _consequences(clues: FailureEvidence, root: FailedTask) -> tuple[Consequence, ...]:
     """Return the tasks that ended after the cause."""
     if clues.seen.report is None:
         later = [end for end in clues.ends if end.failed and end.container_id != root.container_id]
@@ -482,7 +490,7 @@ def _consequences(clues: Clues, root: Suspect) -> tuple[Consequence, ...]:
     return tuple(_consequence(other, root) for other in others)[:KEPT]
 
 
-def _consequence(other: Suspect, root: Suspect) -> Consequence:
+def _consequence(other: FailedTask, root: FailedTask) -> Consequence:
     if other.status == contract.EXIT_JOB_FAILED and root.task:
         return Consequence(other.task, other.status, f"stopped after {root.task} failed")
     cause, _ = by_program(other.task, other.status, "\n".join(other.last_lines))
@@ -505,7 +513,7 @@ def _asked_mib(seen: JobStatus, task: str, end: ContainerEnd | None) -> int | No
 # --- no task failed ---
 
 
-def _of_application(clues: Clues) -> Cause | None:
+def _of_application(clues: FailureEvidence) -> Cause | None:
     app = clues.seen.app
     if app is None:
         return None
@@ -532,7 +540,7 @@ def _never_granted(app: AppReport | None) -> Cause | None:
     return found and replace(found, diagnostics=app.diagnostics[:2000])
 
 
-def _am_failed(clues: Clues, app: AppReport) -> Cause:
+def _am_failed(clues: FailureEvidence, app: AppReport) -> Cause:
     words = f"{app.diagnostics}\n{clues.am_error}"
     known = recognise(words, [*MASTER, *CONTAINER], task="the ApplicationMaster")
     if known is not None:

@@ -15,7 +15,7 @@ from submit_tf_job.diagnose.capacity import capacity_causes
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.masters import REPLACED, masters_cause
 from submit_tf_job.diagnose.queueing import queue_causes
-from submit_tf_job.diagnose.situation import Late, Situation
+from submit_tf_job.diagnose.situation import LateTask, Situation
 from submit_tf_job.yarn.observed import AppReport, items, text_of
 from submit_tf_job.yarn.queues import QueueResources
 
@@ -77,7 +77,7 @@ def diagnose(situation: Situation) -> tuple[Cause, ...]:
         _history,
         _starting,
         _late,
-        _ahead,
+        _jobs_ahead,
     )
     found = {(cause.code, cause.sentence): cause for rule in rules for cause in rule(situation)}
     if any(cause.code == "masters-only" for cause in found.values()):
@@ -219,25 +219,25 @@ def _late(situation: Situation) -> Iterator[Cause]:
         )
 
 
-def _late_names(tasks: list[Late]) -> str:
+def _late_names(tasks: list[LateTask]) -> str:
     oldest = max((task.waiting_s for task in tasks if task.waiting_s is not None), default=None)
     hosts = sorted({task.host for task in tasks if task.host})
     age = "" if oldest is None else f", for {seconds(oldest)},"
     return f"{listed([task.task for task in tasks])}{clause(' on {}', listed(hosts))}{age}"
 
 
-def _have(tasks: list[Late]) -> str:
+def _have(tasks: list[LateTask]) -> str:
     return "has" if len(tasks) == 1 else "have"
 
 
-def _late_facts(tasks: list[Late]) -> dict[str, object]:
+def _late_facts(tasks: list[LateTask]) -> dict[str, object]:
     return {
         "tasks": [task.task for task in tasks],
         "hosts": sorted({task.host for task in tasks if task.host}),
     }
 
 
-def _ahead(situation: Situation) -> Iterator[Cause]:
+def _jobs_ahead(situation: Situation) -> Iterator[Cause]:
     """Yield the cause if earlier jobs wait too: a FIFO queue allocates containers in the order of
     its jobs (RESPECT_FIFO).
     """

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from submit_tf_job.diagnose.amounts import clause, listed, plural, resource
 from submit_tf_job.diagnose.capacity import key_of
 from submit_tf_job.diagnose.cause import Cause
-from submit_tf_job.diagnose.situation import Ask, Situation
+from submit_tf_job.diagnose.situation import PendingRequest, Situation
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.queues import NO_RESOURCE, Partition, Queue, QueueResources
 
@@ -120,7 +120,7 @@ def _parallel(situation: Situation, line: tuple[Queue, ...]) -> Iterator[Cause]:
 
 
 def _shares(
-    ask: Ask, situation: Situation, queue: Queue, line: tuple[Queue, ...]
+    ask: PendingRequest, situation: Situation, queue: Queue, line: tuple[Queue, ...]
 ) -> Iterator[Cause]:
     label = ask.label or queue.default_label
     for item in line:
@@ -158,7 +158,7 @@ def _size_key(situation: Situation, queue: Queue) -> str:
     return f"yarn.scheduler.capacity.{queue.path}.maximum-capacity"
 
 
-def _too_small(ask: Ask, situation: Situation, queue: Queue, share: Partition) -> Cause:
+def _too_small(ask: PendingRequest, situation: Situation, queue: Queue, share: Partition) -> Cause:
     limit = share.limit or NO_RESOURCE
     kinds = ask.each.lacking(limit)
     advice = "choose another `queue`"
@@ -174,7 +174,7 @@ def _too_small(ask: Ask, situation: Situation, queue: Queue, share: Partition) -
     )
 
 
-def _full(ask: Ask, situation: Situation, queue: Queue, share: Partition) -> Cause:
+def _full(ask: PendingRequest, situation: Situation, queue: Queue, share: Partition) -> Cause:
     limit, used = share.limit or NO_RESOURCE, share.used or NO_RESOURCE
     kinds = (ask.each + used).lacking(limit)
     percent, other = "", " to another one"
@@ -208,7 +208,7 @@ def _full(ask: Ask, situation: Situation, queue: Queue, share: Partition) -> Cau
     )
 
 
-def _elsewhere(ask: Ask, situation: Situation, full: Queue) -> str | None:
+def _elsewhere(ask: PendingRequest, situation: Situation, full: Queue) -> str | None:
     """Return another queue that could run the container now, or None."""
     rooms = []
     for queue in situation.scheduler.queues if situation.scheduler else ():
@@ -227,7 +227,7 @@ def _elsewhere(ask: Ask, situation: Situation, full: Queue) -> str | None:
     return max(rooms, default=(0, None))[1]
 
 
-def _user_limit(ask: Ask, situation: Situation, queue: Queue) -> Iterator[Cause]:
+def _user_limit(ask: PendingRequest, situation: Situation, queue: Queue) -> Iterator[Cause]:
     """Yield the cause if the user has reached the limit, by the rule of
     CapacityScheduler.canAssignToUser: a user at the limit gets one more container, a user above it
     none.

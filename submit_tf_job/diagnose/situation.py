@@ -19,21 +19,21 @@ from submit_tf_job.yarn.queues import NO_RESOURCE, Queue, QueueResources, Schedu
 
 __all__ = [
     "APPLICATION_MASTER",
-    "Ask",
-    "Late",
+    "LateTask",
+    "PendingRequest",
+    "PlacementRequest",
     "Situation",
-    "Wish",
     "asks_of",
     "offer_of",
+    "placements_of",
     "total_of",
-    "wishes_of",
 ]
 
 APPLICATION_MASTER = "the ApplicationMaster"
 
 
 @dataclass(frozen=True)
-class Ask:
+class PendingRequest:
     """Pending containers of one kind: requested, and not allocated by YARN yet.
 
     Attributes:
@@ -67,7 +67,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Wish:
+class PlacementRequest:
     """A role's placement constraint in the service."""
 
     role: str
@@ -78,7 +78,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Late:
+class LateTask:
     """A task that has a container and has not reported to the deciding task yet.
 
     Attributes:
@@ -113,7 +113,7 @@ class Situation:
     """
 
     app: AppReport
-    asks: tuple[Ask, ...] = ()
+    asks: tuple[PendingRequest, ...] = ()
     scheduler: Scheduler | None = None
     nodes: tuple[Node, ...] | None = None
     neighbours: tuple[AppReport, ...] = ()
@@ -121,9 +121,9 @@ class Situation:
     exclusive: Mapping[str, bool] = field(default_factory=dict)
     attempt: AppAttempt | None = None
     tries: int = 0
-    wishes: tuple[Wish, ...] = ()
+    placements: tuple[PlacementRequest, ...] = ()
     placement_handler: str | None = None
-    late: tuple[Late, ...] = ()
+    late: tuple[LateTask, ...] = ()
     activities: Mapping[str, int] = field(default_factory=dict)
     has_image: bool = True
 
@@ -186,7 +186,7 @@ def total_of(node: Node) -> QueueResources:
     )
 
 
-def asks_of(app: AppReport, service: ObservedService | None) -> tuple[Ask, ...]:
+def asks_of(app: AppReport, service: ObservedService | None) -> tuple[PendingRequest, ...]:
     """Return the pending containers of an application: from the ResourceManager's list, or from the
     service if that list is empty.
     """
@@ -194,10 +194,12 @@ def asks_of(app: AppReport, service: ObservedService | None) -> tuple[Ask, ...]:
     listed = tuple(_listed(app, lacking))
     if listed or app.state.value != "RUNNING":
         return listed
-    return tuple(Ask((name,), count, each) for name, count, each in lacking)
+    return tuple(PendingRequest((name,), count, each) for name, count, each in lacking)
 
 
-def _listed(app: AppReport, lacking: tuple[tuple[str, int, QueueResources], ...]) -> Iterator[Ask]:
+def _listed(
+    app: AppReport, lacking: tuple[tuple[str, int, QueueResources], ...]
+) -> Iterator[PendingRequest]:
     has_master = app.state.value == "RUNNING"
     for request in app.resource_requests:
         count, each = (
@@ -207,7 +209,7 @@ def _listed(app: AppReport, lacking: tuple[tuple[str, int, QueueResources], ...]
         # Requests for a host or rack duplicate the one for `*`; scheduling requests have no host.
         if count < 1 or each is None or text_of(request, "resourceName") not in (None, "*"):
             continue
-        yield Ask(
+        yield PendingRequest(
             roles=_roles_of(each, lacking) if has_master else (),
             count=count,
             each=each,
@@ -260,23 +262,23 @@ def _roles_of(
     )
 
 
-def wishes_of(service: ObservedService | None) -> tuple[Wish, ...]:
+def placements_of(service: ObservedService | None) -> tuple[PlacementRequest, ...]:
     """Return the placement constraints of the roles with missing containers."""
     lacking = {name for name, _, _ in _lacking(service)} if service else set()
     return tuple(
-        wish
+        placement
         for item in items(service.raw.get("components") if service else None)
-        for wish in _wishes(item, lacking)
+        for placement in _placement_requests(item, lacking)
     )
 
 
-def _wishes(component: Answer, lacking: set[str]) -> Iterator[Wish]:
+def _placement_requests(component: Answer, lacking: set[str]) -> Iterator[PlacementRequest]:
     name, policy = text_of(component, "name") or "", component.get("placement_policy")
     if name not in lacking or not isinstance(policy, Mapping):
         return
     for constraint in items(policy.get("constraints")):
         partitions = constraint.get("node_partitions")
-        yield Wish(
+        yield PlacementRequest(
             role=name,
             count=whole_of(component, "number_of_containers") or 0,
             type=(text_of(constraint, "type") or "").upper(),

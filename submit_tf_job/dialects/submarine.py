@@ -116,7 +116,7 @@ def _recognise(root: Table) -> str | None:
 
 
 @dataclass
-class _Job:
+class _SubmarineJob:
     """What a job states: flags, a file, or both.
 
     Attributes:
@@ -190,7 +190,7 @@ def _read(root: At, reading: Translation) -> None:
     """Translate a file."""
     if root.get("configs") is None:
         root.fail("there is no configs, which Submarine needs; say configs: {docker_image: …}")
-    _read_job(_Job(None, root), reading)
+    _read_job(_SubmarineJob(None, root), reading)
 
 
 # --- the job --------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class _Tasks:
     at: At
 
 
-def _read_job(job: _Job, reading: Translation) -> None:
+def _read_job(job: _SubmarineJob, reading: Translation) -> None:
     """Translate a job that flags or a file state."""
     common.read_name(reading, job.get("spec.name"), job.root, "there is no name")
     for key in ("spec.framework", "--conf tony.application.framework"):
@@ -233,7 +233,7 @@ def _read_job(job: _Job, reading: Translation) -> None:
         _read_quicklink(link, {role.name for role in roles}, reading)
 
 
-def _roles(job: _Job) -> Iterator[_Tasks]:
+def _roles(job: _SubmarineJob) -> Iterator[_Tasks]:
     """Iterate over the roles; in Submarine's YARN services the first worker is the master."""
     workers, ps = job.get("roles.worker.replicas"), job.get("roles.ps.replicas")
     count = workers.whole() if workers else 1
@@ -254,7 +254,7 @@ def _roles(job: _Job) -> Iterator[_Tasks]:
         yield _Tasks("tensorboard", "tensorboard", 1, board)
 
 
-def _read_strategy(job: _Job, roles: list[_Tasks], reading: Translation) -> None:
+def _read_strategy(job: _SubmarineJob, roles: list[_Tasks], reading: Translation) -> None:
     at, names = job.root, [role.name for role in roles]
     first = roles[0]
     trains = [role for role in roles if role.kind != "tensorboard"]
@@ -285,7 +285,7 @@ def _read_strategy(job: _Job, roles: list[_Tasks], reading: Translation) -> None
         )
 
 
-def _read_role(job: _Job, role: _Tasks, links: list[str], reading: Translation) -> None:
+def _read_role(job: _SubmarineJob, role: _Tasks, links: list[str], reading: Translation) -> None:
     where = f"roles.{role.name}"
     reading.put(f"{where}.instances", role.instances, role.at)
     of_role = (row for row in _JOB if row.target.startswith(f"{where}."))
@@ -298,7 +298,7 @@ def _read_role(job: _Job, role: _Tasks, links: list[str], reading: Translation) 
 
 
 def _read_training(
-    job: _Job, role: _Tasks, where: str, links: list[str], reading: Translation
+    job: _SubmarineJob, role: _Tasks, where: str, links: list[str], reading: Translation
 ) -> None:
     _read_resources(job.get(f"roles.{role.kind}.resources"), where, role.at, reading)
     own = f"roles.{role.kind}"
@@ -316,7 +316,7 @@ def _read_training(
         command.note("behind the links to the localized files", f"{where}.command")
 
 
-def _filled(command: At, job: _Job) -> str:
+def _filled(command: At, job: _SubmarineJob) -> str:
     """Replace %input_path% and the like (AbstractLaunchCommand.replacePattern)."""
     text = command.text()
     checkpoint = job.get("configs.checkpoint_path")
@@ -334,7 +334,7 @@ def _filled(command: At, job: _Job) -> str:
     return text
 
 
-def _read_input(job: _Job, reading: Translation) -> None:
+def _read_input(job: _SubmarineJob, reading: Translation) -> None:
     found = job.get("configs.input_path")
     if found is not None and "://" in found.text():
         reading.put("inputs.input_path.uri", found.text(), found)
@@ -343,7 +343,7 @@ def _read_input(job: _Job, reading: Translation) -> None:
         job.get(key)  # stated without use is no loss
 
 
-def _read_board(job: _Job, where: str, reading: Translation) -> None:
+def _read_board(job: _SubmarineJob, where: str, reading: Translation) -> None:
     logs, at = job.get("configs.checkpoint_path"), job.board or job.root
     resources = job.get("tensorBoard.resources")
     if logs is None or not logs.text():
@@ -409,7 +409,7 @@ def _read_env(
 _HOMES = ("DOCKER_JAVA_HOME", "DOCKER_HADOOP_HDFS_HOME")
 
 
-def _read_kerberos(job: _Job, reading: Translation) -> None:
+def _read_kerberos(job: _SubmarineJob, reading: Translation) -> None:
     keytab, sent = job.get("security.keytab"), job.get("security.distribute_keytab")
     if keytab is not None:
         text = keytab.text()
@@ -440,7 +440,7 @@ def _read_localization(at: At, where: str, reading: Translation) -> str | None:
     return None if is_here else _fetched(at, uri, name, reading)
 
 
-def _read_resource_files(job: _Job, reading: Translation) -> Iterator[str | None]:
+def _read_resource_files(job: _SubmarineJob, reading: Translation) -> Iterator[str | None]:
     """Read TonY's list of `SOURCE[#archive]`, which also names the jars that Submarine needs."""
     at = job.flags.get("--conf tony.containers.resources") if job.flags else None
     for part in (part.strip() for part in at.text().split(",")) if at else ():
@@ -496,7 +496,7 @@ def _read_command_line(root: At, reading: Translation) -> None:
         return
     names = [entry.key for entry in root.node.entries] if isinstance(root.node, Table) else []
     tony = bool(root.get("--insecure")) or any(re.match(r"--conf tony\.", n) for n in names)
-    _read_job(_Job(root, file, tony), reading)
+    _read_job(_SubmarineJob(root, file, tony), reading)
     if file is not None:
         reading.check(_FILE, file)
 

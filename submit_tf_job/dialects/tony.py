@@ -136,7 +136,7 @@ class _Type:
 
 
 @dataclass
-class _Job:
+class _TonyJob:
     root: At
     reading: Translation
     types: dict[str, _Type] = field(default_factory=dict)
@@ -174,7 +174,7 @@ def _recognise(root: Table) -> str | None:
 def _read(root: At, reading: Translation) -> None:
     """Translate a configuration of TonY."""
     root = _substituted(root, reading)
-    job = _Job(root, reading)
+    job = _TonyJob(root, reading)
     why = "there is no tony.application.name"
     common.read_name(reading, job.get("application.name"), root, why)
     job.types = {one.name: one for one in _types(job)}
@@ -224,7 +224,7 @@ def _expanded(text: str, values: Mapping[str, str]) -> str:
 # --- types and roles ------------------------------------------------------------------------------
 
 
-def _types(job: _Job) -> Iterator[_Type]:
+def _types(job: _TonyJob) -> Iterator[_Type]:
     """Iterate over the types that have instances; a log directory adds TensorBoard."""
     untracked = _listed(job, "application.untracked.jobtypes", "ps")
     sidecars = _listed(job, "application.sidecar.jobtypes", _BOARD)
@@ -253,7 +253,7 @@ def _type(name: str, instances: int, at: At, kind: str) -> _Type:
     return _Type(name, role, instances, at, kind)
 
 
-def _stops(job: _Job) -> list[str]:
+def _stops(job: _TonyJob) -> list[str]:
     """Return the types of which a failed task fails the job."""
     return [
         *_listed(job, "application.stop-on-failure-jobtypes"),
@@ -269,7 +269,7 @@ def _names(root: At) -> list[str]:
     return [*first, *(name for name in names if name not in first)]
 
 
-def _listed(job: _Job, name: str, default: str = "") -> list[str]:
+def _listed(job: _TonyJob, name: str, default: str = "") -> list[str]:
     found = job.root.get(f"tony.{name}")
     return _parts(default if found is None else found.text())
 
@@ -278,7 +278,7 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _read_strategy(job: _Job) -> None:
+def _read_strategy(job: _TonyJob) -> None:
     framework, single_node = job.get("application.framework"), job.get("application.single-node")
     job.framework = framework.text().lower() if framework else "tensorflow"
     mode = job.get("application.distributed-mode")
@@ -317,7 +317,7 @@ def _read_strategy(job: _Job) -> None:
 # --- limits of time -------------------------------------------------------------------------------
 
 
-def _read_limits(job: _Job) -> None:
+def _read_limits(job: _TonyJob) -> None:
     put = job.reading.put
     limit = job.get("application.timeout")
     each = job.get("task.executor.execution-timeout-ms", "worker.timeout")
@@ -359,7 +359,7 @@ def _seconds(at: At, unit: int) -> int:
     return -(-(at.whole() or 0) // unit)
 
 
-def _read_success(job: _Job) -> None:
+def _read_success(job: _TonyJob) -> None:
     """Wait for all tracked tasks, as TonySession.updateSessionStatus does."""
     waited = [one for one in job.tracked if one.role != job.deciding]
     limit = _finish_timeout(job)
@@ -391,7 +391,7 @@ def _read_success(job: _Job) -> None:
         deciding.at.drop("each task must succeed here; in TonY only task 0 must")
 
 
-def _finish_timeout(job: _Job) -> At | None:
+def _finish_timeout(job: _TonyJob) -> At | None:
     """Return the time that other types have after a group with the deciding role."""
     found = None
     pattern = re.compile(r"tony\.application\.dependency\.([A-Za-z]+)\.timeout\.after\.([A-Za-z]+)")
@@ -412,7 +412,7 @@ def _finish_timeout(job: _Job) -> At | None:
 # --- what the types share, and each type ----------------------------------------------------------
 
 
-def _read_shared(job: _Job) -> None:
+def _read_shared(job: _TonyJob) -> None:
     carry(job.reading, (row for row in _JOB if "*" not in row.target), job.find)
     enabled = job.get("docker.enabled", "application.docker.enabled")
     if enabled is not None and not enabled.flag():
@@ -429,7 +429,7 @@ def _read_shared(job: _Job) -> None:
         _read_resources(job, resources, "files", roles, len(job.types) > len(roles))
 
 
-def _read_resources(job: _Job, at: At, where: str, types: list[_Type], others: bool) -> None:
+def _read_resources(job: _TonyJob, at: At, where: str, types: list[_Type], others: bool) -> None:
     """Read a comma list of `SOURCE[::NAME][#archive]` (LocalizableResource)."""
     for part in (part.strip() for part in at.text().split(",")):
         unpack = part.lower().endswith("#archive")
@@ -451,7 +451,7 @@ def _read_resources(job: _Job, at: At, where: str, types: list[_Type], others: b
                 at.drop(f"{clip(source)} is fetched by chief, workers and evaluator alone")
 
 
-def _fetch(job: _Job, at: At, source: str, name: str, unpack: bool, types: list[_Type]) -> None:
+def _fetch(job: _TonyJob, at: At, source: str, name: str, unpack: bool, types: list[_Type]) -> None:
     """Fetch a file of a file system by `inputs`, and put it at its name before the command."""
     key = job.reading.put_input(name, source, at)
     action = common.link(f"TFJOB_INPUT_{key.upper()}", name, unpack=unpack)
@@ -460,7 +460,7 @@ def _fetch(job: _Job, at: At, source: str, name: str, unpack: bool, types: list[
         one.fetched += [line for line in lines if line not in one.fetched]
 
 
-def _read_type(job: _Job, one: _Type) -> None:
+def _read_type(job: _TonyJob, one: _Type) -> None:
     where, reading = f"roles.{one.role}", job.reading
     reading.put(f"{where}.instances", one.instances, one.at)
     if one.kind:
@@ -478,7 +478,7 @@ def _read_type(job: _Job, one: _Type) -> None:
     _read_placement(job, one, where)
 
 
-def _read_amounts(job: _Job, one: _Type, where: str) -> None:
+def _read_amounts(job: _TonyJob, one: _Type, where: str) -> None:
     memory, cores = job.get(f"{one.name}.memory"), job.get(f"{one.name}.vcores")
     mib = 2048  # TonyConfigurationKeys.DEFAULT_MEMORY
     match = _MEMORY.fullmatch(memory.text().lower()) if memory else None
@@ -496,7 +496,7 @@ def _read_amounts(job: _Job, one: _Type, where: str) -> None:
     reading.put(f"{where}.cpus", (cores.whole(1) if cores else default) or 1, cores or one.at)
 
 
-def _read_command(job: _Job, one: _Type, where: str) -> None:
+def _read_command(job: _TonyJob, one: _Type, where: str) -> None:
     stated = job.get(f"{one.name}.command")
     logs = job.get("application.tensorboard-log-dir") if one.name == _BOARD else None
     lines = one.fetched
@@ -517,7 +517,7 @@ def _read_command(job: _Job, one: _Type, where: str) -> None:
         job.reading.need_command(where, one.at, why)
 
 
-def _read_placement(job: _Job, one: _Type, where: str) -> None:
+def _read_placement(job: _TonyJob, one: _Type, where: str) -> None:
     names = (one.name, "containers", "application")
     found = job.get(*(f"{name}.placement-spec" for name in names))
     tags = _listed(job, f"{one.name}.allocation-tags") or _listed(job, "containers.allocation-tags")
@@ -531,7 +531,7 @@ def _read_placement(job: _Job, one: _Type, where: str) -> None:
         job.reading.put(f"{where}.placement.{key}", match[2], found)
 
 
-def _drop_without_instances(job: _Job) -> None:
+def _drop_without_instances(job: _TonyJob) -> None:
     """Name each property of a type that does not exist, as it has no instances."""
     for entry in job.root.node.entries if isinstance(job.root.node, Table) else ():
         match = _TYPE_KEY.fullmatch(entry.key)

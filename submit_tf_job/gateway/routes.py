@@ -88,7 +88,9 @@ MOST_GRACE_S = 600  # a request holds one of the gateway's threads so long
 router = APIRouter(prefix="/v1", dependencies=AUTHENTICATED)
 
 
-async def _work(request: Request, caller: str, call: Callable[[operations.Cluster], T]) -> T:
+async def _call_operation(
+    request: Request, caller: str, call: Callable[[operations.Cluster], T]
+) -> T:
     """Call an operation with the caller's identity and limits."""
     gateway = gateway_of(request)
     with gateway.requests.one(caller):
@@ -142,7 +144,7 @@ async def submit(
                 return submission.submit(cluster, planned)
 
         try:
-            posted = await _work(request, caller, post)
+            posted = await _call_operation(request, caller, post)
         except SubmitTFJobError as error:
             gateway.metrics.submission(error_class(error).code)
             raise
@@ -208,7 +210,7 @@ async def listing(
         within_s=(now_ms - moment_ms(since, now_ms)) / 1000 if since else None,
     )
     until_ms = moment_ms(until, now_ms) if until else None
-    jobs = await _work(
+    jobs = await _call_operation(
         request, caller, lambda cluster: operations.list_jobs(cluster, wanted, now_ms=now_ms)
     )
     rows, following = page(selected(jobs, name, until_ms), limit, cursor)
@@ -224,7 +226,7 @@ async def status(request: Request, caller: Caller, name: Name) -> Response:
         found = operations.status(cluster, name)
         return job_object(found, cause=causes.of(cluster, found))
 
-    return _json(request, await _work(request, caller, look))
+    return _json(request, await _call_operation(request, caller, look))
 
 
 @router.get("/jobs/{name}/description", tags=["jobs"], **openapi.DESCRIPTION)
@@ -240,7 +242,7 @@ async def description(request: Request, caller: Caller, name: Name) -> Response:
         pending = operations.why_pending(cluster, found) if operations.is_waiting(found) else ()
         return description_object(found, Diagnosis(pending, causes.of(cluster, found)))
 
-    return _json(request, await _work(request, caller, describe))
+    return _json(request, await _call_operation(request, caller, describe))
 
 
 @router.post("/jobs/{name}/stop", tags=["jobs"], **openapi.STOP)
@@ -266,7 +268,7 @@ async def stop(
         found = operations.stop(cluster, name, wait=wait, grace_s=grace)
         return found, job_object(found, cause=causes.of(cluster, found))
 
-    status, body = await _work(request, caller, end)
+    status, body = await _call_operation(request, caller, end)
     action = {
         "run": status.run,
         "application_id": status.application_id,
@@ -284,7 +286,7 @@ async def delete(
     force: Annotated[bool, Query(description="Stop it first if it is running.")] = False,
 ) -> Response:
     """Delete all ended runs of a job and their staged files, or one run. Logs and outputs stay."""
-    deleted = await _work(
+    deleted = await _call_operation(
         request, caller, lambda cluster: operations.delete(cluster, name, force=force)
     )
     if not deleted:

@@ -49,7 +49,7 @@ def _why_no_memory(text: str) -> str:
     if not unit:
         return f"has no unit; say Mi or Gi, as in {_with_unit(number, bool(fraction))}"
     if letter in ("B", "K"):
-        return "is finer than YARN counts; say Mi or Gi, as in 512Mi"
+        return "is not a whole number of MiB, in which YARN allocates; write 512Mi or 4Gi"
     if letter not in _SMALLER:
         return "has an unknown unit; say Mi or Gi, as in 4Gi"
     if fraction:
@@ -58,7 +58,7 @@ def _why_no_memory(text: str) -> str:
         much = "no" if number == "0" else "too much"
         return f"is {much} memory; ask for 1Mi to 999999999Ti"
     if unit.lower() in ("mi", "mib", "gi", "gib", "ti", "tib"):
-        return f"is not the way to write it; did you mean {number}{letter}i?"
+        return f"is misspelled; write {number}{letter}i"
     return f"is ambiguous ({letter}B or {letter}iB); write {number}{letter}i"
 
 

@@ -131,8 +131,10 @@ _SCOPE = words({"node": "node", "rack": "rack"}, host="node", hostname="node", n
 PLACEMENT = Keys(
     "a mapping such as {spread: node}",
     [
-        Key("spread", _SCOPE, "No two tasks of the role on one.", ("node",), words="anti_affinity"),
-        Key("together", _SCOPE, "All tasks of the role on one.", ("rack",),
+        Key("spread", _SCOPE, "Put each task of the role on its own node (or rack).", ("node",),
+            words="anti_affinity"),
+        Key("together", _SCOPE, "Put all tasks of the role on one node (or in one rack).",
+            ("rack",),
             more="Of the pairs only `spread: node` with `together: rack` can be met.",
             words="affinity"),
         Key("node_label", matching(r"[^\s,]+", "is not a valid node label; write its name alone"),

@@ -195,7 +195,7 @@ MEMORY = text(
 
 def _image(image: str) -> str:
     if _BLANK.search(image):
-        raise ValueError(f"{clip(image)} holds a blank; write the image's name alone")
+        raise ValueError(f"{clip(image)} contains a space; write only the image's name")
     return image
 
 

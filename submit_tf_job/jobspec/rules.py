@@ -589,9 +589,9 @@ def _all_or_nothing(
 
 def _cannot_be_missed(job: JobDraft, role: RoleDraft, deciding: str | None) -> Iterator[str]:
     if role.name == deciding:
-        yield "the deciding role cannot be missed, its end is the job's end; leave tolerate out"
+        yield "tolerate is not allowed for the deciding role: the job ends when it ends"
     if role.name == "ps":
-        yield "a ps cannot be missed, it holds a part of the variables; leave tolerate out"
+        yield "tolerate is not allowed for a ps: it holds a part of the variables"
     kind = kind_of(job, role, deciding)
     if job.strategy and _all_or_nothing(job.strategy, role.name, deciding, kind):
         yield (
@@ -601,6 +601,6 @@ def _cannot_be_missed(job: JobDraft, role: RoleDraft, deciding: str | None) -> I
     instances, tolerated = role.values.get("instances", 1), role.values.get("tolerate")
     if instances is not None and tolerated is not None and tolerated >= instances:
         yield (
-            f"{tolerated} of {instances} may fail, so that none need succeed; at most "
-            f"{instances - 1}"
+            f"{tolerated} tolerated failures of {instances} tasks leave none that must succeed; "
+            f"use at most {instances - 1}"
         )

@@ -22,7 +22,7 @@ from submit_tf_job.logs.sources import NodeLogs
 from submit_tf_job.logs.stamps import stamped
 from submit_tf_job.logs.times import Dates
 
-__all__ = ["LogFollower", "Pulse", "Roster"]
+__all__ = ["LogFollower", "LoggedContainers", "PollIntervals"]
 
 # bytes of one file; the next poll, which does not wait, reads the rest
 _ONE_POLL = 8 * 1024 * 1024
@@ -32,7 +32,7 @@ _FAILURES_TO_SAY = 2  # the first may come from a container that is being starte
 
 
 @dataclass(frozen=True)
-class Roster:
+class LoggedContainers:
     """The containers of a job at one moment.
 
     Attributes:
@@ -47,7 +47,7 @@ class Roster:
 
 
 @dataclass(frozen=True)
-class Pulse:
+class PollIntervals:
     """Intervals of polls, and the time limit for an unavailable cluster, in seconds."""
 
     poll_s: float = 1.0
@@ -122,12 +122,12 @@ class LogFollower:
 
     def __init__(
         self,
-        roster: Callable[[], Roster],
+        roster: Callable[[], LoggedContainers],
         nodes: NodeLogs,
         archive: Callable[[], Archive],
         selection: LogSelection,
         *,
-        pulse: Pulse,
+        pulse: PollIntervals,
         clock: Callable[[], float],
         wall: Callable[[], float],
         sleep: Callable[[float], None],
@@ -151,7 +151,7 @@ class LogFollower:
         """Yield lines as they are written, until the job is over.
 
         Raises:
-            ClusterUnavailable: The cluster did not respond for `Pulse.unreachable_s`.
+            ClusterUnavailable: The cluster did not respond for `PollIntervals.unreachable_s`.
             NoSuchJob: The ResourceManager does not have the job.
         """
         over = self._look()

@@ -23,6 +23,7 @@ from submit_tf_job.operations.change import (
     set_priority,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef, connect
+from submit_tf_job.operations.data_check import DataCheck
 from submit_tf_job.operations.follow import Restarts, follow
 from submit_tf_job.operations.follow_events import (
     End,
@@ -36,7 +37,6 @@ from submit_tf_job.operations.follow_events import (
     until_end,
     without_pauses,
 )
-from submit_tf_job.operations.inputs import DataCheck
 from submit_tf_job.operations.keytabs import warnings
 from submit_tf_job.operations.links import (
     Links,

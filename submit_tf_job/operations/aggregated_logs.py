@@ -17,7 +17,7 @@ from submit_tf_job.logs.collected import (
     WhatYarnSays,
 )
 from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence, with_outcome
-from submit_tf_job.operations.stored import StoredServices
+from submit_tf_job.operations.stored_services import StoredServices
 from submit_tf_job.storage import open_storage
 from submit_tf_job.yarn.observed import AppReport
 

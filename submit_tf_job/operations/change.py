@@ -28,7 +28,7 @@ from submit_tf_job.operations.runs import find
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobReport
-    from submit_tf_job.operations.detail import TaskDetail
+    from submit_tf_job.operations.description import TaskDetail
     from submit_tf_job.yarn.observed import AppReport, ObservedComponent, ObservedService
 
 __all__ = [
@@ -227,7 +227,7 @@ def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Chan
         UsageError: The task does not exist, or the job would end with it.
         Refused: The job does not run.
     """
-    from submit_tf_job.operations.detail import tasks_of
+    from submit_tf_job.operations.description import tasks_of
     from submit_tf_job.operations.status import status_of
 
     ref, service = _running(cluster, job)

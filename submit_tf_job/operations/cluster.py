@@ -12,7 +12,7 @@ from submit_tf_job.errors import AuthError, SettingsError, SubmitTFJobError
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
-    from submit_tf_job.operations.stored import StoredServices
+    from submit_tf_job.operations.stored_services import StoredServices
     from submit_tf_job.storage import Storage
     from submit_tf_job.yarn.auth import Auth
     from submit_tf_job.yarn.nodemanager import NodeManagers
@@ -168,7 +168,7 @@ def stored_services(cluster: Cluster) -> StoredServices | None:
     settings = cluster.settings
     if settings.hadoop_conf is None:
         return None
-    from submit_tf_job.operations.stored import StoredServices
+    from submit_tf_job.operations.stored_services import StoredServices
 
     opened = cache(lambda: storage_of(settings))
     try:

@@ -13,7 +13,7 @@ from submit_tf_job.operations.cluster import Cluster, stored_services
 from submit_tf_job.operations.logs import am_log
 
 if TYPE_CHECKING:
-    from submit_tf_job.operations.stored import StoredJob
+    from submit_tf_job.operations.stored_services import StoredJob
     from submit_tf_job.yarn.observed import AppReport
 
 __all__ = ["read_from_its_node", "read_last_report"]

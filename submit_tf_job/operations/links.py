@@ -10,7 +10,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.errors import Refused, SubmitTFJobError, UsageError
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.detail import Link, links_of, tasks_of
+from submit_tf_job.operations.description import Link, links_of, tasks_of
 from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.status import status_of
 

@@ -25,7 +25,7 @@ from submit_tf_job.operations.runs import find
 if TYPE_CHECKING:
     from submit_tf_job.logs.archive import Archive
     from submit_tf_job.logs.entries import LogInventory, LogSelection, LogSource, TaskContainer
-    from submit_tf_job.logs.follow import Roster
+    from submit_tf_job.logs.follow import LoggedContainers
     from submit_tf_job.logs.read import Reading
     from submit_tf_job.logs.sources import NodeLogs
     from submit_tf_job.yarn.observed import AppReport, ObservedService
@@ -132,7 +132,7 @@ class JobLogs:
 
     def follow(self, selection: LogSelection) -> Reading:
         """Return a reader that continues until the job is over."""
-        from submit_tf_job.logs.follow import LogFollower, Pulse
+        from submit_tf_job.logs.follow import LogFollower, PollIntervals
         from submit_tf_job.logs.read import Reading
 
         cluster, settings = self.cluster, self.cluster.settings
@@ -141,7 +141,7 @@ class JobLogs:
             self._node_shelf(),
             lambda: replace(self, app=cluster.client.app(self.app.id) or self.app).archive(),
             selection,
-            pulse=Pulse(settings.poll.min_s, settings.timeouts.unreachable_s),
+            pulse=PollIntervals(settings.poll.min_s, settings.timeouts.unreachable_s),
             clock=cluster.clock,
             wall=self.wall,
             sleep=cluster.sleep,
@@ -162,8 +162,8 @@ class JobLogs:
             return [self.task]
         return [task for task in tasks if self.task in (None, task, task.rpartition("-")[0])]
 
-    def _roster(self) -> Roster:
-        from submit_tf_job.logs.follow import Roster
+    def _roster(self) -> LoggedContainers:
+        from submit_tf_job.logs.follow import LoggedContainers
 
         client = self.cluster.client
         app = client.app(self.app.id, deadline=client.deadline(_ROSTER_S))
@@ -173,15 +173,15 @@ class JobLogs:
                 hint="It was restarted without recovery.",
             )
         if app.ended:
-            return Roster((), over=True)
+            return LoggedContainers((), over=True)
         try:
-            return Roster(tuple(self._running()), over=False)
+            return LoggedContainers(tuple(self._running()), over=False)
         except (AuthError, UsageError):
             raise
         except SubmitTFJobError as error:
             # its ApplicationMaster restarts; the known containers are kept
             why = f"which containers it has is not known just now: {error.message}"
-            return Roster((), over=False, trouble=why)
+            return LoggedContainers((), over=False, trouble=why)
 
     def _running(self) -> list[TaskContainer]:
         """Return the selected containers of a running job."""

@@ -31,16 +31,16 @@ class TaskOutput:
 
     def __init__(self, cluster: Cluster, *, tail: int | None = None) -> None:
         from submit_tf_job.logs.entries import MACHINE_AND_BOOTSTRAP_LINES, LogSelection
-        from submit_tf_job.logs.follow import LogFollower, Pulse, Roster
+        from submit_tf_job.logs.follow import LogFollower, LoggedContainers, PollIntervals
         from submit_tf_job.logs.sources import NodeLogs
 
         self._clock, self._tail = cluster.clock, tail
         self._follower = LogFollower(
-            lambda: Roster((), over=False),
+            lambda: LoggedContainers((), over=False),
             NodeLogs(cluster.client, cluster.nodes),
             _nothing_collected,
             LogSelection(tail=tail, hide=MACHINE_AND_BOOTSTRAP_LINES),
-            pulse=Pulse(_PULSE_S),
+            pulse=PollIntervals(_PULSE_S),
             clock=cluster.clock,
             wall=cluster.wall,
             sleep=cluster.sleep,

@@ -17,7 +17,7 @@ from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of
 from submit_tf_job.yarn.states import GOING_ON
 
 if TYPE_CHECKING:
-    from submit_tf_job.operations.stored import StoredServices
+    from submit_tf_job.operations.stored_services import StoredServices
     from submit_tf_job.plan import Plan
     from submit_tf_job.storage import Stat
     from submit_tf_job.yarn.observed import AppReport
@@ -306,7 +306,7 @@ def _is_kept(cluster: Cluster, stored: StoredServices, item: Stat) -> bool:
     """Return whether a run has a key that is not run again, and ended less than a week ago; or is
     so new that a POST of it may still be on its way, and would run it again.
     """
-    from submit_tf_job.operations.stored import properties_of
+    from submit_tf_job.operations.stored_services import properties_of
     from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S
 
     if cluster.wall() - item.modified_ms / 1000 < IN_FLIGHT_S:

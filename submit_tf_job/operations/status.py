@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from submit_tf_job.container import contract
 from submit_tf_job.errors import JobFailed, JobStopped, NoSuchJob, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.detail import tasks_of
+from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.logs import tail_of
 from submit_tf_job.operations.observer import observe
 from submit_tf_job.operations.runs import find

@@ -17,6 +17,7 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.graceful_stop import end_gracefully, stated_grace_s
 from submit_tf_job.operations.observer import observe
 from submit_tf_job.operations.runs import (
     delete_run,
@@ -25,13 +26,12 @@ from submit_tf_job.operations.runs import (
     forget_run,
     stored_texts,
 )
-from submit_tf_job.operations.saving import end_gracefully, stated_grace_s
 from submit_tf_job.operations.staging import forget_files
 from submit_tf_job.yarn.exactly_once import live_runs
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
-    from submit_tf_job.yarn.remains import Remaining
+    from submit_tf_job.yarn.leftover_containers import Remaining
 
 __all__ = ["delete", "owner", "stop"]
 
@@ -87,7 +87,7 @@ def _stop(
     reason: str = "",
     on_wait: Callable[[str], None] = lambda _line: None,
 ) -> None:
-    from submit_tf_job.yarn.remains import places_of, wait_until_gone
+    from submit_tf_job.yarn.leftover_containers import places_of, wait_until_gone
     from submit_tf_job.yarn.stopping import stop as stop_service
 
     client, user = cluster.client, cluster.settings.user

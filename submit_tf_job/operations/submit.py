@@ -18,14 +18,14 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.operations import keytabs as identity
 from submit_tf_job.operations import resubmission, run_records, runs, staging
+from submit_tf_job.operations.capacity_check import check_capacity
 from submit_tf_job.operations.cluster import (
     Cluster,
     JobRef,
     check_identity,
     stored_services,
 )
-from submit_tf_job.operations.inputs import DataCheck
-from submit_tf_job.operations.room import check_room
+from submit_tf_job.operations.data_check import DataCheck
 from submit_tf_job.operations.site_facts import site_of
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
 from submit_tf_job.yarn.run_names import Again
@@ -312,7 +312,7 @@ class _Preparation:
         # Only for a job that is about to be posted: a running one takes room itself, and its
         # cluster may have changed since.
         _check_limits(planned, cluster)
-        self.said = check_room(planned, cluster)
+        self.said = check_capacity(planned, cluster)
         self._keytab = identity.stage_keytab(planned, settings) or self._keytab
         self._data.prepare(planned)
         self._sent.extend(staging.stage_files(planned, settings, self._on_upload))

@@ -18,8 +18,8 @@ from submit_tf_job.operations.logs import am_log, tail_of
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause, Diagnosis
-    from submit_tf_job.diagnose.failure import Suspect
-    from submit_tf_job.diagnose.situation import Late, Situation
+    from submit_tf_job.diagnose.failure import FailedTask
+    from submit_tf_job.diagnose.situation import LateTask, Situation
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.yarn.observed import AppReport, Node, ObservedContainer
     from submit_tf_job.yarn.resource_manager import Deadline
@@ -66,7 +66,7 @@ def why_pending(cluster: Cluster, status: JobStatus) -> tuple[Cause, ...]:
     if status.app is None or status.state not in (JobState.PENDING, JobState.STARTING):
         return ()
     situation = _situation(cluster, status, status.app)
-    wants = situation.asks or situation.late or situation.wishes
+    wants = situation.asks or situation.late or situation.placements
     if situation.app.state.value == "RUNNING" and not wants:
         return ()
     causes = diagnose(situation)
@@ -78,14 +78,14 @@ def why_pending(cluster: Cluster, status: JobStatus) -> tuple[Cause, ...]:
 
 def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation:
     from submit_tf_job.diagnose.masters import are_alone
-    from submit_tf_job.diagnose.situation import Situation, asks_of, wishes_of
+    from submit_tf_job.diagnose.situation import Situation, asks_of, placements_of
     from submit_tf_job.yarn import inspection
 
     client, deadline = cluster.client, cluster.client.deadline(TOTAL_S)
     service = status.service
     nodes = _soft(lambda: inspection.all_nodes(client, deadline=deadline))
     attempts = _soft(lambda: client.app_attempts(app.id, deadline=deadline)) or ()
-    wishes = wishes_of(service)
+    placements = placements_of(service)
     asks = asks_of(app, service)
     queue = str(app.raw.get("queue") or app.queue)
     in_queue = _soft(lambda: inspection.queue_apps(client, queue, deadline=deadline)) or ()
@@ -93,7 +93,7 @@ def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation
     if are_alone(in_queue):
         everywhere = _soft(lambda: inspection.live_apps(client, {}, deadline=deadline))
     conf: Mapping[str, str] | None = None
-    if wishes:
+    if placements:
         conf = _soft(lambda: inspection.configuration(client, deadline=deadline))
     exclusive: Mapping[str, bool] | None = None
     if any(node.labels for node in nodes or ()) or any(ask.label for ask in asks):
@@ -108,7 +108,7 @@ def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation
         exclusive=exclusive or {},
         attempt=next(reversed(attempts), None),
         tries=len(attempts),
-        wishes=wishes,
+        placements=placements,
         placement_handler=(conf or {}).get("yarn.resourcemanager.placement-constraints.handler"),
         has_image=service is None or '"artifact"' in json.dumps(service.raw.get("components")),
         late=tuple(_late(cluster, status, app, nodes or (), deadline)),
@@ -139,11 +139,11 @@ def _with_activities(cluster: Cluster, situation: Situation) -> Situation:
 
 def _late(
     cluster: Cluster, status: JobStatus, app: AppReport, nodes: tuple[Node, ...], deadline: Deadline
-) -> Iterator[Late]:
+) -> Iterator[LateTask]:
     """Find the tasks that have a container and have not reported from it, or were lost with it, and
     request the state of the first few from their nodes.
     """
-    from submit_tf_job.diagnose.situation import Late
+    from submit_tf_job.diagnose.situation import LateTask
     from submit_tf_job.yarn.inspection import node_container
 
     # by the ResourceManager's clock, as launch times are
@@ -157,7 +157,7 @@ def _late(
         if waiting_s is not None and waiting_s < LATE_S:
             continue
         task = container.instance or container.id or "a task"
-        late = Late(task, container.bare_host, waiting_s, lost=container.id in lost)
+        late = LateTask(task, container.bare_host, waiting_s, lost=container.id in lost)
         if late.lost:
             yield late
             continue
@@ -268,7 +268,7 @@ def _investigate(cluster: Cluster, seen: JobStatus) -> Cause | None:
 def _gather(cluster: Cluster, seen: JobStatus) -> Cause | None:
     from submit_tf_job.diagnose.evidence import OF_MEMORY
     from submit_tf_job.diagnose.failure import (
-        Clues,
+        FailureEvidence,
         conclude,
         first_of,
         needs_am,
@@ -282,7 +282,7 @@ def _gather(cluster: Cluster, seen: JobStatus) -> Cause | None:
         return None
     known = suspects(seen)
     first = next(iter(known), None)
-    clues = Clues(seen, first, known[1:], sandbox=bool(cluster.settings.sandbox))
+    clues = FailureEvidence(seen, first, known[1:], sandbox=bool(cluster.settings.sandbox))
     asked_am = needs_am(clues.suspect)
     if asked_am:
         log = am_log(cluster, seen.app)
@@ -301,7 +301,7 @@ def _gather(cluster: Cluster, seen: JobStatus) -> Cause | None:
     return conclude(replace(clues, ends=container_ends(am_log(cluster, seen.app))))
 
 
-def _stderr(cluster: Cluster, app: AppReport, suspect: Suspect) -> str:
+def _stderr(cluster: Cluster, app: AppReport, suspect: FailedTask) -> str:
     if not suspect.container_id:
         return ""
     container, host = suspect.container_id, suspect.host

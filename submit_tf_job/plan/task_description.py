@@ -122,7 +122,7 @@ def _elastic(job: Job) -> dict[str, object]:
 
 
 def _unusual(job: Job) -> dict[str, object]:
-    """Return what few jobs state."""
+    """Return the keys that are written only if they differ from the default."""
     found: dict[str, object] = {}
     if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
         found["stop_grace_s"] = job.stop_grace_s

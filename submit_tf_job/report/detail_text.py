@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause, listed, plural
-from submit_tf_job.operations.detail import events_of, limits_of, start_of, tasks_of
+from submit_tf_job.operations.description import events_of, limits_of, start_of, tasks_of
 from submit_tf_job.report.format import FORMAT_VERSION, instant
 from submit_tf_job.report.job_text import job_lines, job_object
 from submit_tf_job.report.table import columns, duration, number
@@ -17,7 +17,7 @@ from submit_tf_job.report.table import columns, duration, number
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Diagnosis
     from submit_tf_job.observation import JobStatus
-    from submit_tf_job.operations.detail import Event, StartTimes, TaskDetail
+    from submit_tf_job.operations.description import Event, StartTimes, TaskDetail
 
 __all__ = [
     "clock_time",

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from submit_tf_job.observation import JobStatus
-from submit_tf_job.operations.detail import links_of
+from submit_tf_job.operations.description import links_of
 from submit_tf_job.operations.follow_events import (
     Event,
     NextRun,

@@ -19,7 +19,7 @@ from submit_tf_job.observation import (
     Standstill,
     Verdict,
 )
-from submit_tf_job.operations.detail import Link, links_of
+from submit_tf_job.operations.description import Link, links_of
 from submit_tf_job.report.cause_text import (
     cause_lines,
     cause_object,

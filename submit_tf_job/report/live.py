@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.observation import JobReport
-from submit_tf_job.operations.detail import TaskDetail, limits_of, links_of, tasks_of
+from submit_tf_job.operations.description import TaskDetail, limits_of, links_of, tasks_of
 from submit_tf_job.report.cause_text import cause_lines
 from submit_tf_job.report.detail_text import task_rows
 from submit_tf_job.report.job_text import (

@@ -57,7 +57,7 @@ class Layout:
         return self.run / f"nm-log{_suffix(node)}"
 
     def nm_recovery(self, node: int = 1) -> Path:
-        """Return the directory of what one node's NodeManager knows of its containers."""
+        """Return the directory of a NodeManager's recovery state."""
         return self.run / f"nm-recovery{_suffix(node)}"
 
     def exposed_to(self, node: int, name: str) -> Path:

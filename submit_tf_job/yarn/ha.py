@@ -116,7 +116,9 @@ class ResourceManagers:
 
     def _find(self, target: SplitResult) -> str | None:
         """Return the configured address of the same scheme, port and host, under any host name."""
-        same = [url for url in self._urls if _door(urlsplit(url)) == _door(target)]
+        same = [
+            url for url in self._urls if _scheme_and_port(urlsplit(url)) == _scheme_and_port(target)
+        ]
         exact = [url for url in same if urlsplit(url).hostname == target.hostname]
         if exact:
             return exact[0]
@@ -128,7 +130,7 @@ class ResourceManagers:
         )
 
 
-def _door(parts: SplitResult) -> tuple[str, int]:
+def _scheme_and_port(parts: SplitResult) -> tuple[str, int]:
     return parts.scheme, parts.port or (443 if parts.scheme == "https" else 80)
 
 

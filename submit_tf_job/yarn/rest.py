@@ -219,7 +219,10 @@ class HttpClient:
             reply = self._round(wanted, deadline, seen)
             if reply is not None:
                 return reply
-            if len(seen) == len(self.rms.urls) and (refusal := _refusal_of_all(seen)) is not None:
+            if (
+                len(seen) == len(self.rms.urls)
+                and (refusal := _auth_error_of_all(seen)) is not None
+            ):
                 raise refusal
             if (
                 not deadline.left_s
@@ -281,10 +284,10 @@ class HttpClient:
             outcome = self._send(url, wanted, deadline, others=len(waiting))
             if isinstance(outcome, Reply):
                 standby = self.rms.standby(outcome, url)
-                if standby is None and not _stumbled(outcome, wanted):
+                if standby is None and not _is_proxy_error(outcome, wanted):
                     self.rms.worked(url)
                     return self._checked(outcome, wanted)
-                outcome = self._passed_over(outcome, standby)
+                outcome = self._why_not_this_one(outcome, standby)
                 active = standby.active if standby else None
                 if active is not None and active in waiting:
                     waiting.remove(active)
@@ -306,7 +309,7 @@ class HttpClient:
                 )
         return None
 
-    def _passed_over(self, reply: Reply, standby: Standby | None) -> TransportError:
+    def _why_not_this_one(self, reply: Reply, standby: Standby | None) -> TransportError:
         if standby is None:
             return TransportError.of_gateway(reply)
         return TransportError.of_standby(standby, unauthenticated(reply, self.auth))
@@ -447,7 +450,7 @@ class HttpClient:
             return self._sessions[node]
 
 
-def _refusal_of_all(seen: Mapping[str, TransportError]) -> SubmitTFJobError | None:
+def _auth_error_of_all(seen: Mapping[str, TransportError]) -> SubmitTFJobError | None:
     """Return the authentication error if every ResourceManager rejects the request; a standby alone
     may reject valid credentials.
     """
@@ -455,7 +458,7 @@ def _refusal_of_all(seen: Mapping[str, TransportError]) -> SubmitTFJobError | No
     return refusals[0] if all(refusals) else None
 
 
-def _stumbled(reply: Reply, wanted: _Request) -> bool:
+def _is_proxy_error(reply: Reply, wanted: _Request) -> bool:
     """Return whether to repeat a request because a server in front of Hadoop failed; Hadoop's own
     5xx responses contain a message, and are final.
     """

@@ -13,7 +13,7 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
-from submit_tf_job.operations.stored import StoredServices
+from submit_tf_job.operations.stored_services import StoredServices
 from submit_tf_job.storage import open_storage
 from submit_tf_job.yarn.auth import SimpleAuth
 from submit_tf_job.yarn.exactly_once import submit

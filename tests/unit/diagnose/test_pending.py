@@ -12,7 +12,14 @@ import pytest
 
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.pending import CODES, diagnose
-from submit_tf_job.diagnose.situation import Ask, Late, Situation, Wish, asks_of, wishes_of
+from submit_tf_job.diagnose.situation import (
+    LateTask,
+    PendingRequest,
+    PlacementRequest,
+    Situation,
+    asks_of,
+    placements_of,
+)
 from submit_tf_job.yarn.observed import AppAttempt, AppReport, Node, ObservedService
 from submit_tf_job.yarn.queues import QueueResources, Scheduler
 
@@ -123,8 +130,8 @@ def app(state: str = "ACCEPTED", **more: Any) -> AppReport:
     )
 
 
-MASTER = Ask((), 1, QueueResources(512, 1))
-WORKER = Ask(("worker",), 2, QueueResources(2048, 1))
+MASTER = PendingRequest((), 1, QueueResources(512, 1))
+WORKER = PendingRequest(("worker",), 2, QueueResources(2048, 1))
 
 
 def first(situation: Situation) -> Cause:
@@ -314,7 +321,7 @@ def test_diagnose_earlier_jobs_of_a_fifo_queue() -> None:
 # --- nodes ----------------------------------------------------------------------------------------
 
 
-def starting(*nodes: Node, ask: Ask = WORKER, **more: Any) -> Situation:
+def starting(*nodes: Node, ask: PendingRequest = WORKER, **more: Any) -> Situation:
     return waiting(**{"app": app("RUNNING"), "asks": (ask,), "nodes": nodes, **more})
 
 
@@ -352,7 +359,7 @@ def test_diagnose_container_larger_than_every_node() -> None:
     assert cause.sentence.endswith("the largest node has 1536 MiB in all: it can never start")
 
 
-GPU = Ask(("worker",), 1, QueueResources(256, 1, {"yarn.io/gpu": 1}))
+GPU = PendingRequest(("worker",), 1, QueueResources(256, 1, {"yarn.io/gpu": 1}))
 
 
 def test_diagnose_gpus() -> None:
@@ -379,14 +386,16 @@ def test_diagnose_refused_request() -> None:
 
 
 def test_diagnose_labels() -> None:
-    wish = Wish("worker", 1, "AFFINITY_WITH_CARDINALITY", "NODE", ("fast",))
-    none = one(starting(node(), asks=(), wishes=(wish,)))
+    wish = PlacementRequest("worker", 1, "AFFINITY_WITH_CARDINALITY", "NODE", ("fast",))
+    none = one(starting(node(), asks=(), placements=(wish,)))
     assert (
         none.sentence
         == "worker must have nodes labelled fast, and none in service is; no node in service "
         "has a label"
     )
-    unshared = one(starting(node(), node("node2", nodeLabels=["fast"]), asks=(), wishes=(wish,)))
+    unshared = one(
+        starting(node(), node("node2", nodeLabels=["fast"]), asks=(), placements=(wish,))
+    )
     assert (unshared.code, unshared.facts["queue"]) == ("label-not-allowed", "root.ml")
     by_queue = one(waiting(scheduler=scheduler(queue("ml", defaultNodeLabelExpression="fast"))))
     assert "yarn.scheduler.capacity.root.ml.default-node-label-expression" in by_queue.hint
@@ -399,12 +408,12 @@ def test_diagnose_exclusive_and_shared_labels() -> None:
 
 
 def test_diagnose_placement() -> None:
-    wish = Wish("worker", 4, "ANTI_AFFINITY", "NODE")
-    assert one(starting(node(), node("node2"), wishes=(wish,))).sentence == (
+    wish = PlacementRequest("worker", 4, "ANTI_AFFINITY", "NODE")
+    assert one(starting(node(), node("node2"), placements=(wish,))).sentence == (
         "worker wants each of its 4 tasks on a node of its own, and there are 2 nodes"
     )
     assert (
-        first(starting(node(), wishes=(wish,), placement_handler="disabled")).code
+        first(starting(node(), placements=(wish,), placement_handler="disabled")).code
         == "placement-disabled"
     )
 
@@ -440,8 +449,8 @@ def test_diagnose_application_master_that_starts() -> None:
 
 def test_diagnose_tasks_with_containers() -> None:
     pulled, started = (
-        Late("worker-0", "node1", 43.0, "RUNNING", False),
-        Late("worker-1", "node2", 12.0, "RUNNING", True),
+        LateTask("worker-0", "node1", 43.0, "RUNNING", False),
+        LateTask("worker-1", "node2", 12.0, "RUNNING", True),
     )
     causes = diagnose(starting(node(), asks=(), late=(pulled, started)))
     assert [cause.code for cause in causes] == ["image-or-files", "task-not-arrived"]
@@ -451,12 +460,12 @@ def test_diagnose_tasks_with_containers() -> None:
 
 
 def test_diagnose_speaks_of_an_image_only_where_one_is_pulled() -> None:
-    brought = Late("worker-0", "node1", 95.0, "LOCALIZING", False)
+    brought = LateTask("worker-0", "node1", 95.0, "LOCALIZING", False)
     (cause,) = diagnose(starting(node(), asks=(), late=(brought,)))
     assert cause.sentence.endswith("their files and packages are being brought to the node")
     assert "image" not in cause.hint
     plain = replace(
-        starting(node(), asks=(), late=(Late("worker-0", "node1", 43.0, "RUNNING", False),)),
+        starting(node(), asks=(), late=(LateTask("worker-0", "node1", 43.0, "RUNNING", False),)),
         has_image=False,
     )
     (cause,) = diagnose(plain)
@@ -465,7 +474,7 @@ def test_diagnose_speaks_of_an_image_only_where_one_is_pulled() -> None:
 
 def test_diagnose_forgets_an_application_master_that_came_back() -> None:
     back = AppAttempt.from_json({"id": 2, "startTime": 1_000})
-    late = Late("worker-0", "node1", 43.0, "RUNNING", True)
+    late = LateTask("worker-0", "node1", 43.0, "RUNNING", True)
     base = starting(node(), asks=(), late=(late,))
     now_ms = (base.app.started_ms or 0) + (base.app.elapsed_ms or 0)
     for started_ms, codes in (
@@ -478,7 +487,7 @@ def test_diagnose_forgets_an_application_master_that_came_back() -> None:
 
 
 def test_diagnose_lost_tasks_that_yarn_has_not_replaced() -> None:
-    lost = Late("worker-0", "node1", 43.0, lost=True)
+    lost = LateTask("worker-0", "node1", 43.0, lost=True)
     (cause,) = diagnose(starting(node(), asks=(), late=(lost,)))
     assert (cause.code, cause.sentence) == (
         "task-not-replaced",
@@ -552,8 +561,10 @@ def test_asks_of_before_the_application_master() -> None:
 
 
 def test_asks_of_reads_the_service_without_requests() -> None:
-    assert asks_of(app("RUNNING"), SERVICE) == (Ask(("worker",), 2, QueueResources(2000, 1)),)
-    assert wishes_of(SERVICE) == (Wish("worker", 3, "ANTI_AFFINITY", "NODE"),)
+    assert asks_of(app("RUNNING"), SERVICE) == (
+        PendingRequest(("worker",), 2, QueueResources(2000, 1)),
+    )
+    assert placements_of(SERVICE) == (PlacementRequest("worker", 3, "ANTI_AFFINITY", "NODE"),)
 
 
 # --- other schedulers, words ----------------------------------------------------------------------

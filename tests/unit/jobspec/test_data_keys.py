@@ -18,7 +18,7 @@ from submit_tf_job.jobspec.job import (
     Strategy,
     Uploader,
 )
-from submit_tf_job.operations.inputs import DataCheck
+from submit_tf_job.operations.data_check import DataCheck
 from submit_tf_job.operations.keytabs import warnings
 from submit_tf_job.plan import plan
 from submit_tf_job.settings import load_settings
@@ -88,7 +88,7 @@ def test_gateway_accepts_only_the_hdfs_of_the_cluster(
         opened.append(uri)
         raise AuthError("not here")
 
-    monkeypatch.setattr("submit_tf_job.operations.inputs.storage_of", storage_of)
+    monkeypatch.setattr("submit_tf_job.operations.data_check.storage_of", storage_of)
     settings = replace(SETTINGS, hadoop_conf=CONF)
     for job in (read(f"{{a: '{uri}'}}"), read(outputs=f"{{a: '{uri}'}}")):
         DataCheck(job, settings, for_caller=True).look()
@@ -221,7 +221,7 @@ def test_check_reports_a_path_without_permission(monkeypatch: pytest.MonkeyPatch
         hint="Ask the owner for access.",
     )
     monkeypatch.setattr(
-        "submit_tf_job.operations.inputs.storage_of", lambda _settings, _uri: Refusing(error)
+        "submit_tf_job.operations.data_check.storage_of", lambda _settings, _uri: Refusing(error)
     )
     job = make_job(
         inputs=(Input("d", "hdfs:///user/bob/d"),), outputs=(Output("o", "hdfs:///user/bob/o"),)
@@ -237,7 +237,7 @@ def test_check_reports_an_unreachable_file_system_as_its_own_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "submit_tf_job.operations.inputs.storage_of",
+        "submit_tf_job.operations.data_check.storage_of",
         lambda _settings, _uri: Refusing(ClusterUnavailable("hdfs://nn: no answer")),
     )
     with pytest.raises(ClusterUnavailable) as caught:

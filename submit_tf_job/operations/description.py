@@ -1,4 +1,4 @@
-"""A job in detail: its tasks, limits, links and events; pure functions of its status."""
+"""What `describe` shows of a job: tasks, limits, links and events; pure functions of its status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hold a job against the nodes and the queue of a cluster before it is posted."""
+"""Before the POST, check whether a job's containers fit the nodes and the queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from submit_tf_job.plan import Plan
     from submit_tf_job.yarn.observed import Node
 
-__all__ = ["check_room"]
+__all__ = ["check_capacity"]
 
 T = TypeVar("T")
 Nodes = Callable[[], "tuple[Node, ...]"]
@@ -21,7 +21,7 @@ _ASKED = 8  # NodeManagers that are asked whether they run images, if the first 
 _ASKED_S = 2.0
 
 
-def check_room(planned: Plan, cluster: Cluster) -> tuple[str, ...]:
+def check_capacity(planned: Plan, cluster: Cluster) -> tuple[str, ...]:
     """Check whether the nodes run the images of a job, and whether all its containers fit at once.
 
     Sends at most one request for the nodes. A cluster that does not answer is not an error.

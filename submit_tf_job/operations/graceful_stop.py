@@ -1,4 +1,4 @@
-"""A stop that leaves the tasks time to save: they end their commands before YARN stops the job."""
+"""A graceful stop: all tasks end their commands, which may save, before YARN stops the job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from submit_tf_job import waiting
 from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, Refused, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.detail import tasks_of
+from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.observer import observe
 
 if TYPE_CHECKING:
