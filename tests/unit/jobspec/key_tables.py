@@ -11,12 +11,25 @@ from pathlib import Path
 import yaml
 
 from submit_tf_job.jobspec import keys
-from submit_tf_job.jobspec.grammar import Key, Keys
+from submit_tf_job.jobspec.grammar import Key
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGES = ("job-spec.md", "data.md", "files.md")
+# the keys of a job by topic; those of a role that a first job needs
+TOPICS = {
+    "first": (keys.JOB, "name image command strategy roles"),
+    "first role": (keys.ROLE, "instances memory gpus"),
+    "program": (keys.JOB, "env workdir prepare python keras description"),
+    "data": (keys.JOB, "files mounts inputs outputs"),
+    "training": (keys.JOB, "tf_config deciding_role ends_with legacy_master variables"),
+    "time": (keys.JOB, "lifetime start_timeout finish_timeout grace stop_grace"),
+    "cluster": (
+        keys.JOB,
+        "queue priority network docker docker_client_config image_policy hadoop kerberos",
+    ),
+    "failures": (keys.JOB, "retries"),
+}
 TABLES = {
-    "job": keys.JOB,
     "role": keys.ROLE,
     "placement": keys.PLACEMENT,
     "restart": keys.RESTART,
@@ -36,7 +49,7 @@ SHARED_ROW = (
     "Its `env` is laid over the job's, name by name; so is its `docker`, key by key. Its `files` "
     "and `mounts` are added; a mount at the same target replaces the job's. |\n"
 )
-MARKED = re.compile(r"(<!-- keys: (\w+) -->\n)(?:\|.*\n)*")
+MARKED = re.compile(r"(<!-- keys: ([\w ]+) -->\n)(?:\|.*\n)*")
 
 
 def shown(value: object) -> str:
@@ -54,12 +67,16 @@ def row(key: Key) -> str:
     return f"| `{key.name}` | {key.kind.shown} | {default} | {example} | {meaning} |\n"
 
 
-def table(known: Keys) -> str:
-    """Return the table of one mapping; a role's shared keys are one row."""
-    shared = keys.SHARED if known is keys.ROLE else {}
-    rows = [row(key) for key in known.rows.values() if key.name not in shared]
-    if shared:
-        rows.append(SHARED_ROW.format(names=", ".join(f"`{name}`" for name in shared)))
+def table(name: str) -> str:
+    """Return the table of one topic or mapping; a role's shared keys are one row."""
+    if name in TOPICS:
+        known, names = TOPICS[name]
+        return HEAD + "".join(row(known.rows[key]) for key in names.split())
+    of_role = TABLES[name] is keys.ROLE
+    shared = {**keys.SHARED, **dict.fromkeys(TOPICS["first role"][1].split())} if of_role else {}
+    rows = [row(key) for key in TABLES[name].rows.values() if key.name not in shared]
+    if of_role:
+        rows.append(SHARED_ROW.format(names=", ".join(f"`{name}`" for name in keys.SHARED)))
     return HEAD + "".join(rows)
 
 
@@ -80,7 +97,7 @@ def regenerated(page: str) -> str:
     """Return a page with its tables made anew."""
 
     def made(found: re.Match[str]) -> str:
-        return found[1] + (foreign_words() if found[2] == "words" else table(TABLES[found[2]]))
+        return found[1] + (foreign_words() if found[2] == "words" else table(found[2]))
 
     return MARKED.sub(made, page)
 

@@ -23,12 +23,18 @@ def test_tables_of_keys_are_up_to_date(page: str) -> None:
 def test_each_mapping_of_keys_has_one_table() -> None:
     pages = [(key_tables.DOCS / page).read_text("utf-8") for page in key_tables.PAGES]
     marks = [found[2] for page in pages for found in key_tables.MARKED.finditer(page)]
-    assert sorted(marks) == sorted([*key_tables.TABLES, "words"])
+    assert sorted(marks) == sorted([*key_tables.TABLES, *key_tables.TOPICS, "words"])
+
+
+def test_each_key_of_a_job_has_one_topic() -> None:
+    topics = [names for known, names in key_tables.TOPICS.values() if known is JOB]
+    assert sorted(" ".join(topics).split()) == sorted(JOB.rows)
 
 
 def test_job_specs_of_the_page_are_valid() -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", DOCS, flags=re.DOTALL)
     assert [loads(block, source="docs", base=None).name for block in blocks] == [
+        "first",
         "mnist",
         "with-readers",
         "board",
