@@ -161,6 +161,7 @@ class Client:
         secret: str | None = None,
         **overrides: Any,
     ) -> None:
+        _check_texts(profile=profile)
         named = {name.replace("__", "."): value for name, value in overrides.items()}
         self.settings = settings or load_settings(arguments=named, profile=profile)
         self._secret = secret
@@ -210,12 +211,13 @@ class Client:
 
         Raises:
             JobSpecError: Every problem at once, each with its line.
-            UsageError: `spec` is nothing of these; `overrides` is no list; `overrides`, `name` or
-                `dialect` was given with a loaded job.
+            UsageError: `spec` is nothing of these; an argument is of a wrong kind; `overrides`,
+                `name` or `dialect` was given with a loaded job.
         """
         from submit_tf_job.jobspec.job import Job
 
         _check_list("overrides", overrides)
+        _check_texts(name=name, dialect=dialect)
         if isinstance(spec, (str, Path)):
             return operations.load_job(
                 Path(spec), self.settings, overrides=overrides, name=name, dialect=dialect
@@ -262,6 +264,7 @@ class Client:
         Raises:
             JobSpecError: The job cannot be planned.
         """
+        _check_texts(submission_id=submission_id)
         return operations.make_plan(
             self.load(spec, overrides=overrides, name=name, dialect=dialect),
             self.settings,
@@ -351,6 +354,7 @@ class Client:
         Raises:
             NoSuchJob: There is no such job.
         """
+        _check_texts(name=name)
         ref = operations.find(self.cluster, name)
         return JobHandle(self, ref, by_name=name == ref.name, own=own)
 
@@ -375,7 +379,8 @@ class Client:
             names: Names or application ids; empty for all.
 
         Raises:
-            UsageError: A state does not exist, a list is a text, or `limit` is below 1.
+            UsageError: A state does not exist, an argument is of a wrong kind, or `limit` is below
+                1.
         """
         from submit_tf_job.observation import JobState
         from submit_tf_job.operations.listing import JobSelection
@@ -383,8 +388,9 @@ class Client:
 
         _check_list("states", states)
         _check_list("names", names)
-        if limit is not None and limit < 1:
-            raise UsageError(f"limit: expected 1 or more, found {limit}")
+        _check_texts(user=user, queue=queue)
+        if limit is not None and not (isinstance(limit, int) and limit >= 1):
+            raise UsageError(f"limit: expected a whole number of at least 1, found {limit!r}")
         whose = self.settings.user if user == "" else user
         try:
             chosen_states = frozenset(map(JobState, states))
@@ -395,9 +401,17 @@ class Client:
 
 
 def _check_list(name: str, value: Iterable[str]) -> None:
-    """Refuse a text where a list is expected: it would be read letter by letter."""
-    if isinstance(value, str):
-        raise UsageError(f"{name}: expected a list, found {value!r}", hint=f"write [{value!r}]")
+    """Refuse what is no list, and a text, which would be read letter by letter."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        hint = f"write [{value!r}]" if isinstance(value, str) else ""
+        raise UsageError(f"{name}: expected a list, found {value!r}", hint=hint)
+
+
+def _check_texts(**arguments: str | None) -> None:
+    """Refuse what is neither a text nor None."""
+    for name, value in arguments.items():
+        if value is not None and not isinstance(value, str):
+            raise UsageError(f"{name}: expected a text, found {value!r}")
 
 
 @dataclass

@@ -77,7 +77,17 @@ def test_jobs_takes_states_by_name(world: World) -> None:
         (lambda: client().submit(3), "spec: expected the path of a job spec, a mapping or a"),  # type: ignore[arg-type]
         (lambda: client().load({}, overrides="x"), "overrides: expected a list, found 'x'"),
         (lambda: client().jobs(names="x"), "names: expected a list, found 'x'"),
-        (lambda: client().jobs(limit=-1), "limit: expected 1 or more, found -1"),
+        (lambda: client().load({}, overrides=3), "overrides: expected a list, found 3"),  # type: ignore[arg-type]
+        (lambda: client().load({}, name=3), "name: expected a text, found 3"),  # type: ignore[arg-type]
+        (lambda: client().submit({}, submission_id=3), "submission_id: expected a text, found 3"),  # type: ignore[arg-type]
+        (lambda: client().attach(3), "name: expected a text, found 3"),  # type: ignore[arg-type]
+        (lambda: client().jobs(user=3), "user: expected a text, found 3"),  # type: ignore[arg-type]
+        (lambda: client().jobs(limit=-1), "limit: expected a whole number of at least 1, found -1"),
+        (
+            lambda: client().jobs(limit="3"),  # type: ignore[arg-type]
+            "limit: expected a whole number of at least 1, found '3'",
+        ),
+        (lambda: submit_tf_job.Client(3), "profile: expected a text, found 3"),  # type: ignore[arg-type]
         (
             lambda: submit_tf_job.run(len, "a", job=None, local=True),  # type: ignore[call-overload]
             "job: expected a mapping with keys of a job spec, found NoneType",
