@@ -72,7 +72,7 @@ SUBMIT_S = 300.0
 SPOILED_MAX = 8
 _WINDOW = 64  # numbers whose applications one request asks for
 _NUMBERS_MAX = 10_000
-_PAUSE_S, _PAUSE_MAX_S = 0.5, 3.0
+_PAUSE_S, _PAUSE_MAX_S = 0.5, 10.0
 _FORGOTTEN = r"Application with id '(application_\d+_\d+)' doesn't exist in RM"
 _PREPARED_S = 30.0  # after this time, prepared files may have been removed
 
@@ -300,7 +300,9 @@ class _Submitting:
                 names.update(self._stored.names())
         self._known = frozenset(name for name in names if is_run_of(name, self._what.job))
         left = set(self._known)
-        for number in range(_NUMBERS_MAX if left else 0):
+        # what is never run again has more than one number only where some were spoiled
+        most = _NUMBERS_MAX if self._what.again(None) else _WINDOW
+        for number in range(most if left else 0):
             name = self._what.name_of(number)
             if number == 0 or name in left:
                 self._numbers.append(number)

@@ -29,7 +29,6 @@ __all__ = [
 SUFFIX = len("-4k3f7qa2")
 # The digit tells a run from a job's own name that ends in a word, such as `mnist-evaluate`.
 _RUN = re.compile(r"(?P<head>[a-z][a-z0-9-]*)-[0-9][a-z2-7]{7}")
-_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"  # base32
 _SHORT = 5  # characters of a job's name that a shortened one keeps
 
 
@@ -44,8 +43,7 @@ def run_name(job: str, user: str, key: str, number: int, *, room: int = 63) -> s
         room: The most characters that the name may have.
     """
     digest = hashlib.sha256(f"{user}\n{job}\n{key}\n{number}".encode()).digest()
-    bits = int.from_bytes(digest[1:6], "big") >> 5
-    letters = "".join(_LETTERS[bits >> shift & 31] for shift in range(30, -1, -5))
+    letters = base64.b32encode(digest[1:6])[:7].decode().lower()
     return f"{head_of(job, room)}-{digest[0] % 10}{letters}"
 
 

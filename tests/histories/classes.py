@@ -54,6 +54,7 @@ def _site(rng: random.Random) -> Site:
         am_answers=rng.random() < 0.95,
         fails=rng.choice((0.0, 0.3)),
         recovers_s=rng.choice((0.5, 0.5, 3.0)),
+        poll_s=rng.choice(((1.0, 15.0), (5.0, 60.0), (5.0, 60.0), (5.0, 60.0))),
     )
 
 

@@ -56,6 +56,7 @@ class Site:
         fails: How likely a job fails.
         remembers: How many ended applications a ResourceManager remembers.
         recovers_s: Until a new leader knows every application.
+        poll_s: Shortest and longest pause of the clients between two looks at a job.
     """
 
     version: tuple[int, ...] = (3, 4, 2)
@@ -71,6 +72,7 @@ class Site:
     fails: float = 0.0
     remembers: int = 1000
     recovers_s: float = 0.5
+    poll_s: tuple[float, float] = (1.0, 15.0)
 
 
 @dataclass

@@ -7,7 +7,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -65,6 +65,7 @@ MOST_RUNS = 3
 _GROWS = f"retries: {{max: {MOST_RUNS - 1}, memory: 1.5}}\n"
 _OOM = Cause("out-of-memory", "worker-0 used too much", task="worker-0")
 _here = threading.local()
+_run_name = lru_cache(maxsize=100_000)(run_name)  # every command searches the same names
 
 
 @lru_cache(maxsize=8)
@@ -332,6 +333,9 @@ class People:
     def _connect(self, actor: Actor) -> operations.Cluster:
         site = self.cluster.site
         settings = settings_of(servers=site.servers, hdfs=site.hdfs)
+        shortest_s, longest_s = site.poll_s
+        poll = replace(settings.poll, min_s=shortest_s, max_s=longest_s)
+        settings = replace(settings, poll=poll)
         client = ResourceManager(
             settings.resource_managers,
             SimpleAuth(USER),
@@ -374,7 +378,7 @@ def world_storage(cluster: Cluster, collides: bool) -> Iterator[None]:
     def colliding(job: str, _user: str, _key: str, number: int, **_room: int) -> str:
         return f"{job}-{number}aaaaaaa"
 
-    named = colliding if collides else run_name
+    named = colliding if collides else _run_name
     state = random.getstate()  # the pauses of a watch come from the module's own generator
     random.seed(cluster.rng.random())
     try:
