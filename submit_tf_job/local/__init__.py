@@ -2,6 +2,6 @@
 container per task.
 """
 
-from submit_tf_job.local.run import LocalRun, Outcome, run_local
+from submit_tf_job.local.local_run import LocalRun, Outcome, run_local
 
 __all__ = ["LocalRun", "Outcome", "run_local"]
