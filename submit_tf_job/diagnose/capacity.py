@@ -11,7 +11,7 @@ from submit_tf_job.diagnose.situation import (
     PendingRequest,
     PlacementRequest,
     Situation,
-    offer_of,
+    free_of,
     total_of,
 )
 from submit_tf_job.yarn.observed import Node
@@ -148,7 +148,10 @@ def _known_labels(situation: Situation) -> tuple[list[str], str]:
 
 
 def _size(ask: PendingRequest, nodes: tuple[Node, ...], situation: Situation) -> Iterator[Cause]:
-    totals, offers = [total_of(node) for node in nodes], [offer_of(node) for node in nodes]
+    totals, offers = (
+        [total_of(node) for node in nodes],
+        [free_of(node) or NO_RESOURCE for node in nodes],
+    )
     devices = [name for name, count in ask.each.additional.items() if count]
     lacking = [name for name in devices if not any(total.amount(name) for total in totals)]
     if lacking:

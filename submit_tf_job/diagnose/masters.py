@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from submit_tf_job.diagnose.amounts import clause, listed
 from submit_tf_job.diagnose.cause import Cause
-from submit_tf_job.diagnose.situation import Situation, asks_of, offer_of
+from submit_tf_job.diagnose.situation import Situation, asks_of, free_of
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.queues import NO_RESOURCE, Queue, QueueResources
 
@@ -43,7 +43,7 @@ def masters_cause(situation: Situation) -> Iterator[Cause]:
     if queue is None or situation.scheduler is None or not situation.nodes:
         return
     containers = sum(node.running_containers or 0 for node in situation.serving())
-    offers = [offer_of(node) for node in situation.serving()]
+    offers = [free_of(node) or NO_RESOURCE for node in situation.serving()]
     if are_alone(apps) and len(_holding(apps)) == containers and _none_fits(apps, offers):
         yield _cause("this cluster", apps, situation, queue)
         return

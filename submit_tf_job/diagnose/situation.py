@@ -24,7 +24,7 @@ __all__ = [
     "PlacementRequest",
     "Situation",
     "asks_of",
-    "offer_of",
+    "free_of",
     "placements_of",
     "total_of",
 ]
@@ -170,20 +170,24 @@ class Situation:
         return all(not item or self.exclusive.get(item) is False for item in node.labels)
 
 
-def offer_of(node: Node) -> QueueResources:
-    """Return the free resources of a node."""
-    return QueueResources(
-        max(0, node.available_memory_mib or 0),
-        max(0, node.available_vcores or 0),
-        dict(node.available_additional),
-    )
+def free_of(node: Node) -> QueueResources | None:
+    """Return the free resources of a node; None if they are unknown."""
+    if node.available_memory_mib is None:
+        return None
+    more = {name: max(0, amount) for name, amount in node.available_additional.items()}
+    cores = max(0, node.available_vcores or 0)
+    return QueueResources(max(0, node.available_memory_mib), cores, more)
 
 
 def total_of(node: Node) -> QueueResources:
-    """Return the total resources of a node."""
-    return offer_of(node) + QueueResources(
-        node.used_memory_mib or 0, node.used_vcores or 0, dict(node.used_additional)
-    )
+    """Return the total resources of a node, with no memory if they are unknown."""
+    free, used = free_of(node), node.used_memory_mib
+    sum_of_memory = used + free.memory_mib if free is not None and used is not None else 0
+    both = QueueResources(0, node.used_vcores or 0, node.used_additional) + (free or NO_RESOURCE)
+    stated = node.total_additional
+    names = {**stated, **both.additional}
+    more = {name: max(stated.get(name, 0), both.amount(name)) for name in names}
+    return QueueResources(node.total_memory_mib or sum_of_memory, both.vcores, more)
 
 
 def asks_of(app: AppReport, service: ObservedService | None) -> tuple[PendingRequest, ...]:

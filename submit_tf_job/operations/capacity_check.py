@@ -45,16 +45,16 @@ def _room(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
     Sends no request for a job of one task without a node label, and one for the queues if the job
     names a queue.
     """
-    from submit_tf_job.diagnose import gang
+    from submit_tf_job.diagnose import fit
     from submit_tf_job.yarn.queues import Scheduler
 
     job, gpu_resource = planned.job, planned.site.gpu_resource
     choice = cluster.settings.capacity_check
-    if not gang.may_not_fit(job):
+    if not fit.may_not_fit(job):
         return ""
     answer = _read(cluster.client.scheduler) if job.queue else None
     scheduler = Scheduler.from_json(answer) if answer else None
-    never = gang.fits_never(job, gpu_resource, nodes(), scheduler)
+    never = fit.fits_never(job, gpu_resource, nodes(), scheduler)
     if never and choice == "refuse":
         raise Refused(
             "\n".join(str(job.problem(found.path, found.sentence)) for found in never),
@@ -63,7 +63,7 @@ def _room(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
         )
     if never:
         return f"it cannot start before the cluster grows: {never[0].sentence}"
-    waits = gang.fits_not_now(job, gpu_resource, nodes(), scheduler)
+    waits = fit.fits_not_now(job, gpu_resource, nodes(), scheduler)
     return f"it cannot start now, and waits: {waits}" if waits else ""
 
 

@@ -203,7 +203,7 @@ def make_plan(
         Refused: This Hadoop could not read the service again.
     """
     from submit_tf_job.plan import plan
-    from submit_tf_job.plan.limits import check_endings, check_size
+    from submit_tf_job.plan.version_check import check_endings, check_size
 
     version = settings.hadoop_version or ""
     check_endings(job, version)
@@ -372,7 +372,7 @@ def _check_version(planned: Plan, cluster: Cluster) -> None:
     """Check whether this Hadoop can run the job. Its request is the first one: where no
     ResourceManager answers, `submit` gives up after `timeouts.failover`, not `timeouts.submit`.
     """
-    from submit_tf_job.plan.limits import check_endings, check_size, check_version
+    from submit_tf_job.plan.version_check import check_endings, check_size, check_version
 
     found = cluster.client.recent_info().hadoop_version
     version = cluster.settings.hadoop_version or found or ""
@@ -382,6 +382,6 @@ def _check_version(planned: Plan, cluster: Cluster) -> None:
 
 
 def _check_limits(planned: Plan, cluster: Cluster) -> None:
-    from submit_tf_job.plan.limits import check_limits
+    from submit_tf_job.diagnose.fit import check_largest
 
-    check_limits(planned.job, planned.site, cluster.client.maximum_resources())
+    check_largest(planned.job, planned.site, cluster.client.maximum_resources())

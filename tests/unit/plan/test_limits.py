@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from submit_tf_job.diagnose.fit import check_largest
 from submit_tf_job.errors import JobSpecError, Refused
 from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.jobspec.job import Retries
 from submit_tf_job.plan import plan
-from submit_tf_job.plan.limits import check_endings, check_limits, check_size, check_version
+from submit_tf_job.plan.version_check import check_endings, check_size, check_version
 from submit_tf_job.yarn.observed import MaximumResources
 from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, make_job, make_role
 
@@ -158,10 +159,10 @@ def test_check_limits_of_containers(
     job = make_job(make_role("chief"), make_role("worker", **role))
     if message:
         with pytest.raises(Refused) as error:
-            check_limits(job, SITE, maximum)
+            check_largest(job, SITE, maximum)
         assert error.value.message == message
     else:
-        check_limits(job, SITE, maximum)
+        check_largest(job, SITE, maximum)
 
 
 def test_check_limits_reports_all_roles() -> None:
@@ -173,7 +174,7 @@ def test_check_limits_reports_all_roles() -> None:
         make_role("chief", memory_mib=9000), make_role("worker", memory_mib=9001), places=places
     )
     with pytest.raises(Refused) as error:
-        check_limits(job, SITE, CLUSTER)
+        check_largest(job, SITE, CLUSTER)
     assert error.value.message == (
         "t.yaml:3:5: roles.chief.memory: 9000Mi is more than the 8Gi one container "
         "may have here\n"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job.diagnose.gang import Obstacle, fits_never, fits_not_now
+from submit_tf_job.diagnose.fit import Obstacle, fits_never, fits_not_now
 from submit_tf_job.jobspec.job import Elastic, Job, Placement, RoleKind
 from submit_tf_job.yarn.observed import Node
 from submit_tf_job.yarn.queues import Scheduler

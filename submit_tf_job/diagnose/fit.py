@@ -1,4 +1,4 @@
-"""Check whether all containers of a job fit into a cluster at once, before the job is posted.
+"""Check whether a job fits into a cluster, before it is posted: each container, and all at once.
 
 A job starts when all its tasks but the sidecars have a container, so these and the
 ApplicationMaster are needed at the same time. Only what is impossible for certain is `never`;
@@ -13,16 +13,20 @@ every comparison leaves out what a client cannot know, in the job's favour:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from submit_tf_job.diagnose.amounts import clause, listed, memory, plural
+from submit_tf_job.diagnose.situation import free_of, total_of
+from submit_tf_job.errors import Refused
+from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import Job, Role, RoleKind
-from submit_tf_job.yarn.observed import Node
+from submit_tf_job.plan import Site
+from submit_tf_job.yarn.observed import MaximumResources, Node
 from submit_tf_job.yarn.queues import NO_RESOURCE, Queue, QueueResources, Scheduler
 
-__all__ = ["Obstacle", "fits_never", "fits_not_now", "may_not_fit"]
+__all__ = ["Obstacle", "check_largest", "fits_never", "fits_not_now", "may_not_fit"]
 
 _MASTER_MIB = 1
 
@@ -62,13 +66,6 @@ class _Group:
         return _label(self.role)
 
 
-class _Room(NamedTuple):
-    """The amounts of one node that a check compares with; GPUs by YARN's name for them."""
-
-    mib: int
-    gpus: Mapping[str, int]
-
-
 @dataclass(frozen=True)
 class _Scope:
     """Tasks, and the nodes on which they may run.
@@ -79,14 +76,14 @@ class _Scope:
     """
 
     groups: tuple[_Group, ...]
-    rooms: tuple[_Room, ...]
+    rooms: tuple[QueueResources, ...]
     master_mib: int
     who: str
 
 
 def may_not_fit(job: Job) -> bool:
     """Return whether a job needs to be compared with the cluster: it has several tasks, or a node
-    label. One container is compared with the largest one in `plan/limits.py`.
+    label. One container is compared with the largest one by `check_largest`.
     """
     groups = _groups(job)
     return sum(group.count for group in groups) > 1 or any(map(_label, job.roles.values()))
@@ -108,9 +105,8 @@ def fits_never(
     found = list(_of_labels(job, left))
     if not groups or found:
         return tuple(found)
-    totals = [(node, _total(node)) for node in left]
-    known = [(node, room) for node, room in totals if room is not None]
-    if known and len(known) == len(totals):
+    known = [(node, total) for node in left if (total := total_of(node)).memory_mib]
+    if known and len(known) == len(left):
         groups = _comparable(groups, [room for _, room in known])
         found += _of_scopes(_scopes(groups, known), "in all")
         found += _of_spread(groups, left)
@@ -127,11 +123,10 @@ def fits_not_now(
     """
     groups = _groups(job, gpu_resource)
     running = [node for node in nodes if node.state == "RUNNING"]
-    free = [(node, _free(node)) for node in running]
-    known = [(node, room) for node, room in free if room is not None]
+    known = [(node, free) for node in running if (free := free_of(node)) is not None]
     found: list[Obstacle] = []
-    if known and len(known) == len(free):
-        groups = _comparable(groups, [_total(node) or room for node, room in known])
+    if known and len(known) == len(running):
+        groups = _comparable(groups, [total_of(node) for node in running])
         found += _of_scopes(_scopes(groups, known), "free now")
     queue = scheduler.find(job.queue) if scheduler and job.queue else None
     if not found and scheduler and queue:
@@ -147,9 +142,9 @@ def _groups(job: Job, gpu_resource: str = "") -> tuple[_Group, ...]:
     )
 
 
-def _comparable(groups: tuple[_Group, ...], rooms: Sequence[_Room]) -> tuple[_Group, ...]:
+def _comparable(groups: tuple[_Group, ...], rooms: Sequence[QueueResources]) -> tuple[_Group, ...]:
     """Leave out GPUs of which no node reports any, as Hadoop 3.1.0 does of all."""
-    known = {name for room in rooms for name, amount in room.gpus.items() if amount}
+    known = {name for room in rooms for name, amount in room.additional.items() if amount}
     return tuple(group if group.resource in known else replace(group, gpus=0) for group in groups)
 
 
@@ -174,28 +169,9 @@ def _of_labels(job: Job, nodes: Sequence[Node]) -> Iterator[Obstacle]:
 # --- nodes ---
 
 
-def _total(node: Node) -> _Room | None:
-    used, free = node.used_memory_mib, node.available_memory_mib
-    parts = (node.used_additional, node.available_additional)
-    gpus = {
-        name: max(node.total_additional.get(name, 0), sum(part.get(name, 0) for part in parts))
-        for name in {*node.total_additional, *node.used_additional, *node.available_additional}
-    }
-    if node.total_memory_mib:
-        return _Room(node.total_memory_mib, gpus)
-    if used is None or free is None or used + max(0, free) == 0:
-        return None
-    return _Room(used + max(0, free), gpus)
-
-
-def _free(node: Node) -> _Room | None:
-    if node.available_memory_mib is None:
-        return None
-    gpus = {name: max(0, amount) for name, amount in node.available_additional.items()}
-    return _Room(max(0, node.available_memory_mib), gpus)
-
-
-def _scopes(groups: tuple[_Group, ...], nodes: Sequence[tuple[Node, _Room]]) -> Iterator[_Scope]:
+def _scopes(
+    groups: tuple[_Group, ...], nodes: Sequence[tuple[Node, QueueResources]]
+) -> Iterator[_Scope]:
     """Yield all tasks with all nodes, then those of each label with the nodes of that label."""
     rooms = tuple(room for _, room in nodes)
     yield _Scope(groups, rooms, _MASTER_MIB, _have(len(rooms)))
@@ -215,7 +191,7 @@ def _of_scopes(scopes: Iterator[_Scope], when: str) -> Iterator[Obstacle]:
 
 def _memory(scope: _Scope, when: str) -> Obstacle | None:
     asked = sum(group.count * group.mib for group in scope.groups)
-    there = sum(room.mib for room in scope.rooms)
+    there = sum(room.memory_mib for room in scope.rooms)
     if asked + scope.master_mib <= there:
         return None
     more = clause(" and its ApplicationMaster", scope.master_mib)
@@ -230,7 +206,7 @@ def _gpus(scope: _Scope, when: str) -> Obstacle | None:
     for name in _resources(scope):
         groups = tuple(group for group in scope.groups if group.gpus and group.resource == name)
         asked = sum(group.count * group.gpus for group in groups)
-        there = sum(room.gpus.get(name, 0) for room in scope.rooms)
+        there = sum(room.amount(name) for room in scope.rooms)
         if asked > there:
             return Obstacle(
                 _path(groups, "gpus"),
@@ -275,11 +251,11 @@ def _packing(scope: _Scope, when: str) -> Obstacle | None:
 _CHECKS: tuple[Callable[[_Scope, str], Obstacle | None], ...] = (_memory, _gpus, _packing)
 
 
-def _holds(room: _Room, mib: int, name: str, gpus: int) -> int:
+def _holds(room: QueueResources, mib: int, name: str, gpus: int) -> int:
     """Return how many containers of at least this size a node can hold."""
-    by_memory = room.mib // max(1, mib)
+    by_memory = room.memory_mib // max(1, mib)
     if gpus:
-        return min(by_memory, room.gpus.get(name, 0) // gpus)
+        return min(by_memory, room.amount(name) // gpus)
     return by_memory
 
 
@@ -397,3 +373,56 @@ def _have(nodes: int, which: str = "") -> str:
 def _three(amount: QueueResources) -> str:
     words = [memory(amount.memory_mib), plural(amount.vcores, "core")]
     return listed([*words, *(f"{count} {name}" for name, count in amount.additional.items())], 9)
+
+
+# --- one container ---
+
+
+def check_largest(job: Job, site: Site, maximum: MaximumResources) -> None:
+    """Raise `Refused` if a container would be larger than the largest that the cluster allows.
+
+    YARN checks memory and cores. With too many GPUs it accepts the job, which then never gets
+    containers, or its ApplicationMaster fails without naming the resource
+    (hadoop-facts.md#requests-that-are-never-granted).
+
+    Raises:
+        Refused: One or more roles request too much; the message has all of them.
+    """
+    problems = list(_limits(job, site, maximum))
+    if problems:
+        raise Refused("\n".join(str(job.problem(path, message)) for path, message in problems))
+
+
+def _limits(job: Job, site: Site, maximum: MaximumResources) -> Iterator[tuple[str, str]]:
+    for role in job.roles.values():
+        path = f"roles.{role.name}"
+        if maximum.memory_mib is not None and role.memory_mib > maximum.memory_mib:
+            yield (
+                f"{path}.memory",
+                f"{memory_text(role.memory_mib)} is more than the "
+                f"{memory_text(maximum.memory_mib)} one container may have here",
+            )
+        if maximum.vcores is not None and role.cpus > maximum.vcores:
+            yield (
+                f"{path}.cpus",
+                f"{role.cpus} is more than the {maximum.vcores} cores one container may have here",
+            )
+        name = role.gpu_resource or site.gpu_resource
+        gpus = maximum.additional.get(name)
+        if role.gpus and not gpus:
+            yield (
+                f"{path}.{'gpu_resource' if role.gpu_resource else 'gpus'}",
+                _not_offered(name, maximum),
+            )
+        elif gpus is not None and role.gpus > gpus:
+            yield (
+                f"{path}.gpus",
+                f"{role.gpus} is more than the {gpus} {name} one container may have here",
+            )
+
+
+def _not_offered(name: str, maximum: MaximumResources) -> str:
+    others = sorted(other for other, amount in maximum.additional.items() if amount)
+    if others:
+        return f"this cluster offers no {name}, but {', '.join(others)}; set gpu_resource"
+    return f"this cluster offers no {name}; leave gpus out, or set gpu_resource"

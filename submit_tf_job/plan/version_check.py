@@ -1,19 +1,15 @@
-"""Check a job against the cluster's version and limits, before the POST."""
+"""Check a job against the cluster's version of Hadoop, before the POST."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from submit_tf_job.errors import JobSpecError, Refused
-from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import Job
 from submit_tf_job.plan.planner import Plan
-from submit_tf_job.plan.site import Site
-from submit_tf_job.yarn.observed import MaximumResources
 from submit_tf_job.yarn.records import dumps
 
-__all__ = ["check_endings", "check_limits", "check_size", "check_version"]
+__all__ = ["check_endings", "check_size", "check_version"]
 
 
 # Before, more than 64 KiB is accepted with a 202, and cannot be read back
@@ -100,53 +96,3 @@ def check_endings(job: Job, hadoop_version: str) -> None:
             "end an application while a lost task gets no other container; say lifetime: 12h"
         )
         raise JobSpecError([job.problem("retries", message)])
-
-
-def check_limits(job: Job, site: Site, maximum: MaximumResources) -> None:
-    """Raise `Refused` if a container would be larger than the cluster allows.
-
-    YARN checks memory and cores. With too many GPUs it accepts the job, which then never gets
-    containers, or its ApplicationMaster fails without naming the resource
-    (hadoop-facts.md#requests-that-are-never-granted).
-
-    Raises:
-        Refused: One or more roles request too much; the message has all of them.
-    """
-    problems = list(_limits(job, site, maximum))
-    if problems:
-        raise Refused("\n".join(str(job.problem(path, message)) for path, message in problems))
-
-
-def _limits(job: Job, site: Site, maximum: MaximumResources) -> Iterator[tuple[str, str]]:
-    for role in job.roles.values():
-        path = f"roles.{role.name}"
-        if maximum.memory_mib is not None and role.memory_mib > maximum.memory_mib:
-            yield (
-                f"{path}.memory",
-                f"{memory_text(role.memory_mib)} is more than the "
-                f"{memory_text(maximum.memory_mib)} one container may have here",
-            )
-        if maximum.vcores is not None and role.cpus > maximum.vcores:
-            yield (
-                f"{path}.cpus",
-                f"{role.cpus} is more than the {maximum.vcores} cores one container may have here",
-            )
-        name = role.gpu_resource or site.gpu_resource
-        gpus = maximum.additional.get(name)
-        if role.gpus and not gpus:
-            yield (
-                f"{path}.{'gpu_resource' if role.gpu_resource else 'gpus'}",
-                _not_offered(name, maximum),
-            )
-        elif gpus is not None and role.gpus > gpus:
-            yield (
-                f"{path}.gpus",
-                f"{role.gpus} is more than the {gpus} {name} one container may have here",
-            )
-
-
-def _not_offered(name: str, maximum: MaximumResources) -> str:
-    others = sorted(other for other, amount in maximum.additional.items() if amount)
-    if others:
-        return f"this cluster offers no {name}, but {', '.join(others)}; set gpu_resource"
-    return f"this cluster offers no {name}; leave gpus out, or set gpu_resource"
