@@ -77,6 +77,9 @@ class Reply:
     def cut_off(self) -> bool:
         """Whether the response is certainly truncated: in its body, which urllib3 1.26 does not
         detect, in its JSON, or in its header fields, which Python does not detect.
+
+        The ResourceManager calls the text of some of its exceptions JSON (of a signal to an absent
+        container: 3.4.2), which is whole.
         """
         length = self.headers.get("content-length", "")
         packed = "content-encoding" in self.headers
@@ -86,7 +89,9 @@ class Reply:
             return self.status == 200 and not {"content-length", "transfer-encoding"} & set(
                 self.headers
             )
-        return "json" in self.content_type and not self.body.rstrip().endswith((b"}", b"]"))
+        text = self.body.strip()
+        begins = text.startswith((b"{", b"["))
+        return "json" in self.content_type and begins and not text.endswith((b"}", b"]"))
 
     @property
     def java_class(self) -> str:

@@ -285,8 +285,8 @@ class FakeRM:
         if self.yarn.version < (3, 3):  # YARN-8693
             return Answer.text("HTTP 404 Not Found", 404)
         if self.cluster.node.containers.get(container) != "RUNNING":
-            words = f"Trying to signal an absent container {container}"
-            return remote_exception("YarnRuntimeException", words, 500)
+            # text, although the header field says JSON
+            return Answer(500, f"Trying to signal an absent container {container}".encode())
         return Answer.json({})
 
     def _user(self, asked: Asked) -> Answer:

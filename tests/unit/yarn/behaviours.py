@@ -299,6 +299,45 @@ class YarnBehaviours:
         with pytest.raises(NoSuchJob):
             world.client.flex(world.name(), "worker", 1)
 
+    def test_it_tells_who_asks(self, world: World) -> None:
+        assert world.client.who_am_i() == world.user
+
+    def test_a_running_application_is_moved_and_keeps_to_the_highest_priority(
+        self, world: World
+    ) -> None:
+        app_id = running(world, world.name())
+        assert (world.client.move_app(app_id, "ml") or "").rpartition(".")[2] == "ml"
+        app = world.client.app(app_id)
+        assert app is not None
+        assert (app.queue or "").rpartition(".")[2] == "ml"
+        with pytest.raises(Refused, match="nosuch"):
+            world.client.move_app(app_id, "nosuch")
+        assert world.client.set_priority(app_id, 7) == 0
+        with pytest.raises(NoSuchJob):
+            world.client.move_app("application_1500000000000_0001", "ml")
+
+    def test_a_running_service_gets_another_lifetime(self, world: World) -> None:
+        name = world.name()
+        app_id = running(world, name)
+        world.client.set_lifetime(name, 3600)
+        app = world.client.app(app_id)
+        assert app is not None
+        [limit] = app.timeouts
+        assert 3000 < (limit.remaining_s or 0) <= 3600
+
+    def test_a_container_is_signalled_where_hadoop_can(self, world: World) -> None:
+        name = world.name()
+        running(world, name)
+        container = world.log_of(name)[1]
+        absent = container[:-1] + "9"
+        if world.client.cluster_info().version < (3, 3):
+            with pytest.raises(Refused, match="YARN-8693"):
+                world.client.signal_container(container, "OUTPUT_THREAD_DUMP")
+            return
+        world.client.signal_container(container, "OUTPUT_THREAD_DUMP")
+        with pytest.raises(NoSuchJob, match=f"There is no container {absent} any more"):
+            world.client.signal_container(absent, "OUTPUT_THREAD_DUMP")
+
     def test_a_container_log_arrives_exactly_as_written(self, world: World) -> None:
         name = world.name()
         running(world, name)

@@ -57,6 +57,7 @@ class FakeWorld:
         container = "container_e04_1700000000000_0001_01_000002"
         written = b"hello\nEnd of LogType:stdout.txt.\n\xff" + secrets.token_bytes(5)
         self.cluster.node.logs[container, "stdout.txt"] = written
+        self.cluster.node.containers[container] = "RUNNING"
         return ADDRESS, container, written
 
 
