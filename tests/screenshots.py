@@ -4,12 +4,14 @@ own, into docs/images.
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import io
 import os
 import pty
 import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -24,12 +26,16 @@ from rich.console import Console
 from rich.text import Text
 
 from submit_tf_job.sandbox import Sandbox, SandboxOptions
+from tests import animation
 from tests.fakes.sandbox import sandbox_dirs
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 COLUMNS, LINES = 80, 30
 SMALL = {"memory": "256Mi"}
+README = ROOT / "README.md"
+MISTAKE = ("default_rng", "defualt_rng")  # of the program in the README
+QUIET = 'job: {image_policy: warn, env: {TF_CPP_MIN_LOG_LEVEL: "2"}}'  # TensorFlow's own remarks
 TRAIN = """
 import json, time
 for step in range(1, 121):
@@ -71,9 +77,10 @@ JOBS = {
 }
 
 
-def main() -> None:
-    """Run the jobs and draw them."""
+def main(only: list[str]) -> None:
+    """Run the jobs and draw them; with `animation` only the animated picture of the README."""
     IMAGES.mkdir(exist_ok=True)
+    tensorflow = Path(os.environ["SUBMIT_TF_JOB_TEST_TENSORFLOW"]) / "bin"
     with tempfile.TemporaryDirectory(prefix="screenshots-") as directory:
         home = Path(directory)
         environ = {
@@ -85,10 +92,29 @@ def main() -> None:
         environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
         sandbox = Sandbox("screenshots", sandbox_dirs(environ))
         try:
-            environ["SUBMIT_TF_JOB_PROFILE"] = sandbox.up(SandboxOptions(), environ, print).profile
-            _draw_all(home, environ)
+            options = SandboxOptions(container_path=(tensorflow,))
+            environ["SUBMIT_TF_JOB_PROFILE"] = sandbox.up(options, environ, print).profile
+            _animate(home, environ)
+            if "animation" not in only:
+                _draw_all(home, environ)
         finally:
             sandbox.down()
+
+
+def _animate(home: Path, environ: dict[str, str]) -> None:
+    """Record the README's job: a mistake in the program, its cause, and the next run."""
+    [command] = re.findall(r"^\$ (submit_tf_job run .*)$", README.read_text(), re.MULTILINE)
+    [program] = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+    assert MISTAKE[0] in program
+    path, argv = home / "train.py", [sys.executable, "-m", *shlex.split(command)]
+    (home / "submit_tf_job.yaml").write_text(QUIET)
+    path.write_text(program.replace(*MISTAKE))
+    mend = f"sed -i 's/{MISTAKE[1]}/{MISTAKE[0]}/' train.py"
+    scene = [animation.typed(command), *recorded(argv, home, environ, 240)]
+    path.write_text(program)
+    scene += [animation.typed(mend), animation.typed(command), *recorded(argv, home, environ, 240)]
+    (IMAGES / "first-minute.svg").write_text(animation.drawn(scene, COLUMNS))
+    print("docs/images/first-minute.svg")
 
 
 def _draw_all(home: Path, environ: dict[str, str]) -> None:
@@ -118,30 +144,42 @@ def _draw_all(home: Path, environ: dict[str, str]) -> None:
 
 
 def _on_terminal(argv: list[str], cwd: Path, environ: dict[str, str], within_s: float = 60) -> str:
-    """Run a command on a terminal; one that goes on is left by Ctrl-C after six seconds of
+    """Return what a command shows; one that goes on is left by Ctrl-C after six seconds of
     drawing.
     """
+    within_s = 6 if "watch" in argv else within_s
+    return "".join(text for _at_s, text in recorded(argv, cwd, environ, within_s))
+
+
+def recorded(
+    argv: list[str], cwd: Path, environ: dict[str, str], within_s: float
+) -> list[tuple[float, str]]:
+    """Run a command on a terminal; return what it shows, each piece with its second."""
     main_end, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     process = subprocess.Popen(argv, cwd=cwd, env=environ, stdin=other, stdout=other, stderr=other)
     os.close(other)
-    shown, end = b"", time.monotonic() + (6 if "watch" in argv else within_s)
-    while process.poll() is None and time.monotonic() < end:
+    shown: list[tuple[float, str]] = []
+    decoder, begun, interrupted = (
+        codecs.getincrementaldecoder("utf-8")("replace"),
+        time.monotonic(),
+        False,
+    )
+    while True:
+        if not interrupted and time.monotonic() > begun + within_s:
+            process.send_signal(signal.SIGINT)
+            interrupted = True
         if select.select([main_end], [], [], 0.2)[0]:
             try:
-                shown += os.read(main_end, 65536)
-            except OSError:
+                text = decoder.decode(os.read(main_end, 65536))
+            except OSError:  # the command has closed its end
                 break
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
-    process.wait(timeout=30)
-    while select.select([main_end], [], [], 0.2)[0]:
-        try:
-            shown += os.read(main_end, 65536)
-        except OSError:
+            shown.append((time.monotonic() - begun, text.replace("\r\n", "\n")))
+        elif process.poll() is not None:
             break
+    process.wait(timeout=30)
     os.close(main_end)
-    return shown.decode("utf-8", "replace").replace("\r\n", "\n")
+    return shown
 
 
 def _last_frame(shown: str) -> str:
@@ -167,4 +205,4 @@ def _save(name: str, command: str, shown: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

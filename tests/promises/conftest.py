@@ -7,6 +7,9 @@ YARN's own. Nothing here imports the package: docs/internals/promises.md lists w
 from __future__ import annotations
 
 import secrets
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests import clusters
-from tests.clusters import Cluster
+from tests.clusters import ROOT, Cluster
 from tests.tool import Result, Tool
 
 AT_ONCE = 4  # jobs of one file; each ApplicationMaster is a Java of its own
@@ -71,6 +74,31 @@ def fleet(tool: Tool, unique: str) -> Iterator[Fleet]:
 
     yield submit_all
     pool.shutdown(cancel_futures=True)
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a fresh environment that has the wheel, and no pip; TensorFlow and what the
+    package needs come from other environments by a .pth file.
+    """
+    base = tmp_path_factory.mktemp("installed")
+    quiet: dict[str, Any] = {"check": True, "timeout": 120, "capture_output": True}
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", base], cwd=ROOT, **quiet
+    )
+    environment = base / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], **quiet)
+    packages = next((environment / "lib").glob("python3.*/site-packages"))
+    shutil.unpack_archive(next(base.glob("*.whl")), packages, "zip")
+    others = [*(clusters.tensorflow() / "lib").glob("python3.*/site-packages")]
+    others += [Path(path) for path in sys.path if path.endswith("site-packages")]
+    linked = base / "linked"
+    linked.mkdir()
+    for path in [path for other in others for path in other.iterdir()]:
+        if not path.name.startswith(("pip", "submit_tf_job")) and not (linked / path.name).exists():
+            (linked / path.name).symlink_to(path)
+    (packages / "others.pth").write_text(f"{linked}\n")
+    return environment / "bin" / "python"
 
 
 def readable(path: Path) -> Path:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests import clusters
-from tests.clusters import ROOT, Cluster
+from tests.clusters import Cluster
 
 SCRIPT = Path(__file__).parent / "user_script"
 ON_THE_CLUSTER = (
@@ -78,31 +78,6 @@ class User:
         return subprocess.run(
             command, env=self.environ, cwd=self.cwd, capture_output=True, text=True, timeout=120
         )
-
-
-@pytest.fixture(scope="session")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of a fresh environment that has the wheel, and no pip; TensorFlow and what the
-    package needs come from other environments by a .pth file.
-    """
-    base = tmp_path_factory.mktemp("installed")
-    quiet: dict[str, Any] = {"check": True, "timeout": 120, "capture_output": True}
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", base], cwd=ROOT, **quiet
-    )
-    environment = base / "environment"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], **quiet)
-    packages = next((environment / "lib").glob("python3.*/site-packages"))
-    shutil.unpack_archive(next(base.glob("*.whl")), packages, "zip")
-    others = [*(clusters.tensorflow() / "lib").glob("python3.*/site-packages")]
-    others += [Path(path) for path in sys.path if path.endswith("site-packages")]
-    linked = base / "linked"
-    linked.mkdir()
-    for path in [path for other in others for path in other.iterdir()]:
-        if not path.name.startswith(("pip", "submit_tf_job")) and not (linked / path.name).exists():
-            (linked / path.name).symlink_to(path)
-    (packages / "others.pth").write_text(f"{linked}\n")
-    return environment / "bin" / "python"
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def test_index_readme_has_no_relative_links(build: Any) -> None:
 def test_index_readme_of_a_repository_has_absolute_links(build: Any) -> None:
     text = build.index_readme(README, "https://git.example.com/x/blob/main")
     assert "](https://git.example.com/x/blob/main/docs/quickstart.md)" in text
-    assert "![watch](https://git.example.com/x/blob/main/docs/images/watch.svg)" in text
+    assert "](https://git.example.com/x/blob/main/docs/images/first-minute.svg)" in text
     assert {target.partition("://")[0] for target in links(text)} == {"https"}
 
 
