@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from submit_tf_job.program_version import VERSION
+
 if TYPE_CHECKING:
     from submit_tf_job.errors import (
         AuthError,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from submit_tf_job.sdk.client import Client, JobHandle, Status, attach, jobs, load, submit
     from submit_tf_job.sdk.functions import remote, run, start
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "AuthError",

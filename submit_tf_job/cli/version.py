@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from submit_tf_job import __version__
 from submit_tf_job.cli.context import Context, command
+from submit_tf_job.program_version import VERSION
 
 
 def register(app: typer.Typer) -> None:
@@ -20,6 +20,6 @@ def version(context: Context) -> None:
     Example: submit_tf_job version -o json
     """
     context.result(
-        [f"submit_tf_job {__version__}"],
-        lambda: {"kind": "Version", "format": 1, "version": __version__},
+        [f"submit_tf_job {VERSION}"],
+        lambda: {"kind": "Version", "format": 1, "version": VERSION},
     )

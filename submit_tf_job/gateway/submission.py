@@ -18,11 +18,11 @@ from typing import Any
 from submit_tf_job import operations
 from submit_tf_job.errors import UsageError
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.operations.runs import is_of_content, known_runs
+from submit_tf_job.operations.runs import full_name, is_of_content, known_runs
 from submit_tf_job.plan import Plan
 from submit_tf_job.report.change_text import submission_object
 from submit_tf_job.settings import Settings
-from submit_tf_job.yarn.run_names import Again, job_of, run_name
+from submit_tf_job.yarn.run_names import Again, run_name
 
 __all__ = [
     "Posted",
@@ -147,11 +147,15 @@ def submit(cluster: operations.Cluster, planned: Plan) -> Posted:
 
 
 def _check_key(cluster: operations.Cluster, planned: Plan) -> None:
-    """Refuse a key that was used for a job of another name: a run's name is a hash of its key."""
+    """Refuse a key that was used for a job of another name: a run's name is a hash of its key.
+
+    Where it may show only the beginning of its job's name, its service has the whole one.
+    """
     for name in known_runs(cluster):
-        job = job_of(name)
-        if job != planned.job.name and name in (
-            run_name(job, planned.site.user, planned.key, number) for number in range(_NUMBERS)
+        job = full_name(cluster, name)
+        if job != planned.job.name and name.rpartition("-")[2] in (
+            run_name(job, planned.site.user, planned.key, number).rpartition("-")[2]
+            for number in range(_NUMBERS)
         ):
             raise _reused(f"job {job}")
 

@@ -8,7 +8,7 @@ import re
 
 from submit_tf_job.host.located.nodes import clip
 
-__all__ = ["MEMORY", "duration", "duration_s", "memory", "memory_text"]
+__all__ = ["MEMORY", "duration", "duration_s", "duration_text", "memory", "memory_text"]
 
 MEMORY = re.compile(r"([1-9][0-9]{0,8})(Mi|Gi|Ti)")
 _DURATION = re.compile(
@@ -109,3 +109,17 @@ def duration(text: str) -> int:
     if seconds != int(seconds):
         raise ValueError(f"{clip(text)} is finer than a second; write whole seconds")
     return int(seconds)
+
+
+def duration_text(seconds: float | None) -> str:
+    """Format a duration in at most two units: 42s, 3m10s, 5h02m, 4d07h."""
+    if seconds is None:
+        return "-"
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"

@@ -58,7 +58,7 @@ from submit_tf_job.operations.resubmission import (
 from submit_tf_job.operations.run_records import run_history
 from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.staging import Sweep, sweep_staging
-from submit_tf_job.operations.status import describe, error_of, last_lines, status, status_of
+from submit_tf_job.operations.status import describe, error_of, last_lines, status
 from submit_tf_job.operations.stop import delete, owner, stop
 from submit_tf_job.operations.submit import (
     Submission,
@@ -120,7 +120,6 @@ __all__ = [
     "scale",
     "set_priority",
     "status",
-    "status_of",
     "stop",
     "submit",
     "sweep_staging",

@@ -228,10 +228,10 @@ def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Chan
         Refused: The job does not run.
     """
     from submit_tf_job.operations.description import tasks_of
-    from submit_tf_job.operations.status import status_of
+    from submit_tf_job.operations.read_status import read_status
 
     ref, service = _running(cluster, job)
-    seen = status_of(cluster, ref)
+    seen = read_status(cluster, ref, detail=True)
     tasks = {found.name: found for found in tasks_of(seen)}
     if task not in tasks:
         raise UsageError(f"{ref.name} has no task {task!r}", hint=_near(task, tasks))

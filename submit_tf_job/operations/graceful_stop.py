@@ -10,7 +10,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, Refused, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.description import tasks_of
-from submit_tf_job.operations.observer import observe
+from submit_tf_job.operations.read_status import StatusReader
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobReport, JobStatus
@@ -52,8 +52,8 @@ def end_gracefully(
         Refused: The deciding task is not known, or Hadoop is
             too old (before 3.3, YARN-8693).
     """
-    observer = observe(cluster, ref)
-    seen = observer.observe(detailed=True)
+    reader = StatusReader(cluster, ref)
+    seen = reader.read(detail=True)
     container = _container_of_decider(seen)
     if container is None:
         return
@@ -74,7 +74,7 @@ def end_gracefully(
             except ClusterUnavailable:
                 pass  # the next one renews it
         try:
-            seen = observer.observe()
+            seen = reader.read()
         except ClusterUnavailable:
             continue
         except NoSuchJob:

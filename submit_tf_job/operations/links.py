@@ -11,8 +11,8 @@ from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.errors import Refused, SubmitTFJobError, UsageError
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.description import Link, links_of, tasks_of
+from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.runs import find
-from submit_tf_job.operations.status import status_of
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
@@ -49,7 +49,7 @@ def find_links(
         Refused: The job does not run, or the role has no container yet.
         UsageError: The role or port does not exist, or `port` is needed to select one.
     """
-    seen = status_of(cluster, find(cluster, job))
+    seen = read_status(cluster, find(cluster, job), detail=True)
     if seen.app is None or seen.app.ended:
         raise Refused(
             f"{seen.name} does not run; nothing is served any more",
@@ -134,7 +134,7 @@ class Links:
 
 def all_links(cluster: Cluster, ref: JobRef) -> Links:
     """Return the links of a run."""
-    seen = status_of(cluster, ref)
+    seen = read_status(cluster, ref, detail=True)
     serves = any(contract.PROPERTY_PORTS in one.properties for one in seen.components)
     return Links(log_page(cluster, seen), tuple(links_of(seen)), serves)
 

@@ -14,13 +14,13 @@ import logging
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.errors import SettingsError, SubmitTFJobError
 from submit_tf_job.observation import AWAITED, JobReport, JobState, Verdict
 from submit_tf_job.operations.cluster import Cluster, JobRef, storage_of
 from submit_tf_job.operations.site_facts import staging_root
+from submit_tf_job.program_version import VERSION
 from submit_tf_job.yarn.run_names import job_of, short_head
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def begin(cluster: Cluster, done: Submission) -> None:
             "at": int(cluster.wall()),
             "by": getpass.getuser(),
             "host": socket.gethostname(),
-            "version": _program_version(),
+            "version": VERSION,
             "spec": job.given.text[:_SPEC_MAX] if job.given else "",
             "overrides": list(job.given.overrides) if job.given else [],
         },
@@ -68,6 +68,7 @@ def begin(cluster: Cluster, done: Submission) -> None:
         _write(storage, directory, record)
         stored = sorted(_listed(storage, storage.path(directory)), key=lambda s: s.modified_ms)
         for old in stored[: max(0, len(stored) - settings.keep_records)][:_FORGOTTEN_AT_ONCE]:
+            storage.remove(f"{old.path.removesuffix('.json')}{_REPORT}")
             storage.remove(old.path)
 
 
@@ -187,12 +188,12 @@ def _with_end(cluster: Cluster, record: dict[str, Any]) -> dict[str, Any]:
     """Return a record with the run's end, which this command may be the first to learn."""
     if record.get("end"):
         return record
-    from submit_tf_job.operations.observer import observe
+    from submit_tf_job.operations.read_status import read_status
     from submit_tf_job.operations.why import why_failed
 
     ref = JobRef(record["name"], record["application_id"], record["run"])
     with suppress(SubmitTFJobError):
-        status = observe(cluster, ref).observe()
+        status = read_status(cluster, ref)
         why_failed(cluster, status)
         return read(cluster, ref.run) or record
     return record
@@ -220,12 +221,6 @@ def _opened(cluster: Cluster) -> Storage:
             hint="set hadoop_conf, or staging: hdfs://… in the settings",
         )
     return storage_of(cluster.settings, root)
-
-
-def _program_version() -> str:
-    with suppress(PackageNotFoundError):
-        return version("submit_tf_job")
-    return ""
 
 
 def _root(cluster: Cluster) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from submit_tf_job.container import contract
 from submit_tf_job.errors import NameTaken, NoSuchJob, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
-from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of
+from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of, may_be_short
 from submit_tf_job.yarn.states import GOING_ON
 
 if TYPE_CHECKING:
@@ -21,8 +21,25 @@ if TYPE_CHECKING:
     from submit_tf_job.plan import Plan
     from submit_tf_job.storage import Stat
     from submit_tf_job.yarn.observed import AppReport
+    from submit_tf_job.yarn.submission_steps import StoredRun
 
-__all__ = ["delete_run", "ended_runs", "find", "is_run_again", "retire"]
+__all__ = [
+    "delete_run",
+    "ended_runs",
+    "find",
+    "find_with_record",
+    "forget_run",
+    "full_name",
+    "has_succeeded",
+    "is_of_content",
+    "is_recovering",
+    "is_run_again",
+    "known_runs",
+    "properties_of_run",
+    "retire",
+    "retire_all",
+    "stored_texts",
+]
 
 _LOG = logging.getLogger(__name__)
 _APPLICATION = r"application_\d+_\d+"
@@ -33,9 +50,17 @@ KEY_KEPT_S = 7 * 86400.0
 
 
 def find(cluster: Cluster, job: str) -> JobRef:
+    """Return what `find_with_record` returns, without the record."""
+    return find_with_record(cluster, job)[0]
+
+
+def find_with_record(cluster: Cluster, job: str) -> tuple[JobRef, AppReport | None]:
     """Return the run that a user names by its application id, its name, or the name of its job.
 
     A job's name is its newest run: a live one before those that have ended.
+
+    Returns:
+        The run; and the ResourceManager's record of its application, where that was asked for.
 
     Raises:
         NoSuchJob: Neither the ResourceManager nor HDFS knows it, or it is another user's and the
@@ -57,14 +82,15 @@ def find(cluster: Cluster, job: str) -> JobRef:
         live = [app for app in found if not app.ended]
         newest = (live or found)[0]
         others = tuple(app.name or "" for app in live if app.id != newest.id)
-        return JobRef(_job_name(job, newest.name or job), newest.id, newest.name or job, others)
+        run = newest.name or job
+        return JobRef(_job_name(job, run), newest.id, run, others), None  # a list may be cached
     stored = _stored(cluster, job) or _recorded(cluster, job)
     if stored is None:
         raise NoSuchJob(f"There is no job {job}.", hint=_near(cluster, job, apps))
-    return stored
+    return stored, None
 
 
-def _by_id(cluster: Cluster, app_id: str) -> JobRef:
+def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport | None]:
     app = cluster.client.app(app_id)
     if app is None or (cluster.own_jobs_only and app.user != cluster.settings.user):
         raise NoSuchJob(
@@ -72,7 +98,7 @@ def _by_id(cluster: Cluster, app_id: str) -> JobRef:
             hint="it keeps only so many finished applications; try the job's name",
         )
     run = app.name or app_id
-    return JobRef(job_of(run), app_id, run)
+    return JobRef(job_of(run), app_id, run), app
 
 
 def _job_name(asked: str, run: str) -> str:
@@ -146,6 +172,16 @@ def properties_of_run(cluster: Cluster, run: str) -> Mapping[str, str]:
     return {} if stored is None else stored.properties(run)
 
 
+def full_name(cluster: Cluster, run: str) -> str:
+    """Return the job of a run; where the run's name may show only its beginning, by its service."""
+    head, stored = job_of(run), stored_services(cluster)
+    if may_be_short(head):
+        with suppress(SubmitTFJobError):
+            copy = stored.properties(run) if stored else cluster.client.get_service(run).properties
+            return copy.get(contract.PROPERTY_JOB, head)
+    return head
+
+
 def is_of_content(cluster: Cluster, planned: Plan, run: str) -> bool:
     """Return whether a run of the plan's key has its job and files; True where nothing tells it."""
     from submit_tf_job.plan.content_key import content_key
@@ -168,6 +204,20 @@ def is_run_again(cluster: Cluster, again: Again, app: AppReport | None) -> bool:
     return ended.state is not JobState.SUCCEEDED
 
 
+def has_succeeded(cluster: Cluster, run: str, app_id: str) -> bool:
+    """Return whether the record of a run that the ResourceManager has forgotten tells of success.
+
+    Raises:
+        SubmitTFJobError: The record cannot be read.
+    """
+    from submit_tf_job.observation import JobState
+    from submit_tf_job.operations import run_records
+
+    run_records.read(cluster, run)  # `forgotten` raises no error
+    found = run_records.forgotten(cluster, JobRef(job_of(run), app_id, run))
+    return found is not None and found[1].state is JobState.SUCCEEDED
+
+
 # --- the ends of runs ---
 
 
@@ -185,21 +235,22 @@ def ended_runs(cluster: Cluster, job: str) -> tuple[str, ...]:
     return tuple(
         item.name
         for item in stored.listed()
-        if is_run_of(item.name, job) and _has_ended(cluster, stored, item.name)
+        if is_run_of(item.name, job)
+        and _end_ms(cluster, item.name, stored.read(item.name)) is not None
     )
 
 
-def _has_ended(cluster: Cluster, stored: StoredServices, run: str) -> bool:
-    """Return whether no application of a stored run lives, or can begin.
+def _end_ms(cluster: Cluster, run: str, found: StoredRun | None) -> int | None:
+    """Return when a stored run has ended, 0 if that is not known; None while an application of it
+    lives, or can begin.
 
     Raises:
         NameTaken: It may be being submitted at this moment.
     """
     from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S
 
-    found = stored.read(run)
     if found is None:
-        return False
+        return None
     if found.app_id is None:
         live = cluster.client.apps(
             user=cluster.settings.user, states=GOING_ON, tags=(f"name: {run}",)
@@ -209,12 +260,14 @@ def _has_ended(cluster: Cluster, stored: StoredServices, run: str) -> bool:
                 f"{run} may be being submitted at this moment",
                 hint=f"try again in {IN_FLIGHT_S - found.age_s:.0f} s",
             )
-        return not live
+        return None if live else 0
     app = cluster.client.app(found.app_id)
-    return app.ended if app is not None else not _is_recovering(cluster)
+    if app is None:
+        return None if is_recovering(cluster) else 0
+    return app.finished_ms or 0 if app.ended else None
 
 
-def _is_recovering(cluster: Cluster) -> bool:
+def is_recovering(cluster: Cluster) -> bool:
     """Return whether the ResourceManager has just started, and may not list all applications."""
     from submit_tf_job.yarn.submission_steps import RECOVERS_S
 
@@ -245,82 +298,20 @@ def delete_run(cluster: Cluster, run: str) -> bool:
 def retire(cluster: Cluster, job: str, newest: str) -> None:
     """Delete the oldest ended runs of a job beyond `keep_runs` of the settings, after a submission
     of `newest`; a few at most, and errors are only logged.
-
-    A run with a key that is not run again is kept for a week: its stored service is what refuses a
-    second run.
     """
     stored = stored_services(cluster)
     if stored is None:
         return
     try:
+        retention = _Retention(cluster, stored)
         earlier = _newest_first(
             cluster,
             [item for item in stored.listed() if is_run_of(item.name, job) and item.name != newest],
         )
-        if earlier and _may_go(cluster, stored, earlier[0].name):
-            stored.remove_jars(earlier[0].name)
-        _retire(cluster, stored, job, earlier)
+        retention.remove_jars(earlier[:1])
+        retention.delete(job, earlier, _RETIRED_AT_ONCE)
     except SubmitTFJobError as error:
         _LOG.info("earlier runs of %s: %s", job, error.message)
-
-
-def _retire(
-    cluster: Cluster,
-    stored: StoredServices,
-    job: str,
-    earlier: Sequence[Stat],
-    most: int = _RETIRED_AT_ONCE,
-) -> None:
-    """Delete the oldest runs beyond those that are kept; never the newest."""
-    beyond = earlier[max(cluster.settings.keep_runs - 1, 1) :]
-    gone = 0
-    for item in tuple(reversed(beyond))[: max(most, _LOOKED_AT)]:
-        if _may_go(cluster, stored, item.name) and not _is_kept(cluster, stored, item):
-            forget_run(cluster, job, item.name)  # first: what is not stored is not found again
-            gone += delete_run(cluster, item.name)
-        if gone == most:
-            return
-
-
-def _newest_first(cluster: Cluster, items: Sequence[Stat]) -> Sequence[Stat]:
-    """Sort stored runs by their start; the time of a directory also shows what was removed there.
-
-    The ResourceManager has forgotten the oldest, and knows nothing of those whose POST failed.
-    """
-    tags = [f"name: {item.name}" for item in items]
-    apps = cluster.client.apps(user=cluster.settings.user, tags=tags) if items else ()
-    started = {app.name: app.started_ms or 0 for app in apps}
-    return sorted(
-        items, key=lambda item: (started.get(item.name, 0), item.modified_ms), reverse=True
-    )
-
-
-def _may_go(cluster: Cluster, stored: StoredServices, run: str) -> bool:
-    try:
-        return _has_ended(cluster, stored, run)
-    except NameTaken:
-        return False
-
-
-def _is_kept(cluster: Cluster, stored: StoredServices, item: Stat) -> bool:
-    """Return whether a run has a key that is not run again, and ended less than a week ago; or is
-    so new that a POST of it may still be on its way, and would run it again.
-    """
-    from submit_tf_job.operations.stored_services import properties_of
-    from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S
-
-    if cluster.wall() - item.modified_ms / 1000 < IN_FLIGHT_S:
-        return True
-    found = stored.read(item.name)
-    if found is None or found.torn:
-        return False
-    ended_ms = item.modified_ms
-    content = stored.content(item.name)
-    if app := cluster.client.app(str(content.get("id") or "application_0_0")):
-        ended_ms = max(ended_ms, app.finished_ms or 0)
-    if cluster.wall() - ended_ms / 1000 >= KEY_KEPT_S:
-        return False
-    return contract.PROPERTY_AGAIN in properties_of(content)
 
 
 def retire_all(cluster: Cluster) -> tuple[str, ...]:
@@ -337,14 +328,76 @@ def retire_all(cluster: Cluster) -> tuple[str, ...]:
     for item in stored.listed():
         if is_run(item.name):
             jobs.setdefault(job_of(item.name), []).append(item)
-    before = stored.names()
+    before, retention = stored.names(), _Retention(cluster, stored)
     for job, items in jobs.items():
         newest_first = _newest_first(cluster, items)
-        for item in newest_first:
-            if _may_go(cluster, stored, item.name):
-                stored.remove_jars(item.name)
-        _retire(cluster, stored, job, newest_first, most=len(items))
+        retention.remove_jars(newest_first)
+        retention.delete(job, newest_first, len(items))
     return tuple(sorted(before - stored.names()))
+
+
+class _Retention:
+    """Which stored runs have ended and may be deleted; each is read once."""
+
+    def __init__(self, cluster: Cluster, stored: StoredServices) -> None:
+        self._cluster, self._stored = cluster, stored
+        self._read: dict[str, tuple[StoredRun, int] | None] = {}
+
+    def remove_jars(self, items: Sequence[Stat]) -> None:
+        """Remove the jars of the runs that have ended."""
+        for item in items:
+            if self._ended(item.name):
+                self._stored.remove_jars(item.name)
+
+    def delete(self, job: str, newest_first: Sequence[Stat], most: int) -> None:
+        """Delete the oldest runs beyond those that are kept; never the newest."""
+        beyond = newest_first[max(self._cluster.settings.keep_runs - 1, 1) :]
+        gone = 0
+        for item in tuple(reversed(beyond))[: max(most, _LOOKED_AT)]:
+            ended = self._ended(item.name)
+            if ended and not self._is_kept(item, *ended):
+                # first: what is not stored is not found again
+                forget_run(self._cluster, job, item.name)
+                gone += delete_run(self._cluster, item.name)
+            if gone == most:
+                return
+
+    def _ended(self, run: str) -> tuple[StoredRun, int] | None:
+        """Return a run that has ended, and when; None for any other."""
+        if run not in self._read:
+            found, self._read[run] = self._stored.read(run), None
+            with suppress(NameTaken):
+                end_ms = _end_ms(self._cluster, run, found)
+                if found is not None and end_ms is not None:
+                    self._read[run] = found, end_ms
+        return self._read[run]
+
+    def _is_kept(self, item: Stat, found: StoredRun, end_ms: int) -> bool:
+        """Return whether a run has a key that is not run again, and ended less than a week ago: its
+        stored service is what refuses a second run; or is so new that a POST of it may still be on
+        its way, and would run it again.
+        """
+        from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S
+
+        now = self._cluster.wall()
+        if now - item.modified_ms / 1000 < IN_FLIGHT_S:
+            return True
+        if now - max(item.modified_ms, end_ms) / 1000 >= KEY_KEPT_S:
+            return False
+        return contract.PROPERTY_AGAIN in found.properties
+
+
+def _newest_first(cluster: Cluster, items: Sequence[Stat]) -> Sequence[Stat]:
+    """Sort stored runs by their start; the time of a directory also shows what was removed there.
+
+    The ResourceManager has forgotten the oldest, and knows nothing of those whose POST failed.
+    """
+    tags = [f"name: {item.name}" for item in items]
+    apps = cluster.client.apps(user=cluster.settings.user, tags=tags) if items else ()
+    started = {app.name: app.started_ms or 0 for app in apps}
+    return sorted(
+        items, key=lambda item: (started.get(item.name, 0), item.modified_ms), reverse=True
+    )
 
 
 def forget_run(cluster: Cluster, job: str, run: str) -> None:

@@ -185,7 +185,8 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
         SettingsError: No staging directory is configured.
         ClusterUnavailable: The jobs that are alive cannot be listed; nothing is removed.
     """
-    from submit_tf_job.operations.runs import retire_all
+    from submit_tf_job.operations.cluster import stored_services
+    from submit_tf_job.operations.runs import is_recovering, retire_all
     from submit_tf_job.storage.staging import sweep
 
     root = staging_root(cluster.settings)
@@ -199,6 +200,9 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
     live = [
         app.name or "" for app in cluster.client.apps(user=cluster.settings.user, states=GOING_ON)
     ]
+    stored = stored_services(cluster)
+    if stored is not None and is_recovering(cluster):  # not all of these have ended for sure
+        live += stored.names()
     alive = {item.name for item in found if any(is_run_of(run, item.name) for run in live)}
     # Listed once more: one may have been submitted again during the request to the ResourceManager.
     still = {item.name for item in sweep(storage, storage.path(root), older_than=older_than)}

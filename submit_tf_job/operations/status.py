@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import JobFailed, JobStopped, NoSuchJob, SubmitTFJobError
-from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.logs import tail_of
-from submit_tf_job.operations.observer import observe
-from submit_tf_job.operations.runs import find
+from submit_tf_job.operations.read_status import read_status
+from submit_tf_job.operations.runs import find_with_record
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
 
-__all__ = ["describe", "error_of", "last_lines", "status", "status_of"]
+__all__ = ["describe", "error_of", "last_lines", "status"]
 
 
 def status(cluster: Cluster, job: str) -> JobStatus:
@@ -25,23 +25,20 @@ def status(cluster: Cluster, job: str) -> JobStatus:
     Raises:
         NoSuchJob: The job does not exist.
     """
-    return observe(cluster, find(cluster, job)).observe()
-
-
-def status_of(cluster: Cluster, ref: JobRef) -> JobStatus:
-    """Return the status of a job with the node, start and ports of each container."""
-    return observe(cluster, ref).observe(detailed=True)
+    ref, app = find_with_record(cluster, job)
+    return read_status(cluster, ref, app=app)
 
 
 def describe(cluster: Cluster, job: str) -> JobStatus:
     """Return the status of a job in detail, with the attempts of its ApplicationMaster.
 
-    This takes three or four requests, for any number of tasks.
+    This takes two to four requests, for any number of tasks.
 
     Raises:
         NoSuchJob: The job does not exist.
     """
-    found = status_of(cluster, find(cluster, job))
+    ref, app = find_with_record(cluster, job)
+    found = read_status(cluster, ref, detail=True, app=app)
     return replace(found, attempts=cluster.client.app_attempts(found.application_id))
 
 

@@ -18,7 +18,7 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.graceful_stop import end_gracefully, stated_grace_s
-from submit_tf_job.operations.observer import observe
+from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.runs import (
     delete_run,
     ended_runs,
@@ -75,7 +75,7 @@ def stop(
     elif grace_s is None and wait and not reason:
         _end_as_stated(cluster, ref, on_wait)
     _stop(cluster, ref, wait=wait, containers=wait and containers, reason=reason, on_wait=on_wait)
-    return observe(cluster, ref).observe()
+    return read_status(cluster, ref)
 
 
 def _stop(

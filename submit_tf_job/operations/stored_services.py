@@ -83,8 +83,9 @@ class StoredServices:
         if app_id is None:
             with suppress(SubmitTFJobError):
                 age_s = (storage.now_ms(path.rpartition("/")[0]) - written_ms) / 1000
-        key = str(properties_of(content).get(contract.PROPERTY_SUBMISSION, ""))
-        return StoredRun(key, app_id, age_s, torn=not content)
+        properties = properties_of(content)
+        key = properties.get(contract.PROPERTY_SUBMISSION, "")
+        return StoredRun(key, app_id, age_s, torn=not content, properties=properties)
 
     def content(self, run: str) -> Mapping[str, Any]:
         """Return the stored service of a run.

@@ -265,6 +265,13 @@ def submit(
                 name_of=planned.run_of,
                 body_of=lambda number: planned.at(number).body,
                 again=lambda app: runs.is_run_again(cluster, planned.again, app),
+                again_forgotten=lambda run, app_id: (
+                    planned.again is Again.ALWAYS
+                    or (
+                        planned.again is Again.AFTER_FAILURE
+                        and not runs.has_succeeded(cluster, run, app_id)
+                    )
+                ),
                 heirs_of=lambda run: resubmission.heirs(planned, run),
                 before=preparation.prepare,
             ),

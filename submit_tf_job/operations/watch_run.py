@@ -14,7 +14,7 @@ from submit_tf_job.observation import AWAITED, Evidence, JobState, JobStatus
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.follow_events import Pause, Trouble, without_pauses
 from submit_tf_job.operations.interventions import end_in_vain, ends_leftovers, waits_in_vain
-from submit_tf_job.operations.observer import observe
+from submit_tf_job.operations.read_status import StatusReader
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -101,12 +101,12 @@ def watch_run(
     """
     end_leftovers = ends_leftovers(cluster, ref)
     in_vain = waits_in_vain(cluster.clock) if own else lambda _status: False
-    observer = observe(cluster, ref, answer_s=ANSWER_S, details_every_s=details_every_s)
+    reader = StatusReader(cluster, ref, answer_s=ANSWER_S, details_every_s=details_every_s)
     limits = _Limits(cluster, timeout_s)
     previous: JobStatus | None = None
     while True:
         try:
-            status = observer.observe()
+            status = reader.read()
             end_leftovers(status)
         except ClusterUnavailable as error:
             limits.unreachable(error)

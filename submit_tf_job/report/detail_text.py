@@ -9,10 +9,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause, listed, plural
+from submit_tf_job.host.units import duration_text
 from submit_tf_job.operations.description import events_of, limits_of, start_of, tasks_of
 from submit_tf_job.report.format import FORMAT_VERSION, instant
 from submit_tf_job.report.job_text import job_lines, job_object
-from submit_tf_job.report.table import columns, duration, number
+from submit_tf_job.report.table import columns, number
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Diagnosis
@@ -95,7 +96,7 @@ def description_lines(
         yield _start_line(start)
     for limit in limits_of(status):
         yield (
-            f"{limit.name}  ends in {duration(limit.remaining_s)}, at "
+            f"{limit.name}  ends in {duration_text(limit.remaining_s)}, at "
             f"{_local(limit.ends_at, now_ms, limit.remaining_s)}"
         )
     for count, attempt in enumerate(status.attempts, 1):
@@ -137,7 +138,7 @@ def task_rows(
     for task in sorted(tasks, key=lambda task: task.state in calm)[:most]:
         age_s = task.launched_ms and (now_ms - task.launched_ms) / 1000
         restarts, exit_status = str(task.restarts), number(task.status)
-        cells = (task.host, duration(age_s or None), restarts, exit_status, task.container_id)
+        cells = (task.host, duration_text(age_s or None), restarts, exit_status, task.container_id)
         yield [task.name, task.state, *(cell or "-" for cell in cells)]
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.host.units import duration_text
 from submit_tf_job.report.format import FORMAT_VERSION, instant
-from submit_tf_job.report.table import columns, duration, number
+from submit_tf_job.report.table import columns, number
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.listing import ListedJob
@@ -85,7 +86,7 @@ def _row(job: ListedJob, name: str) -> list[str]:
         job.state.value,
         job.user or "-",
         job.queue or "-",
-        duration(job.elapsed_s),
+        duration_text(job.elapsed_s),
         number(job.containers),
         number(job.memory_mib and job.memory_mib / 1024, "{:.1f}Gi"),
         job.application_id,

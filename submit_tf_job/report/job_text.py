@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause, seconds
+from submit_tf_job.host.units import duration_text
 from submit_tf_job.observation import (
     Awaited,
     Failure,
@@ -27,7 +28,7 @@ from submit_tf_job.report.cause_text import (
     root_cause_object,
 )
 from submit_tf_job.report.format import FORMAT_VERSION, instant
-from submit_tf_job.report.table import duration, number
+from submit_tf_job.report.table import number
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
@@ -298,7 +299,7 @@ def left_words(report: JobReport) -> str:
     left_s = left - (_progress_age_s(report) or 0.0)
     if left_s <= 0:
         return ""
-    return f"about {duration(left_s)} left"
+    return f"about {duration_text(left_s)} left"
 
 
 def _progress_age_s(report: JobReport) -> float | None:
@@ -433,7 +434,7 @@ def _retry_lines(retried: Retried) -> Iterator[str]:
     yield f"  {'retries':<12} {retried.used} of {retried.most}{clause('; {}', retried.refusal)}"
     for entry in retried.generations[-_MAX_GENERATIONS:]:
         at = f" at step {number(entry.step)}" if entry.step is not None else ""
-        after = f" after {duration(entry.duration_s)}" if entry.duration_s else ""
+        after = f" after {duration_text(entry.duration_s)}" if entry.duration_s else ""
         yield f"  {'':<12} {entry.number + 1}{after}{at}: {entry.message}"
 
 
@@ -445,5 +446,5 @@ def _duration(status: JobStatus) -> str:
         minutes, seconds = divmod((app.finished_ms - app.started_ms) // 1000, 60)
         return f" after{clause(' {} min', max(0, minutes))} {seconds} s"
     if app.elapsed_ms and not status.state.is_final:
-        return f" for {duration(app.elapsed_ms / 1000)}"
+        return f" for {duration_text(app.elapsed_ms / 1000)}"
     return ""

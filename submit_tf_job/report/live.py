@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.host.units import duration_text
 from submit_tf_job.observation import JobReport
 from submit_tf_job.operations.description import TaskDetail, limits_of, links_of, tasks_of
 from submit_tf_job.report.cause_text import cause_lines
@@ -16,7 +17,7 @@ from submit_tf_job.report.job_text import (
     progress_words,
     standstill_words,
 )
-from submit_tf_job.report.table import columns, duration
+from submit_tf_job.report.table import columns
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
@@ -67,7 +68,7 @@ def live_lines(
 def _head(status: JobStatus, now_ms: int) -> Iterator[str]:
     app, report = status.app, status.report
     since = (app and app.started_ms) or now_ms
-    yield f"{status.name}  {status.state.value}  {duration((now_ms - since) / 1000)}"
+    yield f"{status.name}  {status.state.value}  {duration_text((now_ms - since) / 1000)}"
     if app is not None:
         line = f"  {app.id}  queue {app.queue}  user {app.user}"
         if app.attempt and app.attempt > 1:
@@ -131,7 +132,7 @@ def _limits(status: JobStatus) -> list[str]:
     if status.report:
         lines += [f"  warning: {text}" for text in status.report.warnings[-2:]]
     for limit in limits_of(status):
-        lines.append(f"  {limit.name} ends in {duration(limit.remaining_s)}")
+        lines.append(f"  {limit.name} ends in {duration_text(limit.remaining_s)}")
     for link in links_of(status):
         lines.append(f"  {link.task} {link.name}: {link.url}{clause(' (from {})', link.via)}")
     return lines

@@ -1,10 +1,10 @@
-"""Format rows as aligned columns that fit a terminal, and durations."""
+"""Format rows as aligned columns that fit a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["columns", "duration", "number"]
+__all__ = ["columns", "number"]
 
 _GAP = "  "
 _LEAST = 6
@@ -61,17 +61,3 @@ def number(value: object, text: str = "{}") -> str:
     if value is None:
         return "-"
     return text.format(value)
-
-
-def duration(seconds: float | None) -> str:
-    """Format a duration in at most two units: 42s, 3m10s, 5h02m, 4d07h."""
-    if seconds is None:
-        return "-"
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    if whole < 86400:
-        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-    return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"

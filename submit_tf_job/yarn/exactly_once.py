@@ -20,6 +20,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from submit_tf_job.errors import (
@@ -33,6 +34,7 @@ from submit_tf_job.errors import (
     Refused,
     SubmitTFJobError,
 )
+from submit_tf_job.host.units import duration_text
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.resource_manager import (
     AnswerLost,
@@ -105,11 +107,12 @@ class KeyedSubmission:
         key: What makes two submissions the same one.
         name_of: Number → name of that run.
         body_of: Number → the JSON of its service.
-        again: Whether the key is run again after that end; None for an application that the
-            ResourceManager has forgotten.
+        again: Whether the key is run again after that end; None for whether it is ever run again.
         heirs_of: Run → the names of the runs that follow it without a new submission
             (`retries.memory`).
         before: Called with the number before its POST, except shortly after the last call.
+        again_forgotten: Run, application id → whether the key is run again after an application
+            that the ResourceManager has forgotten; None for what `again(None)` says.
     """
 
     job: str
@@ -120,6 +123,7 @@ class KeyedSubmission:
     again: Callable[[AppReport | None], bool]
     heirs_of: Callable[[str], Collection[str]] = lambda _run: ()
     before: Callable[[int], None] = lambda _number: None
+    again_forgotten: Callable[[str, str], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -236,7 +240,7 @@ class _Submitting:
         while True:
             with _OutcomeKnown(self):
                 seen, live = self._look(live), None
-            action = decide(seen, self._what.key, self._what.again)
+            action = decide(seen, self._what.key, partial(self._is_run_again, seen))
             if action != last:
                 _LOG.info("submission of %s: %s", self._name, in_words(action))
             last = action
@@ -256,6 +260,13 @@ class _Submitting:
             done = self._act(action, seen)
             if done is not None:
                 return done
+
+    def _is_run_again(self, seen: View, app: AppReport | None) -> bool:
+        app_id = seen.stored.app_id if seen.stored else None
+        forgotten = self._what.again_forgotten
+        if app is None and app_id is not None and forgotten is not None:
+            return forgotten(self._name, app_id)
+        return self._what.again(app)
 
     def _act(self, action: Action, seen: View) -> Submitted | None:
         if isinstance(action, Adopt):
@@ -547,8 +558,9 @@ class _Submitting:
     def _name_taken(self, app: AppReport) -> SubmitTFJobError:
         job = self._what.job
         state = "running" if app.state is AppState.RUNNING else f"there, {app.state.value},"
+        age = f"{duration_text(app.elapsed_ms // 1000)}, " if app.elapsed_ms else ""
         error = NameTaken(
-            f"{job} is {state} already, as {app.name} ({_age(app)}{app.id}), with other settings "
+            f"{job} is {state} already, as {app.name} ({age}{app.id}), with other settings "
             f"or files.",
             hint=f"Follow it: submit_tf_job wait {job}. Stop it first: submit_tf_job stop {job}. "
             f"Or choose another name.",
@@ -584,15 +596,3 @@ class _OutcomeKnown:
         known = isinstance(error, AnswerLost) or not self._submitting.lost
         if isinstance(error, SubmitTFJobError) and not known:
             raise self._submitting.not_known(error) from error
-
-
-def _age(app: AppReport) -> str:
-    """Format the age of an application: 42s, 1m52s, 3h05m."""
-    if not app.elapsed_ms:
-        return ""
-    whole = app.elapsed_ms // 1000
-    if whole < 60:
-        return f"{whole}s, "
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s, "
-    return f"{whole // 3600}h{whole % 3600 // 60:02d}m, "

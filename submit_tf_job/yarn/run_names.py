@@ -22,6 +22,7 @@ __all__ = [
     "is_run",
     "is_run_of",
     "job_of",
+    "may_be_short",
     "run_name",
     "short_head",
 ]
@@ -59,6 +60,11 @@ def short_head(job: str) -> str:
     """
     letters = base64.b32encode(hashlib.sha256(job.encode()).digest()).decode().lower()[:3]
     return f"{job[:_SHORT].rstrip('-')}{letters}"
+
+
+def may_be_short(head: str) -> bool:
+    """Return whether the readable part of a run's name may be a short form."""
+    return len(head) <= _SHORT + 3
 
 
 def fits(job: str, room: int) -> bool:

@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from submit_tf_job.yarn.observed import AppReport
@@ -52,12 +52,14 @@ class StoredRun:
         app_id: Its application; None before the ResourceManager has stored the id.
         age_s: Seconds since it was written, by the file system's clock.
         torn: Whether it is cut off: it is being written, or its writer died.
+        properties: Its properties.
     """
 
     key: str = ""
     app_id: str | None = None
     age_s: float = 0.0
     torn: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

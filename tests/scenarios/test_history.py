@@ -69,7 +69,9 @@ def test_records_are_kept_up_to_a_number(kept: World, monkeypatch: pytest.Monkey
     monkeypatch.setenv("SUBMIT_TF_JOB_KEEP_RECORDS", "2")
     for _ in range(4):
         kept.submitted()
+        (kept.home / f"staging/records/mnist/{kept.name}.report").write_text("{}")
         kept.ends()
+    assert len(list((kept.home / "staging/records/mnist").iterdir())) == 4, "two with their report"
     assert len(kept("history", "-o", "json").json["runs"]) == 2
 
 

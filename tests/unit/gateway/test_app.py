@@ -233,11 +233,16 @@ def test_submit_same_key_finds_its_run_on_any_gateway(world: World, tmp_path: Pa
     reformatted = json.dumps({**JOB, "network": "host"}, indent=8)
     same = {"Idempotency-Key": "run-1", "Content-Type": "application/yaml"}
     assert other.ask("POST", "/v1/jobs", content=reformatted, headers=same).status_code == 200
+    long = "a-job-whose-name-leaves-no-room-for-the-name-of-a-run-in-yarn"
+    assert other.post("bob", key="run-1", name=long).status_code == 201, (
+        "keys are each caller's own"
+    )
+    other.fake.clock.sleep(10)
+    refused(other.post("bob", key="run-1"), 422, "key-reused")
     for changes in ({"command": "sleep 61"}, {"name": "other"}):
         said = refused(other.post(key="run-1", **changes), 422, "key-reused")
         assert said.startswith("this Idempotency-Key was used before with ")
-    assert len(world.apps) == 1
-    assert other.post("bob", key="run-1").status_code == 201, "keys are each caller's own"
+    assert len(world.apps) == 2
     refused(other.post(key="run-2"), 409, "name-taken")
     refused(
         other.ask("POST", "/v1/jobs", json=JOB, headers={"Idempotency-Key": "a b"}), 400, "usage"

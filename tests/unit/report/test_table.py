@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job.report.table import columns, duration
+from submit_tf_job.host.units import duration_text
+from submit_tf_job.report.table import columns
 
 ROWS = [
     ["NAME", "STATE", "MEMORY", "APPLICATION"],
@@ -55,4 +56,4 @@ def test_columns_keep_within_the_width(rows: list[list[str]], width: int) -> Non
     ],
 )
 def test_duration_in_two_units(seconds: float | None, text: str) -> None:
-    assert duration(seconds) == text
+    assert duration_text(seconds) == text

@@ -1,10 +1,24 @@
-"""Observe a job: read the ResourceManager's record, the deciding task's report and, if these are
-not enough, the services API.
+"""Read the status of a run: which sources are asked, and which of them wins.
+
+docs/internals/architecture.md#the-sources-of-a-status has the same as a table.
+
+1. The ResourceManager's record of the application (`AppReport`), by one request at each look: its
+   state, its end. Where it has none any more, the run's record in the staging directory decides
+   alone (`run_records.forgotten`).
+2. The deciding task's report (`JobReport`): all tasks, progress, outcome. While the container lives
+   it is read from its NodeManager; at the end from the run's record, then the aggregated logs,
+   then the node that the ApplicationMaster's log names (`last_report`). What was read once stays
+   until a later one is read; the last report of a container outlives it.
+3. The services API (`ObservedService`): which container the deciding task has, and of which kind
+   the job is. It repeats the whole service in every response, so it is asked only until that
+   container is known, every few seconds after that, or where details are wanted.
+
+`observation.verdict` joins them: the ResourceManager's final status comes first, the report's
+outcome confirms or contradicts it (docs/verdict.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +36,6 @@ from submit_tf_job.observation import (
     Evidence,
     JobReport,
     JobStatus,
-    Verdict,
     with_outcome,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
@@ -33,10 +46,9 @@ from submit_tf_job.yarn.observed import AppReport, ObservedContainer, ObservedSe
 from submit_tf_job.yarn.states import AppState, FinalStatus
 
 if TYPE_CHECKING:
-    from submit_tf_job.yarn.nodemanager import NodeManagers
-    from submit_tf_job.yarn.resource_manager import Deadline, ResourceManager
+    from submit_tf_job.yarn.resource_manager import Deadline
 
-__all__ = ["Observer", "observe"]
+__all__ = ["StatusReader", "read_status"]
 
 FINAL_STATES = frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED})
 _SERVICE_EVERY_S = 5.0
@@ -44,75 +56,37 @@ SERVICE_S = 15.0  # the ResourceManager asks the ApplicationMaster, which may ha
 OUTDATED_S = 75.0  # the report is written every 30 s at least
 
 
-def observe(
-    cluster: Cluster,
-    ref: JobRef,
-    *,
-    answer_s: float | None = None,
-    details_every_s: float | None = None,
-) -> Observer:
-    """Return an observer of one job; sends nothing yet. The arguments are those of `Observer`."""
-    return Observer(
-        cluster.client,
-        cluster.nodes,
-        ref,
-        clock=cluster.clock,
-        user=cluster.settings.user,
-        answer_s=answer_s,
-        details_every_s=details_every_s,
-        read_finished=lambda app: read_last_report(cluster, app),
-        read_unlisted=lambda app: read_from_its_node(cluster, app),
-        read_forgotten=lambda: forgotten(cluster, ref),
-    )
+def read_status(
+    cluster: Cluster, ref: JobRef, *, detail: bool = False, app: AppReport | None = None
+) -> JobStatus:
+    """Return the status of a run now; the arguments are those of `StatusReader`."""
+    return StatusReader(cluster, ref).read(detail=detail, app=app)
 
 
-class Observer:
-    """Returns the status of one job each time it is called.
+class StatusReader:
+    """Returns the status of one run each time it is called.
 
-    The report alone describes all tasks, in one request of constant size. The services API repeats
-    the whole service in every response, so it is requested only until the deciding container is
-    known, and every few seconds after that.
+    Args:
+        cluster: The cluster.
+        ref: The run.
+        answer_s: Time limit of one look to reach a ResourceManager; None for the client's own
+            limit. A watch has a longer limit, and reports each failure.
+        details_every_s: Seconds between requests to the services API for the place, start and ports
+            of each task; None if these are not needed.
     """
 
     def __init__(
         self,
-        client: ResourceManager,
-        nodes: NodeManagers,
+        cluster: Cluster,
         ref: JobRef,
         *,
-        clock: Callable[[], float],
-        user: str | None = None,
         answer_s: float | None = None,
         details_every_s: float | None = None,
-        read_finished: Callable[[AppReport], tuple[Evidence, bytes | None]] | None = None,
-        read_unlisted: Callable[[AppReport], tuple[Evidence, bytes | None] | None] | None = None,
-        read_forgotten: Callable[[], tuple[JobReport | None, Verdict] | None] = lambda: None,
     ) -> None:
-        """Keep the arguments.
-
-        Args:
-            client: The ResourceManagers.
-            nodes: The NodeManagers' log service.
-            ref: The run.
-            clock: Monotonic seconds.
-            user: The owner of the service.
-            answer_s: Time limit of one observation to reach a ResourceManager; None for the
-                client's own limit. A watch has a longer limit, and reports each failure.
-            details_every_s: Seconds between requests to the services API for the place, start and
-                ports of each task; None if these are not needed.
-            read_finished: Reads the report of an application that has ended from the aggregated
-                logs.
-            read_unlisted: Reads the report of a running application whose ApplicationMaster does
-                not answer, from the node that the former ApplicationMaster's log names.
-            read_forgotten: Reads report and verdict of an application that the ResourceManager has
-                forgotten from the run's record.
-        """
-        self._read_forgotten = read_forgotten
-        self._client, self._nodes, self._clock = client, nodes, clock
-        self._ref = ref
-        self._user, self._answer_s = user, answer_s
+        self._cluster, self._ref = cluster, ref
+        self._client, self._clock = cluster.client, cluster.clock
+        self._answer_s = answer_s
         self._details_every_s, self._details_at = details_every_s, float("-inf")
-        self._read_finished = read_finished
         self._service: ObservedService | None = None
         self._service_at = float("-inf")
         self._decider: ObservedContainer | None = None
@@ -120,34 +94,35 @@ class Observer:
         self._report: JobReport | None = None
         self._evidence = Evidence.UNREADABLE
         self._node_addresses: dict[str, list[str]] = {}
-        self._read_unlisted = read_unlisted
         self._silent = ""  # why the report could not be read this time
         self._gone = False  # YARN lists no living container of the deciding task
         # the last report's own time, and when it was first seen
         self._written: object = None
-        self._written_at = clock()
+        self._written_at = self._clock()
 
-    def observe(self, *, detailed: bool = False) -> JobStatus:
-        """Return the job's current status.
+    def read(self, *, detail: bool = False, app: AppReport | None = None) -> JobStatus:
+        """Return the run's status now.
 
         Args:
-            detailed: Request the services API, for the node, start and ports of each task, even if
+            detail: Request the services API, for the node, start and ports of each task, even if
                 the report is enough for a verdict.
+            app: The ResourceManager's record, if it was requested just now.
 
         Raises:
             ClusterUnavailable: No ResourceManager answered.
         """
         self._silent = trouble = ""
-        detailed = detailed or self._details_are_due()
-        app = self._client.app(self._ref.application_id, deadline=self._deadline())
-        foreign = app is not None and None not in (app.user, self._user) and app.user != self._user
+        detail = self._details_are_due() or detail
+        app = app or self._client.app(self._ref.application_id, deadline=self._deadline())
+        user = self._cluster.settings.user
+        foreign = app is not None and app.user not in (None, user)
         if app is not None:
             if foreign:
                 trouble = (
                     f"how its tasks stand: it is a job of {app.user}, and only {app.user} can ask "
                     f"its ApplicationMaster"
                 )
-            elif app.state not in FINAL_STATES and (detailed or self._service_is_old()):
+            elif app.state not in FINAL_STATES and (detail or self._service_is_old()):
                 try:
                     self._ask_service(answer_s=SERVICE_S)
                 except (ClusterUnavailable, NoSuchJob) as error:
@@ -156,7 +131,7 @@ class Observer:
             if not foreign and self._decider is None and (trouble or app.lists_anew):
                 self._find_former_report(app)
             self._read_report(app)
-        recorded = self._read_forgotten() if app is None else None
+        recorded = forgotten(self._cluster, self._ref) if app is None else None
         if recorded is not None:
             self._report, self._evidence = recorded[0], Evidence.READ
         return JobStatus(
@@ -191,9 +166,9 @@ class Observer:
 
     def _find_former_report(self, app: AppReport) -> None:
         """Read the deciding task's report where its ApplicationMaster cannot say where that is."""
-        if app.state in FINAL_STATES or self._read_unlisted is None:
+        if app.state in FINAL_STATES:
             return
-        found = self._read_unlisted(app)
+        found = read_from_its_node(self._cluster, app)
         if found is not None and found[1] is not None:
             self._take(found[1], Evidence.READ)
 
@@ -245,9 +220,7 @@ class Observer:
         live = self._decider is not None and self._read_live(over=app.state in FINAL_STATES)
         if app.state not in FINAL_STATES or self._is_settled(app):
             return
-        evidence, content = Evidence.UNREADABLE, None
-        if self._read_finished:
-            evidence, content = self._read_finished(app)
+        evidence, content = read_last_report(self._cluster, app)
         if content is not None and JobReport.parse(content) is None:
             evidence, content = Evidence.UNREADABLE, None
         if content is not None or self._report is None:
@@ -317,7 +290,9 @@ class Observer:
         )
         for address in self._node_addresses[host]:
             try:
-                return self._nodes.read_log(address, container_id, file, tail_bytes=tail_bytes).data
+                return self._cluster.nodes.read_log(
+                    address, container_id, file, tail_bytes=tail_bytes
+                ).data
             except (ContainerGone, NodeUnreachable) as error:  # noqa: PERF203 - mostly there is one
                 gone = error
         self._node_addresses.pop(host)  # a restarted NodeManager may have another address
