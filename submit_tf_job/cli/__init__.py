@@ -32,17 +32,17 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "list": ("list_jobs", "List jobs, the newest first."),
         "history": ("list_jobs", "List runs, beyond what the ResourceManager remembers."),
         "status": ("status", "Show the state of a job."),
-        "describe": ("describe", "Show a job in detail: tasks, limits, links, last events."),
+        "describe": ("status", "Show a job in detail: tasks, limits, links, last events."),
         "watch": ("watch", "Watch a job, or all jobs, in a live view."),
         "wait": ("status", "Wait until a job is ready or done."),
         "logs": ("logs", "Show what tasks wrote."),
-        "events": ("describe", "Show what happened to a job, in order of time."),
+        "events": ("status", "Show what happened to a job, in order of time."),
         "open": ("open_link", "Print the address of what a role serves."),
         "tunnel": ("open_link", "Print the ssh command that makes a role's port reachable here."),
     },
     "Change jobs": {
-        "stop": ("stop", "Stop a job."),
-        "delete": ("stop", "Delete the ended runs of a job, or one run."),
+        "stop": ("change", "Stop a job."),
+        "delete": ("change", "Delete the ended runs of a job, or one run."),
         "scale": ("change", "Change the number of tasks of a sidecar or an elastic role."),
         "restart": ("change", "End one task, so that YARN starts it again."),
         "priority": ("change", "Change the priority of a job within its queue."),
@@ -51,13 +51,13 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Check and set up": {
         "doctor": ("doctor", "Check that this machine can run jobs on the cluster."),
-        "image": ("image", "Check Docker images."),
+        "image": ("doctor", "Check Docker images."),
         "config": ("config", "Show the settings, and where each comes from."),
         "staging": ("staging", "Manage files staged on HDFS."),
         "sandbox": ("sandbox", "Run a real YARN cluster on this machine."),
         "gateway": ("gateway", "Run the REST gateway."),
         "help": ("manual", "Print a page of the documentation."),
-        "version": ("version", "Print the version."),
+        "version": ("config", "Print the version."),
     },
 }
 COMMANDS = {name: module for rows in SECTIONS.values() for name, (module, _) in rows.items()}
@@ -124,7 +124,7 @@ def _run(argv: list[str] | None) -> int:
         return run_completion(arguments)
     import typer
 
-    from submit_tf_job.cli.help_layout import Group
+    from submit_tf_job.cli.usage import Group
 
     app = typer.Typer(
         name="submit_tf_job",

@@ -1,15 +1,22 @@
-"""Options --install-completion and --show-completion, with typer's completion scripts."""
+"""Completion: the options --install-completion and --show-completion, and the values themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.cli.usage import requested_output
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.host.inputfile import reason
 
-__all__ = ["SHELLS", "run"]
+if TYPE_CHECKING:
+    from submit_tf_job.operations import Cluster
+    from submit_tf_job.settings import Settings
+
+__all__ = ["ANSWER_S", "SHELLS", "run", "values"]
 
 SHELLS = ("bash", "zsh", "fish")
 _NAME, _VARIABLE = "submit_tf_job", "_SUBMIT_TF_JOB_COMPLETE"
@@ -58,3 +65,143 @@ def _running_shell() -> str:
             "the running shell cannot be determined",
             hint="submit_tf_job --install-completion bash",
         ) from None
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+ANSWER_S = 0.8  # time limit for the cluster: the user waits at the prompt
+_JOBS = 200
+
+
+def values(kind: str, params: Mapping[str, Any], incomplete: str) -> list[str]:
+    """Return the values of one kind that start with `incomplete`; [] if they cannot be determined.
+
+    Args:
+        kind: A key of `_SOURCES`.
+        params: The options and arguments before it, by name.
+        incomplete: The text that the user has typed.
+    """
+    from threading import Thread
+
+    found: list[str] = []
+
+    def collect() -> None:
+        # an error message would appear inside the user's command line
+        with suppress(Exception):
+            found.extend(
+                dict.fromkeys(
+                    value for value in _SOURCES[kind](params) if value.startswith(incomplete)
+                )
+            )
+
+    # a KDC, a proxy or a name server may not respond either
+    thread = Thread(target=collect, daemon=True)
+    thread.start()
+    thread.join(ANSWER_S + 0.2)
+    return list(found)
+
+
+def _settings(params: Mapping[str, Any]) -> Settings:
+    from submit_tf_job.settings import load_settings
+
+    given = {
+        "resource_managers": list(params.get("rm") or []),
+        **{name: params.get(name) for name in ("user", "auth", "as_user")},
+    }
+    return load_settings(arguments=given, profile=params.get("profile"))
+
+
+def _cluster(params: Mapping[str, Any]) -> Cluster:
+    from submit_tf_job import operations
+
+    settings = _settings(params)
+    if settings.credentials.command is not None:
+        raise PermissionError("a command that may ask for a password is not run for a completion")
+    timeouts = replace(settings.timeouts, connect_s=ANSWER_S, read_s=ANSWER_S, failover_s=ANSWER_S)
+    return operations.connect(replace(settings, timeouts=timeouts))
+
+
+def _jobs(params: Mapping[str, Any]) -> Iterable[str]:
+    from submit_tf_job import operations
+    from submit_tf_job.operations.listing import JobSelection
+
+    cluster = _cluster(params)
+    listed = operations.list_jobs(
+        cluster, JobSelection(user=cluster.settings.user, limit=_JOBS), answer_s=ANSWER_S
+    )
+    return [job.name for job in listed if job.name]
+
+
+def _components(params: Mapping[str, Any]) -> Mapping[str, int]:
+    from submit_tf_job import operations
+
+    cluster = _cluster(params)
+    service = cluster.client.get_service(operations.find(cluster, str(params["job"])).run)
+    return {component.name: component.number_of_containers or 0 for component in service.components}
+
+
+def _tasks(params: Mapping[str, Any]) -> Iterable[str]:
+    return [
+        f"{role}-{index}" for role, count in _components(params).items() for index in range(count)
+    ]
+
+
+def _roles_and_tasks(params: Mapping[str, Any]) -> Iterable[str]:
+    found = _components(params)
+    return [
+        *found,
+        *(f"{role}-{index}" for role, count in found.items() for index in range(count)),
+        "am",
+    ]
+
+
+def _scalable(params: Mapping[str, Any]) -> Iterable[str]:
+    from submit_tf_job.jobspec.job import TRAINING_ROLES
+
+    return [f"{role}=" for role in _components(params) if role not in TRAINING_ROLES]
+
+
+def _profiles(_params: Mapping[str, Any]) -> Iterable[str]:
+    from submit_tf_job.settings import known_profiles
+
+    return known_profiles()
+
+
+def _states(_params: Mapping[str, Any]) -> Iterable[str]:
+    from submit_tf_job.operations.listing import LISTED_STATES
+
+    return [*(state.value.lower() for state in LISTED_STATES), "active"]
+
+
+def _strategies(_params: Mapping[str, Any]) -> Iterable[str]:
+    from submit_tf_job.jobspec.job import Strategy
+
+    return [strategy.value for strategy in Strategy]
+
+
+def _topics(_params: Mapping[str, Any]) -> Iterable[str]:
+    from submit_tf_job.cli.manual import topics
+
+    return topics()
+
+
+def _auth(_params: Mapping[str, Any]) -> Iterable[str]:
+    from submit_tf_job.settings import AUTH_METHODS
+
+    return AUTH_METHODS
+
+
+_SOURCES: Mapping[str, Callable[[Mapping[str, Any]], Iterable[str]]] = {
+    "auth": _auth,
+    "for": lambda _params: ("ready", "done"),
+    "job": _jobs,
+    "output": lambda _params: ("text", "json"),
+    "profile": _profiles,
+    "role-or-task": _roles_and_tasks,
+    "role=": _scalable,
+    "role": lambda params: _components(params),
+    "state": _states,
+    "strategy": _strategies,
+    "task": _tasks,
+    "topic": _topics,
+}

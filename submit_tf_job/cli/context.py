@@ -13,9 +13,14 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from submit_tf_job.cli.help_layout import CLUSTER_OPTIONS, HelpCommand
 from submit_tf_job.cli.streams import ReaderGoneError, drop_output, take_over
-from submit_tf_job.cli.usage import ParserError, from_parser, requested_output
+from submit_tf_job.cli.usage import (
+    CLUSTER_OPTIONS,
+    HelpCommand,
+    ParserError,
+    from_parser,
+    requested_output,
+)
 from submit_tf_job.errors import (
     EXIT_INTERRUPTED,
     EXIT_TERMINATED,
@@ -46,12 +51,12 @@ HINT_INDENT = "  hint: "
 
 
 def completed(kind: str) -> Callable[[typer.Context, str], list[str]]:
-    """Return a completion function for values of one kind (`completing.values`)."""
+    """Return a completion function for values of one kind (`completion.values`)."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        from submit_tf_job.cli import completing
+        from submit_tf_job.cli import completion
 
-        return completing.values(kind, ctx.params, incomplete)
+        return completion.values(kind, ctx.params, incomplete)
 
     return complete
 

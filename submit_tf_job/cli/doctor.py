@@ -1,4 +1,4 @@
-"""Command doctor."""
+"""Commands doctor and image check."""
 
 from __future__ import annotations
 
@@ -7,12 +7,24 @@ from typing import Annotated
 import typer
 
 from submit_tf_job.cli.context import Context, command
+from submit_tf_job.cli.jobfile import FromOption, SetOption, read_job
+from submit_tf_job.cli.usage import Group
 from submit_tf_job.errors import UsageError
+from submit_tf_job.jobspec.job import Job
+from submit_tf_job.settings import Settings
+
+__all__ = []
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     command(app, "doctor")(doctor)
+    group = typer.Typer(
+        cls=Group, help="Docker images.", no_args_is_help=True, rich_markup_mode=None
+    )
+    group.callback()(_group)
+    command(group, "check")(check)
+    app.add_typer(group, name="image")
 
 
 def doctor(
@@ -68,3 +80,108 @@ def doctor(
     )
     context.say(summary_line(found))
     return int(found.failed)
+
+
+# --- image check ----------------------------------------------------------------------------------
+
+
+def _group() -> None:
+    """Docker images."""
+
+
+def check(
+    context: Context,
+    image: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[IMAGE]",
+            help="Image on this machine, named as in a job spec.",
+            show_default=False,
+        ),
+    ] = None,
+    spec: Annotated[
+        str | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="Check the images of this job spec instead.",
+            show_default=False,
+        ),
+    ] = None,
+    overrides: SetOption = None,
+    dialect: FromOption = None,
+    python: Annotated[
+        str | None,
+        typer.Option(
+            "--python",
+            metavar="PROGRAM",
+            help="Interpreter for the bootstrap.  [default: python3, or the job spec's]",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """Check images of this machine for what YARN, HDFS, Kerberos, GPUs and TensorFlow need.
+
+    The exit status is 1 if a check fails. The image is run for some seconds, without a network and
+    under a user id that it does not contain; its ENTRYPOINT is tried, too.
+    `submit_tf_job help images` lists what an image must have.
+
+    \b
+    Examples:
+      submit_tf_job image check registry.example.com/ml/tf:2.15
+      submit_tf_job image check ml/tf:2.15 --python /opt/bin/python -o json
+      submit_tf_job image check --file train.yaml
+    """
+    from submit_tf_job.doctor.images import check_image
+    from submit_tf_job.report.check_text import finding_lines, image_object, summary_line
+
+    settings = context.settings()
+    if spec is not None:
+        if image is not None:
+            raise UsageError("image check takes an image or --file", hint="leave one of them out")
+        return _check_all(
+            context,
+            settings,
+            read_job(spec, settings, overrides, None, context.say, dialect),
+            python,
+        )
+    if image is None:
+        raise UsageError(
+            "image check needs an image, or a job spec by --file",
+            hint="submit_tf_job image check --file train.yaml",
+        )
+    if overrides or dialect:
+        raise UsageError("--set and --from need --file", hint="leave them out")
+    found = check_image(settings, image, python=python or "python3")
+    context.result(
+        (line for finding in found.findings for line in finding_lines(finding)),
+        lambda: image_object(image, found),
+    )
+    context.say(summary_line(found))
+    return int(found.failed)
+
+
+def _check_all(context: Context, settings: Settings, job: Job, python: str | None) -> int:
+    """Check each image of a job once, with the interpreter of its first role."""
+    from submit_tf_job.doctor.images import check_image
+    from submit_tf_job.jobspec.job import NO_IMAGE
+    from submit_tf_job.report.check_text import finding_lines, images_object, summary_line
+
+    interpreters = {
+        role.image: python or job.python_of(role).interpreter
+        for role in reversed(list(job.roles.values()))
+        if role.image != NO_IMAGE
+    }
+    if not interpreters:
+        raise UsageError(f"{job.name} has no image", hint="its tasks are processes of their nodes")
+    checked = {
+        image: check_image(settings, image, python=interpreters[image])
+        for image in sorted(interpreters)
+    }
+    lines = []
+    for image, found in checked.items():
+        lines += [image, *(line for finding in found.findings for line in finding_lines(finding))]
+        lines.append(summary_line(found))
+    context.result(lines, lambda: images_object(checked))
+    return int(any(found.failed for found in checked.values()))

@@ -11,7 +11,7 @@ import typer
 
 from submit_tf_job.cli.context import Context, command
 from submit_tf_job.cli.following import seconds
-from submit_tf_job.cli.help_layout import Group
+from submit_tf_job.cli.usage import Group
 from submit_tf_job.errors import SettingsError, UsageError
 
 
@@ -113,13 +113,11 @@ def serve(
             "the gateway needs the packages fastapi, uvicorn and python-multipart",
             hint="pip install 'fastapi>=0.115' 'uvicorn>=0.32' 'python-multipart>=0.0.26'",
         )
-    from submit_tf_job.gateway.callers import CallersFile
-    from submit_tf_job.gateway.clusters import Clusters
+    from submit_tf_job.gateway.callers import CallersFile, Negotiator
     from submit_tf_job.gateway.policy import Policy
-    from submit_tf_job.gateway.running import Gateway
+    from submit_tf_job.gateway.running import Clusters, Gateway
     from submit_tf_job.gateway.server import Listening, serve
     from submit_tf_job.gateway.slots import Limits
-    from submit_tf_job.gateway.spnego import Negotiator
     from submit_tf_job.gateway.uploads import UploadDirectory
     from submit_tf_job.host.secretfile import leave_no_core
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from submit_tf_job.cli.context import Context, command, completed
-from submit_tf_job.cli.doc_pages import read_page, topics
 from submit_tf_job.errors import UsageError
 
-__all__ = ["readable", "register"]
+__all__ = ["read_page", "readable", "register", "topics"]
 
 
 def register(app: typer.Typer) -> None:
@@ -88,3 +88,23 @@ def _help_of_command(topic: str) -> None:
     if close:
         hint = f"did you mean {close[0]}?"
     raise UsageError(f"{topic!r} is not a help topic", hint=hint)
+
+
+# --- the pages ------------------------------------------------------------------------------------
+
+_INSIDE = Path(__file__).parents[1] / "docs"  # of a wheel; pyproject.toml puts docs/ there
+_CHECKOUT = Path(__file__).parents[2] / "docs"  # of an editable install
+
+
+def topics() -> list[str]:
+    """Return the names of the pages."""
+    return sorted(path.stem for path in _pages().glob("*.md") if path.stem != "README")
+
+
+def read_page(topic: str) -> str:
+    """Return the text of a page."""
+    return (_pages() / f"{topic}.md").read_text("utf-8")
+
+
+def _pages() -> Path:
+    return _INSIDE if _INSIDE.is_dir() else _CHECKOUT

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from submit_tf_job.cli.context import Context, command
-from submit_tf_job.cli.help_layout import Group
+from submit_tf_job.cli.usage import Group
 from submit_tf_job.settings import directories, process_environment
 
 if TYPE_CHECKING:

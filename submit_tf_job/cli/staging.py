@@ -10,7 +10,7 @@ import typer
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, command
 from submit_tf_job.cli.following import seconds
-from submit_tf_job.cli.help_layout import Group
+from submit_tf_job.cli.usage import Group
 from submit_tf_job.report.staging_text import sweep_lines, sweep_object
 
 WEEK_S = 7 * 24 * 3600.0

@@ -1,4 +1,4 @@
-"""Watch jobs for any number of listeners.
+"""Watch jobs for any number of listeners, and find the cause of a failure once for all of them.
 
 Each job is queried once per interval for each caller, however many listen.
 """
@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -17,13 +18,12 @@ from typing import Any
 
 from submit_tf_job import operations
 from submit_tf_job.diagnose.cause import Cause
-from submit_tf_job.gateway.causes import Causes
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.threads import Closed, breakable
-from submit_tf_job.observation import JobStatus
+from submit_tf_job.observation import JobState, JobStatus
 from submit_tf_job.report.job_text import job_object
 
-__all__ = ["JobChange", "Listener", "Watches", "change_of"]
+__all__ = ["Causes", "JobChange", "Listener", "Watches", "change_of"]
 
 _BEHIND = 100  # a listener that is further behind misses intermediate changes, never the last one
 
@@ -252,3 +252,50 @@ class _Watch:
         end = operations.until_end(events, self._cluster.sleep, show)
         self._causes.remember(end.status, end.cause)
         return change_of(end.status, end.cause)
+
+
+# --- causes ---------------------------------------------------------------------------------------
+
+_REMEMBERED = 1000
+_AGAIN_S = 2.0  # at first, then twice as long each time: logs are collected a while after the end
+
+
+class Causes:
+    """Causes by application id. A gateway that does not have one finds it on the cluster."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # application → its cause, or when it was looked for in vain first and last
+        self._found: OrderedDict[str, Cause | tuple[float, float]] = OrderedDict()
+
+    def of(self, cluster: operations.Cluster, status: JobStatus) -> Cause | None:
+        """Return why a job failed; None for other jobs, and where no source explains it.
+
+        At the first call for a job this takes some requests to the cluster.
+        """
+        application = status.application_id
+        if status.state is not JobState.FAILED or application is None:
+            return None
+        with self._lock:
+            known = self._found.get(application)
+        if isinstance(known, Cause):
+            return known
+        first, last = known or (cluster.clock(), float("-inf"))
+        if cluster.clock() - last < max(_AGAIN_S, last - first):
+            return None
+        cause = operations.why_failed(cluster, status)
+        with self._lock:
+            self._keep(application, cause or (first, cluster.clock()))
+        return cause
+
+    def remember(self, status: JobStatus, cause: Cause | None) -> None:
+        """Keep a cause that was found elsewhere."""
+        if cause is not None:
+            with self._lock:
+                self._keep(status.application_id, cause)
+
+    def _keep(self, application: str, found: Cause | tuple[float, float]) -> None:
+        self._found[application] = found
+        self._found.move_to_end(application)
+        while len(self._found) > _REMEMBERED:
+            self._found.popitem(last=False)

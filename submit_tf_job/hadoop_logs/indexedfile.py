@@ -24,8 +24,7 @@ from submit_tf_job.hadoop_logs.cursor import (
     PlainCursor,
     Source,
 )
-from submit_tf_job.hadoop_logs.java import Fields
-from submit_tf_job.hadoop_logs.javaobject import JavaObject, elements, entries, read_object
+from submit_tf_job.hadoop_logs.javaobject import Fields, JavaObject, elements, entries, read_object
 
 __all__ = [
     "Cycle",

@@ -23,7 +23,7 @@ from submit_tf_job.hadoop_logs.cursor import (
     Source,
 )
 from submit_tf_job.hadoop_logs.interfaces import Damaged
-from submit_tf_job.hadoop_logs.java import MAX_KEY, Fields
+from submit_tf_job.hadoop_logs.javaobject import MAX_KEY, Fields
 
 __all__ = [
     "MAGIC",

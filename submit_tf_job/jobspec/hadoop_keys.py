@@ -1,15 +1,23 @@
-"""Read `hadoop`: the source of the tasks' Hadoop configuration."""
+"""Read `hadoop` and `kerberos`: the tasks' Hadoop configuration, and the job's identity."""
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from submit_tf_job.container.login import keytab
+from submit_tf_job.host.inputfile import open_input, reason
 from submit_tf_job.host.located.diagnostics import Where
-from submit_tf_job.jobspec.files import HADOOP_FILES
-from submit_tf_job.jobspec.job import HadoopConf, ShippedFile
-from submit_tf_job.jobspec.path_kinds import CONF_ARCHIVE
+from submit_tf_job.host.located.nodes import clip
+from submit_tf_job.jobspec import krb5
+from submit_tf_job.jobspec.files import HADOOP_FILES, Host
+from submit_tf_job.jobspec.job import HadoopConf, Kerberos, Krb5Conf, OwnLogin, ShippedFile
+from submit_tf_job.jobspec.path_kinds import CONF_ARCHIVE, REMOTE_KEYTAB
 
-__all__ = ["read_hadoop"]
+__all__ = ["read_hadoop", "read_kerberos"]
 
 
 def read_hadoop(conf: str, at: Where, directory: Path | None) -> HadoopConf | None:
@@ -46,3 +54,112 @@ def _inline_files(at: Where, directory: Path | None) -> tuple[ShippedFile, ...] 
             f"to the directory that does"
         )
     return found
+
+
+# --- kerberos -------------------------------------------------------------------------------------
+
+
+def read_kerberos(values: Mapping[str, Any], at: Where, host: Host) -> Kerberos | None:
+    """Return the value of the key; read and check a keytab of this host.
+
+    Args:
+        values: The mapping; None for a wrong value.
+        at: Its path.
+        host: The files of this host.
+    """
+    principal, written = values.get("principal"), values.get("keytab")
+    content = _content_of_keytab(written, at.member("keytab"), host, principal) if written else None
+    krb5_conf = _krb5_conf(values, at, host)
+    login = values.get("login") or OwnLogin.AUTO
+    if principal is None or written is None or krb5_conf is None:
+        return None
+    return Kerberos(principal, written, content, krb5_conf, login)
+
+
+# --- the keytab ---
+
+
+def _content_of_keytab(written: str, at: Where, host: Host, principal: str | None) -> bytes | None:
+    """Return the bytes of a keytab of this host; None for one that is elsewhere, or cannot be used,
+    which is reported.
+    """
+    if REMOTE_KEYTAB.fullmatch(written):
+        return None
+    if host.base is None:
+        return at.fail("keytabs of this host are not read here; put it on HDFS, or on every node")
+    content = _secret(at, written, host.base / written)
+    if content is None:
+        return None
+    why = keytab.find_problem(content, principal) if principal else ""
+    return at.fail(f"{clip(written)} cannot be used: {why}") if why else content
+
+
+def _secret(at: Where, shown: str, path: Path) -> bytes | None:
+    """Return a keytab of this host; check the mode of the file that is read."""
+    try:
+        with open_input(path) as file:
+            found = os.fstat(file.fileno())
+            content = file.read(keytab.LONGEST + 1)
+    except FileNotFoundError:
+        return at.fail(
+            f"{clip(shown)}: no such file on this host ({_whole(path)}); "
+            "for one on HDFS write hdfs:///path, for one on every node file:///path"
+        )
+    except OSError as error:
+        return at.fail(f"{clip(shown)}: cannot be read: {reason(error)}")
+    except ValueError as error:  # a NUL in the path
+        return at.fail(f"{clip(shown)}: cannot be read: {error}")
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & 0o077:
+        return at.fail(
+            f"{clip(shown)}: others can read or change it (mode {mode:04o}), and every "
+            f"reader can log in as its principal; chmod 600 {_whole(path)}"
+        )
+    if len(content) > keytab.LONGEST:
+        return at.fail(f"{clip(shown)}: larger than {keytab.LONGEST // 1024} KiB; no keytab is")
+    return content
+
+
+def _whole(path: Path) -> str:
+    """Return an absolute path, quoted if it has characters that a terminal interprets."""
+    text = str(path.absolute())
+    return text if text.isprintable() else clip(text)
+
+
+# --- krb5.conf ---
+
+
+def _krb5_conf(values: Mapping[str, Any], at: Where, host: Host) -> Krb5Conf | None:
+    here = host.krb5_conf and host.base is not None
+    if "krb5_conf" not in values:
+        at.notes.default(at.member("krb5_conf").path)
+        return _inline(at, host) if here else Krb5Conf()
+    conf = values["krb5_conf"]
+    if conf is None:
+        return None
+    if conf == "none":
+        return Krb5Conf()
+    if conf != "inline":
+        return Krb5Conf("node", conf)
+    if not here:
+        return at.fail(
+            "inline needs a krb5.conf on this host, and none is known; "
+            "set kerberos.krb5_conf in the settings, or write the path of one on the "
+            "nodes, or none",
+            "krb5_conf",
+        )
+    return _inline(at.member("krb5_conf"), host)
+
+
+def _inline(at: Where, host: Host) -> Krb5Conf | None:
+    try:
+        return Krb5Conf("inline", content=krb5.gather(host.krb5_conf))
+    except OSError as error:
+        return at.fail(
+            f"krb5.conf of this host cannot be sent: {error.filename}: {error.strerror}; "
+            f"krb5_conf can say otherwise"
+        )
+    except ValueError as error:
+        return at.fail(
+            f"krb5.conf of this host cannot be sent: {error}; krb5_conf can say otherwise"
+        )

@@ -13,7 +13,7 @@ from submit_tf_job.host.located.diagnostics import Diagnostics, Where, closest
 from submit_tf_job.host.located.nodes import Location, Node, Pair, Table, clip, from_python
 from submit_tf_job.jobspec import rules
 from submit_tf_job.jobspec.files import Host, Shipper
-from submit_tf_job.jobspec.hadoop_keys import read_hadoop
+from submit_tf_job.jobspec.hadoop_keys import read_hadoop, read_kerberos
 from submit_tf_job.jobspec.job import (
     Command,
     DockerOptions,
@@ -27,7 +27,6 @@ from submit_tf_job.jobspec.job import (
     RoleKind,
     ShippedFile,
 )
-from submit_tf_job.jobspec.kerberos_keys import read_kerberos
 from submit_tf_job.jobspec.keys import JOB, SHARED, SITE
 from submit_tf_job.jobspec.kinds import group
 from submit_tf_job.jobspec.layers import Layer, merge_files, merge_mounts, read_layer

@@ -19,8 +19,7 @@ from submit_tf_job.logs.merge import in_order
 from submit_tf_job.logs.parallel import in_threads
 from submit_tf_job.logs.read import LogFile, dates_of, filtered, stamps_of, tail_size
 from submit_tf_job.logs.sources import NodeLogs
-from submit_tf_job.logs.stamps import stamped
-from submit_tf_job.logs.times import Dates
+from submit_tf_job.logs.times import Dates, stamped
 
 __all__ = ["LogFollower", "LoggedContainers", "PollIntervals"]
 

@@ -23,8 +23,7 @@ from submit_tf_job.logs.entries import (
 )
 from submit_tf_job.logs.merge import in_order
 from submit_tf_job.logs.parallel import in_threads
-from submit_tf_job.logs.stamps import Stamps, offset_before, read_stamps, stamped
-from submit_tf_job.logs.times import Dates
+from submit_tf_job.logs.times import Dates, Stamps, offset_before, read_stamps, stamped
 
 __all__ = [
     "LogFile",

@@ -426,7 +426,7 @@ def _until_words(seconds: float, now: float) -> str:
 def _check_cap(cluster: Cluster, name: str, asked: int) -> None:
     """Raise `Refused` if a change of a running job would exceed a cap of the settings."""
     from submit_tf_job.operations.site_facts import site_of
-    from submit_tf_job.plan.caps import shown
+    from submit_tf_job.plan.check import shown
 
     for cap in site_of(cluster.settings).caps:
         if cap.name == name and asked > cap.most:

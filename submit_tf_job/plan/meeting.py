@@ -1,4 +1,6 @@
-"""Plan how tasks find one another without Registry DNS: where the deciding one is written."""
+"""Plan what tasks keep on HDFS by its web address: where the deciding one is, without Registry DNS,
+and its last report, beside the record of the run.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,9 @@ from submit_tf_job.errors import Problem
 from submit_tf_job.jobspec.job import Job
 from submit_tf_job.plan.delivery import Contribution, Stage
 from submit_tf_job.plan.site import Names, Site
+from submit_tf_job.yarn.run_names import job_of
 
-__all__ = ["contribution"]
+__all__ = ["contribution", "report_contribution"]
 
 
 def contribution(job: Job, site: Site, stage: Stage) -> Contribution:
@@ -43,3 +46,13 @@ def _problems(job: Job, site: Site) -> Iterator[Problem]:
             "of HDFS, and none is configured; set hadoop_conf (or staging: hdfs://…), or use "
             "`names: dns`",
         )
+
+
+def report_contribution(site: Site, run: str) -> Contribution:
+    """Return the bootstrap's work on the record; none where HDFS has no web address."""
+    web = site.web_hdfs
+    if web is None:
+        return Contribution()
+    path = f"{web.path}/records/{job_of(run)}/{run}.report"
+    rule = {"protocol": web.protocol, "addresses": list(web.addresses), "path": path}
+    return Contribution(task={"record": {**rule, "user": site.user}})

@@ -29,11 +29,9 @@ from submit_tf_job.plan import (
     check,
     data,
     docker,
-    hadoop_configuration,
-    kerberos,
+    hadoop,
     meeting,
     python_packages,
-    recording,
 )
 from submit_tf_job.plan.content_key import content_key
 from submit_tf_job.plan.delivery import (
@@ -252,11 +250,11 @@ class Planner:
         stage = Stage.of(site.staging, job.name)
         parts: tuple[Contribution, ...] = (
             python_packages.contribution(job, site, stage),
-            hadoop_configuration.contribution(job),
-            kerberos.contribution(job, site, stage),
+            hadoop.configuration_contribution(job),
+            hadoop.contribution(job, site, stage),
             data.contribution(job, site, stage),
             meeting.contribution(job, site, stage),
-            recording.contribution(site, run),
+            meeting.report_contribution(site, run),
             remote_files(job),
         )
         mounts = [mount for part in parts for mount in part.mounts]

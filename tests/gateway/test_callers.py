@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.gateway.spnego import Negotiator
+from submit_tf_job.gateway.callers import Negotiator
 from tests.fakes.served import Served
 from tests.gateway.conftest import JOB, TOKEN, Process
 from tests.kerberos.conftest import Kdc, kdc

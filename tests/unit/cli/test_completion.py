@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.cli import COMMANDS
-from submit_tf_job.cli.doc_pages import topics
-from submit_tf_job.cli.manual import readable
+from submit_tf_job.cli.manual import readable, topics
 from tests.fakes.command_line import Cli
 
 ROOT = Path(__file__).parents[3]

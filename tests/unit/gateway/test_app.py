@@ -22,9 +22,8 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.gateway.app import document, served
 from submit_tf_job.gateway.callers import CallersFile, line_of
-from submit_tf_job.gateway.clusters import Clusters
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.gateway.running import Gateway
+from submit_tf_job.gateway.running import Clusters, Gateway
 from submit_tf_job.gateway.server import Listening
 from submit_tf_job.gateway.slots import Limits, Slots
 from submit_tf_job.gateway.watchers import change_of

@@ -1,4 +1,6 @@
-"""Plan a job's Kerberos: its keytab, its krb5.conf, and whether the tasks log in themselves."""
+"""Plan what a job needs of Hadoop: its configuration in containers; keytab, krb5.conf, and whether
+the tasks log in themselves.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from submit_tf_job.jobspec.job import Job, Kerberos, Mount, OwnLogin, ShippedFil
 from submit_tf_job.plan.delivery import Contribution, File, Stage
 from submit_tf_job.plan.site import Site
 
-__all__ = ["contribution"]
+__all__ = ["configuration_contribution", "contribution"]
 
 _FILE = "file://"
 
@@ -102,3 +104,28 @@ def _problems(job: Job, kerberos: Kerberos, site: Site) -> Iterator[Problem]:
             "could read a keytab on its HDFS; "
             "leave `kerberos` out, or set auth: kerberos",
         )
+
+
+# --- the configuration ----------------------------------------------------------------------------
+
+DIRECTORY = "hadoop-conf"
+
+
+def configuration_contribution(job: Job) -> Contribution:
+    """Return the files, mounts and variables for the Hadoop configuration in containers."""
+    conf = job.hadoop
+    if conf is None:
+        return Contribution(task={"hadoop_conf": None})
+    if conf.kind == "node":
+        mount = Mount(conf.location, conf.location)
+        return Contribution(mounts=(mount,), task={"hadoop_conf": conf.location})
+    if conf.kind == "archive":
+        name = contract.HADOOP_CONF_LINK
+        return Contribution(
+            files=(File(name, (conf.location,), type="ARCHIVE"),),
+            task={"hadoop_conf": f"archive:{name}"},
+        )
+    return Contribution(
+        shipped=tuple(ShippedFile(f"{DIRECTORY}/{file.name}", file.content) for file in conf.files),
+        task={"hadoop_conf": "inline"},
+    )
