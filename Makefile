@@ -123,9 +123,18 @@ goldens: venv ## write tests/golden, the tables of messages and of keys, and doc
 bench: $(VENV)/.kerberos tensorflow airflow ## measure, and write docs/internals/performance.md
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(BIN)/python -m tests.bench
 
+.PHONY: site
+site: venv ## the documentation as a site with search: build/site
+	@.ci/pip-install $(VENV) -e '.[site]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+.PHONY: dist
+dist: ## wheel and sdist, the same byte for byte whenever they are built, and what a user installs with them
+	.ci/build-dist $(PYTHON)
+
 .PHONY: screenshots
-screenshots: venv java # draw docs/images: what the tool shows on a terminal
-	$(BIN)/python -m tests.screenshots
+screenshots: venv java tensorflow # draw docs/images: what the tool shows on a terminal
+	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.screenshots
 
 # The versions of Hadoop on which the long tests of versions run.
 HADOOP_VERSIONS ?= 3.4.2,3.3.5,3.2.1,3.1.3
