@@ -20,6 +20,7 @@ from datetime import datetime, timedelta, timezone
 from submit_tf_job.errors import (
     AuthError,
     ClusterUnavailable,
+    SubmitTFJobError,
     UsageError,
 )
 from submit_tf_job.jobspec.job import HostFile
@@ -338,9 +339,7 @@ def forget(storage: Storage, path: str) -> None:
     """Remove a content's directory, and the job's if it is empty then."""
     directory = storage.path(path)
     storage.remove(directory, recursive=True)
-    above = parent_of(directory)
-    if all(item.name == USED for item in storage.list_dir(above)):
-        storage.remove(above, recursive=True)
+    _remove_if_unused(storage, parent_of(directory))
 
 
 def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
@@ -381,10 +380,19 @@ def forget_job(storage: Storage, path: str, *, service: str, now_s: float) -> No
                 continue
             if item.path in service or not (is_used or _used(storage, item) > limit):
                 storage.remove(item.path, recursive=True)
-        if all(item.name == USED for item in storage.list_dir(path)):
-            storage.remove(path, recursive=True)
+        _remove_if_unused(storage, path)
     except NoSuchPath:
         return  # no files were staged, or another client has removed them
+
+
+def _remove_if_unused(storage: Storage, path: str) -> None:
+    """Remove a job's directory without files; what another client puts there meanwhile stays."""
+    items = storage.list_dir(path)
+    if all(item.name == USED for item in items):
+        for item in items:
+            storage.remove(item.path)
+        with suppress(SubmitTFJobError):  # it is not empty any more
+            storage.remove(path)
 
 
 def _used(storage: Storage, item: Stat) -> datetime:

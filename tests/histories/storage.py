@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 
+from submit_tf_job.errors import Refused
 from submit_tf_job.storage.base import NoSuchPath, PathExists, Stat, Storage
 from tests.histories.hadoop import Cluster, Directory
 
@@ -108,6 +109,8 @@ class Hdfs(Storage):
         gone = [
             other for other in list(self._files) if other == path or other.startswith(path + "/")
         ]
+        if not recursive and gone not in ([], [path], [path + "/"]):
+            raise Refused(f"{self.url(path)}: is not empty")
         for other in gone:
             del self._files[other]
         if where is not None:

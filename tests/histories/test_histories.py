@@ -24,6 +24,12 @@ def test_histories_keep_promises(kind: str) -> None:
         _assert_kept(kind, seed)
 
 
+# a `delete` between the directory and the file of a submission's upload
+@pytest.mark.parametrize(("kind", "seed"), [("retention", 100049)])
+def test_history_that_once_broke_a_promise(kind: str, seed: int) -> None:
+    _assert_kept(kind, seed)
+
+
 def test_history_is_the_same_for_the_same_seed() -> None:
     first, second = run("mixed", 3), run("mixed", 3)
     assert [str(line) for line in first.trace] == [str(line) for line in second.trace]
