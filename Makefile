@@ -32,8 +32,10 @@ KEEP ?=
 export KEEP
 
 .PHONY: help
-help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
+help: # list the targets: those that a newcomer needs first, then the others
+	@grep -hE '^[a-z-]+:[^#]*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -t -s "$$(printf '\t')"
+	@echo
+	@grep -hE '^[a-z-]+:[^#]*#\+ ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*#\+ /\t/' | column -t -s "$$(printf '\t')"
 
 $(VENV)/.package: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Python 3.10 or later is needed; apt-get install python3.11 python3.11-venv"; exit 1; }
@@ -93,12 +95,12 @@ test: ## every promise once, on real clusters: 13 minutes; the first time instal
 	@$(TESTED_WITH) $(PYTHON) .ci/stages test $(PYTEST_ARGS)
 
 .PHONY: test-all
-test-all: ## all tests but those of `make matrix`: an hour; PART=tests/cluster runs a part
+test-all: #+ all tests but those of `make matrix`: an hour; PART=tests/cluster runs a part
 	@$(TESTED_WITH) $(PYTHON) .ci/stages test-all $(PART) $(PYTEST_ARGS)
 
 .PHONY: unit
-unit: venv ## the tests that need no server and no cluster: a minute
-	$(PYTEST) -n 2 -q -m 'not long and not slow' tests/unit tests/golden tests/scenarios $(PYTEST_ARGS)
+unit: venv ## the tests of single parts, without server and cluster: half a minute
+	$(PYTEST) -n 2 -q -m 'not long and not slow' tests/unit tests/golden $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: venv ## ruff, mypy, import rules, spelling
@@ -114,13 +116,13 @@ format: venv ## let ruff format and mend what it can
 	$(BIN)/ruff format .
 
 .PHONY: goldens
-goldens: venv ## write tests/golden, the tables of messages and of keys, and docs/openapi.json; read the difference
+goldens: venv #+ write tests/golden, the tables of messages and of keys, and docs/openapi.json; read the difference
 	$(BIN)/python -m tests.unit.jobspec.key_tables
 	$(BIN)/python -m tests.unit.gateway.test_app
 	SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS=1 $(BIN)/python -m pytest tests/golden tests/unit/messages -q
 
 .PHONY: bench
-bench: $(VENV)/.kerberos tensorflow airflow ## measure, and write docs/internals/performance.md
+bench: $(VENV)/.kerberos tensorflow airflow #+ measure, and write docs/internals/performance.md
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(BIN)/python -m tests.bench
 
 .PHONY: site
@@ -143,7 +145,7 @@ HADOOP_VERSIONS ?= 3.4.2,3.3.5,3.2.1,3.1.3
 PART ?=
 PART_IS_FILES := $(filter tests/%,$(PART))
 .PHONY: matrix
-matrix: $(VENV)/.kerberos packages-all tools tensorflow frameworks airflow ## every Hadoop and Python version, written to docs/internals/matrix.md, and the long tests; PART=NAME for one part
+matrix: $(VENV)/.kerberos packages-all tools tensorflow frameworks airflow #+ every Hadoop and Python version, written to docs/internals/matrix.md, and the long tests; PART=NAME for one part
 ifeq ($(PART_IS_FILES),)
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) $(BIN)/python -m tests.matrix $(if $(PART),--only '$(PART)')
 endif
@@ -159,6 +161,6 @@ matrix-parts: venv # list what PART of `make matrix` may be
 	@grep -rlE 'mark\.long' tests --include='test_*.py' | sort
 
 .PHONY: clean
-clean: ## end the tests' clusters, and remove what the checkout holds beside its sources
+clean: #+ end the tests' clusters, and remove what the checkout holds beside its sources
 	@[ ! -x $(BIN)/python ] || $(BIN)/python -m tests.clusters down
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist

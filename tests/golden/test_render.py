@@ -80,6 +80,7 @@ def test_render_is_equal_in_all_environments(tmp_path: Path) -> None:
     assert printed == {plan(load(spec), SITE).body.encode("ascii")}
 
 
+@pytest.mark.slow
 def test_render_with_submission_id(tmp_path: Path) -> None:
     spec = ROOT / "specs/custom.yaml"
     assert render(spec, tmp_path, "--submission-id", "run-7") == plan(
@@ -87,6 +88,7 @@ def test_render_with_submission_id(tmp_path: Path) -> None:
     ).body.encode("ascii")
 
 
+@pytest.mark.slow
 def test_rendered_bootstrap_runs_the_command(tmp_path: Path) -> None:
     """What a service contains, started by its launch command, runs the command and returns its
     status.

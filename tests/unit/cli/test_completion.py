@@ -76,6 +76,7 @@ def test_completion_of_each_shell(
     assert (done.err, offered(shell, done.out)) == ("", found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @pytest.mark.usefixtures("profiles")
 def test_completion_imports_nothing_heavy(home: Path, shell: str) -> None:
@@ -97,6 +98,7 @@ def test_completion_imports_nothing_heavy(home: Path, shell: str) -> None:
     assert (done.stderr, offered(shell, done.stdout)) == ("", {"pre", "prod"})
 
 
+@pytest.mark.slow
 def test_completion_script_in_bash(home: Path, tmp_path: Path) -> None:
     """The script that --show-completion prints, sourced by bash."""
     (tmp_path / "bin").mkdir()

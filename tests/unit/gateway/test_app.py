@@ -722,6 +722,7 @@ def test_openapi_document_is_current(world: World) -> None:
     assert written == served_document, "python -m tests.unit.gateway.test_app writes it anew"
 
 
+@pytest.mark.slow
 def test_openapi_document_is_valid() -> None:
     assert [error.message for error in OpenAPIV31SpecValidator(document()).iter_errors()] == []
     names = {

@@ -360,6 +360,7 @@ def test_python_bundles_wheels_into_one_reproducible_archive(tree: Path, tmp_pat
         loaded(tree, "[train.py]", tmp_path, 'python: {version: "3.9", wheels: ["*.whl"]}\n')
 
 
+@pytest.mark.slow
 def test_python_resolves_requirements_once_and_reports_pips_errors(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def write_conf(directory: Path, **files: dict[str, str]) -> Path:
     return directory
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_imported() -> None:
     code = (
         "import sys, submit_tf_job.storage, submit_tf_job.storage.staging, "
