@@ -136,13 +136,17 @@ def _settings(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
     A group may be an object of its own; empty fields of the form are skipped.
     """
-    from submit_tf_job.settings import keys
+    from submit_tf_job.sdk.client import setting_names
 
     names = {
         "profile": "profile",
-        **{spelling: name for name in keys() for spelling in (name, name.replace(".", "_"))},
+        **{
+            spelling: name
+            for name in setting_names()
+            for spelling in (name, name.replace(".", "_"))
+        },
     }
-    groups = {name.partition(".")[0] for name in keys() if "." in name}
+    groups = {name.partition(".")[0] for name in setting_names() if "." in name}
     for spelling, value in extra.items():
         if spelling in groups and isinstance(value, dict):
             yield from _settings({f"{spelling}.{key}": inner for key, inner in value.items()})

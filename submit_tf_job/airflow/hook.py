@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,22 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from submit_tf_job.airflow.airflow_names import BaseHook
 from submit_tf_job.airflow.form import ConnectionValues, read_connection, with_form_labels
-from submit_tf_job.errors import ClusterUnavailable, SettingsError, SubmitTFJobError
-from submit_tf_job.yarn.run_names import Again
+from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, SettingsError, SubmitTFJobError
 
 if TYPE_CHECKING:
     from submit_tf_job.airflow.task_run import TaskRun
-    from submit_tf_job.doctor.findings import Check
-    from submit_tf_job.plan import Plan
     from submit_tf_job.sdk.client import Client, JobHandle
+    from submit_tf_job.sdk.types import Check, Plan
 
 __all__ = ["SubmitTFJobHook"]
 
 T = TypeVar("T")
 _REACHED_S, _CHECKED_S = 4.5, 20.0  # time limits of the button "Test"
 _NEEDED = ("services-api", "authentication")  # checks that must pass before a job can be submitted
-_NUMBERS = 64  # of a task's own runs, of which each try may make one
-_STARTING_S = 20.0  # a POST's application appears some seconds after the service was stored
 
 
 def _within(seconds: float, call: Callable[[], T]) -> T:
@@ -129,14 +124,13 @@ class SubmitTFJobHook(BaseHook):
 
     def _new_client(self) -> Client:
         from submit_tf_job.sdk.client import Client
-        from submit_tf_job.settings import load_settings
 
         given = self.given
+        named = {name.replace(".", "__"): value for name, value in given.settings.items()}
         try:
-            settings = load_settings(arguments=given.settings, profile=given.profile)
+            return Client(given.profile, secret=given.secret, **named)
         except SettingsError as error:
             raise self._of_connection(error) from None
-        return Client(settings=settings, secret=given.secret)
 
     def test_connection(self) -> tuple[bool, str]:
         """Check the connection for Airflow's button "Test": version, identity, and doctor's checks.
@@ -163,23 +157,10 @@ class SubmitTFJobHook(BaseHook):
         return True, text
 
     def _reached(self) -> str:
-        cluster = self.get_conn().cluster
-        return (
-            cluster.client.cluster_info(
-                deadline=cluster.client.deadline(_REACHED_S - 1)
-            ).hadoop_version
-            or "unknown"
-        )
+        return self.get_conn().hadoop_version(_REACHED_S - 1) or "unknown"
 
     def _checked(self) -> tuple[Check, ...]:
-        from submit_tf_job.doctor.checks import doctor
-        from submit_tf_job.operations.cluster import check_identity
-
-        client = self.get_conn()
-        check_identity(client.cluster)
-        return doctor(
-            client.settings, only=(*_NEEDED, "nodes", "docker"), client=client.cluster.client
-        ).findings
+        return self.get_conn().check(*_NEEDED, "nodes", "docker")
 
     # --- for the operator -------------------------------------------------------------------------
 
@@ -191,19 +172,19 @@ class SubmitTFJobHook(BaseHook):
         base: Path,
         name: str | None = None,
         overrides: Sequence[str] = (),
-        text: bytes | None = None,
+        render: Callable[[str], str] | None = None,
         dialect: str | None = None,
         detached: bool = False,
     ) -> Plan:
         """Plan the job of a task instance.
 
         Args:
-            job: A path, for messages, or the content.
+            job: The path of a job spec file, or its content.
             run: The task instance.
-            base: The directory of relative `files`.
+            base: The directory of relative `files` of a content.
             name: The readable part of the job's name.
             overrides: `path=value` texts, as for `--set`.
-            text: The content of the file.
+            render: Fills the templates in a file.
             dialect: The format of a file of another system; None to recognise it.
             detached: Whether no task follows the job, which then has a lifetime
                 (`detached_lifetime`).
@@ -211,26 +192,18 @@ class SubmitTFJobHook(BaseHook):
         Raises:
             JobSpecError: The job spec is invalid; the error has all problems.
         """
-        from submit_tf_job import operations
-
-        source = job if isinstance(job, str) else "<job>"
-        if not isinstance(job, str):
-            text = json.dumps(dict(job), default=str).encode()
-        settings = self.get_conn().settings
-        loaded = operations.load_job(
-            Path(source),
-            settings,
+        client = self.get_conn()
+        loaded = client.load(
+            job,
             overrides=overrides,
             name=run.job_name(name),
-            text=text,
-            base=base,
             dialect=dialect,
+            base=base,
+            render=render,
         )
         for remark in loaded.remarks:
             self.log.info("%s", remark)
-        return operations.make_plan(
-            loaded, settings, key=run.key, again=Again.AFTER_FAILURE, lifetime=detached
-        )
+        return client.plan(loaded, submission_id=run.key, again="after-failure", detached=detached)
 
     def submit(self, planned: Plan, run: TaskRun) -> JobHandle:
         """Submit the job of a task instance once, in any try.
@@ -242,37 +215,18 @@ class SubmitTFJobHook(BaseHook):
         Raises:
             SubmitTFJobError: As `Client.submit`.
         """
+        client = self.get_conn()
         if run.cleared_at:
-            self._stop_earlier(planned)
-        handle = self._submitted(planned)
+            for live in client.live(planned.job.name):
+                if live.run not in client.runs_of(planned):
+                    self.log.info("stopping %s, which ran before the task was cleared", live.run)
+                    live.stop()
+        handle = client.submit(planned)
         if handle.adopted:
             seen = handle.status()
             what = "has succeeded" if seen.is_over else "runs"
             self.log.info("%s %s already: an earlier try submitted it", handle.run, what)
         return handle
-
-    def _submitted(self, planned: Plan) -> JobHandle:
-        from submit_tf_job import operations
-        from submit_tf_job.sdk.client import JobHandle
-
-        client = self.get_conn()
-        done = operations.submit(planned, client.cluster, on_wait=self.log.info)
-        for warning in done.warnings:
-            self.log.warning(warning)
-        return JobHandle(client, done.ref, submission=done, planned=planned)
-
-    def _stop_earlier(self, planned: Plan) -> None:
-        """Stop the live runs of the task's job that are not of this submission."""
-        from submit_tf_job.operations.resubmission import heirs
-        from submit_tf_job.yarn.exactly_once import live_runs
-
-        client = self.get_conn()
-        own = {planned.run_of(number) for number in range(_NUMBERS)}
-        own |= {heir for run in tuple(own) for heir in heirs(planned, run)}
-        for app in live_runs(client.cluster.client, client.settings.user, planned.job.name):
-            if app.name not in own:
-                self.log.info("stopping %s, which ran before the task was cleared", app.name)
-                client.attach(app.id).stop()
 
     def kill(self, name: str, application_id: str | None) -> None:
         """Stop the job of a killed task over a new connection.
@@ -283,18 +237,7 @@ class SubmitTFJobHook(BaseHook):
             name: The job.
             application_id: Its application; None if it may not exist yet.
         """
-        from submit_tf_job import operations
-        from submit_tf_job.errors import NoSuchJob
-        from submit_tf_job.yarn.exactly_once import live_runs
-
-        with self._new_client() as client:
-            cluster, user = client.cluster, client.settings.user
-            give_up_at = cluster.clock() + _STARTING_S
-            while application_id is None:
-                live = live_runs(cluster.client, user, name)
-                application_id = live[0].id if live else None
-                if application_id is None and cluster.clock() > give_up_at:
-                    return
-                cluster.sleep(1.0)
-            with contextlib.suppress(NoSuchJob):
-                operations.stop(cluster, application_id, wait=False)
+        with self._new_client() as client, contextlib.suppress(NoSuchJob):
+            found = client.attach(application_id) if application_id else client.starting(name)
+            if found is not None:
+                found.stop(wait=False)

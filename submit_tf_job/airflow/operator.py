@@ -19,8 +19,8 @@ from submit_tf_job.errors import SubmitTFJobError, UsageError
 if TYPE_CHECKING:
     from submit_tf_job.airflow.hook import SubmitTFJobHook
     from submit_tf_job.airflow.task_run import TaskRun
-    from submit_tf_job.plan import Plan
     from submit_tf_job.sdk.client import JobHandle, Status
+    from submit_tf_job.sdk.types import Plan
 
 __all__ = ["SubmitTFJobOperator", "task_run"]
 
@@ -164,7 +164,7 @@ class SubmitTFJobOperator(BaseOperator):
         return self.job
 
     def _plan(self, context: Any, run: TaskRun) -> Plan:
-        job, base, text = self._spec(), Path(self.dag.folder), None
+        job, base = self._spec(), Path(self.dag.folder)
         if not isinstance(job, (str, Mapping)):
             raise UsageError(f"job: expected the path of a job spec or a mapping, found {job!r}")
         if isinstance(self.overrides, str):
@@ -172,15 +172,12 @@ class SubmitTFJobOperator(BaseOperator):
                 f"overrides: expected a list, found {self.overrides!r}",
                 hint=f"write [{self.overrides!r}]",
             )
-        if isinstance(job, str):
-            path = base / job
-            job, base, text = str(path), path.parent, self._rendered(path, context)
         return self.hook.plan(
-            job,
+            str(base / job) if isinstance(job, str) else job,
             run,
             name=self.name,
             overrides=[*self._plain_overrides(), *(self.overrides or ())],
-            text=text,
+            render=lambda text: self._rendered(text, context),
             base=base,
             dialect=self.dialect,
             detached=not self.wait_for_completion,
@@ -200,19 +197,10 @@ class SubmitTFJobOperator(BaseOperator):
                 timeout = f"{timeout:.0f}s"
             yield f"lifetime={timeout}"
 
-    def _rendered(self, path: Path, context: Any) -> bytes:
-        from submit_tf_job.errors import JobSpecError, Problem
-        from submit_tf_job.host.inputfile import reason
-
-        try:
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            why = f"cannot be read: {reason(error)}"
-            raise JobSpecError([Problem(0, 0, "", why, str(path))]) from None
+    def _rendered(self, text: str, context: Any) -> str:
         rendered = self.render_template(text, context)
-        if not isinstance(rendered, str):  # the DAG may render native objects
-            rendered = json.dumps(rendered, default=str)
-        return rendered.encode()
+        # the DAG may render native objects
+        return rendered if isinstance(rendered, str) else json.dumps(rendered, default=str)
 
     def _begin(self, context: Any, handle: JobHandle) -> None:
         from submit_tf_job.airflow.extra_links import links_at_start
@@ -304,10 +292,8 @@ class SubmitTFJobOperator(BaseOperator):
         outputs: Sequence[str],
         deciding_task: str,
     ) -> Any:
-        from submit_tf_job.report.untrusted import clean
-
         for line in text.splitlines():
-            self.log.info("%s", clean(line))
+            self.log.info("%s", line)
         result: Any = None
         if job is not None:
             self._running_job = None

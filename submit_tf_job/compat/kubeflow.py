@@ -13,18 +13,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from submit_tf_job.compat import refuse, with_roles
 from submit_tf_job.errors import DeadlinePassed, SubmitTFJobError, UsageError
-from submit_tf_job.observation import JobState
-from submit_tf_job.operations import describe
-from submit_tf_job.operations.description import tasks_of
-from submit_tf_job.sdk.client import Client, JobHandle, Status
+from submit_tf_job.sdk.client import Client, JobHandle, JobState, Status
 from submit_tf_job.sdk.functions import start
-
-if TYPE_CHECKING:
-    from submit_tf_job.observation import JobStatus
 
 __all__ = ["JobCondition", "TrainingClient", "TrainingJob"]
 
@@ -224,7 +218,7 @@ class TrainingClient:
         _ignore(namespace)
         _kind(job_kind or self.job_kind)
         with _as_kubeflow("get", name):
-            return _training_job(self._client.attach(name).status().job)
+            return _training_job(self._client.attach(name).status())
 
     def list_jobs(
         self, namespace: str | None = None, job_kind: str | None = None, timeout: float = 120
@@ -309,18 +303,18 @@ class TrainingClient:
             raise ValueError(f"{sorted(unknown)} must be of {sorted(_CONDITIONS)}")
 
         def reached(seen: Status) -> bool:
-            return bool(_true(_training_job(seen.job)) & set(expected_conditions))
+            return bool(_true(_training_job(seen)) & set(expected_conditions))
 
         def changed(seen: Status) -> None:
             if callback is not None:
-                callback(_training_job(seen.job))
+                callback(_training_job(seen))
 
         with _as_kubeflow("wait for", name):
             handle = self._client.attach(name)
             end = handle.wait(wait_timeout, until=reached, on_change=changed)
         if not reached(end):
             raise RuntimeError(f"{name} is {end.state.value}: {end.reason}")
-        return _training_job(end.job)
+        return _training_job(end)
 
     def get_job_pod_names(
         self,
@@ -339,8 +333,8 @@ class TrainingClient:
         _ignore(namespace)
         with _as_kubeflow("get", name):
             handle = self._client.attach(name)
-            found = describe(self._client.cluster, handle.application_id or handle.name)
-        names = [task.name for task in tasks_of(found)]
+            found = handle.describe()
+        names = [task.name for task in found.tasks]
         if is_master:
             names = names[:1]
         role = _ROLES.get((replica_type or "").lower(), (replica_type or "").lower())
@@ -491,8 +485,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _training_job(job: JobStatus) -> TrainingJob:
-    return _made(job.name, job.state, job.verdict.reason)
+def _training_job(job: Status) -> TrainingJob:
+    return _made(job.name, job.state, job.reason)
 
 
 def _made(name: str, state: JobState, reason: str) -> TrainingJob:

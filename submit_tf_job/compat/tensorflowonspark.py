@@ -94,7 +94,7 @@ class TFCluster:
             variables=["cloud"],
             start_timeout=f"{max(int(reservation_timeout), 1)}s",
         )
-        arguments = (map_fun, tf_args, list(counts.items()), _default_fs(client))
+        arguments = (map_fun, tf_args, list(counts.items()), client.default_fs)
         return TFCluster(start_as(map_fun, call_with_context, arguments, {}, spec, client))
 
     def __init__(self, call: Call[Any]) -> None:
@@ -182,7 +182,7 @@ class TFParallel:
             strategy="custom",
             ends_with="all-that-train",
         )
-        arguments = (map_fn, tf_args, num_executors, _default_fs(client))
+        arguments = (map_fn, tf_args, num_executors, client.default_fs)
         start_as(map_fn, call_in_parallel, arguments, {}, spec, client).result()
 
 
@@ -198,13 +198,6 @@ def _counts(tasks: int, ps: int, master_node: str | None, evaluates: bool) -> di
             hint="num_executors counts the tasks of all roles",
         )
     return {role: count for role, count in counts.items() if count}
-
-
-def _default_fs(client: Client) -> str:
-    from submit_tf_job.storage import default_fs
-
-    conf = client.settings.hadoop_conf
-    return default_fs(conf) if conf else ""
 
 
 def _no_spark(what: str) -> UsageError:

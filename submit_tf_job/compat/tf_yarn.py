@@ -126,10 +126,7 @@ def run_on_yarn(
 
 def _check_file_systems(addresses: Sequence[str], client: Client) -> None:
     """Refuse file systems for which a job with Kerberos has no token."""
-    from submit_tf_job.storage import default_fs
-
-    conf = client.settings.hadoop_conf
-    own = default_fs(conf).rstrip("/") if conf else ""
+    own = client.default_fs.rstrip("/")
     others = [address for address in addresses if address.rstrip("/") != own]
     if others and client.settings.auth in ("kerberos", "delegation-token"):
         raise UsageError(

@@ -22,7 +22,7 @@ from submit_tf_job.operations.change import (
     scale,
     set_priority,
 )
-from submit_tf_job.operations.cluster import Cluster, JobRef, connect
+from submit_tf_job.operations.cluster import Cluster, JobRef, check_identity, connect
 from submit_tf_job.operations.data_check import DataCheck
 from submit_tf_job.operations.follow import Restarts, follow
 from submit_tf_job.operations.follow_events import (
@@ -54,9 +54,10 @@ from submit_tf_job.operations.resubmission import (
     Step,
     next_step,
     next_step_of_json,
+    runs_of,
 )
 from submit_tf_job.operations.run_records import run_history
-from submit_tf_job.operations.runs import find
+from submit_tf_job.operations.runs import find, live_runs
 from submit_tf_job.operations.staging import Sweep, sweep_staging
 from submit_tf_job.operations.status import describe, error_of, last_lines, status
 from submit_tf_job.operations.stop import delete, owner, stop
@@ -65,6 +66,7 @@ from submit_tf_job.operations.submit import (
     convert,
     load_job,
     make_plan,
+    read_text,
     submit,
 )
 from submit_tf_job.operations.watch_run import wait_for_end
@@ -90,6 +92,7 @@ __all__ = [
     "Trouble",
     "Waits",
     "all_links",
+    "check_identity",
     "connect",
     "convert",
     "delete",
@@ -105,6 +108,7 @@ __all__ = [
     "is_waiting",
     "last_lines",
     "list_jobs",
+    "live_runs",
     "load_job",
     "log_files",
     "log_page",
@@ -115,8 +119,10 @@ __all__ = [
     "next_step_of_json",
     "open_listing",
     "owner",
+    "read_text",
     "restart",
     "run_history",
+    "runs_of",
     "scale",
     "set_priority",
     "status",

@@ -43,6 +43,7 @@ __all__ = [
     "properties_of",
     "ran_out_of_memory",
     "run_after",
+    "runs_of",
     "step_after",
 ]
 
@@ -162,6 +163,12 @@ def next_step_of_json(planned: Plan, ended: Mapping[str, Any]) -> Step | None:
         status=found.get("status"),
     )
     return step_after(planned, earlier, str(ended["run"]), cause)
+
+
+def runs_of(planned: Plan) -> frozenset[str]:
+    """Return the names of the runs that a plan's submission may have had."""
+    first = [planned.run_of(number) for number in range(FIRST_RUNS)]
+    return frozenset([*first, *(heir for run in first for heir in heirs(planned, run))])
 
 
 def _of_first(planned: Plan, run: str) -> Resubmission | None:

@@ -35,6 +35,7 @@ __all__ = [
     "is_recovering",
     "is_run_again",
     "known_runs",
+    "live_runs",
     "properties_of_run",
     "retire",
     "retire_all",
@@ -146,6 +147,14 @@ def _near(cluster: Cluster, job: str, own: Sequence[AppReport]) -> str:
             if app.name == job or is_run_of(app.name, job):
                 return f"{app.user} runs a job of that name, as {app.id}"
     return ""
+
+
+def live_runs(cluster: Cluster, job: str) -> tuple[JobRef, ...]:
+    """Return the live runs of the user's job, the oldest first."""
+    from submit_tf_job.yarn import exactly_once
+
+    found = exactly_once.live_runs(cluster.client, cluster.settings.user, job)
+    return tuple(JobRef(job, app.id, app.name or job) for app in found)
 
 
 def known_runs(cluster: Cluster) -> frozenset[str]:

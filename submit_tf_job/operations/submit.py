@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from submit_tf_job.plan import Plan, Upload
     from submit_tf_job.storage.staging import Sent
 
-__all__ = ["Submission", "convert", "load_job", "make_plan", "submit"]
+__all__ = ["Submission", "convert", "load_job", "make_plan", "read_text", "submit"]
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,21 @@ def load_job(
             dialect=dialect,
         )
     return replace(job, given=Given(text.decode(errors="replace"), tuple(overrides)))
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a job spec file.
+
+    Raises:
+        JobSpecError: It cannot be read.
+    """
+    from submit_tf_job.host.inputfile import read_input, reason
+
+    try:
+        return read_input(path).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        why = f"cannot be read: {reason(error)}"
+        raise JobSpecError([Problem(0, 0, "", why, str(path))]) from None
 
 
 def _defaults(settings: Settings) -> Defaults:

@@ -17,28 +17,39 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from submit_tf_job import operations
 from submit_tf_job.errors import SubmitTFJobError, UsageError
-from submit_tf_job.observation import JobStatus
-from submit_tf_job.settings import Settings, load_settings
+from submit_tf_job.observation import JobState, JobStatus
+from submit_tf_job.settings import Settings, keys, load_settings
 from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.doctor.findings import Check
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.logs.entries import LogLine
-    from submit_tf_job.observation import JobState
+    from submit_tf_job.operations.description import TaskDetail
     from submit_tf_job.plan import Plan
     from submit_tf_job.sdk.events import Event
     from submit_tf_job.sdk.notebook import ListedJobs
 
     JobSpec = str | Path | Mapping[str, Any] | Job
 
-__all__ = ["Client", "JobHandle", "Status", "attach", "jobs", "load", "submit"]
+__all__ = [
+    "Client",
+    "JobHandle",
+    "JobState",
+    "Status",
+    "attach",
+    "jobs",
+    "load",
+    "setting_names",
+    "submit",
+]
 
 _log = logging.getLogger(__name__)
 _LEVELS = {"warning": logging.WARNING, "note": logging.INFO}  # of remarks about a converted file
@@ -93,6 +104,15 @@ class Status:
         return self.job.report.progress if self.job.report else None
 
     @property
+    def tasks(self) -> tuple[TaskDetail, ...]:
+        """Its tasks with their nodes and containers, as far as this status has them; of
+        `JobHandle.describe`, all.
+        """
+        from submit_tf_job.operations.description import tasks_of
+
+        return tuple(tasks_of(self.job))
+
+    @property
     def is_over(self) -> bool:
         """Whether the state is final."""
         return self.state.is_final
@@ -125,8 +145,9 @@ class Status:
 
     def __str__(self) -> str:
         from submit_tf_job.report.job_text import job_lines
+        from submit_tf_job.report.untrusted import clean
 
-        return "\n".join(job_lines(self.job, cause=self.root_cause))
+        return "\n".join(map(clean, job_lines(self.job, cause=self.root_cause)))
 
 
 class Client:
@@ -199,6 +220,8 @@ class Client:
         overrides: Sequence[str] = (),
         name: str | None = None,
         dialect: str | None = None,
+        base: Path | None = None,
+        render: Callable[[str], str] | None = None,
     ) -> Job:
         """Read a job spec: a file, or its content as a mapping.
 
@@ -208,6 +231,9 @@ class Client:
             name: Another name for the job.
             dialect: The format of a file of another system; None to recognise it. The job's
                 `remarks` say what did not carry over.
+            base: The directory of `files` of a mapping; default: the working directory.
+            render: Called with the text of a file; returns what is read instead, such as a filled
+                template.
 
         Raises:
             JobSpecError: Every problem at once, each with its line.
@@ -219,8 +245,17 @@ class Client:
         _check_list("overrides", overrides)
         _check_texts(name=name, dialect=dialect)
         if isinstance(spec, (str, Path)):
+            path, text = Path(spec), None
+            if render is not None:
+                text, base = render(operations.read_text(path)).encode(), path.parent
             return operations.load_job(
-                Path(spec), self.settings, overrides=overrides, name=name, dialect=dialect
+                path,
+                self.settings,
+                overrides=overrides,
+                name=name,
+                text=text,
+                base=base,
+                dialect=dialect,
             )
         if isinstance(spec, Mapping):
             text = json.dumps(dict(spec), default=str).encode()
@@ -230,6 +265,7 @@ class Client:
                 overrides=overrides,
                 name=name,
                 text=text,
+                base=base,
                 dialect=dialect,
             )
         if not isinstance(spec, Job):
@@ -252,14 +288,26 @@ class Client:
         name: str | None = None,
         submission_id: str | None = None,
         once: bool = False,
+        again: Literal["always", "after-failure", "never"] | None = None,
+        detached: bool = True,
         dialect: str | None = None,
     ) -> Plan:
         """Return what `submit` would post; `plan(…).body` has the exact bytes. Sends no request.
 
-        The arguments are those of `submit`.
-
         A job without `lifetime` has that of `detached_lifetime` of the settings, because a program
         that submits a job need not follow it.
+
+        Args:
+            spec: As for `load`.
+            overrides: As for `load`.
+            name: Another name for the job.
+            submission_id: As for `submit`.
+            once: As for `submit`.
+            again: Whether the same call runs the job again once its run has ended: "always",
+                "after-failure" for tries of one task, which report a run that has succeeded, or
+                "never"; default: "never" with a `submission_id`, else "always".
+            detached: Whether the job has `detached_lifetime`; False if it is followed for sure.
+            dialect: As for `load`.
 
         Raises:
             JobSpecError: The job cannot be planned.
@@ -269,13 +317,13 @@ class Client:
             self.load(spec, overrides=overrides, name=name, dialect=dialect),
             self.settings,
             key=submission_id,
-            again=Again.NEVER if once else None,
-            lifetime=True,
+            again=Again.NEVER if once else again and Again(again),
+            lifetime=detached,
         )
 
     def submit(
         self,
-        spec: JobSpec,
+        spec: JobSpec | Plan,
         *,
         overrides: Sequence[str] = (),
         name: str | None = None,
@@ -286,7 +334,7 @@ class Client:
         """Submit a job: the same call again finds its run while that lives, and else runs it again.
 
         Args:
-            spec: As for `load`.
+            spec: As for `load`, or what `plan` has returned.
             overrides: As for `load`.
             name: Another name for the job.
             submission_id: A scheduler's own id of this submission: a run of it that has ended is
@@ -303,20 +351,72 @@ class Client:
                 determines it.
             DeadlinePassed: `timeouts.submit` passed.
         """
-        planned = self.plan(
-            spec,
-            overrides=overrides,
-            name=name,
-            submission_id=submission_id,
-            once=once,
-            dialect=dialect,
-        )
+        from submit_tf_job.plan import Plan
+
+        planned = spec
+        if not isinstance(planned, Plan):
+            planned = self.plan(
+                planned,
+                overrides=overrides,
+                name=name,
+                submission_id=submission_id,
+                once=once,
+                dialect=dialect,
+            )
         done = operations.submit(planned, self.cluster, on_wait=_log.warning)
         for remark in planned.job.remarks:
             _log.log(_LEVELS[remark.level], "%s", remark)
         for warning in done.warnings:
             _log.warning(warning)
         return JobHandle(self, done.ref, submission=done, planned=planned)
+
+    def live(self, job: str) -> tuple[JobHandle, ...]:
+        """Return the handles of the live runs of one's own job, the oldest first."""
+        found = operations.live_runs(self.cluster, job)
+        return tuple(JobHandle(self, ref) for ref in found)
+
+    def starting(self, job: str, within_s: float = 20.0) -> JobHandle | None:
+        """Wait for the first live run of one's own job; return None if none appears: a POST's
+        application is seen some seconds after the service was stored.
+        """
+        end = self.cluster.clock() + within_s
+        while not (found := self.live(job)) and self.cluster.clock() <= end:
+            self.cluster.sleep(1.0)
+        return found[0] if found else None
+
+    def runs_of(self, planned: Plan) -> frozenset[str]:
+        """Return the names of the runs that a plan's submission may have had, with those by
+        `retries.memory`.
+        """
+        return operations.runs_of(planned)
+
+    def hadoop_version(self, within_s: float | None = None) -> str:
+        """Return the Hadoop version of the cluster, "" if it does not tell.
+
+        Args:
+            within_s: How long a ResourceManager may take; default: `timeouts.failover`.
+        """
+        client = self.cluster.client
+        deadline = None if within_s is None else client.deadline(within_s)
+        return client.cluster_info(deadline=deadline).hadoop_version or ""
+
+    def check(self, *only: str) -> tuple[Check, ...]:
+        """Return the findings of `submit_tf_job doctor`, of all checks or of some by their ids.
+
+        Raises:
+            AuthError: The cluster takes the client for another user than the settings name.
+        """
+        from submit_tf_job.doctor.checks import doctor
+
+        operations.check_identity(self.cluster)
+        return doctor(self.settings, only=only or None, client=self.cluster.client).findings
+
+    @property
+    def default_fs(self) -> str:
+        """The file system of the Hadoop configuration, such as `hdfs://nn:8020`; "" without one."""
+        from submit_tf_job.storage import default_fs
+
+        return default_fs(self.settings.hadoop_conf) if self.settings.hadoop_conf else ""
 
     def submit_again(self, planned: Plan, ended: Mapping[str, Any]) -> JobHandle | None:
         """Submit the next run of a job that ran out of memory, if its `retries.memory` says so.
@@ -382,7 +482,6 @@ class Client:
             UsageError: A state does not exist, an argument is of a wrong kind, or `limit` is below
                 1.
         """
-        from submit_tf_job.observation import JobState
         from submit_tf_job.operations.listing import JobSelection
         from submit_tf_job.sdk.notebook import ListedJobs
 
@@ -468,6 +567,14 @@ class JobHandle:
             NoSuchJob: The job no longer exists.
         """
         return Status(operations.status(self._cluster, self._job))
+
+    def describe(self) -> Status:
+        """Return its current status with its tasks and the attempts of its ApplicationMaster.
+
+        Raises:
+            NoSuchJob: The job no longer exists.
+        """
+        return Status(operations.describe(self._cluster, self._job))
 
     def wait(
         self,
@@ -730,6 +837,11 @@ class JobHandle:
         return bool(operations.delete(self._cluster, self.run, force=force))
 
 
+def setting_names() -> tuple[str, ...]:
+    """Return the names of all settings, which `Client` takes as arguments."""
+    return tuple(keys())
+
+
 # --- for a program with one cluster ---
 # Without `plan`: the package `submit_tf_job.plan` has that name.
 
@@ -740,13 +852,17 @@ def load(
     overrides: Sequence[str] = (),
     name: str | None = None,
     dialect: str | None = None,
+    base: Path | None = None,
+    render: Callable[[str], str] | None = None,
 ) -> Job:
     """Read a job spec under the settings that the commands would use; see `Client.load`."""
-    return Client().load(spec, overrides=overrides, name=name, dialect=dialect)
+    return Client().load(
+        spec, overrides=overrides, name=name, dialect=dialect, base=base, render=render
+    )
 
 
 def submit(
-    spec: JobSpec,
+    spec: JobSpec | Plan,
     *,
     overrides: Sequence[str] = (),
     name: str | None = None,
@@ -765,9 +881,9 @@ def submit(
     )
 
 
-def attach(name: str) -> JobHandle:
+def attach(name: str, *, own: bool = False) -> JobHandle:
     """Return the handle of an existing job; see `Client.attach`."""
-    return Client().attach(name)
+    return Client().attach(name, own=own)
 
 
 def jobs(

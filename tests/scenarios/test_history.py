@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+import submit_tf_job
 from tests.json_page import check, documented
-from tests.world import World
+from tests.world import RM, World
 
 SPEC = "mnist.yaml"
 
@@ -52,6 +53,24 @@ def test_a_run_is_known_after_yarn_has_forgotten_it(kept: World) -> None:
     assert (record["run"], record["end"]["state"]) == (run, "SUCCEEDED")
     assert record["submission"]["spec"] == (kept.home / SPEC).read_text()
     assert kept("history", "other", "-o", "json").json["runs"] == []
+
+
+@pytest.mark.parametrize("ends", ["succeeded", "failed"])
+def test_a_success_that_yarn_has_forgotten_is_not_run_again(kept: World, ends: str) -> None:
+    """As Airflow's tries of one task submit it, days after the run has ended."""
+    client = submit_tf_job.Client(resource_managers=[RM])
+    planned = client.plan(kept.spec(), submission_id="task-1", again="after-failure")
+    first = client.submit(planned)
+    kept.passes(10)
+    kept.of_the_live_one()
+    kept.hdfs(getpass.getuser())
+    kept.reports(kept.runs("chief-0")["chief-0"], ends, outcome={"status": int(ends == "failed")})
+    kept.ends(ends.upper())
+    assert first.wait().is_over
+    kept.yarn.apps.clear()
+    client = submit_tf_job.Client(resource_managers=[RM])
+    again = client.submit(planned)
+    assert (again.run == first.run, again.adopted) == (ends == "succeeded", ends == "succeeded")
 
 
 def test_history_learns_how_a_run_ended_that_nobody_followed(kept: World) -> None:

@@ -161,9 +161,9 @@ class World:
         number = self.application.partition("_")[2]
         self.writes(f"container_{number}_01_000001", "serviceam.log", text)
 
-    def hdfs(self) -> None:
+    def hdfs(self, user: str = "alice") -> None:
         """Give commands a Hadoop configuration, and YARN's copy of the service, on this disk."""
-        conf, stored = self.home / "conf", self.home / f"alice/.yarn/services/{self.name}"
+        conf, stored = self.home / "conf", self.home / f"{user}/.yarn/services/{self.name}"
         conf.mkdir(exist_ok=True)
         stored.mkdir(parents=True, exist_ok=True)
         logs = {"yarn.nodemanager.remote-app-log-dir": (self.home / "logs").as_uri()}
@@ -171,7 +171,7 @@ class World:
             rows = (f"<name>{n}</name><value>{v}</value>" for n, v in values.items())
             text = "".join(f"<property>{row}</property>" for row in rows)
             (conf / f"{file}-site.xml").write_text(f"<configuration>{text}</configuration>")
-        spec = {**self.yarn.services["alice", self.name].spec, "id": self.application}
+        spec = {**self.yarn.services[user, self.name].spec, "id": self.application}
         (stored / f"{self.name}.json").write_text(json.dumps(spec))
         self._patch.setenv("SUBMIT_TF_JOB_HADOOP_CONF", str(conf))
 
