@@ -12,12 +12,12 @@ from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from submit_tf_job.errors import SubmitTFJobError, UsageError, error_class
+from submit_tf_job.errors import SubmitTFJobError, UsageError
 from submit_tf_job.gateway import event_streams, metrics, openapi
-from submit_tf_job.gateway.middleware import Middleware, problem_response
+from submit_tf_job.gateway.middleware import Middleware
 from submit_tf_job.gateway.page import PATHS
 from submit_tf_job.gateway.page import page as files_of_the_page
-from submit_tf_job.gateway.problems import RequestRefused
+from submit_tf_job.gateway.problems import ProblemResponse, RequestRefused
 from submit_tf_job.gateway.routes import router
 from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.threads import in_thread
@@ -110,13 +110,8 @@ async def _client_left(request: Request, _error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     """Turn every error into a problem response."""
-    known = _known_error(request, error)
-    status, headers, body = problem_response(known, request.state.request_id)
-    request.state.code = json.loads(body)["code"]
-    if isinstance(known, SubmitTFJobError) and error_class(known).http_status == 500:
-        request.state.defect = f"{type(known).__name__}: {known.message}"
-    response = Response(body, status)
-    response.raw_headers = headers
+    response = ProblemResponse(_known_error(request, error), request.state.request_id)
+    request.state.code, request.state.defect = response.problem["code"], response.defect
     return response
 
 

@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 from submit_tf_job import operations
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.gateway import openapi
-from submit_tf_job.gateway.problems import problem
+from submit_tf_job.gateway.problems import ProblemResponse
 from submit_tf_job.gateway.routes import AUTHENTICATED, Caller, Name, gateway_of
 from submit_tf_job.gateway.threads import ThreadChannel, in_thread, stream_from_thread
 from submit_tf_job.gateway.watchers import JobChange, Listener
@@ -137,7 +137,7 @@ def _until_an_error(begin: Callable[[], Iterator[str]], lines: _LogStream) -> It
     try:
         yield from begin()
     except SubmitTFJobError as error:
-        yield lines.note(f"error: {problem(error, '-').body['detail']}")
+        yield lines.note(f"error: {ProblemResponse(error, '-').problem['detail']}")
 
 
 @router.get("/jobs/{name}/events", tags=["jobs"], response_class=Response, **openapi.EVENTS)
@@ -211,7 +211,6 @@ async def _events(first: JobChange, listener: Listener, seen: str | None) -> Asy
 
 def _event(change: JobChange) -> str:
     if change.error is not None:
-        return (
-            f"event: problem\ndata: {json.dumps(problem(change.error, '-').body, default=str)}\n\n"
-        )
+        problem = bytes(ProblemResponse(change.error, "-").body).decode()
+        return f"event: problem\ndata: {problem}\n\n"
     return f"event: job\nid: {change.id}\ndata: {json.dumps(change.job)}\n\n"

@@ -5,21 +5,19 @@ It is plain ASGI, so that streams are not buffered.
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 import time
-import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import parse_qsl
 
-from submit_tf_job.errors import InternalError, SettingsError, SubmitTFJobError, UsageError
-from submit_tf_job.gateway.problems import CONTENT_TYPE, RequestRefused, problem
+from submit_tf_job.errors import UsageError
+from submit_tf_job.gateway.problems import ProblemResponse, RequestRefused
 from submit_tf_job.gateway.running import Gateway
 
-__all__ = ["Middleware", "problem_response"]
+__all__ = ["Middleware"]
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -153,12 +151,10 @@ class _RequestLog:
 
     async def fail(self, error: Exception) -> None:
         """Send the problem response, unless a response has begun."""
-        self._defect = _for_the_log(error)
-        if self._status:
-            return
-        status, headers, body = problem_response(error, self.id)
-        await self.send({"type": "http.response.start", "status": status, "headers": headers})
-        await self.send({"type": "http.response.body", "body": body})
+        response = ProblemResponse(error, self.id)
+        self._defect = response.defect
+        if not self._status:
+            await response(self._scope, _nothing_more, self.send)
 
     def end(self) -> None:
         """Count the request and log it, without query, headers and body."""
@@ -196,34 +192,5 @@ def _audited(action: dict[str, Any] | None, code: str | None) -> dict[str, Any]:
     return {**kept, "result": action.get("result") or code or "failed"}
 
 
-def problem_response(
-    error: Exception, request_id: str
-) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """Return status, headers and body of the response to an error."""
-    found = problem(error, request_id)
-    body = json.dumps(found.body, default=str).encode()
-    headers = {"Content-Type": CONTENT_TYPE, "Content-Length": str(len(body)), **found.headers}
-    return (
-        found.status,
-        [
-            (name.lower().encode(), value.encode("latin-1", "replace"))
-            for name, value in headers.items()
-        ],
-        body,
-    )
-
-
-def _for_the_log(error: Exception) -> str:
-    """Return the details of an error for the log, which the caller does not get.
-
-    Other libraries' messages may contain tokens, so only their positions are logged.
-    """
-    if isinstance(error, (SettingsError, InternalError)):
-        return f"{type(error).__name__}: {error.message}"
-    if isinstance(error, SubmitTFJobError):
-        return ""
-    places = [
-        f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
-        for frame in traceback.extract_tb(error.__traceback__)[-3:]
-    ]
-    return f"{type(error).__name__} at {', '.join(places)}"
+async def _nothing_more() -> MutableMapping[str, Any]:
+    return {"type": "http.disconnect"}

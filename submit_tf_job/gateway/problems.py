@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from starlette.responses import Response
 
 from submit_tf_job.errors import (
     InternalError,
@@ -14,7 +17,7 @@ from submit_tf_job.errors import (
     error_class,
 )
 
-__all__ = ["CODES", "CONTENT_TYPE", "ProblemResponse", "RequestRefused", "problem"]
+__all__ = ["CODES", "CONTENT_TYPE", "ProblemResponse", "RequestRefused"]
 
 CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
@@ -62,46 +65,60 @@ class RequestRefused(UsageError):
         self.headers = dict(headers or {})
 
 
-@dataclass(frozen=True)
-class ProblemResponse:
-    """The response to an error."""
-
-    status: int
-    body: dict[str, Any]
-    headers: dict[str, str] = field(default_factory=dict)
-
-
-def problem(error: Exception, request_id: str) -> ProblemResponse:
-    """Return the response to an error.
+class ProblemResponse(Response):
+    """The response to an error.
 
     It contains nothing about this host: invalid settings and defects are logged instead.
+
+    Attributes:
+        problem: The body's object.
+        defect: What the log says about it, "" for an error that the caller has in full.
     """
-    known = error
-    if not isinstance(known, SubmitTFJobError):
-        known = InternalError("a defect of the gateway")
-    row = error_class(known)
-    code, status, headers = row.code, row.http_status, dict[str, str]()
-    if isinstance(known, RequestRefused):
-        code, status, headers = known.code, CODES[known.code], known.headers
-    message, hint, details = known.message, known.hint, known.details
-    if isinstance(known, (SettingsError, InternalError)):
-        message, hint, details = (
-            "the gateway failed; its log has the reason",
-            f"give the request id {request_id} to its operator",
-            {},
-        )
-    retryable = row.retryable or status in (408, 429, 503)
-    if retryable:
-        headers.setdefault("Retry-After", str(RETRY_AFTER_S))
-    body: dict[str, Any] = {
-        "type": f"urn:submit_tf_job:problem:{code}",
-        "title": code.replace("-", " "),
-        "status": status,
-        "detail": message,
-        "code": code,
-        "retryable": retryable,
-        "request": request_id,
-    }
-    optional = {"hint": hint, "details": details}
-    body |= {name: value for name, value in optional.items() if value}
-    return ProblemResponse(status, body, headers)
+
+    def __init__(self, error: Exception, request_id: str) -> None:
+        known = error
+        if not isinstance(known, SubmitTFJobError):
+            known = InternalError("a defect of the gateway")
+        row = error_class(known)
+        code, status, headers = row.code, row.http_status, dict[str, str]()
+        if isinstance(known, RequestRefused):
+            code, status, headers = known.code, CODES[known.code], known.headers
+        message, hint, details = known.message, known.hint, known.details
+        if isinstance(known, (SettingsError, InternalError)):
+            message, hint, details = (
+                "the gateway failed; its log has the reason",
+                f"give the request id {request_id} to its operator",
+                {},
+            )
+        retryable = row.retryable or status in (408, 429, 503)
+        if retryable:
+            headers.setdefault("Retry-After", str(RETRY_AFTER_S))
+        self.defect = _for_the_log(error)
+        self.problem: dict[str, Any] = {
+            "type": f"urn:submit_tf_job:problem:{code}",
+            "title": code.replace("-", " "),
+            "status": status,
+            "detail": message,
+            "code": code,
+            "retryable": retryable,
+            "request": request_id,
+        }
+        optional = {"hint": hint, "details": details}
+        self.problem |= {name: value for name, value in optional.items() if value}
+        body = json.dumps(self.problem, default=str)
+        super().__init__(body, status, headers, media_type=CONTENT_TYPE)
+
+
+def _for_the_log(error: Exception) -> str:
+    """Return the details of an error for the log, which the caller does not get.
+
+    Other libraries' messages may contain tokens, so only their positions are logged.
+    """
+    if isinstance(error, SubmitTFJobError):
+        hidden = error_class(error).http_status == 500
+        return f"{type(error).__name__}: {error.message}" if hidden else ""
+    places = [
+        f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)[-3:]
+    ]
+    return f"{type(error).__name__} at {', '.join(places)}"
