@@ -16,7 +16,6 @@ import pickle
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -141,11 +140,10 @@ def _left(handle: JobHandle, task: str, *, needed: bool) -> bytes | None:
     cluster = handle.client.cluster
     within_s, were_read = None if needed else 0.0, False
     for _ in waiting.LOGS_ARE_COLLECTED.attempts(cluster.clock, cluster.sleep, within_s=within_s):
-        with suppress(NoSuchJob):
-            lines = [line.text for line in handle.logs(task, files=[callee.RESULT_FILE])]
-            were_read = True
-            if lines:
-                return base64.b64decode("".join(lines))
+        lines = _result_lines(handle, task)
+        if lines:
+            return base64.b64decode("".join(lines))
+        were_read = were_read or lines is not None
     if needed and not were_read:
         raise SubmitTFJobError(
             f"{handle.name} succeeded, and what {task} returned cannot be read: "
@@ -153,6 +151,18 @@ def _left(handle: JobHandle, task: str, *, needed: bool) -> bytes | None:
             hint=f"submit_tf_job logs {handle.name} --list",
         )
     return None
+
+
+def _result_lines(handle: JobHandle, task: str) -> list[str] | None:
+    """Return the lines of a task's result, none if it has left none; None without its logs."""
+    from submit_tf_job.logs.entries import NoSuchLog
+
+    try:
+        return [line.text for line in handle.logs(task, files=[callee.RESULT_FILE])]
+    except NoSuchLog:  # its other files are there
+        return []
+    except NoSuchJob:
+        return None
 
 
 def _raised(packed: bytes, task: str) -> BaseException:
@@ -197,10 +207,11 @@ def _value(packed: bytes | None, name: str, task: str) -> Any:
     """Return what a task returned.
 
     Raises:
-        SubmitTFJobError: It returned nothing, or it cannot be read on this host.
+        JobFailed: It returned nothing.
+        SubmitTFJobError: It cannot be read on this host.
     """
     if packed is None:
-        raise SubmitTFJobError(
+        raise JobFailed(
             f"{name} succeeded, and {task} returned nothing: its process ended before the function",
             hint="The function must return: os._exit and exec end its process.",
         )

@@ -30,13 +30,14 @@ ON_THE_CLUSTER = (
     "remote",
     "Rejected",
     "leaves with 0",
+    "ends its process",
     "TFCluster",
     "TFCluster raises",
     "TFParallel",
     "HorovodRunner",
     "run_on_yarn",
 )
-CALL_S = 540  # twelve jobs, five side by side, on two busy cores
+CALL_S = 540  # thirteen jobs, five side by side, on two busy cores
 
 
 @dataclass
@@ -147,6 +148,7 @@ def test_a_script_that_makes_every_call(cluster_user: User) -> None:
     *of_the_class, last = ends["Rejected"]
     assert (of_the_class, last.endswith("Rejected: row 7: bad")) == (["row 7: bad", 7], True)
     assert ends["leaves with 0"] is None
+    raised(ends["ends its process"], "JobFailed", "worker-0 returned nothing")
     names = dict(
         re.findall(r"^Submitted (calls-[a-z-]+)-([0-9a-f]{4}(?:-\d)?) ", said, re.MULTILINE)
     )
@@ -231,7 +233,7 @@ def test_results_and_exceptions_that_pickle_alone_does_not_bring_back(user: User
         "returned cannot be read here: ModuleNotFoundError: No module named 'only_there'",
         *(["hint: Return plain data"] if sys.version_info >= (3, 11) else []),
     )
-    raised(ends["local ends its process"], "SubmitTFJobError", "worker-0 returned nothing")
+    raised(ends["local ends its process"], "JobFailed", "worker-0 returned nothing")
     assert ends["local leaves with 0"] is None
     assert ends["local without environment"] == "done"
     raised(ends["coroutine"], "UsageError", "coroutine is a coroutine function")

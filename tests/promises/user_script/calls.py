@@ -189,6 +189,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     ),
     "Rejected": caught,
     "leaves with 0": lambda: run(leaves, 0, job=ONE),
+    "ends its process": lambda: run(os._exit, 0, job=ONE),
     "KerasExperiment": keras_experiment,
     "waits": lambda: run(waits, float(os.environ["WAIT_S"]), job=ONE),
     # on this machine
