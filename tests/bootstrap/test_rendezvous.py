@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import resource
-import signal
 import socket
 import time
 from pathlib import Path
@@ -14,10 +13,6 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, role
-
-# Ends as the first argument says when it is started for the first time, and well when it is started
-# again.
-FAIL_ONCE = 'echo "attempt $TFJOB_ATTEMPT"; [ $TFJOB_ATTEMPT = 1 ] || %s'
 
 
 def events(job: Cluster) -> str:
@@ -45,57 +40,6 @@ def hello(job: Cluster, role: str = "worker", index: int = 0, **extra: Any) -> b
         "state": "waiting",
     }
     return json.dumps({**message, **extra}).encode() + b"\n"
-
-
-def test_restarted_worker_is_counted_and_comes_back(job: Cluster) -> None:
-    job.job(
-        {
-            "chief": role(1, "trains", UNTIL_GO),
-            "worker": role(1, "trains", FAIL_ONCE % "exit 3", max_restarts=1),
-        }
-    )
-    job.start()
-    assert job.wait("worker-0") == 3
-    job.start("worker-0")  # as YARN would
-    assert job.wait("worker-0") == 0
-    assert job.stdout("worker-0") == "attempt 1\n"
-    job.go()
-    assert job.wait("chief-0") == 0
-    report = job.report()
-    assert report["roles"]["worker"]["restarts"] == 1
-    assert report["first_failure"] is None
-    assert "worker-0 exited with status 3; restart 1 of 1" in events(job)
-
-
-def test_lost_worker_with_restarts_left_comes_back_as_a_new_attempt(job: Cluster) -> None:
-    job.job(
-        {
-            "chief": role(1, "trains", UNTIL_GO),
-            "worker": role(
-                1, "serves", "echo attempt $TFJOB_ATTEMPT; exec sleep 600", max_restarts=1
-            ),
-        }
-    )
-    job.start()
-    job.printed("worker-0", "attempt 0")
-    job.kill("worker-0")
-    job.runs["worker-0"].wait()
-    job.start("worker-0")
-    job.printed("worker-0", "attempt 1")
-    job.go()
-    assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
-
-
-def test_finished_task_gets_finished(job: Cluster) -> None:
-    job.job({"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", "echo ran")})
-    job.start()
-    assert job.wait("worker-0") == 0
-    for marker in (job.root / "app").glob("tfjob-done-*"):
-        marker.unlink()  # as on another node
-    job.start("worker-0")
-    assert job.wait("worker-0") == 0
-    assert job.stdout("worker-0") == ""
-    assert "this task has ended before" in job.stderr("worker-0")
 
 
 def test_lost_decider_ends_the_others_after_the_grace(any_job: Cluster) -> None:
@@ -316,23 +260,6 @@ def test_tf_config_of_the_environment_is_kept_where_the_job_wants_none(job: Clus
     assert job.stdout("chief-0") == '{"mine": 1}\n'
 
 
-def test_silent_task_after_a_failure_is_the_cause(job: Cluster) -> None:
-    """A dead node closes no connection; TensorFlow's heartbeat fails the others before ours
-    notices.
-    """
-    job.job(
-        {"chief": role(1, "trains", UNTIL_GO + "; exit 1"), "worker": role(2, "serves", FOREVER)}
-    )
-    job.start()
-    job.started("worker-0", "worker-1")
-    job.kill("worker-1", signal.SIGSTOP)
-    job.go()
-    assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
-    job.kill("worker-1", signal.SIGCONT)
-    assert job.report()["first_failure"]["task"] == "worker-1"
-    assert [later["task"] for later in job.report()["later_failures"]] == ["chief-0"]
-
-
 def test_killed_task_ends_the_job_within_seconds_of_the_kill(job: Cluster) -> None:
     """Its kernel closes the connection, which silence does not."""
     job.job(
@@ -343,35 +270,3 @@ def test_killed_task_ends_the_job_within_seconds_of_the_kill(job: Cluster) -> No
     job.kill("worker-0")
     assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
     assert job.report()["first_failure"]["reason"] == "lost"
-
-
-def test_task_whose_command_has_ended_leaves_soon_after_its_killed_deciding_task(
-    job: Cluster,
-) -> None:
-    job.job(
-        {"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", UNTIL_GO)}, grace_s=600
-    )
-    job.start()
-    job.started("chief-0", "worker-0")
-    job.kill("chief-0")
-    job.go()
-    assert job.wait("worker-0") == 0
-
-
-def test_tasks_wait_for_a_deciding_task_that_yarn_starts_again(job: Cluster) -> None:
-    job.job(
-        {
-            "chief": role(1, "trains", UNTIL_GO, max_restarts=2),
-            "worker": role(1, "trains", UNTIL_GO),
-        },
-        grace_s=60,
-    )
-    job.start()
-    job.started("chief-0", "worker-0")
-    job.kill("chief-0")
-    job.wait("chief-0")
-    time.sleep(6)
-    job.start("chief-0")
-    job.until(lambda: job.report("chief-0").get("state") == "running")
-    job.go()
-    assert set(job.wait_all().values()) == {0}

@@ -91,16 +91,6 @@ def test_partition_of_the_deciding_task_ends_every_side_by_itself(net: Nodes) ->
     net.empty()
 
 
-@pytest.mark.long
-def test_partition_of_the_deciding_task_shorter_than_grace_heals(net: Nodes) -> None:
-    train(net, LONG_S)
-    net.pull(net.homes["chief-0"])
-    for name in ("worker-0", "worker-1"):
-        net.lost_each_other(name)
-    net.plug(net.homes["chief-0"])
-    succeeds_as_if_nothing_had_been(net)
-
-
 @pytest.mark.parametrize(
     ("name", "noticed_by", "status"),
     [("worker-0", "chief-0", 0), ("chief-0", "worker-0", contract.EXIT_DECIDER_LOST)],
@@ -126,19 +116,6 @@ def test_replaced_task_leaves_when_the_partition_heals(
     net.empty()
 
 
-@pytest.mark.long
-def test_partition_shorter_than_grace_counts_no_generation(net: Nodes) -> None:
-    retry(net, LONG_S)
-    net.pull(net.homes["worker-0"])
-    net.lost_each_other("worker-0")
-    net.plug(net.homes["worker-0"])
-    net.until(lambda: net.report()["roles"]["worker"].get("running") == 2)
-    net.go()
-    assert set(net.wait_all().values()) == {0}
-    assert generations(net) == []
-    assert net.stdout("worker-0") == "generation 0\n"
-
-
 @pytest.mark.parametrize("task", ["chief-0", pytest.param("worker-1", marks=pytest.mark.long)])
 def test_paused_machine_shorter_than_grace_goes_on(net: Nodes, task: str) -> None:
     train(net, LONG_S)
@@ -147,22 +124,6 @@ def test_paused_machine_shorter_than_grace_goes_on(net: Nodes, task: str) -> Non
     net.until(lambda: f"the connection to {away} went away" in net.stderr(waiting))
     net.resume(net.homes[task])
     succeeds_as_if_nothing_had_been(net)
-
-
-@pytest.mark.long
-def test_paused_machine_longer_than_grace_is_lost_and_ends_when_it_goes_on(net: Nodes) -> None:
-    train(net, SHORT_S)
-    begun = time.monotonic()
-    net.pause(net.homes["worker-1"])
-    loses(net, "worker-1", begun)
-    assert net.wait("worker-0") == contract.EXIT_JOB_FAILED
-    assert net.runs["worker-1"].poll() is None
-    net.resume(net.homes["worker-1"])
-    assert net.wait("worker-1") in (
-        contract.EXIT_JOB_FAILED,
-        contract.EXIT_DECIDER_LOST,
-    )
-    net.empty()
 
 
 @pytest.mark.long
@@ -188,28 +149,6 @@ def test_suspended_processes_longer_than_grace_are_lost_though_their_kernel_answ
     loses(net, "worker-1", begun)
     net.signal(net.homes["worker-1"], signal.SIGCONT)
     assert net.wait("worker-1") != 0
-    net.empty()
-
-
-@pytest.mark.long
-def test_all_machines_paused_for_longer_than_grace_go_on(net: Nodes) -> None:
-    """As a laptop that sleeps, or a cluster of virtual machines that is moved."""
-    train(net, 2 * SHORT_S)
-    every = list(net.homes.values())
-    for node in every:
-        net.pause(node)
-    time.sleep(3 * SHORT_S)
-    for node in every:
-        net.resume(node)
-    succeeds_as_if_nothing_had_been(net)
-
-
-@pytest.mark.long
-def test_rebooted_node_of_a_task(net: Nodes) -> None:
-    train(net, SHORT_S)
-    begun = time.monotonic()
-    net.reboot(net.homes["worker-1"])
-    loses(net, "worker-1", begun)
     net.empty()
 
 
