@@ -280,7 +280,8 @@ class _Submitting:
         return self._post()
 
     def _heir(self, app: AppReport) -> Submitted:
-        """Return another run of the job, if `retries.memory` has begun it for the same key.
+        """Return another run of the job, if it is one of the same key: `retries.memory` has begun
+        it, or it has an earlier number (its POST arrived after the run had been deleted).
 
         Raises:
             NameTaken: It is another submission's.
@@ -288,6 +289,9 @@ class _Submitting:
         run = app.name or ""
         if self._after and run in self._what.heirs_of(self._after):
             return Submitted(run, self._number, app.id, adopted=True)
+        for number in range(self._number):
+            if run == self._what.name_of(number):
+                return Submitted(run, number, app.id, adopted=True)
         raise self._name_taken(app)
 
     def _submitted(

@@ -24,8 +24,9 @@ def test_histories_keep_promises(kind: str) -> None:
         _assert_kept(kind, seed)
 
 
-# a `delete` between the directory and the file of a submission's upload
-@pytest.mark.parametrize(("kind", "seed"), [("retention", 100049)])
+# a `delete` between the directory and the file of a submission's upload; a POST that arrives after
+# its run was deleted, while the next number is submitted
+@pytest.mark.parametrize(("kind", "seed"), [("retention", 100049), ("deleted", 100155)])
 def test_history_that_once_broke_a_promise(kind: str, seed: int) -> None:
     _assert_kept(kind, seed)
 
