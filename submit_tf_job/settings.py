@@ -781,7 +781,7 @@ def _stack(
 
 
 def _place(origin: str) -> str:
-    """Return what stands before a setting in a message: nothing for an argument of that name."""
+    """Return the prefix of a message about a setting: its position; none for an argument."""
     return "" if origin == _ARGUMENT else f"{origin}: "
 
 

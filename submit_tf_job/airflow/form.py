@@ -112,7 +112,7 @@ def with_form_labels(text: str) -> str:
     """Return a message with the connection's fields instead of options and names of settings.
 
     Example:
-        >>> in_airflow_words("Check --rm and resource_managers.")
+        >>> with_form_labels("Check --rm and resource_managers.")
         "Check 'ResourceManagers'."
     """
     for name, label in _FIELD_OF_OPTION.items():

@@ -309,7 +309,7 @@ class SubmitTFJobOperator(BaseOperator):
         return result
 
     def _result(self, context: Any, job: Mapping[str, Any], deciding_task: str) -> Any:
-        """Return what the task returns of a job that has succeeded."""
+        """Return the XCom value for a job that has succeeded."""
         return job
 
     def _delete(self, run: str) -> None:
@@ -338,7 +338,7 @@ def task_run(context: Any, retries: int) -> TaskRun:
 
 
 def _facts(planned: Plan) -> dict[str, Any]:
-    """Return what the end of a task needs to know of its job, as JSON."""
+    """Return the facts of the job that the task needs at its end, as JSON."""
     return {
         "outputs": [output.uri for output in planned.job.outputs],
         "deciding_task": planned.job.deciding_task,

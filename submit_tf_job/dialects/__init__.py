@@ -289,7 +289,7 @@ def _refuse_relatives(root: Table) -> None:
 
 
 def _other_configuration(root: Table) -> str:
-    """Return what is said of a Hadoop configuration that no dialect reads."""
+    """Return the message for a Hadoop configuration that no dialect reads."""
     for prefix, name in (("hbox.", "Hbox"), ("xlearning.", "XLearning"), ("spark.", "Spark")):
         if any(entry.key.startswith(prefix) for entry in root.entries):
             return f"a configuration of {name} alone, whose job stands in its command line"

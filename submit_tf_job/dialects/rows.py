@@ -187,7 +187,7 @@ def carry(
 
 
 def values_of(at: At, star: str = "*") -> Callable[[Row], At | None]:
-    """Return what finds a row's value below a place of the tree, `*` being a name."""
+    """Return a function that finds a row's value below a place; `star` stands for `*`."""
 
     def find(row: Row) -> At | None:
         names = (path_of(spelling).replace("*", star) for spelling in row.spellings)

@@ -218,8 +218,8 @@ def _read_strategy(
 
 
 def _of_component_or_service(root: At, at: At) -> Callable[[Row], At | None]:
-    """Return what finds a row's value: a component's own artifact or resource replaces the
-    service's as a whole.
+    """Return a function that finds a row's value; a component's own artifact or resource replaces
+    the whole one of the service.
     """
 
     def find(row: Row) -> At | None:

@@ -143,7 +143,7 @@ def _known_error(request: Request, error: Exception) -> Exception:
 
 
 def _in_words(request: Request) -> dict[str | int, str]:
-    """Return what the parameters of a route are, by name: their patterns are for programs."""
+    """Return the descriptions of a route's parameters, as messages in place of their patterns."""
     of_route = request.scope["route"].dependant
     return {
         one.alias: f"not in this form: {one.field_info.description}"

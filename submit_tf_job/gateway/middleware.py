@@ -185,7 +185,7 @@ class _RequestLog:
 
 
 def _audited(action: dict[str, Any] | None, code: str | None) -> dict[str, Any]:
-    """Return what an entry has beside who, when and how: the action, on which job, its result."""
+    """Return the fields of an audited action: what was done, to which job, its result."""
     if action is None:
         return {}
     kept = {name: value for name, value in action.items() if value is not None}

@@ -83,7 +83,7 @@ def _begin_audit(request: Request) -> None:
 
 Caller = Annotated[str, Depends(caller_of)]
 AUTHENTICATED = [Depends(_bearer)]
-MOST_GRACE_S = 600  # a request holds one of the gateway's threads so long
+MOST_GRACE_S = 600  # the request occupies a thread for that time
 
 router = APIRouter(prefix="/v1", dependencies=AUTHENTICATED)
 

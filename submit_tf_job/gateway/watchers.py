@@ -265,7 +265,7 @@ class Causes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # application → its cause, or when it was looked for in vain first and last
+        # application → its cause, or the first and the last time when none was found
         self._found: OrderedDict[str, Cause | tuple[float, float]] = OrderedDict()
 
     def of(self, cluster: operations.Cluster, status: JobStatus) -> Cause | None:

@@ -113,7 +113,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 # sorted pairs: an offset in a file, and the time when the bytes there were written
 Stamps = tuple[tuple[int, float], ...]
 
-_WRITING_S = 1.0  # a program takes the time of a line before it writes the line
+_WRITING_S = 1.0  # a program formats a line's time up to 1 s before it writes the line
 
 
 def read_stamps(data: bytes) -> dict[str, Stamps]:

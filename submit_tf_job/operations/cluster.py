@@ -205,5 +205,5 @@ def check_identity(cluster: Cluster) -> None:
     else:
         origin = cluster.settings.origins["user"]
         message = f"to the ResourceManager you are {found}, not {cluster.settings.user} ({origin})"
-        hint = f"say --user {found} (or set `user`): host names and HDFS directories go by it"
+        hint = f"use --user {found} (or set `user`): host names and directories contain the user"
     raise AuthError(message, hint=hint)

@@ -112,7 +112,7 @@ def watch_run(
             limits.unreachable(error)
             yield Trouble(error)
         else:
-            status = _still_known(status, previous)
+            status = _keep_ended(status, previous)
             limits.answered(status, is_change=previous is None or _key(status) != _key(previous))
             previous = status
             yield status
@@ -195,9 +195,10 @@ def _awaits_logs(status: JobStatus) -> bool:
     return app is not None and app.ended and status.evidence is Evidence.COLLECTED_SOON
 
 
-def _still_known(status: JobStatus, previous: JobStatus | None) -> JobStatus:
+def _keep_ended(status: JobStatus, previous: JobStatus | None) -> JobStatus:
     """Return the previous status of an application that has ended, if the ResourceManager does not
-    return it now: a new leader does not return every one (hadoop-facts.md#failover).
+    list it now: after a failover the new active one may not for some seconds
+    (hadoop-facts.md#failover).
     """
     ended = previous is not None and previous.app is not None and previous.app.ended
     return previous if previous and ended and status.state is JobState.UNKNOWN else status

@@ -149,7 +149,7 @@ def _late(
     # by the ResourceManager's clock, as launch times are
     now_ms = (app.started_ms or 0) + (app.elapsed_ms or 0)
     scheme = cluster.client.http.rms.urls[0].partition("://")[0]
-    lost = _lost(status)
+    lost = _containers_awaited_after_retry(status)
     for index, container in enumerate(_not_arrived(status)):
         waiting_s, since_ms = None, lost.get(container.id, container.launch_time_ms)
         if since_ms:
@@ -180,9 +180,9 @@ def _late(
         yield late
 
 
-def _lost(status: JobStatus) -> dict[str | None, int | None]:
-    """Return the containers of tasks that have reported from them and that the present generation
-    of `retries` awaits again, and when the former generation failed.
+def _containers_awaited_after_retry(status: JobStatus) -> dict[str | None, int | None]:
+    """Map the container of each task that must report again, after a retry, to the time when the
+    previous run of the commands failed.
     """
     past = status.entries("generations")
     at = past[-1].get("at") if past else None
@@ -203,7 +203,7 @@ def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:
     alive = tuple(container for container in status.containers if container.state in states)
     if status.report is None:
         return alive
-    # a new generation awaits tasks again that end their commands; they are not late
+    # after a retry, tasks that still end their old command are expected to be missing
     ending = {
         entry.get("container")
         for entry in status.entries("tasks")

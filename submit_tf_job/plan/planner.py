@@ -286,7 +286,7 @@ class Planner:
         return self._service(files), tuple(uploads.values())
 
     def task_description(self) -> TaskDescription:
-        """Return what the bootstrap reads."""
+        """Return the task description, which the bootstrap reads."""
         return TaskDescription(
             self.job,
             self.site,

@@ -124,7 +124,7 @@ def _variables(info: Info) -> dict[str, str]:
 
 
 def _of_other_systems(info: Info, env: Mapping[str, str]) -> dict[str, str]:
-    """Return what `variables` of the job spec adds, without what only a running task has."""
+    """Return the variables of other systems (`variables`), but for those of a running task."""
     if not info.task.get("variables"):
         return {}
     stated = info.roles[info.role]["env"]

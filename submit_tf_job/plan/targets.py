@@ -66,7 +66,7 @@ def writers(job: Job) -> tuple[str, ...]:
 
 
 def _targets(job: Job, output: Output) -> list[_Place]:
-    """Return what an upload replaces."""
+    """Return the places whose content an upload replaces."""
     if output.by is Uploader.DECIDING_TASK:
         return [_Place.of(output.uri)]
     return [
@@ -99,7 +99,7 @@ def problems(job: Job, site: Site) -> Iterator[Problem]:
 
 
 def _shared(target: _Place) -> str:
-    """Return what a place is that belongs to more than one job, "" if it does not."""
+    """Return the name of a directory that several jobs share, such as a home; "" for another."""
     shared = _SHARED.get(target.kind, {})
     depth = target.path.count("/")
     return next(

@@ -87,7 +87,7 @@ def job_object(
 
 
 def _hint(verdict: Verdict, cause: Cause | None) -> str:
-    """Return what to do next: by the cause, because without one the verdict's hint is a guess."""
+    """Return the hint of the cause; without a cause, of the verdict."""
     return cause.hint if cause else verdict.hint
 
 

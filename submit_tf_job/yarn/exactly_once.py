@@ -548,7 +548,7 @@ class _Submitting:
     def not_known(self, error: SubmitTFJobError) -> AnswerLost:
         """Return the error for a submission whose POST may have been accepted."""
         return AnswerLost(
-            f"Whether {self._what.job} was submitted is not known: its answer was lost, and "
+            f"It is not known whether {self._what.job} was submitted: the response was lost, and "
             f"then: {error.message}",
             hint="Give the same command again: it finds its own submission.",
             details={**error.details, "run": self._name},

@@ -56,10 +56,10 @@ __all__ = [
     "Timeouts",
 ]
 
-# Jackson's message for a truncated file: hadoop-facts.md#partly-stored-service
 _INFO_S = 60.0
 # the HDFS client of a ResourceManager whose file another client has created anew
 _OVERWRITTEN = r"File does not exist: .* does not have any open files"
+# Jackson's message for a truncated file (hadoop-facts.md#partly-stored-service)
 _TORN = r"No content to map due to end-of-input|Unexpected end-of-input"
 
 SERVICE_TYPE = "yarn-service"
