@@ -13,8 +13,15 @@ import time
 from submit_tf_job.container import contract, facts, ports, task_files
 from submit_tf_job.container.child import STOPS, Child, Signals
 from submit_tf_job.container.environment import has_proxy, no_proxy, set_tf_config
-from submit_tf_job.container.info import BootstrapProblem, describe, log, signal_name
+from submit_tf_job.container.info import (
+    BootstrapProblem,
+    describe,
+    exit_status,
+    log,
+    signal_name,
+)
 from submit_tf_job.container.line_times import Stamps
+from submit_tf_job.container.memory import oom_kills
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +68,10 @@ class Agent(abc.ABC):
         self.close_servers: Callable[[], None] | None = None
         self.ping_s = info.ping_s
         self.renewing = False  # the command is ended, and will be started again
+        self.generation = self.next_generation = 0  # of the command, and of the next one
+        self.prepared: dict[str, str] = {}  # `env` before the first start of the command
+        self.problem: BootstrapProblem | None = None  # why the command cannot start
+        self.oom_kills = 0  # before the command
         self.preparing = False  # the child is `prepare` of the job
         # The result of the command, and the upload of its outputs that is still to be done.
         self.ending: tuple[dict[str, Any], Callable[[dict[str, Any]], dict[str, Any]]] | None = None
@@ -85,9 +96,9 @@ class Agent(abc.ABC):
         """Return the job's report, if this task writes one."""
         return None
 
-    def done_message(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Return how the command ended, for the deciding task."""
-        return record
+    def done_message(self) -> dict[str, Any]:
+        """Return how the command ended, and in which generation, for the deciding task."""
+        return dict(self.record or {}, generation=self.generation)
 
     def silent_s(self) -> float:
         """Return how much of `grace` has passed once `SILENCE` pings are unanswered.
@@ -98,13 +109,11 @@ class Agent(abc.ABC):
         grace_s: float = self.info.task["grace_s"]
         return max(0.0, min((SILENCE - 1) * self.ping_s - TICK_S, grace_s / 2))
 
-    def described(self, code: int) -> dict[str, Any]:
-        """Return a record of the command's return code."""
-        return describe(self.info, code)
-
     def turn(self, now: float) -> None:
-        """Do what is due in each turn of the event loop."""
+        """Watch the command; once it has ended for the next generation, be ready for that."""
         self.watch_child(now)
+        if self.renewing and self.idle:
+            self._renew()
 
     @abc.abstractmethod
     def tick(self, now: float) -> bool:
@@ -115,13 +124,17 @@ class Agent(abc.ABC):
         """Handle the end of the command; `record` holds the result."""
 
     @abc.abstractmethod
+    def renewed(self) -> None:
+        """Report that the command of the next generation may start."""
+
+    @abc.abstractmethod
     def stopped(self, now: float) -> None:
         """Handle the first signal that ends this task."""
 
     # --- the loop ---------------------------------------------------------------------------------
     def run(self, env: dict[str, str], problem: BootstrapProblem | None) -> int:
         """Run the task to its end; `problem` is the reason why the command cannot start, if any."""
-        self.env = env
+        self.env, self.prepared, self.problem = env, dict(env), problem
         self.progress = task_files.Progress(
             env.get(contract.ENV_PROGRESS, ""), task_files.stdout_path(self.info)
         )
@@ -200,6 +213,11 @@ class Agent(abc.ABC):
     def start_child(self) -> None:
         """Start the command."""
         self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
+        if self.info.task.get("retries"):
+            self.env[contract.ENV_GENERATION] = str(self.generation)
+            self.env[contract.ENV_INDEX] = str(self.info.position)
+            self.env[contract.ENV_COUNT] = str(self.info.sizes[self.info.role])
+            self.oom_kills = oom_kills()
         if self.info.hosts and has_proxy(self.env):
             no_proxy(self.env, list(self.info.hosts.values()))
         command = self.info.roles[self.info.role]["command"]
@@ -298,7 +316,7 @@ class Agent(abc.ABC):
             self.child.left = []
         if self.child.code is not None and not self.record and not self.ending:
             self.child_ended = time.monotonic()  # `now` may be from before a suspension
-            record = self.described(self.child.code)
+            record = self._described(self.child.code)
             stop = self.signals.stop()
             if self.renewing:
                 return
@@ -321,6 +339,17 @@ class Agent(abc.ABC):
             threading.Thread(
                 target=self._upload, args=self.ending, name="upload", daemon=True
             ).start()
+
+    def _described(self, code: int) -> dict[str, Any]:
+        """Return a record of the command's return code; in a job with `retries` it says whether the
+        kernel ended it for its memory.
+        """
+        record = describe(self.info, code)
+        retries = self.info.task.get("retries")
+        if retries and code == -signal.SIGKILL and oom_kills() > self.oom_kills:
+            text = "%s was killed by the kernel for want of memory"
+            record.update(reason=contract.REASON_OOM, message=text % self.info.name)
+        return record
 
     def _upload(
         self, record: dict[str, Any], upload: Callable[[dict[str, Any]], dict[str, Any]]
@@ -352,6 +381,56 @@ class Agent(abc.ABC):
         """Stop the command if it runs."""
         if self.child and not self.child.over:
             self.child.stop(now, self.stop_grace_s, number)
+
+    # --- the next generation ----------------------------------------------------------------------
+    def renew(self, now: float, generation: int) -> None:
+        """End the command, and be ready to start it again; `renewed` is called then.
+
+        A task without a command is ready at once: the start may be the next message.
+        """
+        self.next_generation = generation
+        if not self.renewing:
+            log("all tasks start again" + ("; ending the command" if self.child else ""))
+            self.renewing = True
+            self.stop_child(now)
+        if self.idle:
+            self._renew()
+
+    def _renew(self) -> None:
+        """Forget the ended command, and reserve the task's ports again."""
+        self.renewing = self.preparing = False
+        self.generation = self.next_generation
+        if self.problem:  # another container prepares the task anew
+            self.exit = exit_status(self.problem.status)
+            return
+        if self.child:
+            self._free()
+            self.env = dict(self.prepared)
+            if self.data:
+                self.data.renew()
+        self.child = self.record = self.close_servers = self.signals.forward = None
+        try:
+            if not self.reserved:
+                self.reserved = ports.reserve_own(self.info, self.env, self.signals)
+            if not self.held and self.info.roles[self.info.role].get("ports"):
+                self.serve(self.env)
+        except BootstrapProblem as problem:
+            self.problem = problem
+            self.fail(problem)
+            return
+        self.renewed()
+
+    def _free(self) -> None:
+        """Give up what the ended command had: what remains of its processes, and its ports."""
+        if self.child:
+            self.child.close()
+        if self.close_servers:
+            self.close_servers()
+        for reservation in [self.reserved, *self.held]:
+            if reservation:
+                reservation.drop()
+        self.reserved, self.held = None, []
+        self.info.ports.clear()
 
     @property
     def idle(self) -> bool:

@@ -10,13 +10,14 @@ import socket
 import time
 
 from submit_tf_job.container import contract, tfconfig
-from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.agent import SILENCE, TICK_S, Agent
 from submit_tf_job.container.info import BootstrapProblem, exit_status, log
 from submit_tf_job.container.job_report import Writer
-from submit_tf_job.container.names import Resolver, plain
+from submit_tf_job.container.meeting import members as states
+from submit_tf_job.container.meeting.ending import saves
+from submit_tf_job.container.meeting.rendezvous import Rendezvous
+from submit_tf_job.container.names import MOVED, Resolver, finder, plain
 from submit_tf_job.container.ports import BACKLOG, Reservation, reserve
-from submit_tf_job.container.rendezvous import Rendezvous
 from submit_tf_job.container.wire import (
     EVENTS,
     LINE_LIMIT,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from submit_tf_job.container.child import Signals
     from submit_tf_job.container.info import Info
-    from submit_tf_job.container.rendezvous import Member
+    from submit_tf_job.container.meeting.members import Member
 
 HELLO_S = 10.0  # time for a connection to send its hello
 UNIDENTIFIED = 256  # connections without a hello, beyond one per task
@@ -99,7 +100,7 @@ class Decider(Agent):
     def __init__(self, info: Info, signals: Signals) -> None:
         """Create the state machine; `open` starts to listen."""
         super().__init__(info, signals)
-        self.job = self.rendezvous_of(info)
+        self.job = Rendezvous(info, info.started, log)
         self.writer = Writer(self.job)
         self.peers: dict[int, Peer] = {}
         self.unidentified: dict[int, Peer] = {}  # in order of arrival
@@ -120,6 +121,10 @@ class Decider(Agent):
         self.told = info.started
         self.listener: socket.socket | None = None
         self.resolver = Resolver(info.task.get("dns_server"), self.post)
+        # finds this task as the others do
+        self.finder = finder(info, self.post) if info.by_place else self.resolver
+        self.placed = 0.0  # when this task was last looked up
+        self.moves = 0  # how often in turn it had another address
         self.addresses: dict[str, str] = {}
         self.announced = ""  # where the others find this task without DNS
         self.unasked = [info.name]  # names of tasks to look up now
@@ -129,10 +134,6 @@ class Decider(Agent):
         self.rendezvous: Reservation | None = None
         self.closing_until = 0.0  # the witness has so long to learn of the end
         self.witness_told_at: float | None = None
-
-    def rendezvous_of(self, info: Info) -> Rendezvous:
-        """Create the state machine."""
-        return Rendezvous(info, info.started, log)
 
     def open(self) -> None:
         """Listen for the other tasks, if the job has any, and have them find this one.
@@ -267,23 +268,27 @@ class Decider(Agent):
         elif kind == "pong":
             if message.get("probe") == self.probe:
                 peer.alive = peer.answered = True
-        elif kind == "progress":
-            self.job.record_progress(now, m, message.get("data"))
-            self.changed = True
-        elif kind == "warn":
-            text = str(message.get("text"))
-            self.job.warn(now, text if m.name in text else "%s: %s" % (m.name, text))
-            self.changed = True
-        elif kind == "running":
-            self.job.running(m)
-            self.changed = True
         elif kind == "stopping":
             m.stopping = True
         elif kind == "away":
             peer.away = True
+        else:
+            self._news(now, peer, m, message)
+
+    def _news(self, now: float, peer: Peer, m: Member, message: Mapping[str, Any]) -> None:
+        """Handle a message that changes the report."""
+        kind, self.changed = message["t"], True
+        if kind == "progress":
+            self.job.record_progress(now, m, message.get("data"))
+        elif kind == "warn":
+            text = str(message.get("text"))
+            self.job.warn(now, text if m.name in text else "%s: %s" % (m.name, text))
+        elif kind == "running":
+            self.job.running(m)
+        elif kind == "ready":
+            self._ready_again(m, message)
         elif kind == "done":
             self.job.done(now, m, dict(message, ago=_age(now, peer, message)))
-            self.changed = True
             self._send(peer, pack("noted"))
 
     def _pong(self, now: float, peer: Peer, m: Member, message: Mapping[str, Any]) -> None:
@@ -334,16 +339,91 @@ class Decider(Agent):
         else:
             self._next_step(peer, m, message)
 
+    def _ready_again(self, m: Member, message: Mapping[str, Any]) -> None:
+        """Note that a task waits for the next generation."""
+        if message.get("generation") == self.job.generation:
+            self.job.ready(m, states.port_of(message), states.ports_of(message))
+            if m.state == states.ARRIVED:
+                self._may_go(m.peer, m, {"state": "waiting"})
+
     def _next_step(self, peer: Peer, m: Member, message: Mapping[str, Any]) -> None:
         """Tell a task that has just connected what to do."""
+        runs = m.state == states.LEFT_OUT and message.get("state") != "waiting"
+        if self.job.stays(m) and (m.state == states.ABSENT or runs):
+            self._send(peer, pack("again", **self.history()))
+        elif m.state not in (*states.OUT, states.LEFT_OUT):
+            self._may_go(peer, m, message)
+
+    def _may_go(self, peer: Peer, m: Member, message: Mapping[str, Any]) -> None:
         may_go = self.job.phase in (states.RUNNING, states.FINISHING)
         may_go = may_go or m.role_kind == contract.KIND_SIDECAR
         if may_go and m.role not in self.job.held and message.get("state") == "waiting":
             self._send(peer, self.go)
 
+    # --- generations ------------------------------------------------------------------------------
     def history(self) -> dict[str, Any]:
-        """Return what every task remembers for a later deciding task."""
-        return {}
+        """Return what every task remembers of the generations, in case YARN replaces this one."""
+        if not self.job.retries:
+            return {}
+        return {
+            "container": self.info.container,
+            "host": self.info.node,
+            "generation": self.job.generation,
+            "past": self.job.generations.past,
+            "resized": self.job.generations.resized,
+            "left_out": self.job.left_out(),
+            "prepared": not self.job.unprepared,
+            "trained": self.job.me.state == states.SUCCEEDED,
+        }
+
+    def _remind(self, all_tasks: bool = False) -> None:
+        """Have the sidecars remember, too: the witness may be the only other task."""
+        for peer in list(self.peers.values()) if self.job.retries else ():
+            if peer.member and (all_tasks or not self.job.stays(peer.member)):
+                self._send(peer, pack("past", **self.history()))
+
+    def _call_generation(self, now: float) -> None:
+        """Have all tasks end their commands for the next generation."""
+        self.probed = False
+        self.unasked += self.job.joining
+        for peer in list(self.peers.values()):
+            if peer.member and self.job.stays(peer.member):
+                self._send(peer, pack("again", **self.history()))
+        self._remind()
+        self.renew(now, self.job.generation)
+
+    def renewed(self) -> None:
+        """Note that this task is ready for the next generation."""
+        self.job.ready(self.job.me, self.reserved.port if self.reserved else 0)
+        self.changed = True
+
+    def _check_place(self, now: float) -> None:
+        """Look whether YARN has started this task elsewhere, while it waits for the others.
+
+        After a partition no other task may come back to this one, and so tell it.
+        """
+        due = now >= self.placed + SILENCE * self.ping_s
+        if due and self._home() and not self.finder.busy:
+            self.placed = now
+            self.finder.start([self.finder.sought(self.info)], self._place_found)
+
+    def _home(self) -> str:
+        """Return the address at which the others found this task, "" if that is not known.
+
+        DNS may have had the former container, or have an address of another network.
+        """
+        me = self.job.me
+        if self.info.by_place:
+            return self.announced
+        return me.address if self.addresses.get(me.name) == me.address else ""
+
+    def _place_found(self, _host: str, address: str | None) -> None:
+        moved = bool(address) and address != self._home()
+        self.moves = self.moves + 1 if moved else 0
+        if self.moves >= MOVED:
+            self.job.superseded = True
+
+    # --- silence ----------------------------------------------------------------------------------
 
     def _check_silence(self) -> None:
         for peer in list(self.peers.values()):
@@ -395,7 +475,7 @@ class Decider(Agent):
         self.resolver.start(list(tasks), lambda host, address: self._found(tasks[host], address))
 
     def _found(self, name: str, address: str | None) -> None:
-        if not address:
+        if not address or self.job.is_stale(name, address):
             self.unknown.append(name)
             return
         self.addresses[name] = address
@@ -405,8 +485,14 @@ class Decider(Agent):
 
     # --- what the loop calls ----------------------------------------------------------------------
     def tick(self, now: float) -> bool:
-        """Do what is due."""
+        """Do what is due; leave if YARN has started a later container of this task."""
         job = self.job
+        if job.phase == states.WAITING and job.generation:
+            self._check_place(now)
+        if job.superseded:
+            log("YARN has started a later container of %s; this one leaves" % self.info.name)
+            self.exit = contract.EXIT_DECIDER_LOST
+            return False
         self._look_for_stillness(now)
         if now >= self.checked + 1.0:
             self.checked = now
@@ -447,7 +533,7 @@ class Decider(Agent):
         seconds = now - since
         for peer in self.peers.values():
             peer.heard = min(now, peer.heard + seconds)
-        self.job.stood_still(now, seconds)
+        self.job.exclude_suspension(now, seconds)
         if seconds > SILENCE * self.ping_s:
             self.job.record_suspension(now, seconds)
 
@@ -459,27 +545,36 @@ class Decider(Agent):
 
     def _enter(self, now: float, phase: str) -> None:
         job = self.job
+        if job.me.state in states.OUT:  # the training is over, perhaps under a former task
+            self.next_generation = job.generation
+        if job.generation != self.next_generation:
+            self._call_generation(now)
         if phase == states.RUNNING:
             self._start()
         elif phase == states.PREPARING:
             self._prepare()
         elif phase == states.ENDING:
-            self.end_requested = True
-            if self.data and job.verdict == states.FAILED:
-                # other tasks may still upload outputs
-                job.linger_until = max(job.linger_until, now + self.data.patience_s)
-            # the command has a signal from outside already
-            self.stop_child(now, 0 if job.verdict == states.STOPPED else 15)
-            for peer in list(self.peers.values()):
-                if peer.member is job.witness and not self._stopped_by_yarn():
-                    continue  # `_close_job`
-                if job.graceful:
-                    if peer.member:
-                        self._ask_to_save(peer, peer.member)
-                elif job.again or job.verdict == states.STOPPED:
-                    self._close(peer)  # YARN restarts this task, or stops the others itself
-                elif peer.member:
-                    self._send(peer, pack("end", why=job.why, status=job.leave_status(peer.member)))
+            self._end(now)
+
+    def _end(self, now: float) -> None:
+        """End this task's command, and tell the others of the end."""
+        job = self.job
+        self.end_requested = True
+        if self.data and job.verdict == states.FAILED:
+            # other tasks may still upload outputs
+            job.linger_until = max(job.linger_until, now + self.data.patience_s)
+        # the command has a signal from outside already
+        self.stop_child(now, 0 if job.verdict == states.STOPPED else 15)
+        for peer in list(self.peers.values()):
+            if peer.member is job.witness and not self._stopped_by_yarn():
+                continue  # `_close_job`
+            if job.graceful:
+                if peer.member:
+                    self._ask_to_save(peer, peer.member)
+            elif job.again or job.verdict == states.STOPPED:
+                self._close(peer)  # YARN restarts this task, or stops the others itself
+            elif peer.member:
+                self._send(peer, pack("end", why=job.why, status=job.leave_status(peer.member)))
 
     def _may_leave(self, now: float) -> bool:
         """Return whether this task may end, because the job has ended."""
@@ -523,7 +618,7 @@ class Decider(Agent):
             if self.child:
                 self.child.spare(until)
             for peer in list(self.peers.values()):
-                if peer.member and job.saves(peer.member):
+                if peer.member and saves(peer.member):
                     self._send(peer, pack("grace", grace_s=round(until - now, 3)))
         if not self.saved and self.idle and not job.saving(now):
             self.saved = self.changed = True
@@ -531,7 +626,7 @@ class Decider(Agent):
 
     def _ask_to_save(self, peer: Peer, m: Member) -> None:
         """Have a task end its command in a graceful stop."""
-        if self.job.saves(m):
+        if saves(m):
             left_s = max(1.0, self.job.linger_until - time.monotonic())
             status = self.job.leave_status(m)
             end = pack("end", why=self.job.why, status=status, grace_s=round(left_s, 3))
@@ -552,6 +647,7 @@ class Decider(Agent):
     def _start(self) -> None:
         """Have every task start its command, and start this task's."""
         job = self.job
+        self.info.leave_out(job.left_out())
         if self.reserved:
             job.me.port = self.reserved.port
         hosts, taken = job.hosts(self.addresses), job.ports()
@@ -561,6 +657,7 @@ class Decider(Agent):
         self.info.attempt = job.me.attempt
         roles = {m.role for m in job.members.values() if m.role_kind != contract.KIND_SIDECAR}
         self._go(sorted(roles - job.held))
+        self._remind()
 
     def _prepare(self) -> None:
         """Run `prepare` of the job."""
@@ -583,7 +680,7 @@ class Decider(Agent):
         if record["reason"] != "ended":  # not by the job
             text = "prepare of the job failed: %s" % record["message"]
             self.record = dict(record, reason=contract.REASON_PREPARE, message=text)
-        self.job.done(now, self.job.me, self.done_message(self.record or {}))
+        self.job.done(now, self.job.me, self.done_message())
 
     def command_ended(self, now: float) -> None:
         """Report the end of the command to the state machine."""
@@ -593,8 +690,10 @@ class Decider(Agent):
             self.changed = True
             return
         self._own_progress(now)
-        self.job.done(now, self.job.me, self.done_message(self.record or {}))
+        self.job.done(now, self.job.me, self.done_message())
         self.changed = True
+        if self.job.me.state == states.SUCCEEDED:  # in case this container is lost
+            self._remind(all_tasks=True)
 
     def _own_progress(self, now: float) -> None:
         fresh = self.child and self.progress.poll()
@@ -624,6 +723,8 @@ class Decider(Agent):
         self.exit = exit_status(job.exit)
         if job.verdict == states.STOPPED:
             self.exit = 128 + self.signals.stop()
+        if job.retries and (job.verdict != states.STOPPED or job.graceful):
+            self.exit = 0  # YARN would start it again after any other; the witness tells YARN
 
     def outcome(self) -> dict[str, Any]:
         """Return the job's verdict and its first failed task for the outcome line."""

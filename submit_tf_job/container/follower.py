@@ -11,7 +11,7 @@ import time
 from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container.agent import SILENCE, Agent
 from submit_tf_job.container.info import BootstrapProblem, exit_status, log, signal_name
-from submit_tf_job.container.names import Resolver, family_of
+from submit_tf_job.container.names import MOVED, family_of, finder
 from submit_tf_job.container.wire import (
     EVENTS,
     TABLE_LIMIT,
@@ -41,7 +41,7 @@ class Follower(Agent):
         super().__init__(info, signals)
         self.channel: Channel | None = None
         self.connected = self.welcomed = self.writing = False
-        self.resolver = self._resolver()
+        self.resolver = finder(info, self.post)
         self.seen: str | None = None  # the process of the deciding task that last welcomed this one
         self.decider_attempt: int | None = None
         self.trouble = "it has not been asked for yet"
@@ -69,14 +69,16 @@ class Follower(Agent):
         self.pong, self.told_at = 0, 0.0  # the last one, and when it came
         self.calls = 0  # how many connections this process has made
         self.news: dict[str, Any] | None = None
-
-    def _resolver(self) -> Resolver:
-        """Return what finds the deciding task."""
-        if self.info.task.get("meeting"):
-            from submit_tf_job.container.meeting.place import Finder
-
-            return Finder(self.info, self.post)
-        return Resolver(self.info.task.get("dns_server"), self.post)
+        # whether this task starts again with the others: sidecars do not, but remember, too
+        self.retried = bool(info.task.get("retries"))
+        self.stays = self.retried and not info.may_grow(info.role)
+        # the ended generations, and where the deciding task was, as it told last
+        self.remembered: dict[str, Any] = {"generation": 0, "past": [], "resized": 0}
+        self.placed = 0.0  # when the name of the deciding task was last looked up while connected
+        # of ten thousand tasks two hundred look in each second
+        self.place_s = max(SILENCE * info.ping_s, info.total / 200.0)
+        self.moves = 0  # how often in turn it had another address
+        self.gave_up: int | None = None  # the generation whose command was ended without being told
 
     # --- the connection ---------------------------------------------------------------------------
     def _look_up(self, now: float) -> None:
@@ -194,6 +196,8 @@ class Follower(Agent):
             times["search_s"] = round(now - self.search_at, 3)
         if self.reserved:
             where["port"] = self.reserved.port
+        # what the deciding task cannot know, in another container or suspended
+        memory = dict(self.remembered, gave_up=self.gave_up) if self.retried else {}
         self.calls += 1
         self.writing = True  # until the selector is updated
         self._send(
@@ -207,13 +211,9 @@ class Follower(Agent):
                 **decider,
                 **served,
                 **times,
-                **self.memory(),
+                **memory,
             )
         )
-
-    def memory(self) -> dict[str, Any]:
-        """Return what a deciding task in another container cannot know."""
-        return {}
 
     def _send(self, data: bytes) -> None:
         if not self.channel:
@@ -258,6 +258,8 @@ class Follower(Agent):
 
     def _message(self, now: float, message: Mapping[str, Any]) -> None:
         kind, status = message["t"], message.get("status")
+        if "past" in message:
+            self._remember(message)
         if kind == "welcome":
             self.welcomed, self.wrong_job, self.refusals = True, False, 0
             self.info.attempt = message["attempt"]
@@ -265,13 +267,10 @@ class Follower(Agent):
             self.ping_s, self.progress_s = message["ping_s"], message["progress_s"]
             if not self.child and not self.record:
                 log("registered with %s; waiting for the start signal" % self.info.deciding)
-        elif kind == "go" and not self.child and not self.record and self.leave is None:
-            hosts = unpack_addresses(self.info.addressed_tasks(), message["hosts"])
-            self.learn(hosts, message["ports"])
-            if not self.record:
-                self.start_child()
-            if self.child:
-                self._send(pack("running"))
+        elif kind == "again" and self.leave is None:
+            self.renew(now, message["generation"])
+        elif kind == "go" and not self.child:
+            self._go(message)
         elif kind == "ping":
             self._pinged(message["probe"])
         elif kind == "noted":
@@ -286,6 +285,28 @@ class Follower(Agent):
             if self.wrong_job:
                 self.trouble = "another job's deciding task answers there"
             self._drop(busy=not self.wrong_job)
+
+    def _go(self, message: Mapping[str, Any]) -> None:
+        """Start the command."""
+        self.generation = self.remembered["generation"]
+        # a sidecar may start before the tasks are counted
+        self.info.leave_out(message.get("left_out", {}))
+        if self.record or self.leave is not None:
+            return
+        self.gave_up = None
+        hosts = unpack_addresses(self.info.addressed_tasks(), message["hosts"])
+        self.learn(hosts, message["ports"])
+        if not self.record:
+            self.start_child()
+        if self.child:
+            self._send(pack("running"))
+
+    def _remember(self, message: Mapping[str, Any]) -> None:
+        """Keep what a later container of the deciding task has to learn."""
+        kept = ("generation", "past", "resized", "prepared", "trained")
+        self.remembered = {key: message[key] for key in kept}
+        self.remembered["seen_container"] = message["container"]
+        self.remembered["seen_host"] = message["host"]
 
     def _pinged(self, probe: int) -> None:
         self.asked, self.probe = True, probe
@@ -309,6 +330,8 @@ class Follower(Agent):
         self._check_end(now)
         if self.exit is not None:
             return False
+        if self.retried and self.welcomed:
+            self._check_place(now)
         if self.channel:
             deadline = self.since + ANSWER_S
             if self.welcomed:
@@ -320,12 +343,15 @@ class Follower(Agent):
                 self._drop(silent_s=self.silent_s())
         else:
             self._look_up(now)
-        return self.leave is not None or bool(self.record) or not self.channel
+        ends = self.renewing if self.stays else bool(self.record)
+        return ends or self.leave is not None or not self.channel
 
     def _check_end(self, now: float) -> None:
-        if self.leave is not None or self.record:
+        if self.leave is not None or (self.record and not self.stays):
             self._try_to_leave(now)
-        else:
+        elif self.retried and not self.welcomed:
+            self._await_decider(now)
+        elif not self.retried:
             self._check_deadlines(now)
 
     def _report(self, now: float) -> None:
@@ -336,7 +362,7 @@ class Follower(Agent):
             if self.news:
                 self._send(pack("progress", data=self.news))
             ended = self.child_ended
-            message = self.done_message(self.record)
+            message = self.done_message()
             self._send(
                 pack(
                     "done", ago=now - ended, after=ended - self.told_at, number=self.pong, **message
@@ -432,10 +458,58 @@ class Follower(Agent):
         """Return whether the deciding task was here, and has ended for good: nothing listens at any
         of its ports.
         """
+        if self.retried:
+            return False  # YARN always starts it again
         role = self.info.roles[self.info.deciding.rpartition("-")[0]]
         gone = self.seen is not None and self.deaf >= len(self.ports)
         return gone and now >= self.lost_at + contract.CLOSED_S and not role["max_restarts"]
 
+    # --- generations ------------------------------------------------------------------------------
+    def renewed(self) -> None:
+        """Tell the deciding task that the next command may start, now or by the next hello."""
+        self.told_done = self.noted = False
+        if self.welcomed:
+            port = self.reserved.port if self.reserved else 0
+            self._send(pack("ready", generation=self.generation, port=port, ports=self.info.served))
+
+    def _check_place(self, now: float) -> None:
+        """Look whether YARN has started the deciding task elsewhere, while this task is connected.
+
+        The connection to a node that YARN gave up may last.
+        """
+        if not self.resolver.busy and now >= self.placed + self.place_s:
+            self.placed = now
+            self.resolver.start([self.resolver.sought(self.info)], self._place_found)
+
+    def _place_found(self, _host: str, address: str | None) -> None:
+        moved = bool(address) and address != self.address
+        self.moves = self.moves + 1 if moved else 0
+        if self.moves >= MOVED and self.welcomed:
+            self.moves = 0
+            log("%s is now at %s" % (self.info.deciding, address))
+            self._send(pack("away"))
+            self._drop()
+
+    def _await_decider(self, now: float) -> None:
+        """Wait for a deciding task that YARN may start again in another container.
+
+        Without it the command of a task that stays is ended after `grace`, because the next
+        generation starts it again; a deciding task that was suspended calls it when it learns that.
+        """
+        task = self.info.task
+        alone = now >= self.lost_at + task["grace_s"]
+        ended = self.record or self.ending  # the deciding task may only be suspended
+        if self.stays and self.child and not (self.renewing or ended) and alone:
+            self.gave_up = self.generation
+            self._drop(busy=True)  # a hello that is under way does not say it
+            self.renew(now, self.generation)
+        if now < max(self.start_deadline, self.lost_at + task["start_timeout_s"]):
+            return
+        log("%s was not found in time: %s" % (self.info.deciding, self.trouble))
+        # YARN would start a task that stays again after any other status; the witness tells YARN
+        self._leave_with(now, 0 if self.stays else contract.EXIT_PEERS_MISSING)
+
+    # --- the end ----------------------------------------------------------------------------------
     def command_ended(self, now: float) -> None:
         """Report the end to the deciding task, now or after the next connect."""
         self.news = self.progress.poll() or self.news

@@ -113,10 +113,6 @@ def _run(info: Info, signals: Signals) -> int:
 
 def _agent(info: Info, signals: Signals) -> Agent:
     """Return what runs this task; here and below only modules that it needs are imported."""
-    if info.task.get("retries"):
-        from submit_tf_job.container.retrying import agents
-
-        return agents.agent(info, signals)
     if info.decides:
         from submit_tf_job.container.decider import Decider
 

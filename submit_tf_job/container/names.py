@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from submit_tf_job.container.info import Info
 
 
+MOVED = 2  # so many looks at the deciding task in turn must find another address
 AAAA = 28  # the type of DNS records with IPv6 addresses
 
 
@@ -228,3 +229,12 @@ class Resolver:
 
         for _ in range(min(4, len(names))):
             threading.Thread(target=run, daemon=True).start()
+
+
+def finder(info: Info, post: Callable[[Callable[[], None]], None]) -> Resolver:
+    """Return what finds the deciding task; `post(f)` runs f in the event loop."""
+    if info.task.get("meeting"):
+        from submit_tf_job.container.meeting.place import Finder
+
+        return Finder(info, post)
+    return Resolver(info.task.get("dns_server"), post)

@@ -12,11 +12,9 @@ from collections import Counter
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.container import rendezvous as states
-from submit_tf_job.container.elastic.elastic_rendezvous import ElasticRendezvous
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.rendezvous import Rendezvous
-from submit_tf_job.container.retrying.retrying_rendezvous import RetryingRendezvous
+from submit_tf_job.container.meeting import members as states
+from submit_tf_job.container.meeting.rendezvous import Rendezvous
 from tests.unit.container.descriptions import description, role
 
 START_S, GRACE_S, FINISH_S = 60.0, 10.0, 30.0
@@ -74,10 +72,7 @@ class Leader(Task):
         }
         info = Info(task, env, "/nowhere")
         info.started = now
-        kind: type[Rendezvous] = Rendezvous
-        if "retries" in task:
-            kind = ElasticRendezvous if "elastic" in task else RetryingRendezvous
-        self.job = kind(info, now, lambda _text: None)
+        self.job = Rendezvous(info, now, lambda _text: None)
         self.phase, self.job_generation = states.WAITING, 0
         self.told_others = False
         self.closing_until = 0.0
@@ -310,13 +305,12 @@ class World:
         task.leader, task.seen, task.told = leader, job.me.process, False
         self.remember(task, leader)
         runs = m.state == states.LEFT_OUT and task.command
-        stays = isinstance(job, RetryingRendezvous) and job.stays(m)
-        if stays and (m.state == states.ABSENT or runs):
+        if job.stays(m) and (m.state == states.ABSENT or runs):
             self.again(task, leader)
 
     def remember(self, task: Task, leader: Leader) -> None:
         job = leader.job
-        if isinstance(job, RetryingRendezvous):
+        if job.retries:
             task.remembered = {
                 "generation": job.generation,
                 "past": job.generations.past,
@@ -335,7 +329,7 @@ class World:
 
     def ready(self, task: Task, leader: Leader) -> None:
         job = leader.job
-        assert isinstance(job, RetryingRendezvous)
+        assert job.retries
         task.generation = job.generation
         job.ready(job.members[task.name], 0)
 
@@ -347,7 +341,7 @@ class World:
             task.command = "done"
         if task.again_at is not None and self.now >= task.again_at:
             task.again_at, task.command, task.told = None, "", False
-            if leader is not None and isinstance(leader.job, RetryingRendezvous):
+            if leader is not None and leader.job.retries:
                 self.ready(task, leader)
         if leader is None or task.command != "done" or task.told or task.again_at is not None:
             return
@@ -449,7 +443,7 @@ class World:
 
     def wake(self, leader: Leader, seconds: float) -> None:
         job = leader.job
-        job.stood_still(self.now, seconds)
+        job.exclude_suspension(self.now, seconds)
         if seconds > SILENT_S:
             job.record_suspension(self.now, seconds)
         for m in job.members.values():

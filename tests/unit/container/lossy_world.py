@@ -9,10 +9,9 @@ import random
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.container import rendezvous as states
-from submit_tf_job.container.elastic.elastic_rendezvous import ElasticRendezvous
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.retrying.retrying_rendezvous import RetryingRendezvous
+from submit_tf_job.container.meeting import members as states
+from submit_tf_job.container.meeting.rendezvous import Rendezvous
 from tests.unit.container.descriptions import description, role
 
 
@@ -66,8 +65,7 @@ class Decider:
         }
         info = Info(task, env, "/nowhere")
         info.started = now
-        kind = ElasticRendezvous if "elastic" in task else RetryingRendezvous
-        self.job = kind(info, now, lambda _text: None)
+        self.job = Rendezvous(info, now, lambda _text: None)
         self.job.unresolved.clear()
         self.phase, self.generation = states.WAITING, 0
         self.own = Task("chief-0", serial)

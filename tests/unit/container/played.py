@@ -6,11 +6,9 @@ import re
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.container import rendezvous as states
-from submit_tf_job.container.elastic.elastic_rendezvous import ElasticRendezvous
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.rendezvous import Rendezvous
-from submit_tf_job.container.retrying.retrying_rendezvous import RetryingRendezvous
+from submit_tf_job.container.meeting import members as states
+from submit_tf_job.container.meeting.rendezvous import Rendezvous
 from tests.unit.container.descriptions import description
 
 T0 = 1000.0
@@ -28,10 +26,7 @@ class Played:
         }
         self.told: list[str] = []
         self.now = T0
-        kind: Any = Rendezvous
-        if "retries" in task:
-            kind = ElasticRendezvous if "elastic" in task else RetryingRendezvous
-        self.job: Any = kind(Info(task, env, "/nowhere"), T0, self.told.append)
+        self.job: Any = Rendezvous(Info(task, env, "/nowhere"), T0, self.told.append)
 
     def hello(
         self,

@@ -26,7 +26,6 @@ from submit_tf_job.container.agent import Agent
 from submit_tf_job.container.decider import Decider
 from submit_tf_job.container.follower import Follower
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.retrying import agents
 from tests.unit.container.descriptions import description, role
 
 LATENCY_S = 0.001
@@ -201,8 +200,7 @@ class Host:
             "CONTAINER_ID": f"container_1_0001_01_{serial:06d}",
             "NM_HOST": "n-" + name,
         }
-        kind = agents.RetryingFollower if "retries" in world.task else Follower
-        made: Any = kind(Info(world.task, env, "/nowhere"), world.signals)
+        made: Any = Follower(Info(world.task, env, "/nowhere"), world.signals)
         self.agent = made
         self.agent.selector = FollowerSelector(self)
         self.agent.resolver = world.resolver
@@ -444,10 +442,10 @@ class World:
         patch.setattr(follower, "socket", self)
         patch.setattr(Agent, "run_command", lambda own, *_what: setattr(own, "child", Command()))
         patch.setattr(Agent, "_set_variables", lambda _own: None)
-        patch.setattr(agents, "oom_kills", lambda: 0)
+        patch.setattr(agent, "oom_kills", lambda: 0)
         patch.setattr(selectors, "DefaultSelector", lambda: Selector(self))
         patch.setattr(ports, "reserve_own", lambda *_what: None)
-        for module in (agent, decider, follower, info, agents):
+        for module in (agent, decider, follower, info):
             if hasattr(module, "log"):
                 patch.setattr(module, "log", lambda _text: None)
         env = {
@@ -455,9 +453,9 @@ class World:
             contract.ENV_HOSTNAME: "chief-0.mnist.alice.lan",
             "CONTAINER_ID": "container_1_0001_01_000000",
         }
-        kind: Any = agents.RetryingDecider if "retries" in self.task else Decider
         self.acting = True
-        own = self.decider = kind(Info(self.task, env, "/nowhere"), self.signals)
+        own: Any = Decider(Info(self.task, env, "/nowhere"), self.signals)
+        self.decider = own
         own.resolver = own.finder = SimpleNamespace(
             busy=0,
             sought=lambda _i: "",

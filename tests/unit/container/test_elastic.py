@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.container import rendezvous as states
+from submit_tf_job.container.meeting import members as states
 from tests.unit.container.descriptions import role
 from tests.unit.container.lossy_world import play
 from tests.unit.container.played import Played

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from submit_tf_job.container import contract
-from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.job_report import snapshot
+from submit_tf_job.container.meeting import members as states
 from tests.examples import examples
 from tests.unit.container.descriptions import role
 from tests.unit.container.played import T0, Played, happen

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from submit_tf_job.container import contract
-from submit_tf_job.container import rendezvous as states
 from submit_tf_job.container.job_report import snapshot
-from submit_tf_job.container.retrying.generations import oom_kills
+from submit_tf_job.container.meeting import members as states
+from submit_tf_job.container.memory import oom_kills
 from tests.unit.container.descriptions import role
 from tests.unit.container.lossy_world import play
 from tests.unit.container.played import Played, happen

@@ -1,1 +1,0 @@
-"""Train with fewer tasks than wanted (`instances: {min, max}` in the job spec)."""

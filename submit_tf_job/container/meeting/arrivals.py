@@ -1,0 +1,363 @@
+"""Who is here: first messages, lost connections, and what a later deciding task learns."""
+
+from __future__ import annotations
+
+import signal
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.meeting import ending, failures
+from submit_tf_job.container.meeting import members as states
+from submit_tf_job.container.meeting.members import (
+    Member,
+    integer,
+    is_loopback,
+    port_of,
+    ports_of,
+    seconds,
+    texts,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from submit_tf_job.container.meeting.members import Job
+
+STATES = {
+    "running": states.ALIVE,
+    "done": states.ABSENT,
+}  # by the state in a hello; any other is ARRIVED
+ANSWERING = (
+    states.ARRIVED,
+    states.ALIVE,
+    states.LOST,
+)  # a task in these states is believed to run its command
+MOST_SIDECARS = 1000  # per role; their number comes from outside, and bounds memory
+
+
+def serial(container: Any) -> tuple[int, ...]:
+    """Return what orders the containers of one application: `container_e1_17_0001_01_000005`."""
+    numbers = str(container).split("_")[-2:]
+    return tuple(int(number) for number in numbers if number.isdecimal())
+
+
+def hello(
+    job: Job,
+    now: float,
+    message: Mapping[str, Any],
+    peer: Any,
+    ends: tuple[str, str] = ("", ""),
+) -> tuple[Member | None, str]:
+    """Handle the hello message of a task.
+
+    Args:
+        job: The job.
+        now: The present time.
+        message: The message.
+        peer: The connection.
+        ends: The addresses of the connection: the task's, and the deciding task's.
+
+    Returns:
+        The task, and the reply: "welcome", "end" (the job is over), "finished" (this task has
+        ended), "busy" (another process of this task is connected: retry), "wrong-job", or "bad"
+        for an invalid message. The task is None for "wrong-job", "busy" and "bad".
+    """
+    if message.get("run") != job.info.run:
+        return None, "wrong-job"
+    m = _member(job, message.get("role"), message.get("index"))
+    process, attempt = message.get("process"), message.get("attempt")
+    known = isinstance(process, str) and isinstance(attempt, int)
+    if m is None or m is job.me or not known:
+        return None, "bad"
+    call = integer(message.get("call")) or 0
+    if m.process == process and call < m.call:
+        return None, "bad"  # the process has made another connection since, and gave this up
+    refusal = _refusal(job, now, m, peer, message)
+    if refusal:
+        return (None if refusal == "busy" else m), refusal
+    if m.process != process and m.process:
+        m.attempt += 1
+        _rename(job, m)
+    m.attempt = max(m.attempt, integer(attempt) or 0)
+    m.process, m.call, m.peer, m.stopping = str(process), call, peer, False
+    _introduce(job, now, m, message)
+    _locate(job, now, m, message, ends)
+    if isinstance(message.get("ignored_image"), str):
+        ignores_image(job, now, m, message["ignored_image"])
+    if m.state not in states.OUT:
+        if m.state == states.ABSENT and job.barrier <= states.KEPT:
+            job.event(now, "%s joined (%s)" % (m.name, m.host))
+        job.set_state(m, _state_of(job, m, message))
+    earlier = integer(message.get("decider_attempt"))
+    if job.me.process != message.get("seen") and earlier is not None:
+        # YARN restarted the deciding task
+        job.me.attempt = max(job.me.attempt, earlier + 1)
+    return m, "welcome"
+
+
+def _member(job: Job, role: Any, index: Any) -> Member | None:
+    """Return the task with this role and index, or None.
+
+    A sidecar that was added while the job ran is created.
+    """
+    name = "%s-%s" % (role, index)
+    known = isinstance(role, str) and isinstance(index, int)
+    if name not in job.members and known and _may_join(job, role, index):
+        job.members[name] = Member(role, index, contract.KIND_SIDECAR)
+        job.counts[role][states.ABSENT] = job.counts[role].get(states.ABSENT, 0) + 1
+    return job.members.get(name)
+
+
+def _may_join(job: Job, role: str, index: int) -> bool:
+    return (
+        job.info.may_grow(role)
+        and 0 <= index < 100000
+        and sum(job.counts[role].values()) < MOST_SIDECARS
+    )
+
+
+# --- who cannot connect ---------------------------------------------------------------------------
+def _refusal(job: Job, now: float, m: Member, peer: Any, message: Mapping[str, Any]) -> str:
+    """Return the reply to a task that cannot connect, "" if it can."""
+    other, container = m.process != message["process"], serial(message.get("container"))
+    if job.retries and other and container and container < serial(m.container):
+        return "finished"  # it was cut off or suspended, and YARN has started a later one
+    if m.peer not in (None, peer) and other:
+        return "busy"
+    if job.retries:
+        refusal = _refusal_of_predecessors(job, now, message)
+        if refusal:
+            return refusal
+        if job.verdict == states.STOPPED and not job.graceful:
+            return "busy"  # YARN ends this deciding task alone, or all tasks by itself
+    if job.stays(m):
+        return _refusal_between_generations(job, now, m, message)
+    return _refusal_of_ended(job, now, m, message)
+
+
+def _refusal_of_predecessors(job: Job, now: float, message: Mapping[str, Any]) -> str:
+    """Learn of other containers of the deciding task; a later one leads the job."""
+    if serial(message.get("seen_container")) > serial(job.info.container):
+        job.superseded = True
+        return "busy"
+    if job.phase == states.WAITING and message.get("seen") not in (None, job.me.process):
+        job.generations.learn(*map(message.get, ("generation", "past", "resized")))
+        if message.get("prepared") is True:
+            job.unprepared = False
+        if message.get("trained") is True:
+            _end_training(job, now)
+        else:
+            failures.succeed(job, now, message)
+    return ""
+
+
+def _refusal_of_ended(job: Job, now: float, m: Member, message: Mapping[str, Any]) -> str:
+    """Return the reply to a task that does not keep its container."""
+    process, done = message["process"], message.get("state") == "done"
+    sidecar = m.role_kind == contract.KIND_SIDECAR
+    if sidecar and m.state == states.FAILED and m.process == process and not done:
+        job.set_state(m, states.ALIVE)  # it was cut off for longer than `grace`
+        job.event(now, "%s is back" % m.name)
+    if m.state in states.OUT and (m.process != process or not done):
+        return "finished"
+    if job.phase == states.ENDING and not done and not job.graceful:
+        if m is job.witness and not job.closing:
+            return "busy"
+        job.set_state(m, states.ENDED)
+        return "end"
+    return "end" if m.process and m.process != process and _replaced(job, now, m) else ""
+
+
+def _refusal_between_generations(
+    job: Job, now: float, m: Member, message: Mapping[str, Any]
+) -> str:
+    """Return the reply to a task that starts again with the others."""
+    same, done = m.process == message["process"], message.get("state") == "done"
+    if job.phase == states.ENDING and not job.graceful:
+        if m.state in states.OUT:
+            return "" if same and done else "finished"
+        if done:
+            return ""
+        job.set_state(m, states.ENDED)
+        return "end"
+    if job.phase == states.WAITING:
+        return ""
+    return "busy" if _awaits_its_generation(job, now, m, message) else ""
+
+
+def _awaits_its_generation(job: Job, now: float, m: Member, message: Mapping[str, Any]) -> bool:
+    """Return whether a task is told to come again once the next generation is called."""
+    gave_up = _gave_up(job, message)
+    if gave_up and m.state in ANSWERING and not job.failures:
+        job.set_state(m, states.LOST, now)
+        # ended by SIGTERM: its node is not to blame
+        text = failures.ended_alone(job, m)
+        record = dict(job.record(m, m.since, "lost", text), signal=signal.SIGTERM)
+        failures.failed(job, now, m, record)
+    if m.process == message["process"]:
+        return gave_up and bool(job.failures)
+    # a new container of a task that has just failed
+    return bool(job.failures or m.state == states.FAILED or (m.process and _replaced(job, now, m)))
+
+
+def _gave_up(job: Job, message: Mapping[str, Any]) -> bool:
+    """Return whether a task has ended its command of this generation while it was alone."""
+    return message.get("gave_up") == job.generation
+
+
+def _replaced(job: Job, now: float, m: Member) -> bool:
+    """Handle a restarted task whose former process did not report its end.
+
+    Returns:
+        True if that ends the job.
+    """
+    if m.state != states.LOST:
+        return False
+    failures.failed(job, now, m, failures.lost_record(job, m))
+    return m.state in states.OUT
+
+
+def _end_training(job: Job, now: float) -> None:
+    """Continue where the former deciding task was lost after its command had succeeded."""
+    if job.me.state in states.OUT:
+        return
+    job.event(now, "%s was lost after its command had ended with 0" % job.me.name)
+    job.set_state(job.me, states.SUCCEEDED)
+    job.me.status = 0
+    job.outcome = {"status": 0, "signal": None, "duration_s": None}  # of the former one
+    job.phase = states.RUNNING
+    for m in job.members.values():
+        if job.stays(m) and m.state == states.ABSENT:
+            # `grace` to connect to this deciding task; an elastic one may never have come
+            job.set_state(m, *((states.LEFT_OUT,) if job.is_elastic(m) else (states.LOST, now)))
+    ending.check(job, now)
+
+
+# --- what a task tells ----------------------------------------------------------------------------
+def _introduce(job: Job, now: float, m: Member, message: Mapping[str, Any]) -> None:
+    """Store the host, ports and warnings of a hello message."""
+    m.host, m.address, m.container = (
+        str(message.get(key, ""))[:255] for key in ("host", "address", "container")
+    )
+    m.ports = ports_of(message)
+    m.gpus = texts(message.get("gpus"))
+    for text in texts(message.get("warnings")):
+        if text not in job.warnings:  # a reconnect repeats its warnings
+            job.warn(now, text)
+    if m.state == states.LEFT_OUT:
+        _rename(job, m)  # if the start is yet to come
+        if job.is_missed(m) and job.phase != states.WAITING:
+            job.event(now, "%s came (%s), and joins the next generation" % (m.name, m.host))
+
+
+def _rename(job: Job, m: Member) -> None:
+    """Await the name of a task's new container before the start; DNS had the former one's."""
+    if job.phase == states.WAITING and job.barrier > 1 and m.role_kind != contract.KIND_SIDECAR:
+        job.unresolved.add(m.name)
+
+
+def _locate(
+    job: Job, now: float, m: Member, message: Mapping[str, Any], ends: tuple[str, str]
+) -> None:
+    """Store where a task is, and how long it took to come."""
+    m.origin, here = ends
+    if here and (not job.me.address or is_loopback(job.me.address)):
+        job.me.address = job.me.origin = here
+    m.port = port_of(message)
+    known = job.info.hosts.get(m.name, "")  # the address that programs have
+    if job.phase == states.WAITING and m.role_kind != contract.KIND_SIDECAR:
+        job.last_launch = max(job.last_launch, now - seconds(message.get("age_s")))
+        job.longest_search_s = max(job.longest_search_s, seconds(message.get("search_s")))
+    elif m.name not in job.named and known not in ("", m.address):
+        text = "%s came back at %s; the programs were given its former address %s"
+        text %= (m.name, m.address, known)
+        if text not in job.warnings:
+            job.warn(now, text)
+
+
+def ignores_image(job: Job, now: float, m: Member, image: str) -> None:
+    """Record a task that runs as a plain process of its node.
+
+    One warning names the first of them.
+    """
+    if m.name in job.image_ignored or len(job.image_ignored) >= states.KEPT:
+        return
+    if not job.image_ignored:
+        text = (
+            "%s on %s runs as a plain process of its node: the NodeManager there does not "
+            "run the image %s"
+        )
+        job.warn(now, text % (m.name, m.host, image[:255]))
+    job.image_ignored.append(m.name)
+
+
+def _state_of(job: Job, m: Member, message: Mapping[str, Any]) -> str:
+    """Return the state of a task after its hello."""
+    if job.is_missed(m) and job.phase != states.WAITING:
+        return states.LEFT_OUT
+    if m.name in job.rejoining and _gave_up(job, message) and message.get("state") != "waiting":
+        return states.LEFT_OUT  # until its command has ended
+    job.rejoining.discard(m.name)
+    state = STATES.get(str(message.get("state")), states.ARRIVED)
+    if job.phase != states.WAITING:
+        return states.ARRIVED if state == states.ABSENT else state
+    # its end comes next, and the start waits for that; also for a command of an earlier generation
+    return states.ABSENT if job.stays(m) and state != states.ARRIVED else state
+
+
+# --- later ----------------------------------------------------------------------------------------
+def gone(
+    job: Job,
+    now: float,
+    m: Member,
+    closed: bool = False,
+    silent_s: float = 0.0,
+    returns: bool = False,
+) -> None:
+    """Handle the loss of a task's connection.
+
+    Args:
+        job: The job.
+        now: The present time.
+        m: The task.
+        closed: Whether its kernel closed the connection: mostly because its process has ended.
+        silent_s: How long it has been out of reach already; part of `grace`.
+        returns: Whether it announced that it makes another connection.
+    """
+    m.peer, m.closed, m.returns = None, closed and now >= job.trusted_at, returns
+    if m.state in (*states.OUT, states.RESTARTING, states.LEFT_OUT):
+        return
+    saves = (job.graceful and ending.saves(m)) or (m is job.witness and not job.closing)
+    if job.phase == states.WAITING:
+        job.set_state(m, states.ABSENT)
+    elif job.phase == states.ENDING and not saves:
+        job.set_state(m, states.ENDED)
+    else:
+        job.set_state(m, states.LOST, now - silent_s)
+        job.event(now, "the connection to %s went away" % m.name)
+        # the vanished task caused the other failure: TensorFlow's peers fail within 0.2 s
+        if job.failures:
+            failures.fail_lost(job, now)
+
+
+def ready(job: Job, m: Member, port: int, ports: Mapping[str, int] | None = None) -> None:
+    """Record that a task has ended its command, and waits for the start of the next one."""
+    rejoins = m.name in job.rejoining
+    job.rejoining.discard(m.name)
+    m.port = port
+    if ports is not None:
+        m.ports = dict(ports)
+    if (
+        rejoins
+        or m.state == states.RESTARTING
+        or (job.phase == states.WAITING and m.state not in states.OUT)
+    ):
+        job.set_state(m, states.ARRIVED)
+
+
+def is_stale(job: Job, name: str, address: str) -> bool:
+    """Return whether DNS still has the address of a task's former container."""
+    m = job.members[name]
+    known = job.is_addressed(m, job.has_mixed_addresses())
+    return m.attempt > 0 and known and address != m.address

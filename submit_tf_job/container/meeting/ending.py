@@ -1,0 +1,188 @@
+"""When the job is over, and who ends with it."""
+
+from __future__ import annotations
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.info import exit_status
+from submit_tf_job.container.meeting import members as states
+from submit_tf_job.container.meeting.members import listed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from submit_tf_job.container.meeting.members import Job, Member
+
+LATE_S = 20.0  # a container that YARN started with the others has connected by then
+
+
+def leave_status(job: Job, m: Member) -> int:
+    """Return the exit status for a task that must end.
+
+    It is 0 for a task that YARN would otherwise start again.
+    """
+    if job.stays(m):
+        return 0
+    if m.state in (states.SUCCEEDED, states.FAILED) and m.status is not None:
+        return exit_status(m.status)
+    over = job.verdict == states.SUCCEEDED or job.info.roles[m.role]["max_restarts"] > 0
+    return 0 if over else contract.EXIT_JOB_FAILED
+
+
+# --- the end of the training ----------------------------------------------------------------------
+def check(job: Job, now: float) -> None:
+    """Start to finish the job once the tasks that end it have ended."""
+    if job.phase in (states.WAITING, states.RUNNING) and not _awaited(job):
+        job.phase = states.FINISHING
+        job.finish_deadline = now + job.info.task["finish_timeout_s"]
+
+
+def _awaited(job: Job) -> int:
+    """Count the tasks whose end the job still waits for (`ends_with` of the job spec)."""
+    ends_with = job.info.task["ends_with"]
+    if ends_with == contract.ENDS_ALL_THAT_TRAIN:
+        return _open(job, contract.KIND_TRAINS)
+    if ends_with == contract.ENDS_DECIDING_ROLE:
+        return _open_in(job, [job.me.role])
+    return int(job.me.state not in states.OUT)
+
+
+def _open(job: Job, role_kind: str) -> int:
+    """Count the tasks of a kind that have not ended."""
+    return _open_in(job, [r for r in job.counts if job.info.role_kind(r) == role_kind])
+
+
+def _open_in(job: Job, roles: list[str]) -> int:
+    return sum(
+        job.info.counts[role] - job.count(role, *states.OUT, states.LEFT_OUT) for role in roles
+    )
+
+
+def _open_names(job: Job, role_kind: str) -> list[str]:
+    return [
+        m.name
+        for m in job.members.values()
+        if m.role_kind == role_kind and m.state not in (*states.OUT, states.LEFT_OUT)
+    ]
+
+
+def finish(job: Job, now: float, read: float) -> bool:
+    """End the job once the other tasks have ended, or had their time.
+
+    Returns:
+        Whether a task that had to end has not, which is recorded as a failure.
+    """
+    trains, evaluates = _open(job, contract.KIND_TRAINS), _open(job, contract.KIND_EVALUATES)
+    if (trains or evaluates) and read < job.finish_deadline:
+        return False
+    wait = "%d s after %s" % (job.info.task["finish_timeout_s"], _end_of_training(job))
+    if evaluates:
+        late = listed(_open_names(job, contract.KIND_EVALUATES))
+        job.warn(now, "not finished %s, and ended: %s" % (wait, late))
+    if not trains:
+        end(job, now, states.SUCCEEDED, "the job is done")
+        return False
+    names = _open_names(job, contract.KIND_TRAINS)
+    text = "not finished %s: %s" % (wait, listed(names))
+    known = [job.me.role] + list(job.info.task["cluster_roles"])
+    if any(job.members[name].role not in known for name in names):
+        text += " (a role whose tasks do not end by themselves needs `kind: serves`)"
+    job.failures.append(job.record(job.members[names[0]], now, "not-finished", text))
+    return True
+
+
+def _end_of_training(job: Job) -> str:
+    ends_with = job.info.task["ends_with"]
+    if ends_with == contract.ENDS_ALL_THAT_TRAIN:
+        return "all tasks that train were done"
+    if ends_with == contract.ENDS_DECIDING_ROLE:
+        return "all tasks of %s were done" % job.me.role
+    return "%s was done" % job.me.name
+
+
+def awaited(job: Job) -> dict[str, Any] | None:
+    """Return for whom the end of the job waits, and until when, for the report."""
+    if job.phase != states.FINISHING:
+        return None
+    names = _open_names(job, contract.KIND_TRAINS) + _open_names(job, contract.KIND_EVALUATES)
+    until = job.info.wall + job.finish_deadline
+    return {"tasks": names[: states.KEPT], "count": len(names), "until": until}
+
+
+# --- the end of the job ---------------------------------------------------------------------------
+def end(job: Job, now: float, verdict: str, why: str) -> None:
+    """End the job."""
+    job.phase, job.verdict, job.why = states.ENDING, verdict, why
+    job.linger_until = now + job.info.stop_grace_s + 1.5
+    if verdict == states.SUCCEEDED:
+        job.late_until = now + LATE_S
+        for m in [m for m in job.away.values() if m.state == states.RESTARTING]:
+            status = "" if m.status is None else " (exit status %d)" % m.status
+            text = "%s had failed%s, and did not run again before the job's end"
+            job.warn(now, text % (m.name, status))
+    elif now < job.start_deadline:
+        # where the deciding task fails at once, the others may still start
+        job.late_until = job.started + LATE_S
+    if verdict == states.FAILED:
+        why = "the job failed: " + why
+    job.event(now, why)
+
+
+def stop(job: Job, now: float, graceful: bool = False) -> None:
+    """End the job because the deciding task got SIGTERM, as YARN stops a job.
+
+    Args:
+        job: The job.
+        now: The present time.
+        graceful: Whether the job has time to save before YARN stops it.
+    """
+    if job.phase != states.ENDING:
+        job.graceful = graceful
+        text = "stopped, with time to save" if graceful else "stopped from outside"
+        end(job, now, states.STOPPED, text)
+
+
+def end_of_missing(job: Job, now: float, m: Member, text: str) -> None:
+    """End the job because tasks, `m` first, have not come in time."""
+    job.first = job.record(m, now, "peers-missing", text)
+    job.exit = contract.EXIT_PEERS_MISSING
+    end(job, now, states.FAILED, text)
+
+
+def awaits_latecomers(job: Job, now: float) -> bool:
+    """Return whether a task that has not connected yet must still be informed of the job's end.
+
+    A late task would wait for the deciding task until its deadline. Hadoop 3.1 and 3.2 end the
+    service only when every container has ended, and each version only when the witness has.
+    """
+    if now < job.late_until and any(m.state == states.ABSENT for m in job.members.values()):
+        return True
+    return (
+        job.witness is not None
+        and job.witness.state == states.ABSENT
+        and job.verdict != states.STOPPED
+        and now < job.start_deadline
+    )
+
+
+def saves(m: Member) -> bool:
+    """Return whether a task is asked to save in a graceful stop.
+
+    Parameter servers and other servers run until YARN's stop: the others need them to save.
+    """
+    return m.role_kind in (contract.KIND_TRAINS, contract.KIND_EVALUATES)
+
+
+def saving(job: Job, now: float) -> list[str]:
+    """Return the other tasks that may still save in a graceful stop.
+
+    One whose connection went away may come back within `grace`.
+    """
+    lost_before = now - job.info.task["grace_s"]
+    return [
+        m.name
+        for m in job.members.values()
+        if m is not job.me and saves(m)
+        if m.state in (states.ARRIVED, states.ALIVE)
+        or (m.state == states.LOST and m.since > lost_before)
+    ]

@@ -1,0 +1,253 @@
+"""Who failed first, and what follows: a warning, a restart, the next generation, or the end."""
+
+from __future__ import annotations
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.meeting import ending, sizes, start
+from submit_tf_job.container.meeting import members as states
+from submit_tf_job.container.meeting.generations import kind_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from submit_tf_job.container.meeting.members import Job, Member
+
+# after a closed connection: the deciding task needs time to accept thousands that come back
+PER_SECOND = 500.0
+SIGKILL = 9
+
+
+# --- records --------------------------------------------------------------------------------------
+def lost_record(job: Job, m: Member) -> dict[str, Any]:
+    """Return the record of a task that went away."""
+    if m.stopping:
+        text = (
+            "%s was stopped from outside by SIGTERM (preempted, its node drained, or "
+            "killed by hand)" % m.name
+        )
+        return dict(job.record(m, m.since, "killed", text), signal=15)
+    text = (
+        "%s was lost: its connection from %s went away and did not come back (killed, "
+        "or its node died)" % (m.name, m.host or "?")
+    )
+    return job.record(m, m.since, "lost", text + _stillness(job))
+
+
+def ended_alone(job: Job, m: Member) -> str:
+    """Return that a task has ended its command because it was cut off."""
+    text = "%s ended its program: it had lost the connection to %s for longer than `grace`"
+    return text % (m.name, job.me.name) + _stillness(job)
+
+
+def _stillness(job: Job) -> str:
+    if not job.still_s:
+        return ""
+    text = "; %s had stood still for %d s, and a longer `grace` outlasts that"
+    return text % (job.me.name, job.still_s)
+
+
+# --- one failure ----------------------------------------------------------------------------------
+def overdue(job: Job, now: float, read: float, m: Member) -> None:
+    """Handle a task that has been away for too long."""
+    task = job.info.task
+    if m.state == states.LOST and read >= m.since + _patience_s(job, m):
+        failed(job, now, m, lost_record(job, m))
+    elif m.state == states.RESTARTING and read >= m.since + task["start_timeout_s"]:
+        m.failures = max(m.failures, job.info.roles[m.role]["max_restarts"])
+        m.failed_process = ""
+        text = "%s failed, and YARN did not start it again in time" % m.name
+        failed(job, now, m, dict(lost_record(job, m), message=text))
+
+
+def _patience_s(job: Job, m: Member) -> float:
+    """Return how long a lost connection of a task may stay away.
+
+    The tasks of a job that YARN stops do not end at the same time, which is no failure.
+    """
+    grace_s: float = job.info.task["grace_s"]
+    if m.stopping or not m.closed:
+        return grace_s
+    return min(grace_s, contract.CLOSED_S + job.barrier / PER_SECOND)
+
+
+def failed(job: Job, now: float, m: Member, record: dict[str, Any]) -> None:
+    """Handle a failed or lost task."""
+    most: int = job.info.roles[m.role]["max_restarts"]
+    lost = record["status"] is None and kind_of(record) == contract.RETRY_LOST
+    if sizes.goes_on_without(job, m, lost):
+        job.set_state(m, states.LEFT_OUT)
+        job.rejoining.add(m.name)
+        text = "%s; %s goes on with %d tasks"
+        job.event(now, text % (record["message"], m.role, sizes.here(job, m.role)))
+    elif (
+        job.phase == states.ENDING
+        and job.verdict == states.STOPPED
+        and record["reason"] == "killed"
+    ):
+        job.set_state(m, states.ENDED)
+    elif job.phase == states.ENDING:
+        job.set_state(m, states.FAILED)
+        _keep_later(job, [record])
+    elif m.failed_process and m.failed_process == m.process:
+        # the same failure once more, or the end of a process that had counted as lost
+        job.set_state(m, states.RESTARTING, now)
+    elif m is not job.me and m.failures < most:
+        m.failures, m.failed_process = m.failures + 1, m.process
+        job.restarts[m.role] += 1
+        job.set_state(m, states.RESTARTING, now)
+        job.event(now, "%s; restart %d of %d" % (record["message"], m.failures, most))
+    elif not _matters(job, m):
+        job.set_state(m, states.FAILED)
+        job.warn(now, record["message"])
+    else:
+        _failed_for_good(job, now, m, record)
+
+
+def _failed_for_good(job: Job, now: float, m: Member, record: dict[str, Any]) -> None:
+    job.set_state(m, states.FAILED)
+    count, tolerate = job.count(m.role, states.FAILED), job.info.roles[m.role]["tolerate"]
+    if m is not job.me and count <= tolerate:
+        job.unresolved.discard(m.name)
+        job.warn(now, "%s; tolerated (%d of %d)" % (record["message"], count, tolerate))
+        ending.check(job, now)
+        return
+    job.event(now, record["message"])
+    # YARN stops a job's tasks within some seconds; the deciding one may be next
+    if not job.failures:
+        factor = 2.5 if m.stopping else 1
+        job.settle_until = now + job.info.settle_s * factor
+        job.settles_early = record["signal"] == SIGKILL and not m.stopping
+    job.failures.append(record)
+    if not m.stopping:
+        fail_lost(job, now)
+
+
+def _matters(job: Job, m: Member) -> bool:
+    """Return whether a failure of this task can end the job now."""
+    over = job.phase == states.FINISHING and m.role_kind == contract.KIND_SERVES
+    return m.role_kind != contract.KIND_SIDECAR and not over
+
+
+def fail_lost(job: Job, now: float, late: bool = False) -> None:
+    """Count vanished tasks as failed once another failure is recorded.
+
+    One of the vanished tasks is then the cause. One that may well come back has time for that:
+    only if it is `late`, it has vanished.
+    """
+    for m in list(job.away.values()):
+        if m.state != states.LOST or not _matters(job, m):
+            continue
+        if not late and (m.returns or now < job.wary_until):
+            continue
+        job.set_state(m, states.FAILED)
+        job.failures.append(lost_record(job, m))
+        if not m.stopping:
+            job.settle_until = now
+
+
+# --- the first failure ----------------------------------------------------------------------------
+def settled(job: Job) -> None:
+    """Wait for no earlier failure after a SIGKILL: every task that is here has answered since.
+
+    No other task's failure makes a program end by SIGKILL, and a task answers after it has
+    reported the end of its command. Any other failure may come from a program that still ends:
+    its connections close, and its peers fail, seconds before its process is gone.
+    """
+    here = all(m.state not in states.AWAITED or not _matters(job, m) for m in job.members.values())
+    if job.settles_early and here:
+        job.settle_until = min(job.settle_until, job.started)  # whatever comes next
+
+
+def name_cause(job: Job, now: float) -> None:
+    """Determine the first failure; start all tasks again, or end the job."""
+    # a vanished task is the cause of other failures
+    lost = [record for record in job.failures if record["status"] is None]
+    first = min(lost or job.failures, key=lambda record: float(record["at"]))
+    if retried(job, now, first):
+        return
+    job.first = first
+    _keep_later(job, [record for record in job.failures if record is not first])
+    if first["task"] == job.me.name:
+        job.exit = first["status"]
+        job.again = job.me.attempt < job.info.roles[job.me.role]["max_restarts"]
+    else:
+        job.exit = contract.EXIT_JOB_FAILED
+    ending.end(job, now, states.FAILED, first["message"])
+
+
+def _keep_later(job: Job, records: list[dict[str, Any]]) -> None:
+    job.later = (job.later + sorted(records, key=lambda record: float(record["at"])))[: states.KEPT]
+
+
+# --- the next generation --------------------------------------------------------------------------
+def retried(job: Job, now: float, cause: Mapping[str, Any]) -> bool:
+    """Call the next generation, if `retries` covers the first failure.
+
+    Where YARN has ended tasks of an elastic role, and enough are left, it is no retry.
+    """
+    if not job.retries:
+        return False
+    if sizes.shrinks(job, str(cause["task"])):
+        text = "%s; all tasks start again, without it" % cause["message"]
+        resize(job, now, dict(cause, reason=contract.REASON_SHRUNK), text)
+        return True
+    job.refusal = job.generations.refusal(cause, job.step)
+    if job.me.state == states.SUCCEEDED:
+        text = "not retried: %s had ended with 0, so the training is over"
+        job.refusal = text % job.me.name
+    if job.refusal:
+        job.event(now, job.refusal)
+        return False
+    # the start of a generation that a former deciding task led is not known
+    known = cause is not job.predecessor
+    _end_generation(job, now, cause, job.generation_started if known else None)
+    text = "%s; all tasks start again (retry %d of %d)"
+    job.event(now, text % (cause["message"], job.generations.used, job.retries))
+    left_out = job.generations.left_out()
+    if left_out:
+        job.warn(now, left_out)
+    start.await_all(job, now)
+    return True
+
+
+def _end_generation(job: Job, now: float, cause: Mapping[str, Any], began: float | None) -> None:
+    wall = job.info.wall
+    job.generations.end(cause, job.step, None if began is None else wall + began, wall + now)
+
+
+def resize(job: Job, now: float, cause: Mapping[str, Any], text: str) -> None:
+    """Call the next generation, because an elastic role has more tasks, or fewer."""
+    _end_generation(job, now, cause, job.generation_started)
+    job.event(now, text)
+    start.await_all(job, now)
+
+
+def grow(job: Job, now: float) -> None:
+    """Call the next generation for the elastic tasks that have come, if that is due."""
+    came = sizes.awaiting_growth(job, now)
+    if came:
+        names = ", ".join(m.name for m in came[:5]) + (" and more" if len(came) > 5 else "")
+        cause = job.record(came[0], now, contract.REASON_GROWN, "%s came" % names)
+        resize(job, now, cause, "%s came: all tasks start again, to take them in" % names)
+
+
+def succeed(job: Job, now: float, message: Mapping[str, Any]) -> None:
+    """Start a generation after the loss of the former deciding task, once for this process.
+
+    Other tasks may remember more losses than the one that told of it first.
+    """
+    if job.predecessor is None:
+        text = "%s was lost (killed, or its node died), and YARN has started it again"
+        record = job.record(job.me, now, "lost", text % job.me.name)
+        record["container"] = str(message.get("seen_container", ""))[:255]
+        record["host"] = str(message.get("seen_host", ""))[:255]
+        job.predecessor = record
+        if retried(job, now, record):
+            return
+    elif job.generations.used > job.retries:
+        job.refusal = job.generations.used_up()
+    if job.refusal:
+        job.first, job.exit = job.predecessor, contract.EXIT_JOB_FAILED
+        ending.end(job, now, states.FAILED, job.predecessor["message"])

@@ -1,0 +1,284 @@
+"""The state of a job in its deciding task: its tasks, and what is known and decided of them.
+
+The topics of the state machine are the other modules of this folder, functions over a `Job`:
+`arrivals` (who is here), `start` (when do the commands start), `sizes` (with how many tasks),
+`failures` (who failed first, and do all start again), `ending` (when is the job over, and what ends
+with it). `rendezvous` has the events. No sockets and no clock: every function gets `now`, seconds
+of a monotonic clock.
+"""
+
+from __future__ import annotations
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.meeting.generations import Generations
+from submit_tf_job.container.standstill import STILL_S, TaskNews
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from submit_tf_job.container.info import Info
+
+WAITING, RUNNING, FINISHING, ENDING = "waiting", "running", "finishing", "ending"
+PREPARING = "preparing"  # all tasks wait for `prepare`, which runs in the deciding one
+ABSENT, ARRIVED, ALIVE, RESTARTING, LOST = "absent", "arrived", "running", "restarting", "lost"
+LEFT_OUT = "left-out"  # an elastic role's task that this generation does without
+SUCCEEDED, FAILED, ENDED, STOPPED = "succeeded", "failed", "ended", "stopped"
+OUT = (SUCCEEDED, FAILED, ENDED)  # final states
+AWAY = (LOST, RESTARTING)
+AWAITED = (ABSENT, LOST, RESTARTING)
+NEVER = {"max": 0, "on": ()}  # the `retries` of a job without
+NEAR = 0.9  # the start waits for elastic tasks for this part of `start_timeout` at most
+KEPT = 20  # entries in the lists of a report
+
+
+def listed(names: list[str]) -> str:
+    """Join names for a sentence: the first twenty, and the number of the others."""
+    more = len(names) - KEPT
+    return ", ".join(names[:KEPT]) + (" and %d more" % more if more > 0 else "")
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether an address is the host's own."""
+    return address.startswith("127.")
+
+
+def seconds(value: Any) -> float:
+    """Return a duration in a message, at least 0; 0 for anything else."""
+    return max(0.0, float(value)) if isinstance(value, (int, float)) else 0.0
+
+
+def port_of(message: Mapping[str, Any]) -> int:
+    """Return the port that a task reserved for its command; 0 if it names no valid one."""
+    port = integer(message.get("port")) or 0
+    return port if 0 < port < 65536 else 0
+
+
+def ports_of(message: Mapping[str, Any]) -> dict[str, int]:
+    """Return the valid ports that a task serves, by name."""
+    value = message.get("ports")
+    pairs = list(value.items())[:KEPT] if isinstance(value, dict) else []
+    return {
+        str(name)[:63]: port for name, port in pairs if isinstance(port, int) and 0 < port < 65536
+    }
+
+
+def texts(value: Any) -> list[str]:
+    """Return the texts of a list in a message, each cut to a length; [] for anything else."""
+    return [str(text)[:500] for text in value[:KEPT]] if isinstance(value, list) else []
+
+
+def integer(value: Any) -> int | None:
+    """Return a whole number in a message; None for anything else."""
+    return value if isinstance(value, int) else None
+
+
+class Member:
+    """One task in the state machine."""
+
+    def __init__(self, role: str, index: int, role_kind: str) -> None:
+        """Create a task that is absent."""
+        self.role, self.role_kind, self.state = role, role_kind, ABSENT
+        self.name = "%s-%d" % (role, index)
+        self.process = self.host = self.address = self.container = ""
+        self.origin = ""  # the address that its connection came from
+        self.port = 0  # the port that it reserved for its command; 0 if it said none
+        self.ports: dict[str, int] = {}  # the ports that it serves, by name
+        self.gpus: list[str] = []  # the models of those that it sees
+        self.attempt = self.failures = 0
+        self.failed_process = ""  # the process that its latest restart replaces
+        self.call = 0  # the number of its connection among those of the process
+        self.status: int | None = None
+        self.peer: Any = None
+        self.since = 0.0  # when it was lost, or its last attempt ended
+        self.stopping = False  # it reported that YARN stops it
+        self.closed = False  # its kernel closed the connection that is lost
+        self.returns = False  # it announced that it closes that connection to make another
+
+
+class Job:
+    """The state of the job."""
+
+    def __init__(self, info: Info, now: float, tell: Callable[[str], None]) -> None:
+        """Start to wait at `now`, the start of the deciding bootstrap; `tell` gets each event."""
+        task = info.task
+        self.info, self.tell, self.started = info, tell, now
+        self.phase, self.verdict, self.exit = WAITING, "", 0
+        self.why = ""  # the reason of its end
+        self.again = False  # only this attempt of the deciding task ends
+        self.graceful = False  # whoever stops the job waits until its tasks have saved
+        self.closing = False  # the witness is told of the end, last of all
+        self.warnings: list[str] = []
+        self.events: list[dict[str, Any]] = []
+        # tasks that run as plain processes because the NodeManager ignored the image
+        self.image_ignored: list[str] = []
+        self._members(info)
+        self._start(info, now)
+        self._failures(now)
+        self.news = TaskNews(float(task.get("still_s", STILL_S)))
+        self.progress: dict[str, Any] | None = None
+        # task, time, completed part
+        self.first_progress: tuple[str, float, float] | None = None
+        self.outcome: dict[str, Any] | None = None
+        self.finish_deadline = self.linger_until = self.late_until = now
+
+    def _members(self, info: Info) -> None:
+        self.members = {
+            "%s-%d" % (role, index): Member(role, index, info.role_kind(role))
+            for role in info.counts
+            for index in range(info.counts[role])
+        }
+        self.me = self.members[info.name]
+        # the task whose end is the application's for YARN
+        self.witness = self.members.get(contract.WITNESS)
+        self.counts = {role: {ABSENT: count} for role, count in info.counts.items()}
+        self.restarts = dict.fromkeys(info.counts, 0)
+        self.away: dict[str, Member] = {}
+        cluster = [m.name for m in self.members.values() if m.role_kind != contract.KIND_SIDECAR]
+        self.barrier = self.absent = len(cluster)  # tasks that the start (still) waits for
+        # tasks whose names DNS has not returned
+        self.unresolved = set(cluster if self.barrier > 1 else ())
+        # elastic roles, and what they may be
+        self.rules: Mapping[str, Any] = info.task.get("elastic") or {}
+        # their tasks for which the start waits until `patient_until`
+        self.expected = {m.name for m in self.members.values() if self.is_elastic(m)}
+        # and those of a role that serves, which come back without a new generation
+        self.rejoining: set[str] = set()
+        self.joining: list[str] = []  # tasks of the next generation whose names are to be looked up
+
+    def _start(self, info: Info, now: float) -> None:
+        # whether programs are given names; else they get addresses
+        self.by_name = not (info.task.get("dns_server") or info.by_place)
+        # when the last task connected, and what came before and after
+        self.complete_at: float | None = None
+        self.last_launch, self.longest_search_s = now, 0.0
+        self.start_times: dict[str, Any] | None = None
+        self.named: set[str] = set()  # the tasks that programs know by name
+        # roles whose commands wait for those of others, and since when only for tasks that serve
+        self.held = self.held_roles()
+        self.held_since: dict[str, float] = {}
+        self.unprepared = bool(info.task.get("prepare"))
+        self.start_deadline = now + info.task["start_timeout_s"]
+        self.patient_until = now + NEAR * info.task["start_timeout_s"]
+
+    def _failures(self, now: float) -> None:
+        self.generations = Generations(self.info.task.get("retries") or NEVER)
+        self.generation_started = now
+        self.refusal = ""  # why the failure of the job was not retried
+        self.superseded = False  # a later container of the deciding task is known
+        # the loss of the former deciding task, if this one replaces it
+        self.predecessor: dict[str, Any] | None = None
+        # candidates for the first cause, until it is determined
+        self.failures: list[dict[str, Any]] = []
+        self.first: dict[str, Any] | None = None
+        self.later: list[dict[str, Any]] = []
+        self.settle_until = now
+        self.settles_early = False  # once every task has answered after the first failure
+        self.still_s = 0.0  # how long the deciding task was suspended
+        self.trusted_at = now  # from then on a closed connection means an ended process
+        self.wary_until = now  # until then a lost connection is no cause of a failure
+
+    # --- tasks ------------------------------------------------------------------------------------
+    def set_state(self, m: Member, state: str, now: float = 0.0) -> None:
+        """Change a task's state, and update every count in constant time."""
+        counts = self.counts[m.role]
+        counts[m.state] -= 1
+        counts[state] = counts.get(state, 0) + 1
+        if m.role_kind != contract.KIND_SIDECAR:
+            self.absent += (state in AWAITED) - (m.state in AWAITED)
+        m.state = state
+        if state in AWAY:
+            m.since = now
+            self.away[m.name] = m
+        else:
+            self.away.pop(m.name, None)
+
+    def count(self, role: str, *states: str) -> int:
+        """Return how many tasks of a role are in one of the states."""
+        counts = self.counts[role]
+        return sum(counts.get(state, 0) for state in states)
+
+    def stays(self, m: Member) -> bool:
+        """Return whether a task keeps its container when its command ends, for a later generation.
+
+        Sidecars do not start again with the others.
+        """
+        return self.retries > 0 and m.role_kind != contract.KIND_SIDECAR
+
+    def is_elastic(self, m: Member) -> bool:
+        """Return whether a generation can do without this task."""
+        return m.role in self.rules and m is not self.me
+
+    def is_missed(self, m: Member) -> bool:
+        """Return whether the present generation does without this task."""
+        return m.state == LEFT_OUT and m.name not in self.rejoining
+
+    def left_out(self) -> dict[str, list[int]]:
+        """Return the tasks that the present generation does without, by role."""
+        return {
+            role: [
+                index
+                for index in range(self.info.counts[role])
+                if self.is_missed(self.members["%s-%d" % (role, index)])
+            ]
+            for role in self.rules
+            if self.count(role, LEFT_OUT)
+        }
+
+    def missing(self) -> list[str]:
+        """Return the tasks that the start waits for and that have not connected."""
+        return [
+            m.name
+            for m in self.members.values()
+            if (m.role_kind != contract.KIND_SIDECAR or m is self.witness) and m.state in AWAITED
+        ]
+
+    def held_roles(self) -> set[str]:
+        """Return the roles whose commands wait for those of others."""
+        return {role for role in self.info.counts if self.info.roles[role].get("after")}
+
+    # --- addresses --------------------------------------------------------------------------------
+    def has_mixed_addresses(self) -> bool:
+        """Return whether some tasks called from other machines: loopback is then no address."""
+        return any(m.address and not is_loopback(m.address) for m in self.members.values())
+
+    @staticmethod
+    def is_addressed(m: Member, mixed: bool) -> bool:
+        """Return whether the address that a task gave is the one that its connection came from."""
+        return bool(m.address) and m.address == m.origin and not (mixed and is_loopback(m.address))
+
+    # --- generations ------------------------------------------------------------------------------
+    @property
+    def retries(self) -> int:
+        """How often all tasks may start again after a failure; 0 in a job without `retries`."""
+        return self.generations.most
+
+    @property
+    def generation(self) -> int:
+        """How often all tasks have started again."""
+        return self.generations.count
+
+    @property
+    def step(self) -> float | None:
+        """The last step that the job reported, None if it reported none."""
+        return (self.progress or {}).get("step")
+
+    # --- what is told -----------------------------------------------------------------------------
+    def event(self, now: float, text: str) -> None:
+        """Keep an event: the first fifty and the last fifty."""
+        self.tell(text)
+        if len(self.events) >= 100:
+            del self.events[50]
+        self.events.append({"at": self.info.wall + now, "text": text[:500]})
+
+    def warn(self, now: float, text: str) -> None:
+        """Keep a warning that does not fail the job."""
+        if len(self.warnings) < KEPT:
+            self.warnings.append(text[:500])
+        self.event(now, text)
+
+    def record(self, m: Member, at: float, reason: str, message: str) -> dict[str, Any]:
+        """Return the record of a failure."""
+        who = {"task": m.name, "host": m.host, "container": m.container, "at": self.info.wall + at}
+        return dict(who, status=None, signal=None, reason=reason, message=message, last_lines=[])

@@ -1,0 +1,188 @@
+"""The job's state machine in the deciding task: its events, and what others read of it.
+
+No sockets and no clock: each method gets `now`, seconds of a monotonic clock. The event loop acts
+on changes of `phase` and `verdict`.
+"""
+
+from __future__ import annotations
+
+from submit_tf_job.container import contract, task_files
+from submit_tf_job.container.meeting import arrivals, ending, failures, start
+from submit_tf_job.container.meeting import members as states
+from submit_tf_job.container.meeting.members import Job, integer, texts
+from submit_tf_job.container.meeting.sizes import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from submit_tf_job.container.info import Info
+    from submit_tf_job.container.meeting.members import Member
+
+PACE_S = 10.0  # no estimate before this
+
+
+class Rendezvous(Job):
+    """The state machine: methods take events, attributes hold the result.
+
+    Results are `phase`, `verdict`, `exit` and the lists of the report.
+    """
+
+    def __init__(self, info: Info, now: float, tell: Callable[[str], None]) -> None:
+        """Start to wait at `now`, the start of the deciding bootstrap; `tell` gets each event."""
+        super().__init__(info, now, tell)
+        self.set_state(self.me, states.ARRIVED)
+        self.me.process, self.me.host, self.me.container = info.process, info.node, info.container
+        self.me.attempt = info.attempt
+        if info.ignored_image:
+            arrivals.ignores_image(self, now, self.me, info.ignored_image)
+        if self.barrier > 1:
+            self.event(now, "waiting for %d tasks" % self.barrier)
+
+    @property
+    def stage(self) -> tuple[str, int]:
+        """What the event loop acts on when it changes: the phase, and the generation."""
+        return self.phase, self.generation
+
+    # --- events, and questions, of one topic ------------------------------------------------------
+    hello, gone, ready, is_stale = arrivals.hello, arrivals.gone, arrivals.ready, arrivals.is_stale
+    unnamed, hosts, ports = start.unnamed, start.hosts, start.ports
+    prepared, released = start.prepared, start.released
+    settled = failures.settled
+    stop, saving, leave_status = ending.stop, ending.saving, ending.leave_status
+    awaited, awaits_latecomers = ending.awaited, ending.awaits_latecomers
+
+    # --- tasks ------------------------------------------------------------------------------------
+    def running(self, m: Member) -> None:
+        """Record that a task's command runs."""
+        if m.state == states.ARRIVED:
+            self.set_state(m, states.ALIVE)
+
+    def done(self, now: float, m: Member, message: Mapping[str, Any]) -> None:
+        """Handle the end of a task's command; `message` has the fields of `describe`."""
+        if self.stays(m) and message.get("generation") != self.generation:
+            return  # of an earlier generation
+        if m.state in states.OUT or m.state == states.RESTARTING:
+            return
+        m.status, ago = integer(message.get("status")), message.get("ago")
+        at = now - (max(0.0, min(ago, 600.0)) if isinstance(ago, (int, float)) else 0.0)
+        reason, text = str(message.get("reason"))[:50], str(message.get("message"))[:500]
+        record = self.record(m, at, reason, text)
+        record.update(status=m.status, signal=integer(message.get("signal")))
+        record["last_lines"] = texts(message.get("last_lines"))
+        if m is self.me:
+            self.outcome = {
+                "status": m.status,
+                "signal": record["signal"],
+                "duration_s": message.get("duration_s"),
+            }
+        if reason == "ended" and self.phase == states.ENDING:
+            self.set_state(m, states.ENDED)
+        elif reason == "ended":
+            # its program may end with 0 at the SIGTERM
+            m.status = contract.EXIT_DECIDER_LOST
+            alone = failures.ended_alone(self, m)
+            failures.failed(self, now, m, dict(record, status=m.status, message=alone))
+        elif m.status == 0:
+            self.set_state(m, states.SUCCEEDED)
+            self.event(now, "%s is done" % m.name)
+            ending.check(self, now)
+        else:
+            failures.failed(self, now, m, record)
+
+    # --- progress ---------------------------------------------------------------------------------
+    def record_progress(self, now: float, m: Member, value: Any) -> None:
+        """Keep the progress of the deciding task, or else the latest of any task."""
+        clean = task_files.clean_progress(value)
+        if clean:
+            self.news.heard(now, m.name, clean["step"])
+        if clean and (m is self.me or not self.progress or self.progress["task"] != self.me.name):
+            self.progress = dict(clean, task=m.name, at=self.info.wall + now)
+            left_s = self._left_s(now, m.name, clean)
+            if left_s is not None:
+                self.progress["left_s"] = left_s
+
+    def _left_s(self, now: float, name: str, progress: Mapping[str, Any]) -> float | None:
+        """Estimate the remaining seconds from the pace since the first progress of this run."""
+        step, total, part = progress["step"], progress["total"], progress.get("part")
+        if part is None and step is not None and total:
+            part = step / total
+        if part is None or not 0 <= part <= 1:
+            return None
+        first = self.first_progress
+        if first is None or first[0] != name or part < first[2]:
+            self.first_progress = (name, now, part)
+            return None
+        gone, took = part - first[2], now - first[1]
+        if gone <= 0 or took < PACE_S:
+            return None
+        left_s: float = round((1 - part) * took / gone, 1)
+        return left_s
+
+    def standing_still(self, now: float) -> dict[str, Any] | None:
+        """Return the tasks that train and stand still, for the report."""
+        if self.phase != states.RUNNING:
+            return None
+        names = [
+            m.name
+            for m in self.members.values()
+            if m.role_kind == contract.KIND_TRAINS and m.state == states.ALIVE
+            if not self.info.roles[m.role].get("ports")  # what serves waits for its users
+        ]
+        return self.news.found(now, names, self.info.wall)
+
+    # --- time -------------------------------------------------------------------------------------
+    def tick(self, now: float, read_until: float | None = None) -> None:
+        """Handle the deadlines that have passed; take in the elastic tasks that have come.
+
+        Args:
+            now: The present time.
+            read_until: The time until which all that arrived is read: no later deadline of another
+                task has passed. None means now.
+        """
+        if self.phase == states.ENDING:
+            return
+        read = now if read_until is None else read_until
+        for m in list(self.away.values()):
+            failures.overdue(self, now, read, m)
+        if self.failures:
+            if read >= self.settle_until:
+                failures.fail_lost(self, now, late=True)
+                failures.name_cause(self, now)
+        elif self.phase == states.WAITING:
+            start.begin(self, now, read)
+        elif self.phase == states.FINISHING and ending.finish(self, now, read):
+            failures.name_cause(self, now)
+        if self.phase in (states.RUNNING, states.FINISHING) and not self.failures:
+            start.check_held(self, now, read)
+        failures.grow(self, now)
+
+    def record_suspension(self, now: float, seconds: float) -> None:
+        """Record that the deciding task was suspended.
+
+        The other tasks may have given it up in the meantime, and closed their connections.
+        """
+        self.still_s += seconds
+        self.trusted_at = now + self.info.task["grace_s"]
+        for m in self.away.values():
+            m.closed = False
+        text = "%s stood still for %d s: it was suspended (SIGSTOP, a paused container or machine)"
+        self.warn(now, text % (self.me.name, seconds))
+
+    def exclude_suspension(self, now: float, seconds: float) -> None:
+        """Count no time in which the deciding task was suspended as one of waiting for others."""
+        for m in self.away.values():
+            m.since = min(now, m.since + seconds)
+        self.wary_until = now + 2 * self.info.settle_s
+        if self.failures:
+            self.settle_until = max(self.settle_until, now + self.info.settle_s)
+
+    def more(self) -> dict[str, Any]:
+        """Return the fields of the report that only jobs with `retries` have."""
+        if not self.retries:
+            return {}
+        used = {"max": self.retries, "used": self.generations.used, "refusal": self.refusal}
+        found = {"generation": self.generation, "generations": self.generations.past}
+        elastic = {"elastic": shown(self)} if self.rules else {}
+        return dict(found, retries=used, **elastic)

@@ -1,0 +1,157 @@
+"""With how many tasks a generation of an elastic role trains (`instances: {min, max}`).
+
+YARN is asked for the most tasks of a role. A generation does without those that do not come; those
+that come while it trains wait for the next one, which is called for them after a while. A job
+without elastic roles has no `rules`, and nothing here changes it.
+"""
+
+from __future__ import annotations
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.meeting import members as states
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from submit_tf_job.container.meeting.members import Job, Member
+
+REPLACED_S = 60.0  # a generation after the first waits so long for the replacement of a lost task
+
+
+def here(job: Job, role: str) -> int:
+    """Count the tasks of a role that are connected and in this generation."""
+    return job.count(role, states.ARRIVED, states.ALIVE)
+
+
+def least(job: Job, role: str) -> int:
+    """Return with how many tasks a role trains at least."""
+    found: int = job.rules[role]["min"]
+    return found
+
+
+# --- the start ------------------------------------------------------------------------------------
+def do_without(job: Job, now: float) -> None:
+    """Leave out the tasks that have not come, if the others are enough and have waited."""
+    missing = [
+        m
+        for m in job.members.values()
+        if m.role_kind != contract.KIND_SIDECAR and m.state in states.AWAITED
+    ]
+    if not all(job.is_elastic(m) and m.peer is None for m in missing):
+        return
+    if not _is_the_only_one(job):
+        return
+    if now < job.patient_until and any(m.name in job.expected for m in missing):
+        return
+    if any(here(job, role) < least(job, role) for role in job.rules):
+        return
+    for m in missing:
+        job.set_state(m, states.LEFT_OUT)
+        job.unresolved.discard(m.name)
+
+
+def _is_the_only_one(job: Job) -> bool:
+    """Return whether no other deciding task can do without this one's tasks at the same time.
+
+    The witness is connected to one of them: that of a task that was cut off and replaced has
+    none, and waits.
+    """
+    witness = job.witness
+    return witness is None or witness.peer is not None or witness.closed
+
+
+def tell_of_start(job: Job, now: float) -> None:
+    """Tell with how many tasks a generation trains."""
+    for role in sorted(job.rules):
+        size = here(job, role)
+        if size < job.info.counts[role]:
+            text = "%s trains with %d of %d tasks (at least %d)"
+            job.event(now, text % (role, size, job.info.counts[role], least(job, role)))
+
+
+def tell_of_missing(job: Job, now: float) -> None:
+    """Tell which roles have too few tasks to start."""
+    for role in sorted(job.rules):
+        if here(job, role) < least(job, role):
+            text = "%s has %d tasks, and needs at least %d"
+            job.event(now, text % (role, here(job, role), least(job, role)))
+
+
+def await_all(job: Job, now: float, names_s: float) -> None:
+    """Decide for which tasks the next generation waits, and how long.
+
+    Args:
+        job: The job.
+        now: The present time.
+        names_s: How long names are waited for after that.
+    """
+    if not job.rules:
+        return
+    elastic = [m for m in job.members.values() if job.is_elastic(m)]
+    missed = [m for m in elastic if job.is_missed(m)]
+    # one that YARN stopped is preempted, drained or scaled down, and comes back late or never
+    job.expected = {
+        m.name for m in elastic if m.peer is not None or not (job.is_missed(m) or m.stopping)
+    }
+    job.rejoining.clear()
+    task = job.info.task
+    # a lost task that is only cut off ends its command after `grace`
+    patience_s = max(
+        min(REPLACED_S, states.NEAR * task["start_timeout_s"]),
+        task["grace_s"] + job.info.stop_grace_s,
+    )
+    job.patient_until = now + patience_s
+    job.start_deadline = max(job.start_deadline, job.patient_until + names_s)
+    job.joining = [m.name for m in missed if m.peer is not None]
+    if job.barrier > 1:
+        job.unresolved.update(m.name for m in missed)
+
+
+# --- while a generation trains --------------------------------------------------------------------
+def awaiting_growth(job: Job, now: float) -> list[Member]:
+    """Return the tasks that have come for the next generation, if that is due."""
+    if not job.rules or job.phase != states.RUNNING or job.failures:
+        return []
+    if now < job.generation_started + min(rule["grow_after_s"] for rule in job.rules.values()):
+        return []
+    came = [m for m in job.members.values() if job.is_missed(m) and m.peer is not None]
+    any_ended = any(
+        m.state in states.OUT for m in job.members.values() if m.role_kind != contract.KIND_SIDECAR
+    )
+    return [] if any_ended else came
+
+
+def shrinks(job: Job, task: str) -> bool:
+    """Return whether all tasks start again without one that YARN has ended, which is no retry."""
+    m = job.members.get(task)
+    if m is None or not job.is_elastic(m) or not m.stopping or job.me.state in states.OUT:
+        return False
+    left = [
+        other
+        for other in job.members.values()
+        if other.role == m.role and other.peer is not None and not other.stopping
+    ]
+    return len(left) >= least(job, m.role)
+
+
+def goes_on_without(job: Job, m: Member, lost: bool) -> bool:
+    """Return whether the others go on without a lost task that serves.
+
+    ParameterServerStrategy gives a worker's steps to the others, and takes it back.
+    """
+    serves = job.is_elastic(m) and m.role_kind == contract.KIND_SERVES
+    calm = job.phase == states.RUNNING and not job.failures
+    return serves and lost and calm and here(job, m.role) >= least(job, m.role)
+
+
+def shown(job: Job) -> Mapping[str, Any]:
+    """Return the sizes of the elastic roles, for the report."""
+    left_out = job.left_out()
+    found = {}
+    for role in job.rules:
+        most = job.info.counts[role]
+        size = most - len(left_out.get(role, ()))
+        found[role] = {"min": least(job, role), "max": most, "now": size}
+    return found

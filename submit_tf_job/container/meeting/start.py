@@ -1,0 +1,246 @@
+"""When the commands start: every task has come, and can be reached; and in which order."""
+
+from __future__ import annotations
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.meeting import ending, sizes
+from submit_tf_job.container.meeting import members as states
+from submit_tf_job.container.meeting.members import listed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from submit_tf_job.container.meeting.members import Job, Member
+
+NAMES_S = 1.0  # the start waits so long for names once every task has connected
+# and so long for the name of a task that YARN may start again on another node
+RESTARTED_NAMES_S = 30.0
+WITNESS_S = 60.0  # the start waits so long for a witness that was lost
+
+
+def await_all(job: Job, now: float) -> None:
+    """Wait for all tasks to be ready for the next generation; sidecars go on."""
+    job.phase, job.complete_at = states.WAITING, None
+    job.generation_started = job.last_launch = now
+    job.longest_search_s = 0.0
+    job.start_deadline = now + job.info.task["start_timeout_s"]
+    job.failures, job.outcome, job.first_progress = [], None, None
+    job.held = job.held_roles()
+    job.held_since.clear()
+    sizes.await_all(job, now, NAMES_S)
+    for m in job.members.values():
+        if job.stays(m):
+            m.failures, m.failed_process, m.status, m.stopping = 0, "", None, False
+            job.set_state(m, states.ABSENT)
+
+
+def begin(job: Job, now: float, read: float) -> None:
+    """Start the commands, or what comes before them, if all is there; end the job if it is late."""
+    if not _may_start(job, now):
+        if read >= job.start_deadline:
+            _peers_missing(job, now)
+    elif job.unprepared:
+        job.phase = states.PREPARING
+        job.event(now, "all tasks are here; preparing the job")
+    else:
+        start(job, now)
+
+
+def _may_start(job: Job, now: float) -> bool:
+    """Return whether every task has connected, and can be reached by name or address."""
+    if job.absent and job.rules:
+        sizes.do_without(job, now)
+    if job.absent or _awaits_witness(job, now):
+        job.complete_at = None
+        return False
+    if job.complete_at is None:
+        job.complete_at = now
+    if not job.unresolved:
+        return True
+    if job.by_name and now < min(job.complete_at + NAMES_S, job.start_deadline):
+        return False
+    return not unnamed(job, now)
+
+
+def _awaits_witness(job: Job, now: float) -> bool:
+    """Return whether the start waits for the witness.
+
+    Without it YARN never ends the job, and in a job of one task no other one remembers earlier
+    generations. Hadoop 3.1 and 3.2 go on without one that was lost.
+    """
+    witness = job.witness
+    if witness is None or witness.state not in states.AWAITED:
+        return False
+    lost = job.generation or job.predecessor or witness.process
+    return not lost or now < min(job.started + WITNESS_S, job.start_deadline)
+
+
+def unnamed(job: Job, now: float) -> list[str]:
+    """Return the connected tasks that cannot start until DNS has their names.
+
+    The name of a task is needed where its address is not known, because its connection came
+    from another one than its own. The name of a task that YARN may start again on another node
+    is waited for; after `RESTARTED_NAMES_S` its address is used.
+    """
+    if job.phase != states.WAITING or job.absent:
+        return []
+    until = min(_complete(job, now) + RESTARTED_NAMES_S, job.start_deadline)
+    patient, mixed = job.by_name and now < until, job.has_mixed_addresses()
+    return sorted(
+        name
+        for name in job.unresolved
+        if not job.is_addressed(job.members[name], mixed)
+        or (patient and _may_move(job, job.members[name]))
+    )
+
+
+def _may_move(job: Job, m: Member) -> bool:
+    return bool(job.info.roles[m.role]["max_restarts"] > 0)
+
+
+def _complete(job: Job, now: float) -> float:
+    return now if job.complete_at is None else job.complete_at
+
+
+def hosts(job: Job, found: Mapping[str, str]) -> dict[str, str]:
+    """Return the addresses that programs get instead of names; the same for all tasks.
+
+    Args:
+        job: The job.
+        found: The addresses that DNS returned, by task.
+    """
+    mixed = job.has_mixed_addresses()
+    addresses = {}
+    for m in job.members.values():
+        if m.role_kind == contract.KIND_SIDECAR or m.name in job.named:
+            continue
+        if job.is_addressed(m, mixed):
+            addresses[m.name] = m.address
+        elif m.name in found:
+            addresses[m.name] = found[m.name]
+    return addresses
+
+
+def ports(job: Job) -> dict[str, int]:
+    """Return the ports that tasks reserved because their own was in use."""
+    return {
+        m.name: m.port
+        for m in job.members.values()
+        if m.port and m.port != job.info.port_of(m.name) and m.state != states.LEFT_OUT
+    }
+
+
+def start(job: Job, now: float) -> None:
+    """Start the commands of a generation."""
+    job.phase, job.generation_started = states.RUNNING, now
+    job.news.begin(now)
+    cluster = {
+        m.name
+        for m in job.members.values()
+        if m.role_kind != contract.KIND_SIDECAR and m.state != states.LEFT_OUT
+    }
+    if job.by_name:
+        job.named = cluster - job.unresolved
+    if job.barrier > 1:
+        _tell_of_start(job, now, len(cluster))
+    sizes.tell_of_start(job, now)
+
+
+def _tell_of_start(job: Job, now: float, count: int) -> None:
+    if job.by_name and not job.named and job.info.task.get("meeting"):
+        text = "Registry DNS has no task of this job: the programs get addresses (`names: auto`)"
+        if text not in job.warnings:
+            job.warn(now, text)
+    job.event(now, "all %d tasks started" % count)
+    wall = job.info.wall
+    job.start_times = {
+        "launched_at": wall + job.last_launch,
+        "search_s": round(job.longest_search_s, 3),
+        "arrived_at": wall + _complete(job, now),
+        "at": wall + now,
+        "by_address": count - len(job.named),
+    }
+    late = [m.name for m in job.members.values() if m.name in job.unresolved and _may_move(job, m)]
+    if late and job.by_name:
+        text = (
+            "DNS has not registered %s within %d s: the programs get addresses, and a task "
+            "that YARN starts again on another node will not be found"
+        )
+        job.warn(now, text % (listed(late), RESTARTED_NAMES_S))
+
+
+def _peers_missing(job: Job, now: float) -> None:
+    sizes.tell_of_missing(job, now)
+    missing = job.missing()
+    text = "%d of %d tasks had not arrived after %d s: "
+    if not missing:
+        missing = unnamed(job, now)
+        text = (
+            "%d of %d tasks cannot be reached after %d s, because DNS has not registered "
+            "them and their connections come from addresses that are not theirs: "
+        )
+        if job.info.by_place:
+            text = (
+                "%d of %d tasks cannot be reached after %d s, because their connections come "
+                "from addresses that are not theirs (`network: host` has no such addresses): "
+            )
+    wanted = job.barrier + (contract.WITNESS in missing)
+    text = text % (len(missing), wanted, now - job.started) + listed(missing)
+    ending.end_of_missing(job, now, job.members[missing[0]], text)
+
+
+def prepared(job: Job, now: float) -> None:
+    """Start all commands, because `prepare` has succeeded."""
+    job.unprepared = False
+    if job.phase == states.PREPARING:
+        start(job, now)
+
+
+# --- the order of roles ---------------------------------------------------------------------------
+def released(job: Job, now: float) -> list[str]:
+    """Return the roles whose commands may start now, because those before them have run."""
+    if not job.held or job.failures or job.phase not in (states.RUNNING, states.FINISHING):
+        return []
+    after = {role: job.info.roles[role]["after"] for role in sorted(job.held)}
+    found = [role for role in after if all(_has_run(job, other) for other in after[role])]
+    for role in found:
+        job.held.discard(role)
+        job.event(now, "%s starts after %s" % (role, ", ".join(after[role])))
+    return found
+
+
+def check_held(job: Job, now: float, read: float) -> None:
+    """End the job if a role's commands wait for tasks that never run theirs.
+
+    A sidecar need not come, and no other deadline is that of a server that has not begun.
+    """
+    timeout_s = job.info.task["start_timeout_s"]
+    for role in sorted(job.held):
+        awaited = [r for r in job.info.roles[role]["after"] if not _has_run(job, r)]
+        if any(r in job.held or _ends_by_itself(job, r) for r in awaited):
+            job.held_since.pop(role, None)
+        elif read >= job.held_since.setdefault(role, now) + timeout_s:
+            late = [
+                m for m in job.members.values() if m.role in awaited and m.state != states.ALIVE
+            ]
+            text = "%s waits for %s (`after`), which did not run within %d s"
+            text %= (role, listed([m.name for m in late]), timeout_s)
+            ending.end_of_missing(job, now, late[0], text)
+            return
+
+
+def _ends_by_itself(job: Job, role: str) -> bool:
+    return job.info.role_kind(role) in (contract.KIND_TRAINS, contract.KIND_EVALUATES)
+
+
+def _has_run(job: Job, role: str) -> bool:
+    """Return whether all tasks of a role have succeeded; of one that need not end, run."""
+    wanted = sum(job.counts[role].values()) - job.count(role, states.LEFT_OUT)
+    if _ends_by_itself(job, role):
+        tolerate: int = job.info.roles[role]["tolerate"]
+        return (
+            job.count(role, states.SUCCEEDED) + min(job.count(role, states.FAILED), tolerate)
+            == wanted
+        )
+    return job.count(role, states.ALIVE, *states.OUT) == wanted

@@ -1,1 +1,0 @@
-"""Start all tasks of a job again in place (`retries` in the job spec)."""
