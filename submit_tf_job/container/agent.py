@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import abc
+import collections
 import os
-import queue
 import selectors
 import signal
 import threading
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from submit_tf_job.container import contract, facts, ports, task_files
 from submit_tf_job.container.child import STOPS, Child, Signals
+from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.environment import has_proxy, no_proxy, set_tf_config
 from submit_tf_job.container.info import (
     BootstrapProblem,
+    Info,
     describe,
     exit_status,
     log,
@@ -22,14 +26,6 @@ from submit_tf_job.container.info import (
 )
 from submit_tf_job.container.line_times import Stamps
 from submit_tf_job.container.memory import oom_kills
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from submit_tf_job.container.data.task_data import Data
-    from submit_tf_job.container.info import Info
 
 TICK_S = 1.0  # the pause of an idle event loop
 BUSY_S = 0.1
@@ -59,7 +55,7 @@ class Agent(abc.ABC):
         self.nofile: tuple[int, int] | None = None
         self.selector = selectors.DefaultSelector()
         self.selector.register(signals.reader, selectors.EVENT_READ, lambda _mask: signals.drain())
-        self.posted: queue.Queue[Callable[[], None]] = queue.Queue()
+        self.posted: collections.deque[Callable[[], None]] = collections.deque()
         self.progress = task_files.Progress("")
         self.stamps = Stamps(info)
         self.data: Data | None = None  # the job's inputs and outputs, if it declares any
@@ -165,15 +161,12 @@ class Agent(abc.ABC):
         """Handle events of sockets, threads and signals for at most `timeout_s`."""
         for key, mask in self.selector.select(timeout_s):
             key.data(mask)
-        while True:
-            try:
-                self.posted.get_nowait()()
-            except queue.Empty:
-                return
+        while self.posted:
+            self.posted.popleft()()
 
     def post(self, call: Callable[[], None]) -> None:
         """Run `call` in the event loop; any thread may call this."""
-        self.posted.put(call)
+        self.posted.append(call)  # atomic
         self.signals.wake()
 
     # --- the command ------------------------------------------------------------------------------

@@ -8,13 +8,17 @@ import resource
 import selectors
 import socket
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container.agent import SILENCE, TICK_S, Agent
-from submit_tf_job.container.info import BootstrapProblem, exit_status, log
+from submit_tf_job.container.child import Signals
+from submit_tf_job.container.info import BootstrapProblem, Info, exit_status, log
 from submit_tf_job.container.job_report import Writer
 from submit_tf_job.container.meeting import members as states
 from submit_tf_job.container.meeting.ending import saves
+from submit_tf_job.container.meeting.members import Member
 from submit_tf_job.container.meeting.rendezvous import Rendezvous
 from submit_tf_job.container.names import MOVED, Resolver, finder, plain
 from submit_tf_job.container.ports import BACKLOG, Reservation, reserve
@@ -26,15 +30,6 @@ from submit_tf_job.container.wire import (
     pack,
     pack_addresses,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from submit_tf_job.container.child import Signals
-    from submit_tf_job.container.info import Info
-    from submit_tf_job.container.meeting.members import Member
 
 HELLO_S = 10.0  # time for a connection to send its hello
 UNIDENTIFIED = 256  # connections without a hello, beyond one per task

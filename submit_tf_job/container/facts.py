@@ -8,10 +8,7 @@ from __future__ import annotations
 import os
 
 from submit_tf_job.container import contract, tfconfig
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from submit_tf_job.container.info import Info
+from submit_tf_job.container.info import Info
 
 # Bytes of all lists of hosts in variables; longer ones are in files. The kernel accepts 128 KiB for
 # one variable, and a quarter of the stack's limit (usually 2 MiB) for all.

@@ -7,10 +7,13 @@ import os
 import selectors
 import socket
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container.agent import SILENCE, Agent
-from submit_tf_job.container.info import BootstrapProblem, exit_status, log, signal_name
+from submit_tf_job.container.child import Signals
+from submit_tf_job.container.info import BootstrapProblem, Info, exit_status, log, signal_name
 from submit_tf_job.container.names import MOVED, family_of, finder
 from submit_tf_job.container.wire import (
     EVENTS,
@@ -20,14 +23,6 @@ from submit_tf_job.container.wire import (
     pack,
     unpack_addresses,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from submit_tf_job.container.child import Signals
-    from submit_tf_job.container.info import Info
 
 ANSWER_S = 10.0  # to connect, and again to receive the welcome
 REPORT_S = 1.0  # to report the end of the command when the job is over

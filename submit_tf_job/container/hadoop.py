@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from xml.etree import ElementTree as ET
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 RPC_PORT = 8020  # HdfsClientConfigKeys.DFS_NAMENODE_RPC_PORT_DEFAULT
 WEB_PORTS = {"http": 9870, "https": 9871}

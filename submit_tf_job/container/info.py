@@ -7,13 +7,10 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from submit_tf_job.container import contract, tfconfig
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from typing import Any
 
 PREFIX = "[submit_tf_job] "
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from submit_tf_job.container import contract, task_files
 from submit_tf_job.container.meeting import members as states
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from submit_tf_job.container.meeting.members import Member
-    from submit_tf_job.container.meeting.rendezvous import Rendezvous
+from submit_tf_job.container.meeting.members import Member
+from submit_tf_job.container.meeting.rendezvous import Rendezvous
 
 TASKS_LISTED = 200
 # an unchanged report is rewritten, so that its age shows whether the deciding task is running

@@ -7,10 +7,7 @@ and with one line per epoch (`verbose=2`).
 from __future__ import annotations
 
 import re
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 _ENDS = re.compile("[\n\r\b]+")
 _STYLE = re.compile("\x1b\\[[0-9;]*m")  # Keras 3 colours its bar

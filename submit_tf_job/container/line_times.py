@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 
 from submit_tf_job.container import contract, task_files
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from submit_tf_job.container.info import Info
+from submit_tf_job.container.info import Info
 
 LOOK_S = 1.0
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from submit_tf_job.container import contract, environment, ports, task_files
+from submit_tf_job.container.agent import Agent
 from submit_tf_job.container.child import Signals
 from submit_tf_job.container.info import BootstrapProblem, Info, log
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from submit_tf_job.container.agent import Agent
 
 CONF = "conf"  # where YARN puts TEMPLATE files
 _ARCHIVES = (

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 _OOM_COUNTS = (
     "/sys/fs/cgroup/memory.events",  # version 2

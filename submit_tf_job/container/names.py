@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import os
-import queue
 import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from submit_tf_job.container.info import Info
-
+from submit_tf_job.container.info import Info
 
 MOVED = 2  # so many looks at the deciding task in turn must find another address
 AAAA = 28  # the type of DNS records with IPv6 addresses
@@ -209,9 +205,7 @@ class Resolver:
 
     def start(self, names: list[str], found: Callable[[str, str | None], None]) -> None:
         """Look up each name, and call `found(name, result of look_up)` in the event loop."""
-        work: queue.Queue[str] = queue.Queue()
-        for name in names:
-            work.put(name)
+        work = collections.deque(names)  # its methods are atomic
         self.busy = len(names)
 
         def answer(name: str, address: str | None) -> None:
@@ -221,8 +215,8 @@ class Resolver:
         def run() -> None:
             while True:
                 try:
-                    name = work.get_nowait()
-                except queue.Empty:
+                    name = work.popleft()
+                except IndexError:
                     return
                 address = self.find(name)
                 self.post(lambda name=name, address=address: answer(name, address))  # type: ignore[misc]

@@ -5,17 +5,12 @@ from __future__ import annotations
 import errno
 import socket
 import time
+from collections.abc import Iterator
 
 from submit_tf_job.container import contract, tfconfig
-from submit_tf_job.container.info import BootstrapProblem, log
+from submit_tf_job.container.child import Signals
+from submit_tf_job.container.info import BootstrapProblem, Info, log
 from submit_tf_job.container.names import listening_socket
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from submit_tf_job.container.child import Signals
-    from submit_tf_job.container.info import Info
 
 # the ports to try where containers have addresses of their own
 OWN = {"first": 20000, "last": 32767}

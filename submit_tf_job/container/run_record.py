@@ -7,17 +7,12 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 from submit_tf_job.container.data.store import NotFound, StoreError
 from submit_tf_job.container.data.webhdfs_client import WebHdfs
-from submit_tf_job.container.info import log
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from submit_tf_job.container.info import Info
+from submit_tf_job.container.info import Info, log
 
 WAIT_S = 5.0  # the job's end does not wait longer for HDFS
 MOST_BYTES = 65536  # of a report with its tasks

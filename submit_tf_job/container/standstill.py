@@ -7,9 +7,7 @@ epoch has twice that long.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 STILL_S = 120.0  # the least time without news
 SILENT = 5  # times that, of tasks that have printed nothing but at their start

@@ -7,17 +7,12 @@ import errno
 import json
 import os
 import stat
+from collections.abc import Mapping
+from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.info import PREFIX
+from submit_tf_job.container.info import PREFIX, Info
 from submit_tf_job.container.keras import Keras
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from submit_tf_job.container.info import Info
 
 PROGRESS_LIMIT = 4096
 STDOUT_LIMIT = 65536  # bytes read per poll: the end of what the program wrote since the last one
@@ -126,14 +121,15 @@ class Progress:
         """Watch `path` and `stdout`, which may not exist; skip what stdout contains already."""
         self.path, self.stdout, self._seen = path, stdout, (0, 0, 0)
         self._read = size_of(stdout)
-        self._keras: Keras | None = Keras()
+        self._keras: Keras | None = None
+        self._reads_keras = True
 
     def poll(self) -> dict[str, Any] | None:
         """Return the latest valid progress since the last call; the file outranks stdout."""
         printed = self._of_stdout()
         written = self._of_file()
         if written:
-            self._keras = None
+            self._reads_keras = False
         return written or printed
 
     def _of_stdout(self) -> dict[str, Any] | None:
@@ -156,8 +152,17 @@ class Progress:
         whole = text[:end].decode("utf-8", "replace")
         marked = _marked(whole)
         if marked:
-            self._keras = None
-        return marked or clean_progress(self._keras and self._keras.read(whole))
+            self._reads_keras = False
+        return marked or clean_progress(self._of_keras(whole))
+
+    def _of_keras(self, whole: str) -> dict[str, Any] | None:
+        if not self._reads_keras:
+            return None
+        if self._keras is None:  # its patterns take milliseconds that a start need not wait for
+            from submit_tf_job.container import keras
+
+            self._keras = keras.Keras()
+        return self._keras.read(whole)
 
     def _of_file(self) -> dict[str, Any] | None:
         try:

@@ -11,14 +11,11 @@ the cluster (ParameterServerStrategy's coordinator would wait for it forever).
 
 from __future__ import annotations
 
-import hashlib
 import json
+import zlib
+from collections.abc import Callable, Collection, Mapping
 from math import gcd
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # typing costs a container start some milliseconds, and names nothing at run time
-    from collections.abc import Callable, Collection, Mapping
-    from typing import Any
+from typing import Any
 
 # Order of the roles in the cluster spec, and of the ports. TensorFlow 1 calls chief `master`.
 CLUSTER_ROLES = ("chief", "worker", "ps")
@@ -157,8 +154,7 @@ def _range(ports: Mapping[str, Any]) -> tuple[int, int]:
 
 def _place(ports: Mapping[str, Any], run: str) -> int:
     """Return where in the range the ports of a run begin."""
-    digest = hashlib.sha256(run.encode("utf-8")).hexdigest()
-    return int(digest[:8], 16) % _range(ports)[1]
+    return zlib.crc32(run.encode("utf-8")) % _range(ports)[1]
 
 
 def cluster_counts(counts: Mapping[str, int], cluster_roles: Collection[str]) -> dict[str, int]:

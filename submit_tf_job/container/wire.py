@@ -19,13 +19,10 @@ import collections
 import errno
 import json
 import selectors
+import socket
 import zlib
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Mapping
-    from typing import Any
+from collections.abc import Mapping
+from typing import Any
 
 LINE_LIMIT = 64 * 1024  # longest line that a deciding task accepts
 TABLE_LIMIT = 4 * 1024 * 1024  # longest line that the others accept: `go` may hold every address

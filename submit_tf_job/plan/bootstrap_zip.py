@@ -1,9 +1,9 @@
 """Make `bootstrap.zip`: all modules of `container`, which `python3 bootstrap.zip` runs.
 
 There is one for each version of this package, and it does not depend on the job. Annotations are
-taken out, which Python 3.6 would evaluate and cannot. A wheel contains the zip (hatch_build.py); a
-checkout makes it when the modules have changed, which takes half a second, and keeps it beside
-their bytecode.
+taken out, which Python 3.6 would evaluate and cannot, and the imports that only they need. A wheel
+contains the zip (hatch_build.py); a checkout makes it when the modules have changed, which takes
+half a second, and keeps it beside their bytecode.
 
 The build hook runs this file by itself: it imports the standard library alone.
 """
@@ -56,12 +56,23 @@ def build(container: Path = _CONTAINER) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name, source in {"submit_tf_job/__init__.py": "", **_sources(container)}.items():
-            bare = ast.unparse(ast.fix_missing_locations(_Bare().visit(ast.parse(source, name))))
+            tree = ast.fix_missing_locations(_Bare().visit(ast.parse(source, name)))
+            bare = ast.unparse(_without_unused_imports(tree))
             ast.parse(bare, name, feature_version=FLOOR)
             entry = zipfile.ZipInfo(name, _1980)
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, bare + "\n", zipfile.ZIP_DEFLATED, 9)
     return out.getvalue()
+
+
+def _without_unused_imports(module: ast.Module) -> ast.Module:
+    """Take out what a module imports and never names: what its annotations needed."""
+    used = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
+    for node in [node for node in module.body if isinstance(node, ast.ImportFrom)]:
+        node.names = [alias for alias in node.names if (alias.asname or alias.name) in used]
+        if not node.names:
+            module.body.remove(node)
+    return module
 
 
 def _sources(container: Path) -> dict[str, str]:

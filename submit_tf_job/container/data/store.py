@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import errno
 import posixpath
+import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
+Entry: TypeAlias = "tuple[str, bool, int]"  # path, whether it is a directory, bytes
+# milliseconds of the last change by the store's clock, and an id or 0
+Version: TypeAlias = "list[int]"
 
-    Entry = tuple[str, bool, int]  # path, whether it is a directory, bytes
-    Version = list[int]  # milliseconds of the last change by the store's clock, and an id or 0
-
+TELL_S = 1.0  # between two reports of what is copied
 PIECE = 4 << 20
 LONGEST_PAUSE_S = 30.0
 MISSING = ("FileNotFound", "No such file", "does not exist", "not found")
@@ -173,6 +173,42 @@ def retry(
             if wait(pause_s):
                 raise
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+class Copying:
+    """What the steps share: counts, reports to the task, and trying again; for several threads."""
+
+    def __init__(self, tell: Callable[..., None], patience_s: float) -> None:
+        """Start at zero; `patience_s` is how long an operation is tried again."""
+        self.files = self.bytes = 0
+        self.tell, self.patience_s = tell, patience_s
+        self.lock, self.told = threading.Lock(), 0.0
+        self.failed = threading.Event()  # one thread has given up
+
+    def tick(self, size: int, files: int = 0) -> None:
+        """Add to the counts."""
+        with self.lock:
+            self.bytes += size
+            self.files += files
+            if time.monotonic() >= self.told + TELL_S:
+                self.told = time.monotonic()
+                self.tell(t="copied", files=self.files, bytes=self.bytes)
+
+    def note(self, text: str) -> None:
+        """Report something that does not fail the copying."""
+        self.tell(t="note", text=text)
+
+    def retry(self, call: Callable[[], Any]) -> Any:
+        """Call a function, and again after errors that may pass."""
+        try:
+            return retry(call, self.patience_s, self.failed.wait, self._waiting)
+        except StoreError:
+            self.failed.set()
+            raise
+
+    def _waiting(self, err: StoreError, since_s: float) -> None:
+        with self.lock:
+            self.tell(t="waiting", why=str(err), since_s=since_s)
 
 
 def _words(error: BaseException) -> str:

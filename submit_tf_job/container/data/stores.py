@@ -12,9 +12,19 @@ import os
 import posixpath
 import shutil
 import socket
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
+from typing import Any
 
-from submit_tf_job.container.data.store import PIECE, FileStore, NotFound, StoreError, store_errors
+from submit_tf_job.container.data.store import (
+    PIECE,
+    Entry,
+    FileStore,
+    NotFound,
+    StoreError,
+    Version,
+    store_errors,
+)
 from submit_tf_job.container.data.webhdfs_client import WebHdfs
 from submit_tf_job.container.hadoop import (
     RPC_PORT,
@@ -23,13 +33,6 @@ from submit_tf_job.container.hadoop import (
     resolve_viewfs,
     web_addresses,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
-
-    from submit_tf_job.container.data.store import Entry, Version
 
 CONNECT_S = 10.0
 FSSPEC = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for what fsspec calls s3

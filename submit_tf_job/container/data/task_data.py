@@ -12,18 +12,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from submit_tf_job.container import contract, environment
 from submit_tf_job.container.data.store import StoreError, retry
 from submit_tf_job.container.data.webhdfs_client import GIVEN_TOKENS
-from submit_tf_job.container.info import BootstrapProblem, log
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
-
-    from submit_tf_job.container.info import Info
+from submit_tf_job.container.info import BootstrapProblem, Info, log
 
 INPUTS, OUTPUTS = "tfjob-inputs", "tfjob-outputs"  # directories in the working directory
 SILENCE_S = 300.0  # longest time without a message of the copying process

@@ -13,66 +13,24 @@ import os
 import posixpath
 import re
 import sys
-import threading
-import time
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 from submit_tf_job.container.data.store import (
+    Copying,
+    Entry,
+    FileStore,
     NotFound,
     StoreError,
     files_below,
-    retry,
     store_errors,
 )
 from submit_tf_job.container.data.stores import open_store
 from submit_tf_job.container.data.upload import SIDE_BY_SIDE, OutputUpload
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
-
-    from submit_tf_job.container.data.store import Entry, FileStore
-
-TELL_S = 1.0
 MAGIC = re.compile(r"[*?\[]")
-
-
-class Copying:
-    """What the steps share: counts, reports to the task, and trying again; for several threads."""
-
-    def __init__(self, tell: Callable[..., None], patience_s: float) -> None:
-        """Start at zero; `patience_s` is how long an operation is tried again."""
-        self.files = self.bytes = 0
-        self.tell, self.patience_s = tell, patience_s
-        self.lock, self.told = threading.Lock(), 0.0
-        self.failed = threading.Event()  # one thread has given up
-
-    def tick(self, size: int, files: int = 0) -> None:
-        """Add to the counts."""
-        with self.lock:
-            self.bytes += size
-            self.files += files
-            if time.monotonic() >= self.told + TELL_S:
-                self.told = time.monotonic()
-                self.tell(t="copied", files=self.files, bytes=self.bytes)
-
-    def note(self, text: str) -> None:
-        """Report something that does not fail the copying."""
-        self.tell(t="note", text=text)
-
-    def retry(self, call: Callable[[], Any]) -> Any:
-        """Call a function, and again after errors that may pass."""
-        try:
-            return retry(call, self.patience_s, self.failed.wait, self._waiting)
-        except StoreError:
-            self.failed.set()
-            raise
-
-    def _waiting(self, err: StoreError, since_s: float) -> None:
-        with self.lock:
-            self.tell(t="waiting", why=str(err), since_s=since_s)
 
 
 # --- downloads ------------------------------------------------------------------------------------

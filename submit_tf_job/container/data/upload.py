@@ -14,17 +14,18 @@ import os
 import posixpath
 import stat
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from submit_tf_job.container.data.store import StoreError, pieces, store_errors
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from submit_tf_job.container.data.store import FileStore, Version
-    from submit_tf_job.container.data.transfer import Copying
+from submit_tf_job.container.data.store import (
+    Copying,
+    FileStore,
+    StoreError,
+    Version,
+    pieces,
+    store_errors,
+)
 
 SIDE_BY_SIDE = 4
 MARK = ".submit_tf_job"  # a file in each stored output; readers of Hadoop skip such names

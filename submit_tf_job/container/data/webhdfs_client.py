@@ -8,23 +8,20 @@ import http.client
 import json
 import os
 import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from submit_tf_job.container.data.store import (
     PIECE,
+    Entry,
     FileStore,
     NotFound,
     StoreError,
+    Version,
     may_pass,
     store_errors,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
-
-    from submit_tf_job.container.data.store import Entry, Version
 
 TIMEOUT_S = 60.0
 # YARN's own token file: a program with a login of its own gets another one

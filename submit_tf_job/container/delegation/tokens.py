@@ -10,14 +10,11 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.hadoop import name_nodes, properties
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
 
 ENV_FILE = "HADOOP_TOKEN_FILE_LOCATION"
 HDFS = b"HDFS_DELEGATION_TOKEN"

@@ -13,15 +13,10 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable, Mapping
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.info import BootstrapProblem, log
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from submit_tf_job.container.info import Info
+from submit_tf_job.container.info import BootstrapProblem, Info, log
 
 ANSWER_S = 60.0  # without persistence mode the driver initialises each device first
 # resources whose devices are known here; those of other vendors are not judged

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from submit_tf_job.container.info import Info
+from submit_tf_job.container.info import Info
 
 TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow_cpu", "tf-nightly")
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"

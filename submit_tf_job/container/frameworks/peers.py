@@ -8,12 +8,8 @@ from __future__ import annotations
 import socket
 
 from submit_tf_job.container import facts
-from submit_tf_job.container.info import host_port
+from submit_tf_job.container.info import Info, host_port
 from submit_tf_job.container.names import listening_socket
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from submit_tf_job.container.info import Info
 
 FRAMEWORKS = ("torch", "jax")
 

@@ -6,10 +6,7 @@ Standard library only, Python 3.6 and later: this file travels with jobs that lo
 from __future__ import annotations
 
 import struct
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 MAGIC = b"\x05\x02"
 LONGEST = 1 << 20  # a keytab of a thousand hosts has 100 kB

@@ -13,17 +13,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 
 from submit_tf_job.container import contract, environment
 from submit_tf_job.container.delegation.tokens import when
-from submit_tf_job.container.info import BootstrapProblem, log
+from submit_tf_job.container.info import BootstrapProblem, Info, log
 from submit_tf_job.container.login import gss, keytab
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from submit_tf_job.container.info import Info
 
 CACHE = "tfjob-krb5cc"
 OWN_KEYTAB = "tfjob-own.keytab"

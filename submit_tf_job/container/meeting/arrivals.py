@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
+from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.meeting import ending, failures
 from submit_tf_job.container.meeting import members as states
 from submit_tf_job.container.meeting.members import (
+    Job,
     Member,
     integer,
     is_loopback,
@@ -16,13 +19,6 @@ from submit_tf_job.container.meeting.members import (
     seconds,
     texts,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from submit_tf_job.container.meeting.members import Job
 
 STATES = {
     "running": states.ALIVE,

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import exit_status
 from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.members import listed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from submit_tf_job.container.meeting.members import Job, Member
+from submit_tf_job.container.meeting.members import Job, Member, listed
 
 LATE_S = 20.0  # a container that YARN started with the others has connected by then
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from submit_tf_job.container import contract
 from submit_tf_job.container.meeting import ending, sizes, start
 from submit_tf_job.container.meeting import members as states
 from submit_tf_job.container.meeting.generations import kind_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from submit_tf_job.container.meeting.members import Job, Member
+from submit_tf_job.container.meeting.members import Job, Member
 
 # after a closed connection: the deciding task needs time to accept thousands that come back
 PER_SECOND = 500.0

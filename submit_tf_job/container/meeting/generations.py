@@ -7,13 +7,10 @@ each bootstrap ends its command, and waits for the others again. No sockets and 
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from submit_tf_job.container import contract
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
 
 KEPT = 20  # generations that the report lists, and that every task remembers
 LOST_REASONS = ("lost", "killed")

@@ -9,16 +9,13 @@ of a monotonic clock.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from submit_tf_job.container import contract
+from submit_tf_job.container.info import Info
 from submit_tf_job.container.meeting.generations import Generations
 from submit_tf_job.container.standstill import STILL_S, TaskNews
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from submit_tf_job.container.info import Info
 
 WAITING, RUNNING, FINISHING, ENDING = "waiting", "running", "finishing", "ending"
 PREPARING = "preparing"  # all tasks wait for `prepare`, which runs in the deciding one

@@ -12,22 +12,17 @@ import posixpath
 import socket
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
-from submit_tf_job.container.data.store import NotFound, StoreError
+from submit_tf_job.container.data.store import NotFound, StoreError, retry
 from submit_tf_job.container.data.webhdfs_client import WebHdfs
+from submit_tf_job.container.info import Info
 from submit_tf_job.container.names import Resolver, family_of, look_up
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from submit_tf_job.container.info import Info
-
 MODE = "700"  # of the directories
-TRIES = 4  # of an entry that HDFS refuses; where it does not answer, there is no limit
 READS_A_SECOND = 200.0  # of all tasks together
-MOST_S = 30.0  # between two reads of a task, or two writes
+MOST_S = 30.0  # between two reads of a task
 
 
 class Place:
@@ -111,25 +106,25 @@ class Announcer:
         """Start the thread, which ends with the process."""
         threading.Thread(target=self.run, name="announcer", daemon=True).start()
 
-    def run(self, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Try until the entry exists, or HDFS has refused it `TRIES` times in turn."""
+    def run(self) -> None:
+        """Try until the entry exists, or HDFS has refused it."""
         if not self.address:
             text = "this task has no address from which it reaches HDFS (%s)"
             self.failed(text % ", ".join(self.place.store.addresses), True)
             return
-        pause, refusals = 0.5, 0
-        while True:
-            try:
-                self.place.announce(self.address)
-                return
-            except StoreError as err:
-                refusals = 0 if err.transient else refusals + 1
-                text = "the address of this task cannot be written for the others: %s" % err
-            self.failed(text, refusals >= TRIES)
-            if refusals >= TRIES:
-                return
-            sleep(pause)
-            pause = min(2 * pause, MOST_S)
+        try:
+            retry(
+                lambda: self.place.announce(self.address),
+                float("inf"),
+                time.sleep,
+                lambda err, _since_s: self._tell(err, given_up=False),
+            )
+        except StoreError as err:
+            self._tell(err, given_up=True)
+
+    def _tell(self, err: StoreError, given_up: bool) -> None:
+        text = "the address of this task cannot be written for the others: %s"
+        self.failed(text % err, given_up)
 
 
 class Finder(Resolver):

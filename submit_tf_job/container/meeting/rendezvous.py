@@ -6,19 +6,15 @@ on changes of `phase` and `verdict`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from submit_tf_job.container import contract, task_files
+from submit_tf_job.container.info import Info
 from submit_tf_job.container.meeting import arrivals, ending, failures, start
 from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.members import Job, integer, texts
+from submit_tf_job.container.meeting.members import Job, Member, integer, texts
 from submit_tf_job.container.meeting.sizes import shown
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from submit_tf_job.container.info import Info
-    from submit_tf_job.container.meeting.members import Member
 
 PACE_S = 10.0  # no estimate before this
 

@@ -7,15 +7,12 @@ without elastic roles has no `rules`, and nothing here changes it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from submit_tf_job.container import contract
 from submit_tf_job.container.meeting import members as states
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from submit_tf_job.container.meeting.members import Job, Member
+from submit_tf_job.container.meeting.members import Job, Member
 
 REPLACED_S = 60.0  # a generation after the first waits so long for the replacement of a lost task
 

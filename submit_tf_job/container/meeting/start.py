@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from submit_tf_job.container import contract
 from submit_tf_job.container.meeting import ending, sizes
 from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.members import listed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from submit_tf_job.container.meeting.members import Job, Member
+from submit_tf_job.container.meeting.members import Job, Member, listed
 
 NAMES_S = 1.0  # the start waits so long for names once every task has connected
 # and so long for the name of a task that YARN may start again on another node

@@ -11,15 +11,10 @@ import sys
 import tarfile
 import zipfile
 import zlib
+from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.info import BootstrapProblem
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from submit_tf_job.container.info import Info
+from submit_tf_job.container.info import BootstrapProblem, Info
 
 # PEP 427: install directories of the parts of NAME.data
 WHEEL_PARTS = {"purelib": "", "platlib": "", "scripts": "bin"}

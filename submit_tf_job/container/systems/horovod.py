@@ -8,17 +8,13 @@ deciding task runs it at its own port, because no other program listens there. S
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
 
 from submit_tf_job.container import facts
+from submit_tf_job.container.info import Info
 from submit_tf_job.container.names import listening_socket
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from submit_tf_job.container.info import Info
 
 # Gloo waits 30 s for the others by default, too short for the start of a large program (TonY takes
 # this value, too).

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Callable
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.environment import ONE_VARIABLE
-from submit_tf_job.container.info import BootstrapProblem
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from submit_tf_job.container.info import Info
+from submit_tf_job.container.info import BootstrapProblem, Info
 
 # TonY counts the tasks that it waits for: no ps and no sidecars.
 TRACKED = (contract.KIND_TRAINS, contract.KIND_EVALUATES)
