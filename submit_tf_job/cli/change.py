@@ -10,8 +10,9 @@ from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, JobArgument, command, completed
 from submit_tf_job.cli.following import seconds
 from submit_tf_job.errors import UsageError
-from submit_tf_job.report.change_text import change_object, deletion_object
-from submit_tf_job.report.job_text import job_lines, job_object
+from submit_tf_job.jsonview import deletion_object, job_object
+from submit_tf_job.report.change_text import change_object
+from submit_tf_job.report.job_text import job_lines
 
 __all__ = []
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context
+from submit_tf_job.jsonview import job_object
 from submit_tf_job.report.follow_text import EventLines
-from submit_tf_job.report.job_text import job_lines, job_object
+from submit_tf_job.report.job_text import job_lines
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause

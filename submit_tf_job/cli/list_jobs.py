@@ -11,7 +11,8 @@ from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, command, completed
 from submit_tf_job.cli.following import seconds
 from submit_tf_job.errors import UsageError
-from submit_tf_job.report.job_table import history_lines, listing_lines, listing_object
+from submit_tf_job.jsonview import listing_object
+from submit_tf_job.report.job_table import history_lines, listing_lines
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.listing import JobSelection

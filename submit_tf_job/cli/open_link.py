@@ -10,7 +10,7 @@ import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, JobArgument, command, completed
-from submit_tf_job.report.job_text import link_object
+from submit_tf_job.jsonview import link_object
 
 RoleArgument = Annotated[
     str | None,

@@ -11,15 +11,11 @@ from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, JobArgument, command, completed
 from submit_tf_job.cli.following import print_events, seconds
 from submit_tf_job.errors import UsageError
+from submit_tf_job.jsonview import description_object, job_object
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations.description import events_of
-from submit_tf_job.report.detail_text import (
-    description_lines,
-    description_object,
-    events_lines,
-    events_object,
-)
-from submit_tf_job.report.job_text import job_lines, job_object
+from submit_tf_job.report.detail_text import description_lines, events_lines, events_object
+from submit_tf_job.report.job_text import job_lines
 
 __all__ = []
 

@@ -14,8 +14,9 @@ from submit_tf_job.cli.following import print_events, seconds
 from submit_tf_job.cli.jobfile import FromOption, NameOption, SetOption, SubmissionOption, read_job
 from submit_tf_job.cli.progress import upload_progress
 from submit_tf_job.errors import UsageError
+from submit_tf_job.jsonview import submission_object
 from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL
-from submit_tf_job.report.change_text import submission_object, submitted_lines
+from submit_tf_job.report.change_text import submitted_lines
 from submit_tf_job.report.follow_text import PROGRESS_EVERY_S
 from submit_tf_job.yarn.run_names import Again
 

@@ -112,7 +112,8 @@ def watch(
 
 
 def _watch_all(context: Context, listing: Listing, every: str | None) -> int:
-    from submit_tf_job.report.job_table import listed_job_line, listed_job_object, listing_lines
+    from submit_tf_job.jsonview import listed_job_object
+    from submit_tf_job.report.job_table import listed_job_line, listing_lines
 
     looks = listing.watch(
         every_s=seconds(every, "--every") or 5.0,

@@ -23,12 +23,9 @@ from submit_tf_job.gateway.paging import MOMENT, moment_ms, page, selected
 from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.threads import in_thread
 from submit_tf_job.jobspec import schema as job_schema
+from submit_tf_job.jsonview import deletion_object, description_object, job_object, page_object
 from submit_tf_job.observation import JobState, JobStatus
 from submit_tf_job.operations.listing import JobSelection
-from submit_tf_job.report.change_text import deletion_object
-from submit_tf_job.report.detail_text import description_object
-from submit_tf_job.report.job_table import listing_object
-from submit_tf_job.report.job_text import job_object
 
 __all__ = ["AUTHENTICATED", "Caller", "Name", "gateway_of", "router"]
 
@@ -214,7 +211,7 @@ async def listing(
         request, caller, lambda cluster: operations.list_jobs(cluster, wanted, now_ms=now_ms)
     )
     rows, following = page(selected(jobs, name, until_ms), limit, cursor)
-    return _json(request, {**listing_object(rows), "next_cursor": following, "caller": caller})
+    return _json(request, page_object(rows, following, caller))
 
 
 @router.get("/jobs/{name}", tags=["jobs"], **openapi.JOB)

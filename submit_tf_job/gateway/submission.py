@@ -18,9 +18,9 @@ from typing import Any
 from submit_tf_job import operations
 from submit_tf_job.errors import UsageError
 from submit_tf_job.gateway.problems import RequestRefused
+from submit_tf_job.jsonview import submission_object
 from submit_tf_job.operations.runs import full_name, is_of_content, known_runs
 from submit_tf_job.plan import Plan
-from submit_tf_job.report.change_text import submission_object
 from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.run_names import Again, run_name
 
@@ -46,7 +46,7 @@ class Posted:
 
     def to_json(self) -> dict[str, Any]:
         """Return the response's object: that of `submit --detach -o json`, plus warnings."""
-        return {**submission_object(self.done), "warnings": [*self.warnings, *self.done.warnings]}
+        return submission_object(self.done, self.warnings)
 
 
 def check_key(key: str | None) -> str | None:

@@ -20,8 +20,8 @@ from submit_tf_job import operations
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.threads import Closed, breakable
+from submit_tf_job.jsonview import job_object
 from submit_tf_job.observation import JobState, JobStatus
-from submit_tf_job.report.job_text import job_object
 
 __all__ = ["Causes", "JobChange", "Listener", "Watches", "change_of"]
 

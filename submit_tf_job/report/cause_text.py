@@ -1,17 +1,17 @@
-"""Format the causes of a waiting or failed job as lines and as JSON objects."""
+"""Format the causes of a waiting or failed job as lines."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from submit_tf_job.diagnose.amounts import clause
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause, Consequence
 
-__all__ = ["cause_lines", "cause_object", "root_cause_lines", "root_cause_object"]
+__all__ = ["cause_lines", "root_cause_lines"]
 
 _LABELS = ("waits because", "also", "also", "also")
 # Lines that a NodeManager writes for every container that fails.
@@ -23,16 +23,6 @@ _NAMED = 5
 _QUOTED = 6
 
 
-def cause_object(cause: Cause) -> dict[str, Any]:
-    """Return the object of one cause of a waiting job; documented in docs/json.md."""
-    return {
-        "code": cause.code,
-        "sentence": cause.sentence,
-        "hint": cause.hint,
-        "facts": dict(cause.facts),
-    }
-
-
 def cause_lines(causes: Sequence[Cause]) -> Iterator[str]:
     """Return the lines of a waiting job's causes, the most important first."""
     for label, cause in zip(_LABELS, causes, strict=False):
@@ -41,31 +31,6 @@ def cause_lines(causes: Sequence[Cause]) -> Iterator[str]:
             yield f"    next: {cause.hint}"
     if len(causes) > len(_LABELS):
         yield f"  and {len(causes) - len(_LABELS)} more; -o json shows all"
-
-
-def root_cause_object(cause: Cause | None) -> dict[str, Any] | None:
-    """Return the object of a failed job's cause; documented in docs/json.md."""
-    if cause is None:
-        return None
-    return {
-        "code": cause.code,
-        "sentence": cause.sentence,
-        "hint": cause.hint,
-        "retryable": cause.retryable,
-        "task": cause.task,
-        "host": cause.host,
-        "container_id": cause.container_id,
-        "status": cause.status,
-        "meaning": cause.meaning,
-        "exception": cause.exception,
-        "last_lines": list(cause.last_lines),
-        "diagnostics": cause.diagnostics,
-        "consequences": [
-            {"task": end.task, "status": end.status, "message": end.message}
-            for end in cause.consequences
-        ],
-        "facts": dict(cause.facts),
-    }
 
 
 def root_cause_lines(cause: Cause) -> Iterator[str]:

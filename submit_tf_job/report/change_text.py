@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
-from submit_tf_job.report.format import FORMAT_VERSION
+from submit_tf_job.jsonview import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.change import Change
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "change_object",
-    "deletion_object",
-    "submission_object",
     "submitted_line",
     "submitted_lines",
 ]
@@ -44,32 +42,6 @@ def submitted_line(done: Submission) -> str:
     if done.after and not done.adopted:
         what = f"{name} runs again ({done.after} has ended), as"
     return f"{what} {done.ref.run} ({done.ref.application_id})"
-
-
-def submission_object(done: Submission) -> dict[str, Any]:
-    """Return the object that `submit --detach` prints and the gateway sends."""
-    return {
-        "kind": "Submission",
-        "format": FORMAT_VERSION,
-        "name": done.ref.name,
-        "run": done.ref.run,
-        "application_id": done.ref.application_id,
-        "submission": done.plan.key,
-        "adopted": done.adopted,
-        "warnings": list(done.warnings),
-        "remarks": [remark.to_json() for remark in done.plan.job.remarks],
-    }
-
-
-def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:
-    """Return the object that `delete` prints and the gateway sends."""
-    return {
-        "kind": "Deletion",
-        "format": FORMAT_VERSION,
-        "job": job,
-        "deleted": bool(runs),
-        "runs": list(runs),
-    }
 
 
 def change_object(change: Change) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause, plural
-from submit_tf_job.report.format import FORMAT_VERSION
+from submit_tf_job.jsonview import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from submit_tf_job.doctor.findings import Check, Examination

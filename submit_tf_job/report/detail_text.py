@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause, listed, plural
 from submit_tf_job.host.units import duration_text
+from submit_tf_job.jsonview import FORMAT_VERSION, instant
 from submit_tf_job.operations.description import events_of, limits_of, start_of, tasks_of
-from submit_tf_job.report.format import FORMAT_VERSION, instant
-from submit_tf_job.report.job_text import job_lines, job_object
+from submit_tf_job.report.job_text import job_lines
 from submit_tf_job.report.table import columns, number
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "clock_time",
     "description_lines",
-    "description_object",
     "events_lines",
     "events_object",
     "task_rows",
@@ -32,49 +30,6 @@ __all__ = [
 _TASKS_SHOWN = 40
 _HEADING = ["TASK", "STATE", "HOST", "AGE", "RESTARTS", "EXIT", "CONTAINER"]
 _EVENTS_SHOWN = 8
-
-
-def description_object(status: JobStatus, diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return the object that `describe -o json` prints: a Job with more fields."""
-    app, start = status.app, start_of(status)
-    return {
-        **job_object(status, diagnosis.pending, diagnosis.failure),
-        "kind": "JobDescription",
-        "task_list": [_task_object(task) for task in tasks_of(status)],
-        "start": start and asdict(start),
-        "limits": [
-            {"name": limit.name, "remaining_s": limit.remaining_s, "ends_at": limit.ends_at}
-            for limit in limits_of(status)
-        ],
-        "attempts": [
-            {
-                "id": a.id,
-                "state": a.state,
-                "node": a.node_id,
-                "started_at": instant(a.started_ms),
-                "finished_at": instant(a.finished_ms),
-            }
-            for a in status.attempts
-        ],
-        "pages": {
-            "application": app and app.tracking_url,
-            "am_logs": app and app.am_container_logs,
-        },
-    }
-
-
-def _task_object(task: TaskDetail) -> dict[str, Any]:
-    return {
-        "task": task.name,
-        "state": task.state,
-        "host": task.host,
-        "address": task.address,
-        "container_id": task.container_id,
-        "launched_at": instant(task.launched_ms),
-        "restarts": task.restarts,
-        "status": task.status,
-        "gpus": list(task.gpus),
-    }
 
 
 def description_lines(

@@ -1,4 +1,4 @@
-"""Format a list of jobs as a JSON object and as a table, and a changed job as one line."""
+"""Format a list of jobs as a table, and a changed job as one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.host.units import duration_text
-from submit_tf_job.report.format import FORMAT_VERSION, instant
+from submit_tf_job.jsonview import instant
 from submit_tf_job.report.table import columns, number
 
 if TYPE_CHECKING:
@@ -16,40 +16,9 @@ if TYPE_CHECKING:
 __all__ = [
     "history_lines",
     "listed_job_line",
-    "listed_job_object",
     "listing_lines",
-    "listing_object",
     "listing_rows",
 ]
-
-
-def listing_object(jobs: Sequence[ListedJob]) -> dict[str, Any]:
-    """Return the object that `list -o json` prints."""
-    return {
-        "kind": "JobList",
-        "format": FORMAT_VERSION,
-        "jobs": [listed_job_object(job) for job in jobs],
-    }
-
-
-def listed_job_object(job: ListedJob) -> dict[str, Any]:
-    """Return the object of one row."""
-    return {
-        "kind": "ListedJob",
-        "format": FORMAT_VERSION,
-        "name": job.name,
-        "run": job.run,
-        "application_id": job.application_id,
-        "state": job.state.value,
-        "user": job.user,
-        "queue": job.queue,
-        "submitted_at": instant(job.submitted_ms),
-        "finished_at": instant(job.finished_ms),
-        "elapsed_s": job.elapsed_s,
-        "containers": job.containers,
-        "memory_mib": job.memory_mib,
-        "runs": job.runs,
-    }
 
 
 def listing_lines(

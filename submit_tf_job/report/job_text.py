@@ -1,50 +1,36 @@
-"""Format a job as a JSON object, as lines, and its changes as one line."""
+"""Format a job as lines, and its changes as one line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause, seconds
 from submit_tf_job.host.units import duration_text
+from submit_tf_job.jsonview import resubmission_of
 from submit_tf_job.observation import (
-    Awaited,
     Failure,
     JobReport,
     JobState,
     Retried,
     RoleCounts,
-    Standstill,
-    Verdict,
 )
 from submit_tf_job.operations.description import Link, links_of
-from submit_tf_job.report.cause_text import (
-    cause_lines,
-    cause_object,
-    root_cause_lines,
-    root_cause_object,
-)
-from submit_tf_job.report.format import FORMAT_VERSION, instant
+from submit_tf_job.report.cause_text import cause_lines, root_cause_lines
 from submit_tf_job.report.table import number
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.observation import JobStatus
-    from submit_tf_job.operations.resubmission import Resubmission
-    from submit_tf_job.yarn.observed import AppReport
 
 __all__ = [
     "awaited_words",
     "change_line",
     "change_text",
     "job_lines",
-    "job_object",
     "left_words",
     "link_lines",
-    "link_object",
     "progress_words",
     "standstill_words",
 ]
@@ -52,135 +38,6 @@ __all__ = [
 _MAX_NAMED = 5
 _MAX_GENERATIONS = 5  # the last ones, in text
 _MAX_LINKS = 10
-
-
-def job_object(
-    status: JobStatus, pending: Sequence[Cause] = (), cause: Cause | None = None
-) -> dict[str, Any]:
-    """Return the object that `-o json` prints for a job, with its causes if these were determined;
-    documented in docs/json.md.
-    """
-    verdict, app = status.verdict, status.app
-    return {
-        "kind": "Job",
-        "format": FORMAT_VERSION,
-        "name": status.name,
-        "run": status.run,
-        "application_id": status.application_id or None,
-        "user": app and app.user,
-        "queue": app and app.queue,
-        "state": verdict.state.value,
-        "reason": verdict.reason,
-        "confirmed": verdict.confirmed,
-        "hint": _hint(verdict, cause),
-        "failure": _failure_object(verdict.failure),
-        "root_cause": root_cause_object(cause),
-        "pending": [cause_object(cause) for cause in pending],
-        **_report_object(status),
-        "resubmission": _resubmission_object(status),
-        "evidence": status.evidence.value,
-        "yarn": app and _app_object(app),
-        "links": [link_object(link) for link in links_of(status)],
-        "started_at": app and instant(app.started_ms),
-        "finished_at": app and instant(app.finished_ms),
-    }
-
-
-def _hint(verdict: Verdict, cause: Cause | None) -> str:
-    """Return the hint of the cause; without a cause, of the verdict."""
-    return cause.hint if cause else verdict.hint
-
-
-def _report_object(status: JobStatus) -> dict[str, Any]:
-    report = status.report
-    if report is None:
-        return {
-            "tasks": None,
-            "roles": {},
-            "progress": None,
-            "standstill": None,
-            "awaited": None,
-            "retries": None,
-            "warnings": [],
-        }
-    live = not status.outdated
-    counts = report.roles if live else {}
-    return {
-        "tasks": {
-            "wanted": report.wanted,
-            "arrived": report.arrived,
-            "missing": list(report.missing),
-            "unnamed": list(report.unnamed),
-        },
-        "roles": {name: _counts_object(of_role) for name, of_role in counts.items()},
-        "progress": dict(report.progress or {}) or None,
-        "standstill": report.standstill and _tasks_object(report.standstill) if live else None,
-        "awaited": report.awaited and _tasks_object(report.awaited) if live else None,
-        "retries": report.retried and _retries_object(report.retried),
-        "warnings": list(report.warnings),
-    }
-
-
-def _tasks_object(found: Standstill | Awaited) -> dict[str, Any]:
-    written = {**asdict(found), "tasks": list(found.tasks)}
-    written.pop("for_s", None)
-    return written
-
-
-def _resubmission_object(status: JobStatus) -> dict[str, Any] | None:
-    found = _resubmission(status)
-    if found is None:
-        return None
-    return {"number": found.number, "former": found.former, "memory_mib": dict(found.memory)}
-
-
-def _resubmission(status: JobStatus) -> Resubmission | None:
-    """Return how often a job was submitted again; the service tells it only while it runs."""
-    if status.service is None or contract.PROPERTY_RESUBMISSION not in status.service.properties:
-        return None
-    from submit_tf_job.operations.resubmission import Resubmission
-
-    return Resubmission.of(status.service.properties)
-
-
-def _retries_object(retried: Retried) -> dict[str, Any]:
-    return {
-        "max": retried.most,
-        "used": retried.used,
-        "refusal": retried.refusal,
-        "generations": [
-            {
-                "number": generation.number,
-                "task": generation.task,
-                "host": generation.host,
-                "kind": generation.kind,
-                "message": generation.message,
-                "step": generation.step,
-                "duration_s": generation.duration_s,
-            }
-            for generation in retried.generations
-        ],
-    }
-
-
-def _app_object(app: AppReport) -> dict[str, Any]:
-    return {
-        "state": app.state.value,
-        "final_status": app.final_status.value,
-        "diagnostics": app.diagnostics,
-    }
-
-
-def link_object(link: Link) -> dict[str, Any]:
-    """Return the object of one link."""
-    return {
-        "task": link.task,
-        "name": link.name,
-        "host": link.host,
-        "port": link.port,
-        "url": link.url,
-        "via": link.via or None,
-    }
 
 
 def link_lines(links: Sequence[Link]) -> Iterator[str]:
@@ -193,23 +50,6 @@ def link_lines(links: Sequence[Link]) -> Iterator[str]:
         yield text
     if len(links) > _MAX_LINKS:
         yield f"and {len(links) - _MAX_LINKS} more links: submit_tf_job describe JOB -o json"
-
-
-def _failure_object(failure: Failure | None) -> dict[str, Any] | None:
-    if failure is None:
-        return None
-    return {
-        "task": failure.task,
-        "status": failure.status,
-        "reason": failure.reason,
-        "message": failure.message,
-        "host": failure.host,
-        "last_lines": list(failure.last_lines),
-    }
-
-
-def _counts_object(counts: RoleCounts) -> dict[str, int]:
-    return {item.name: getattr(counts, item.name) for item in fields(counts)}
 
 
 def change_line(status: JobStatus, elapsed_s: float) -> str:
@@ -374,7 +214,7 @@ def job_lines(
     yield from cause_lines(pending)
     if report is not None:
         yield from _report_lines(report, live=not status.outdated)
-    again = _resubmission(status)
+    again = resubmission_of(status)
     if again is not None:
         sizes = ", ".join(f"{mib}Mi for {role}" for role, mib in again.memory.items())
         yield f"  {'submitted':<12} again ({again.number}) after {again.former}, with {sizes}"

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.jsonview import FORMAT_VERSION
 from submit_tf_job.logs.lines import as_left
-from submit_tf_job.report.format import FORMAT_VERSION
 from submit_tf_job.report.untrusted import clean
 
 if TYPE_CHECKING:

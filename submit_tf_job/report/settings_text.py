@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from submit_tf_job.report.format import FORMAT_VERSION
+from submit_tf_job.jsonview import FORMAT_VERSION
 from submit_tf_job.settings import Settings, keys
 
 __all__ = ["settings_lines", "settings_object"]

@@ -133,7 +133,7 @@ class Status:
 
     def to_json(self) -> dict[str, Any]:
         """Return the object that `submit_tf_job status -o json` prints (docs/json.md)."""
-        from submit_tf_job.report.job_text import job_object
+        from submit_tf_job.jsonview import job_object
 
         return job_object(self.job, cause=self.root_cause)
 

@@ -165,5 +165,7 @@ def test_every_json_object_has_a_section() -> None:
         for folder in ("cli", "report", "operations")
         for path in (ROOT / "submit_tf_job" / folder).glob("*.py")
     ]
-    kinds = {kind for source in sources for kind in re.findall(r'"kind": "(\w+)"', source)}
+    sources.append((ROOT / "submit_tf_job/jsonview.py").read_text("utf-8"))
+    written = r'"kind": "(\w+)"|kind: str = "(\w+)"'
+    kinds = {"".join(found) for source in sources for found in re.findall(written, source)}
     assert kinds == set(re.findall(r"^## (\w+)$", PAGE, re.MULTILINE))

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from submit_tf_job.jsonview import job_object
 from submit_tf_job.observation import Evidence, JobStatus
-from submit_tf_job.report.job_text import change_line, job_lines, job_object
+from submit_tf_job.report.job_text import change_line, job_lines
 from tests.fakes.statuses import FAILURE_JSON, app, observations, report
 
 ROLES = {

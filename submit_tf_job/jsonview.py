@@ -1,0 +1,665 @@
+"""The JSON of a job, once: what `-o json` prints, what the gateway sends, and what its OpenAPI
+document describes. docs/json.md says what each field means.
+
+Each class is one object; its fields have the names, the order and the types of the JSON. `schemas`
+makes the JSON Schemas of them.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from datetime import datetime, timezone
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from submit_tf_job.container import contract
+from submit_tf_job.observation import JobState
+from submit_tf_job.operations import description
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from submit_tf_job.diagnose.cause import Cause, Diagnosis
+    from submit_tf_job.observation import JobReport, JobStatus
+    from submit_tf_job.operations.listing import ListedJob
+    from submit_tf_job.operations.resubmission import Resubmission
+    from submit_tf_job.operations.submit import Submission
+
+__all__ = [
+    "FORMAT_VERSION",
+    "deletion_object",
+    "description_object",
+    "instant",
+    "job_object",
+    "link_object",
+    "listed_job_object",
+    "listing_object",
+    "page_object",
+    "resubmission_of",
+    "schemas",
+    "submission_object",
+]
+
+FORMAT_VERSION: Literal[1] = 1
+_YEAR_10000_MS = 253_402_300_800_000
+
+Instant = Annotated[str, ("format", "date-time")]
+Run = Annotated[str, ("description", "Name of the run, which is that of its YARN service.")]
+Free = Mapping[str, Any]
+Names = tuple[str, ...]
+
+
+def instant(milliseconds: int | None) -> str | None:
+    """Format a time in UTC, `2026-05-04T09:30:00Z`; None for no time, or one outside of the
+    calendar.
+    """
+    if not milliseconds or not 0 < milliseconds < _YEAR_10000_MS:
+        return None
+    return (
+        datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
+        .isoformat(timespec="seconds")
+        .replace("+00:00", "Z")
+    )
+
+
+def plain(made: Json) -> dict[str, Any]:
+    """Return an object as dictionaries, lists and values; None stays."""
+    return {item.name: _plain(getattr(made, item.name)) for item in fields(made)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Json):
+        return plain(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(inner) for inner in value]
+    return value.value if isinstance(value, Enum) else value
+
+
+# --- the objects ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class Json:
+    """An object of JSON."""
+
+    @classmethod
+    def of(cls, value: Any, /, **given: Any) -> Self:
+        """Return the object of a value: its fields are the value's attributes of the same names, or
+        given here.
+        """
+        own = {
+            item.name: getattr(value, item.name)
+            for item in fields(cls)
+            if item.name not in given and item.default is MISSING
+        }
+        return cls(**own, **given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgressJson(Json):
+    """What a training program has written; any field may be missing, and others be there."""
+
+    step: float | None = field(metadata={"optional": True})
+    total: float | None = field(metadata={"optional": True})
+    metrics: Free = field(metadata={"optional": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureJson(Json):
+    """The first task that failed, as the deciding task tells it."""
+
+    task: str
+    status: int | None
+    reason: str
+    message: str
+    host: str | None
+    last_lines: Names
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandstillJson(Json):
+    """Tasks that print nothing any more."""
+
+    tasks: Names
+    count: int
+    since: float
+    everything: bool
+    step: float | None
+    others_step: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AwaitedJson(Json):
+    """For whom the end of a job waits."""
+
+    tasks: Names
+    count: int
+    until: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResubmissionJson(Json):
+    """How often a job was submitted again with more memory."""
+
+    number: int
+    former: str
+    memory_mib: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationJson(Json):
+    """One ended start of all tasks."""
+
+    number: int
+    task: str
+    host: str | None
+    kind: str
+    message: str
+    step: float | None
+    duration_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetriesJson(Json):
+    """How often all tasks have started again."""
+
+    max: int
+    used: int
+    refusal: str
+    generations: tuple[GenerationJson, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsequenceJson(Json):
+    """A task that ended because of the first cause."""
+
+    task: str
+    status: int | None
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RootCauseJson(Json):
+    """Why a job failed."""
+
+    code: str
+    sentence: str
+    hint: str
+    retryable: bool
+    task: str | None
+    host: str | None
+    container_id: str | None
+    status: int | None
+    meaning: str
+    exception: str
+    last_lines: Names
+    diagnostics: str
+    consequences: tuple[ConsequenceJson, ...]
+    facts: Free
+
+
+@dataclass(frozen=True, kw_only=True)
+class PendingCauseJson(Json):
+    """Why a job waits."""
+
+    code: str
+    sentence: str
+    hint: str
+    facts: Free
+
+
+@dataclass(frozen=True, kw_only=True)
+class TasksJson(Json):
+    """How many tasks have reported to the deciding task."""
+
+    wanted: int
+    arrived: int
+    missing: Names
+    unnamed: Names
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleCountsJson(Json):
+    """The number of a role's tasks in each state."""
+
+    wanted: int
+    arrived: int
+    running: int
+    succeeded: int
+    failed: int
+    ended: int
+    lost: int
+    restarts: int
+    most: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class YarnStateJson(Json):
+    """What the ResourceManager says."""
+
+    state: str
+    final_status: str
+    diagnostics: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkJson(Json):
+    """The address of what a task serves."""
+
+    task: str
+    name: str
+    host: str
+    port: int
+    url: str
+    via: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskJson(Json):
+    """One task."""
+
+    task: str
+    state: str
+    host: str | None
+    address: str | None
+    container_id: str | None
+    launched_at: Instant | None
+    restarts: int
+    status: int | None
+    gpus: Names
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartJson(Json):
+    """How long the parts of a start took."""
+
+    yarn_s: float
+    names_s: float
+    barrier_s: float
+    by_address: int
+    generation: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitJson(Json):
+    """A time limit."""
+
+    name: str
+    remaining_s: int | None
+    ends_at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptJson(Json):
+    """One ApplicationMaster."""
+
+    id: str | None
+    state: str | None
+    node: str | None
+    started_at: Instant | None
+    finished_at: Instant | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PagesJson(Json):
+    """YARN's own pages."""
+
+    application: str | None
+    am_logs: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobJson(Json):
+    """A job at one moment."""
+
+    kind: str = "Job"
+    format: Literal[1] = FORMAT_VERSION
+    name: str
+    run: Run
+    application_id: str | None
+    user: str | None
+    queue: str | None
+    state: JobState
+    reason: str
+    confirmed: bool | None
+    hint: str
+    failure: FailureJson | None
+    root_cause: RootCauseJson | None
+    pending: tuple[PendingCauseJson, ...]
+    tasks: TasksJson | None
+    roles: Mapping[str, RoleCountsJson]
+    progress: Annotated[Free | None, ProgressJson]
+    standstill: StandstillJson | None
+    awaited: AwaitedJson | None
+    retries: RetriesJson | None
+    warnings: Names
+    resubmission: ResubmissionJson | None
+    evidence: str
+    yarn: YarnStateJson | None
+    links: tuple[LinkJson, ...]
+    started_at: Instant | None
+    finished_at: Instant | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobDescriptionJson(JobJson):
+    """A job with its tasks."""
+
+    kind: str = "JobDescription"
+    task_list: tuple[TaskJson, ...]
+    start: StartJson | None
+    limits: tuple[LimitJson, ...]
+    attempts: tuple[AttemptJson, ...]
+    pages: PagesJson
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedJobJson(Json):
+    """One row of a list."""
+
+    kind: str = "ListedJob"
+    format: Literal[1] = FORMAT_VERSION
+    name: str
+    run: Run
+    application_id: str
+    state: JobState
+    user: str | None
+    queue: str | None
+    submitted_at: Instant | None
+    finished_at: Instant | None
+    elapsed_s: int | None
+    containers: int | None
+    memory_mib: int | None
+    runs: Annotated[
+        int,
+        ("description", "How many runs of the job the ResourceManager lists; this is the newest."),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeListJson(Json):
+    """All selected jobs."""
+
+    kind: str = "JobList"
+    format: Literal[1] = FORMAT_VERSION
+    jobs: tuple[ListedJobJson, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobListJson(WholeListJson):
+    """A page of the selected jobs."""
+
+    next_cursor: Annotated[
+        str | None, ("description", "`cursor` of the next page; null on the last.")
+    ]
+    caller: Annotated[str, ("description", "The caller: only jobs of this user are accessible.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemarkJson(Json):
+    """What did not carry over from a file of another system."""
+
+    level: Literal["warning", "note"]
+    source: str
+    line: int
+    column: int
+    path: str
+    text: str
+    also: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmissionJson(Json):
+    """The result of a submission."""
+
+    kind: str = "Submission"
+    format: Literal[1] = FORMAT_VERSION
+    name: str
+    run: Run
+    application_id: str
+    submission: Annotated[str, ("description", "The submission's key.")]
+    adopted: Annotated[bool, ("description", "Whether the run existed already.")]
+    warnings: Names
+    remarks: Annotated[
+        tuple[RemarkJson, ...],
+        ("description", "What did not carry over from a file of another system."),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeletionJson(Json):
+    """The result of a deletion."""
+
+    kind: str = "Deletion"
+    format: Literal[1] = FORMAT_VERSION
+    job: str
+    deleted: bool
+    runs: Names
+
+
+# --- made of what was observed ---
+
+
+def job_object(
+    status: JobStatus, pending: Sequence[Cause] = (), cause: Cause | None = None
+) -> dict[str, Any]:
+    """Return the object that `-o json` prints for a job, with its causes if these are known."""
+    return plain(JobJson(**_job_fields(status, pending, cause)))
+
+
+def description_object(status: JobStatus, diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return the object that `describe -o json` prints: a Job with more fields."""
+    app, start = status.app, description.start_of(status)
+    application, am_logs = (app.tracking_url, app.am_container_logs) if app else (None, None)
+    return plain(
+        JobDescriptionJson(
+            **_job_fields(status, diagnosis.pending, diagnosis.failure),
+            task_list=tuple(
+                TaskJson.of(task, task=task.name, launched_at=instant(task.launched_ms))
+                for task in description.tasks_of(status)
+            ),
+            start=StartJson.of(start) if start else None,
+            limits=tuple(
+                LimitJson.of(one, ends_at=one.ends_at or "")
+                for one in description.limits_of(status)
+            ),
+            attempts=tuple(
+                AttemptJson.of(one, node=one.node_id, **_times(one.started_ms, one.finished_ms))
+                for one in status.attempts
+            ),
+            pages=PagesJson(application=application, am_logs=am_logs),
+        )
+    )
+
+
+def _times(started_ms: int | None, finished_ms: int | None) -> dict[str, str | None]:
+    return {"started_at": instant(started_ms), "finished_at": instant(finished_ms)}
+
+
+def _job_fields(status: JobStatus, pending: Sequence[Cause], cause: Cause | None) -> dict[str, Any]:
+    verdict, app, again = status.verdict, status.app, resubmission_of(status)
+    return {
+        "name": status.name,
+        "run": status.run,
+        "application_id": status.application_id or None,
+        "user": app and app.user,
+        "queue": app and app.queue,
+        "state": verdict.state,
+        "reason": verdict.reason,
+        "confirmed": verdict.confirmed,
+        # by the cause, because without one the verdict's hint is a guess
+        "hint": cause.hint if cause else verdict.hint,
+        "failure": verdict.failure and FailureJson.of(verdict.failure),
+        "root_cause": cause and _root_cause(cause),
+        "pending": tuple(map(PendingCauseJson.of, pending)),
+        **_report_fields(status.report, live=not status.outdated),
+        "resubmission": again and ResubmissionJson.of(again, memory_mib=again.memory),
+        "evidence": status.evidence.value,
+        "yarn": app and YarnStateJson.of(app),
+        "links": tuple(map(_link, description.links_of(status))),
+        **_times(*((app.started_ms, app.finished_ms) if app else (None, None))),
+    }
+
+
+def _report_fields(report: JobReport | None, *, live: bool) -> dict[str, Any]:
+    """Return what a report tells; without `live` it is of a container that has ended, and what it
+    says of running tasks is no longer true.
+    """
+    if report is None:
+        names = ("tasks", "progress", "standstill", "awaited", "retries")
+        return {**dict.fromkeys(names), "roles": {}, "warnings": ()}
+    retried, counts = report.retried, report.roles if live else {}
+    return {
+        "tasks": TasksJson.of(report),
+        "roles": {name: RoleCountsJson.of(of_role) for name, of_role in counts.items()},
+        "progress": dict(report.progress or {}) or None,
+        "standstill": report.standstill and StandstillJson.of(report.standstill) if live else None,
+        "awaited": report.awaited and AwaitedJson.of(report.awaited) if live else None,
+        "retries": retried
+        and RetriesJson.of(
+            retried,
+            max=retried.most,
+            generations=tuple(map(GenerationJson.of, retried.generations)),
+        ),
+        "warnings": report.warnings,
+    }
+
+
+def resubmission_of(status: JobStatus) -> Resubmission | None:
+    """Return how often a job was submitted again; the service tells it only while it runs."""
+    if status.service is None or contract.PROPERTY_RESUBMISSION not in status.service.properties:
+        return None
+    from submit_tf_job.operations.resubmission import Resubmission
+
+    return Resubmission.of(status.service.properties)
+
+
+def _root_cause(cause: Cause) -> RootCauseJson:
+    ends = tuple(map(ConsequenceJson.of, cause.consequences))
+    return RootCauseJson.of(cause, consequences=ends)
+
+
+def link_object(link: description.Link) -> dict[str, Any]:
+    """Return the object of one link."""
+    return plain(_link(link))
+
+
+def _link(link: description.Link) -> LinkJson:
+    return LinkJson.of(link, via=link.via or None)
+
+
+def listing_object(jobs: Sequence[ListedJob]) -> dict[str, Any]:
+    """Return the object that `list -o json` prints."""
+    return plain(WholeListJson(jobs=tuple(map(_listed, jobs))))
+
+
+def page_object(jobs: Sequence[ListedJob], next_cursor: str | None, caller: str) -> dict[str, Any]:
+    """Return the object of one page, which the gateway sends."""
+    rows = tuple(map(_listed, jobs))
+    return plain(JobListJson(jobs=rows, next_cursor=next_cursor, caller=caller))
+
+
+def listed_job_object(job: ListedJob) -> dict[str, Any]:
+    """Return the object of one row."""
+    return plain(_listed(job))
+
+
+def _listed(job: ListedJob) -> ListedJobJson:
+    submitted, finished = instant(job.submitted_ms), instant(job.finished_ms)
+    return ListedJobJson.of(job, submitted_at=submitted, finished_at=finished)
+
+
+def submission_object(done: Submission, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the object that `submit --detach` prints and the gateway sends, there with warnings of
+    its own.
+    """
+    remarks = (
+        RemarkJson.of(
+            remark,
+            source=remark.place.source,
+            line=remark.place.line,
+            column=remark.place.column,
+        )
+        for remark in done.plan.job.remarks
+    )
+    return plain(
+        SubmissionJson.of(
+            done.ref,
+            submission=done.plan.key,
+            adopted=done.adopted,
+            warnings=(*warnings, *done.warnings),
+            remarks=tuple(remarks),
+        )
+    )
+
+
+def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:
+    """Return the object that `delete` prints and the gateway sends."""
+    return plain(DeletionJson(job=job, deleted=bool(runs), runs=tuple(runs)))
+
+
+# --- their JSON Schemas ---
+
+_KINDS = {str: "string", bool: "boolean", int: "integer", float: "number"}
+
+
+def schemas() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield name and JSON Schema of each object, but of those that stand inside of their own."""
+    for kind in _subclasses(Json):
+        if kind not in (GenerationJson, WholeListJson):
+            yield _name(kind), _object_schema(kind)
+
+
+def _subclasses(kind: type[Json]) -> Iterator[type[Json]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _subclasses(one)
+
+
+def _name(kind: type) -> str:
+    return kind.__name__.removesuffix("Json")
+
+
+def _object_schema(kind: type[Json]) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    properties = {item.name: _schema(hints[item.name]) for item in fields(kind)}
+    if "format" in properties:  # one that is printed alone
+        properties["kind"] = {"const": kind.__dataclass_fields__["kind"].default}
+    needed = [item.name for item in fields(kind) if not item.metadata.get("optional")]
+    return {"type": "object", "required": needed, "properties": properties}
+
+
+def _schema(hint: Any) -> dict[str, Any]:
+    if hint in _KINDS:
+        return {"type": _KINDS[hint]}
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        inner, (more,) = arguments[0], hint.__metadata__
+        return (
+            {**_schema(inner), more[0]: more[1]}
+            if isinstance(more, tuple)
+            else _nullable(_schema(more))
+        )
+    if origin is Literal:
+        return {"const": arguments[0]} if len(arguments) == 1 else {"enum": list(arguments)}
+    if origin in (typing.Union, types.UnionType):
+        return _nullable(_schema(arguments[0]))
+    if origin is tuple:
+        return {"type": "array", "items": _schema(arguments[0])}
+    if hint is GenerationJson:
+        return _object_schema(hint)
+    if origin is not None:
+        values = True if arguments[1] is Any else _schema(arguments[1])
+        return {"type": "object", "additionalProperties": values}
+    return {"$ref": f"#/components/schemas/{_name(hint)}"}
+
+
+def _nullable(shape: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in shape:
+        return {"oneOf": [shape, {"type": "null"}]}
+    return {**shape, "type": [shape["type"], "null"]}
