@@ -71,15 +71,20 @@ def bearer(expected: str) -> Answering:
     return answer
 
 
-@pytest.mark.parametrize("auth", HEADERS)
-def test_node_never_sees_the_secret(
-    cli: Cli, serve: Serve, home: Path, secret: Callable[[str], Path], auth: str
-) -> None:
+def manager_and_node(serve: Serve) -> tuple[HostileServer, HostileServer]:
+    """Start a ResourceManager that lists a node, and the node."""
     node = serve(always(raw(200, b"{}")))
     listed = {"state": "RUNNING", "nodeHostName": "n", "nodeHTTPAddress": f"localhost:{node.port}"}
     nodes = raw(200, json.dumps({"nodes": {"node": [listed]}}).encode())
     answers = {"/ws/v1/cluster/info": INFO, "/ws/v1/cluster/nodes": nodes}
-    rm = serve(lambda asked, stream: stream.sendall(answers.get(asked.path, JOB)))
+    return serve(lambda asked, stream: stream.sendall(answers.get(asked.path, JOB))), node
+
+
+@pytest.mark.parametrize("auth", HEADERS)
+def test_node_never_sees_the_secret(
+    cli: Cli, serve: Serve, home: Path, secret: Callable[[str], Path], auth: str
+) -> None:
+    rm, node = manager_and_node(serve)
     settle(home, auth, file=str(secret(SECRET)))
     done = cli("doctor", "--rm", rm.url())
     assert all(HEADERS[auth] in asked.head for asked in rm.asked), done
@@ -94,9 +99,11 @@ def test_proxy_user_is_named_to_the_resource_manager_only(
     cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUBMIT_TF_JOB_AS_USER", "bob")
-    rm = serve(always(JOB))
-    assert status(cli, rm).status == 5
+    rm, node = manager_and_node(serve)
+    cli("doctor", "--rm", rm.url())
     assert all("user.name=alice&doAs=bob" in asked.target for asked in rm.asked)
+    assert node.asked
+    assert not [asked for asked in node.asked if "doAs" in asked.target]
 
 
 @pytest.mark.parametrize("url", ["http://knox.example.com:8443/gateway/x", "http://10.0.0.1:8088"])

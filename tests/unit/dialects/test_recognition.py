@@ -33,59 +33,6 @@ def refused(text: str, source: str = "theirs.yaml") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "version", "way"),
-    [
-        ("TrainJob", "trainer.kubeflow.org/v1alpha1", "names a runtime that is not in the file"),
-        ("PyTorchJob", "kubeflow.org/v1", "init --strategy torch"),
-        ("MPIJob", "kubeflow.org/v2beta1", "only a TFJob is read"),
-        ("Experiment", "kubeflow.org/v1beta1", "spec.trialTemplate.trialSpec"),
-        ("Job", "batch.volcano.sh/v1alpha1", "a Volcano Job says in `plugins`"),
-        ("Job", "batch/v1", "only a TFJob is read"),
-        ("Template", "v1", "oc process"),
-        ("List", "v1", "put the TFJob into a file of its own"),
-        ("Workflow", "argoproj.io/v1alpha1", "a file of its own"),
-        ("TFJob", "example.com/v1", "only a TFJob is read"),
-    ],
-)
-def test_relative_of_a_tfjob_is_refused_by_name_with_the_way_out(
-    kind: str, version: str, way: str
-) -> None:
-    (problem,) = refused(f"apiVersion: {version}\nkind: {kind}\nspec: {{}}\n")
-    assert problem.startswith(f"theirs.yaml:2:7: kind: an object of kind {kind} is not read; ")
-    assert way in problem
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("import tensorflowonspark\n", "theirs.yaml:1:1: a Python program"),
-        ('"""Train: now."""\nfrom tf_yarn import run\nx = {"a": 1}\n', "theirs.yaml:2:1: a Python"),
-        ("#!/bin/sh\nset -e\nhbox-submit --a: b: c\n", "theirs.yaml:1:1: a script"),
-        ("yarn jar submarine.jar job run --name a\n", "theirs.yaml:1:1: a script"),
-    ],
-)
-def test_program_is_refused_with_the_way_out(text: str, problem: str) -> None:
-    (found,) = refused(text)
-    assert found.startswith(problem)
-    assert "submit_tf_job.compat" in found or "`submit_tf_job convert -- COMMAND`" in found
-
-
-@pytest.mark.parametrize("text", ["metadata: {name: {{ name }}}\n", "{% if x %}\nspec: {}\n"])
-def test_template_is_refused_as_one(text: str) -> None:
-    (problem,) = refused(f"apiVersion: kubeflow.org/v1\nkind: TFJob\n{text}")
-    assert "theirs.yaml:3:" in problem
-    assert "a template" in problem
-    assert "helm template" in problem
-
-
-@pytest.mark.parametrize("text", ["{{ .Values.image }}", "{{- .Release.Name }}", "{% x %}"])
-def test_template_with_quoted_placeholders_is_refused_as_one(text: str) -> None:
-    (problem,) = refused(TFJOB.replace("image: i", f'image: "{text}"'))
-    path = "spec.tfReplicaSpecs.Worker.template.spec.containers[0].image"
-    assert problem.startswith(f"theirs.yaml:10:41: {path}: a template")
-
-
-@pytest.mark.parametrize(
     "text",
     [
         f"{CLAIM}---\n{TFJOB}",
@@ -101,24 +48,6 @@ def test_one_job_among_several_documents_is_read(text: str) -> None:
     assert job.places["name"].line == line
     other = [str(remark) for remark in job.remarks if "another document" in remark.text]
     assert len(other) == text.count("PersistentVolumeClaim")
-
-
-def test_two_jobs_in_one_file_are_refused() -> None:
-    (problem,) = refused(f"{TFJOB}---\n{TFJOB}")
-    assert problem == (
-        "theirs.yaml:12:1: a second job begins here; put each into a file of its own"
-    )
-
-
-def test_documents_without_a_job_are_refused_as_before() -> None:
-    (problem,) = refused(f"{CLAIM}---\n{CLAIM}")
-    assert problem.startswith("theirs.yaml:4:1: a second document begins here")
-
-
-def test_job_spec_is_never_taken_for_another_format() -> None:
-    text = "name: a\nkind: TFJob\nstrategy: single\nimage: i\ncommand: x\nroles: {chief: {memory: 1Gi}}\n"
-    (problem,) = refused(text)
-    assert "unknown key 'kind'" in problem
 
 
 def test_job_spec_is_read_without_importing_a_dialect() -> None:

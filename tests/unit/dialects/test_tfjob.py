@@ -15,7 +15,6 @@ from submit_tf_job.jobspec.job import Job, RoleKind, Strategy
 from tests.unit.dialects import eachkey
 
 GOLDEN = Path(__file__).parent / "golden"
-MAP = "spec.tfReplicaSpecs.*."
 _SAMPLES = {
     **eachkey.samples("tfjob"),
     **{
@@ -195,15 +194,6 @@ def test_worker_beside_a_chief_counts_only_by_its_failure(
     assert read(tfjob_of(**replicas), *overrides).roles["worker"].kind == kind
 
 
-def test_restart_of_the_deciding_role_is_a_warning_and_of_a_ps_is_kept() -> None:
-    job = read(tfjob_of(PS={"restartPolicy": "OnFailure"}, Chief={"restartPolicy": "OnFailure"}))
-    assert job.roles["ps"].restart == "on-failure"
-    assert job.roles["chief"].restart == "never"
-    assert [r.path for r in job.remarks if r.level == "warning"] == [
-        "spec.tfReplicaSpecs.Chief.restartPolicy"
-    ]
-
-
 def test_all_workers_ends_with_the_deciding_role() -> None:
     tree = tfjob_of(Worker={"replicas": 2})
     tree["spec"]["successPolicy"] = "AllWorkers"
@@ -213,95 +203,7 @@ def test_all_workers_ends_with_the_deciding_role() -> None:
 # --- what is asked for ----------------------------------------------------------------------------
 
 
-def test_missing_memory_is_one_problem_with_every_option_to_add() -> None:
-    tree = tfjob_of(PS={}, Worker={})
-    for replica in tree["spec"]["tfReplicaSpecs"].values():
-        del replica["template"]["spec"]["containers"][0]["resources"]
-    worker = "spec.tfReplicaSpecs.Worker.template.spec.containers[0]"
-    assert problems(tree) == [
-        f"{worker}: no memory is stated, and YARN needs an amount "
-        "(likewise spec.tfReplicaSpecs.PS.template.spec.containers[0]); "
-        "add --set roles.worker.memory=4Gi --set roles.ps.memory=4Gi"
-    ]
-    job = read(tree, "roles.worker.memory=4Gi", "roles.ps.memory=4Gi")
-    assert {role.memory_mib for role in job.roles.values()} == {4096}
-
-
-def test_missing_command_is_asked_for_with_the_arguments_behind_it() -> None:
-    tree = tfjob_of(Worker={})
-    del tree["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["command"]
-    (problem,) = problems(tree)
-    assert problem.endswith("""add --set 'roles.worker.command=[ENTRYPOINT, "--all"]'""")
-    job = read(tree, 'roles.worker.command=[python, /x.py, "--all"]')
-    assert job.roles["worker"].command.argv == ("python", "/x.py", "--all")
-
-
-@pytest.mark.parametrize(
-    "volume",
-    [
-        {"persistentVolumeClaim": {"claimName": "c"}},
-        {"secret": {"secretName": "s"}},
-        {"nfs": {"server": "s", "path": "/p"}},
-    ],
-)
-def test_volume_that_yarn_lacks_is_asked_for_as_a_directory(volume: dict[str, Any]) -> None:
-    tree = tfjob_of(Worker={})
-    spec = tree["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
-    spec["volumes"] = [{"name": "v", **volume}]
-    (problem,) = problems(tree)
-    assert problem.endswith("add --set 'roles.worker.mounts[0]=/DIRECTORY/ON/THE/NODES:/v:rw'")
-    job = read(tree, "roles.worker.mounts[0]=/srv/v:/v:rw")
-    assert [mount.source for mount in job.roles["worker"].mounts] == ["/srv/v"]
-
-
-def test_value_from_a_secret_is_asked_for() -> None:
-    tree = tfjob_of(Worker={})
-    container = tree["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
-    container["env"] = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
-    (problem,) = problems(tree)
-    assert problem.endswith("add --set roles.worker.env.TOKEN=VALUE")
-    assert read(tree, "roles.worker.env.TOKEN=/s/t").roles["worker"].env["TOKEN"] == "/s/t"
-
-
 # --- values ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("limits", "requests", "memory_mib", "cpus", "gpus"),
-    [
-        ({"memory": "512Mi"}, {}, 512, 1, 0),
-        ({"memory": "2G", "cpu": "500m"}, {}, 1908, 1, 0),
-        ({"memory": "1e9", "cpu": 3}, {"cpu": "1.5"}, 954, 2, 0),
-        ({"cpu": "4"}, {"memory": "2147483648"}, 2048, 4, 0),
-        ({"memory": "1Ti", "nvidia.com/gpu": 2}, {"memory": "1Gi"}, 1024 * 1024, 1, 2),
-        ({"memory": "1.5Gi", "amd.com/gpu": "1"}, {}, 1536, 1, 1),
-        ({"memory": "1000k", "alpha.kubernetes.io/nvidia-gpu": "1"}, {}, 1, 1, 1),
-    ],
-)
-def test_quantities_are_rounded_up_to_what_yarn_counts(
-    limits: dict[str, Any], requests: dict[str, Any], memory_mib: int, cpus: int, gpus: int
-) -> None:
-    tree = tfjob_of(Worker={})
-    template = tree["spec"]["tfReplicaSpecs"]["Worker"]
-    template["template"] = pod(resources={"limits": limits, "requests": requests})
-    role = read(tree).roles["worker"]
-    assert (role.memory_mib, role.cpus, role.gpus) == (memory_mib, cpus, gpus)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("$(A)/x", "1/x"),
-        ("$$(A)", "$(A)"),
-        ("$(NOPE) $(A)", "$(NOPE) 1"),
-        ("$A ${A} $", "$A ${A} $"),
-    ],
-)
-def test_variables_in_arguments_are_filled_in_as_the_kubelet_does(text: str, expected: str) -> None:
-    tree = tfjob_of(Worker={"template": pod(args=[text])})
-    argv = read(tree).roles["worker"].command.argv
-    assert argv is not None
-    assert argv[-1] == expected
 
 
 def test_problem_of_a_value_stands_at_its_place_in_the_words_of_the_file() -> None:
@@ -332,39 +234,4 @@ spec:
             31,
             "spec.tfReplicaSpecs.Worker.template.spec.containers[0].env[0].value",
         ),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"Driver": {}}, "spec.tfReplicaSpecs.Driver: 'Driver' is not a type of replica"),
-        ({"Chief": {}, "Master": {}}, "spec.tfReplicaSpecs.Master: 'Master' is the chief"),
-        (
-            {"Chief": {"replicas": 2}},
-            "spec.tfReplicaSpecs.Chief.replicas: TensorFlow takes at most",
-        ),
-        ({"Worker": {"restartPolicy": "Often"}}, "spec.tfReplicaSpecs.Worker.restartPolicy: unkno"),
-        ({"PS": {}}, "spec.tfReplicaSpecs.PS: nothing ends the job; add a Chief"),
-        ({"Worker": {"replica": 2}}, "spec.tfReplicaSpecs.Worker.replica: TFJob has no key"),
-        ({"Worker": {"replicas": "many"}}, "spec.tfReplicaSpecs.Worker.replicas: expected a whole"),
-        (
-            {"Worker": {"template": {}}},
-            "spec.tfReplicaSpecs.Worker.template: there is no container",
-        ),
-    ],
-)
-def test_wrong_values_are_refused_in_the_words_of_the_file(
-    change: dict[str, Any], expected: str
-) -> None:
-    assert any(problem.startswith(expected) for problem in problems(tfjob_of(**change)))
-
-
-def test_second_container_is_refused() -> None:
-    tree = tfjob_of(Worker={})
-    containers = tree["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
-    containers.append({"name": "sidecar", "image": "b"})
-    assert problems(tree) == [
-        "spec.tfReplicaSpecs.Worker.template.spec.containers[1]: a second container; a YARN task is "
-        "one container; make it a role, or start it from the command"
     ]
