@@ -1,9 +1,14 @@
-"""Build the ASGI application: the routes, the error handlers, and the pages without jobs."""
+"""Build the ASGI application: the routes, the error handlers, and the pages without jobs.
+
+The web page is three static files, whose script calls /v1 with the visitor's token.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -15,8 +20,6 @@ from starlette.requests import ClientDisconnect
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 from submit_tf_job.gateway import event_streams, metrics, openapi
 from submit_tf_job.gateway.middleware import Middleware
-from submit_tf_job.gateway.page import PATHS
-from submit_tf_job.gateway.page import page as files_of_the_page
 from submit_tf_job.gateway.problems import ProblemResponse, RequestRefused
 from submit_tf_job.gateway.routes import router
 from submit_tf_job.gateway.running import Gateway
@@ -54,8 +57,8 @@ def application(gateway: Gateway) -> FastAPI:
         ("/openapi.json", _openapi),
     ):
         app.add_api_route(path, page, include_in_schema=False)
-    for path in PATHS:
-        app.add_api_route(path, files_of_the_page, include_in_schema=False)
+    for path in _PAGE_FILES:
+        app.add_api_route(path, _page_file, include_in_schema=False)
     for kind in (SubmitTFJobError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _failed)
     app.add_exception_handler(ClientDisconnect, _client_left)
@@ -149,3 +152,43 @@ def _in_words(request: Request) -> dict[str | int, str]:
         one.alias: f"not in this form: {one.field_info.description}"
         for one in (*of_route.path_params, *of_route.query_params, *of_route.header_params)
     }
+
+
+# --- the web page ---------------------------------------------------------------------------------
+
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+}
+_PAGE_FILES = {"/": "index.html", "/page.js": "page.js", "/page.css": "page.css"}
+
+# Only these files are executed or displayed, no other site can frame them, and text of jobs and
+# clusters cannot become markup.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src "
+    "data:; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+async def _page_file(request: Request) -> Response:
+    """Return one of the page's files."""
+    name = _PAGE_FILES[request.url.path]
+    content = _content(name)
+    headers = {**_HEADERS, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(content, headers={**headers, "Content-Type": _TYPES[name.rpartition(".")[2]]})
+
+
+@cache
+def _content(name: str) -> bytes:
+    return files("submit_tf_job.gateway").joinpath("static").joinpath(name).read_bytes()

@@ -16,7 +16,7 @@ from submit_tf_job.plan import targets
 from submit_tf_job.plan.delivery import Contribution, File, Stage
 from submit_tf_job.plan.site import Site
 
-__all__ = ["contribution", "needs_lists", "readers", "shares"]
+__all__ = ["contribution", "readers", "shares"]
 
 
 def readers(job: Job) -> tuple[str, ...]:
@@ -38,11 +38,6 @@ def _onlookers(job: Job) -> tuple[str, ...]:
     """
     found = ["evaluator", "chief"] if job.strategy is Strategy.PARAMETER_SERVER else ["evaluator"]
     return tuple(name for name in found if name in job.roles and name not in readers(job))
-
-
-def needs_lists(job: Job) -> bool:
-    """Return whether the submission writes file lists."""
-    return any(item.sharded for item in job.inputs)
 
 
 def contribution(job: Job, site: Site, stage: Stage) -> Contribution:

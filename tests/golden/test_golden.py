@@ -23,7 +23,6 @@ import pytest
 
 from submit_tf_job.plan import Plan, plan
 from submit_tf_job.plan.bootstrap_zip import bootstrap_zip
-from submit_tf_job.plan.data import needs_lists
 from submit_tf_job.plan.delivery import Pack
 from tests.golden.fixed import GOLDEN, SITE, SITE_WITHOUT_STAGING, SPECS, load
 
@@ -82,7 +81,7 @@ def test_plan_staged_equals_golden(spec: Path) -> None:
 
 
 # Lists of sharded inputs need HDFS.
-WITHOUT_STAGING = [spec for spec in SPECS if not needs_lists(load(spec))]
+WITHOUT_STAGING = [spec for spec in SPECS if not any(item.sharded for item in load(spec).inputs)]
 
 
 @pytest.mark.parametrize("spec", WITHOUT_STAGING, ids=lambda spec: spec.stem)
