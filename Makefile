@@ -86,8 +86,12 @@ frameworks: $(FRAMEWORKS_ENV)/.installed # PyTorch, JAX and Keras 3, for `make m
 airflow: $(AIRFLOW3_ENV)/.installed
 tools: $(TOOLS_ENV)/.installed
 
-.PHONY: demo
-demo: $(VENV)/.package java tensorflow ## a trained model out of one job spec, on a real YARN on this machine
+.PHONY: demo about-demo
+about-demo:
+	@echo "A real YARN on this machine, a data set on its HDFS, one job of four tasks, a trained model: two minutes."
+	@echo "The first time what is missing is installed before: the package into $(VENV), Java and Maven by apt, TensorFlow (1.5 GB) into $(CACHE)."
+	@echo "Nothing else of this machine is changed; submit_tf_job sandbox down removes the cluster."
+demo: about-demo $(VENV)/.package java tensorflow ## a trained model out of one job spec, on a real YARN on this machine
 	@$(BIN)/python specs/digits/demo.py --tensorflow $(TF_ENV)
 
 .PHONY: test
@@ -116,9 +120,10 @@ format: venv ## let ruff format and mend what it can
 	$(BIN)/ruff format .
 
 .PHONY: goldens
-goldens: venv #+ write tests/golden, the tables of messages and of keys, and docs/openapi.json; read the difference
+goldens: venv #+ write tests/golden, the tables of messages and of keys, docs/openapi.json, SKILL.md and llms.txt; read the difference
 	$(BIN)/python -m tests.unit.jobspec.key_tables
 	$(BIN)/python -m tests.unit.gateway.test_app
+	$(BIN)/python .ci/agent_pages.py
 	SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS=1 $(BIN)/python -m pytest tests/golden tests/unit/messages -q
 
 .PHONY: bench

@@ -18,7 +18,7 @@ PAGES = [
     pytest.param(ROOT / "README.md", id="README"),
     *(
         pytest.param(page, id=page.stem, marks=pytest.mark.long)
-        for page in (DOCS / "quickstart.md", *COMING_FROM)
+        for page in (DOCS / "quickstart.md", DOCS / "agents.md", *COMING_FROM)
     ),
 ]
 # what has been done already: the installation, and the cluster

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -111,6 +112,12 @@ def test_index_names_every_page() -> None:
     assert set(re.findall(r"\]\((\w[\w./-]*\.md)\)", read("README.md"))) == {
         str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")
     } - {"README.md"}
+
+
+def test_pages_for_agents_are_made_from_the_docs() -> None:
+    made = runpy.run_path(str(ROOT / ".ci/agent_pages.py"))["pages"]()
+    for name, text in made.items():
+        assert (ROOT / name).read_text("utf-8") == text, "make goldens"
 
 
 # --- commands -------------------------------------------------------------------------------------
