@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 from typing import Any
 
 import pytest
@@ -126,3 +127,26 @@ def test_a_run_that_nobody_followed_is_known_by_its_deciding_task(kept: World) -
     assert [path.name for path in (kept.home / "staging/records/mnist").iterdir()] == [
         f"{run}.json"
     ]
+
+
+def test_gc_beside_a_resource_manager_that_recovers_removes_no_live_job_s_files(
+    kept: World,
+) -> None:
+    """It has just started, and does not list the job yet, whose stored service is there."""
+    kept.submitted()
+    kept.hdfs(getpass.getuser())
+    files = kept.home / "staging/files/mnist"
+    files.mkdir(parents=True)
+    (files / "train.py").write_text("")
+    for path in (files / "train.py", files):
+        os.utime(path, (0, 0))
+    [app] = kept.yarn.apps.values()
+    kept.yarn.apps.clear()
+    kept.cluster.rms[0].come_back(alone=True)
+    assert kept("staging", "gc").status == 0
+    assert files.exists()
+    kept.yarn.apps[app.id] = app
+    kept.ends()
+    kept.passes(61)
+    assert kept("staging", "gc").status == 0
+    assert not files.exists()
