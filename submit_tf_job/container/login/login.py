@@ -8,7 +8,6 @@ file again.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from submit_tf_job.container import contract, environment
+from submit_tf_job.container.child import find_program
 from submit_tf_job.container.delegation.tokens import when
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 from submit_tf_job.container.login import gss, keytab
@@ -128,7 +128,7 @@ class Login:
         raise LoginFailed(rest or "the Kerberos library did not say why")
 
     def _by_kinit(self, env: Mapping[str, str], fresh: str) -> float:
-        kinit = shutil.which("kinit", path=env.get("PATH"))
+        kinit = find_program("kinit", env.get("PATH"))
         if not kinit:
             raise LoginFailed(
                 "the image has neither %s nor kinit, so that nothing here can log in" % gss.LIBRARY
