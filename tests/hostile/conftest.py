@@ -34,9 +34,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def short(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up soon."""
     for name, value in {
-        "FAILOVER": "500ms",
-        "READ": "400ms",
-        "CONNECT": "500ms",
+        "FAILOVER": "2s",
+        "READ": "1500ms",
+        "CONNECT": "2s",
         "SUBMIT": "20s",
     }.items():
         monkeypatch.setenv(f"SUBMIT_TF_JOB_TIMEOUTS_{name}", value)

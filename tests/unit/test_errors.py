@@ -47,6 +47,12 @@ def test_codes_are_distinct_and_http_statuses_are_real() -> None:
     assert all(HTTPStatus(row.http_status) for row in TABLE.values())
 
 
+def test_only_these_errors_are_worth_another_try() -> None:
+    assert {row.code for row in TABLE.values() if row.retryable} == {
+        *("cluster-unavailable", "bad-answer", "deadline-passed", "job-failed", "sandbox"),
+    }
+
+
 def test_error_class_of_a_class_without_a_row() -> None:
     class Nearer(BadAnswer):
         pass
