@@ -40,13 +40,11 @@ def main():
     tensorflow = parser.parse_args().tensorflow / "bin"
 
     say("1. A real YARN on this machine (submit_tf_job sandbox up)")
-    up = run(
-        [*TOOL, "sandbox", "up", "--container-path", tensorflow, "-o", "json"],
-        stdout=subprocess.PIPE,
-    )
+    up = run([*TOOL, "sandbox", "up", "--container-path", tensorflow], stdout=subprocess.DEVNULL)
     if up.returncode:
         return up.returncode
-    info = json.loads(up.stdout)
+    seen = run([*TOOL, "sandbox", "status", "-o", "json"], stdout=subprocess.PIPE)
+    info = json.loads(seen.stdout)["sandbox"]
 
     say(f"2. Handwritten digits on HDFS ({DATA})")
     hadoop = {"HADOOP_CONF_DIR": info["client_conf"], "PATH": f"{tensorflow}:/usr/bin:/bin"}
