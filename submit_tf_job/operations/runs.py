@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
-from submit_tf_job.errors import NameTaken, NoSuchJob, SubmitTFJobError
+from submit_tf_job.errors import NameTaken, NoSuchJob, SubmitTFJobError, UsageError
 from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
 from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of, may_be_short
 from submit_tf_job.yarn.states import GOING_ON
@@ -44,6 +44,7 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 _APPLICATION = r"application_\d+_\d+"
+_NAME = r"[a-z0-9][a-z0-9-]*"  # of a service
 _NAMES_S = 5.0  # for a hint
 _RETIRED_AT_ONCE, _LOOKED_AT = 3, 10  # one submission is not delayed by more
 # a scheduler asks again for what it submitted within this time (docs/schedulers.md)
@@ -66,9 +67,15 @@ def find_with_record(cluster: Cluster, job: str) -> tuple[JobRef, AppReport | No
     Raises:
         NoSuchJob: Neither the ResourceManager nor HDFS knows it, or it is another user's and the
             connection is for own jobs only.
+        UsageError: It is no name at all, such as the empty one of a shell's unset variable.
     """
     if re.fullmatch(_APPLICATION, job):
         return _by_id(cluster, job)
+    if not re.fullmatch(_NAME, job):
+        raise UsageError(
+            f"{job!r} is neither the name of a job or run nor an application id",
+            hint="a name has letters a-z, digits and '-'; submit_tf_job list shows them",
+        )
     client, user = cluster.client, cluster.settings.user
     if is_run(job):
         apps = client.apps(user=user, tags=(f"name: {job}",))

@@ -40,6 +40,21 @@ def test_stop_ends_the_job_when_all_tasks_have_saved(
     assert world.yarn.signals == [(chief, DUMP), (chief, TERM), (chief, DUMP)]
 
 
+@pytest.mark.parametrize("name", ["", " ", "../records/mnist", "MNIST"])
+@pytest.mark.parametrize("command", ["status", "stop", "delete", "wait"])
+def test_what_cannot_be_a_name_selects_no_job(
+    world: World, monkeypatch: pytest.MonkeyPatch, command: str, name: str
+) -> None:
+    """`stop "$JOB"` of a shell without that variable must not find some job by its record."""
+    monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", (world.home / "staging").as_uri())
+    world.running()
+    world.asked()
+    done = world(command, name)
+    assert (done.status, done.out) == (2, "")
+    assert f"{name!r} is neither the name of a job or run nor an application id" in done.err
+    assert {method for method, _path in world.asked()} <= {"GET"}
+
+
 def test_stop_names_who_has_not_ended_in_time(world: World) -> None:
     chief = chief_of(world)
     names = [f"worker-{index}" for index in range(7)]
