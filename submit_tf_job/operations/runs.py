@@ -6,7 +6,7 @@ import difflib
 import json
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -330,9 +330,9 @@ def retire(cluster: Cluster, job: str, newest: str) -> None:
         _LOG.info("earlier runs of %s: %s", job, error.message)
 
 
-def retire_all(cluster: Cluster) -> tuple[str, ...]:
+def retire_all(cluster: Cluster, *, dry_run: bool) -> tuple[str, ...]:
     """Delete the ended runs of all jobs beyond those that are kept, and the jars of the others;
-    return the names of the deleted ones.
+    return the names of the deleted ones, or in a dry run of those that would be.
 
     Raises:
         SubmitTFJobError: HDFS or the ResourceManager does not answer, or refuses.
@@ -345,11 +345,15 @@ def retire_all(cluster: Cluster) -> tuple[str, ...]:
         if is_run(item.name):
             jobs.setdefault(job_of(item.name), []).append(item)
     before, retention = stored.names(), _Retention(cluster, stored)
+    would: list[str] = []
     for job, items in jobs.items():
         newest_first = _newest_first(cluster, items)
+        if dry_run:
+            would += retention.beyond(newest_first, len(items))
+            continue
         retention.remove_jars(newest_first)
         retention.delete(job, newest_first, len(items))
-    return tuple(sorted(before - stored.names()))
+    return tuple(sorted(would if dry_run else before - stored.names()))
 
 
 class _Retention:
@@ -366,17 +370,21 @@ class _Retention:
                 self._stored.remove_jars(item.name)
 
     def delete(self, job: str, newest_first: Sequence[Stat], most: int) -> None:
-        """Delete the oldest runs beyond those that are kept; never the newest."""
-        beyond = newest_first[max(self._cluster.settings.keep_runs - 1, 1) :]
+        """Delete the oldest runs beyond those that are kept."""
         gone = 0
+        for run in self.beyond(newest_first, most):
+            forget_run(self._cluster, job, run)  # first: what is not stored is not found again
+            gone += delete_run(self._cluster, run)
+            if gone == most:
+                return
+
+    def beyond(self, newest_first: Sequence[Stat], most: int) -> Iterator[str]:
+        """Yield the oldest ended runs beyond those that are kept; never the newest."""
+        beyond = newest_first[max(self._cluster.settings.keep_runs - 1, 1) :]
         for item in tuple(reversed(beyond))[: max(most, _LOOKED_AT)]:
             ended = self._ended(item.name)
             if ended and not self._is_kept(item, *ended):
-                # first: what is not stored is not found again
-                forget_run(self._cluster, job, item.name)
-                gone += delete_run(self._cluster, item.name)
-            if gone == most:
-                return
+                yield item.name
 
     def _ended(self, run: str) -> tuple[StoredRun, int] | None:
         """Return a run that has ended, and when; None for any other."""

@@ -162,7 +162,7 @@ class Sweep:
         root: The staging directory.
         removed: Jobs whose files were removed, or would be in a dry run.
         kept: Jobs whose files are old enough but kept, because the job is alive.
-        runs: Ended runs beyond `keep_runs` that were deleted.
+        runs: Ended runs beyond `keep_runs` that were deleted, or would be in a dry run.
     """
 
     root: str
@@ -207,10 +207,9 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
     # Listed once more: one may have been submitted again during the request to the ResourceManager.
     still = {item.name for item in sweep(storage, storage.path(root), older_than=older_than)}
     doomed = tuple(item for item in found if item.name not in alive and item.name in still)
-    retired: tuple[str, ...] = ()
     if not dry_run:
         for path in (path for item in doomed for path in item.paths):
             storage.remove(path, recursive=True)
-        retired = retire_all(cluster)
+    retired = retire_all(cluster, dry_run=dry_run)
     kept = tuple(item for item in found if item.name in alive)
     return Sweep(root, doomed, kept, dry_run, retired)

@@ -36,12 +36,13 @@ def sweep_lines(swept: Sweep) -> Iterator[str]:
             f"{item.name}: {verb}, {amount(item.size)}, last submitted "
             f"{item.used:%Y-%m-%d %H:%M} UTC"
         )
-    yield from (f"{run}: deleted, one of more than keep_runs" for run in swept.runs)
+    ended = "would be deleted" if swept.dry_run else "deleted"
+    yield from (f"{run}: {ended}, one of more than keep_runs" for run in swept.runs)
     count = len(swept.removed)
     total = amount(sum(item.size for item in swept.removed))
     if count:
         yield f"{total} of {plural(count, 'job')} {verb} in {swept.root}"
-    else:
+    elif not swept.runs:
         yield f"nothing to remove in {swept.root}"
 
 

@@ -150,3 +150,20 @@ def test_gc_beside_a_resource_manager_that_recovers_removes_no_live_job_s_files(
     kept.passes(61)
     assert kept("staging", "gc").status == 0
     assert not files.exists()
+
+
+def test_gc_shows_in_a_dry_run_which_runs_it_deletes(
+    kept: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBMIT_TF_JOB_KEEP_RUNS", "1")
+    runs = []
+    for _ in range(2):
+        kept.submitted()
+        runs.append(kept.name)
+        kept.hdfs(getpass.getuser())
+        kept.ends()
+        os.utime(kept.home / f"{getpass.getuser()}/.yarn/services/{kept.name}", (0, 0))
+        kept.passes(300)
+    dry = kept("staging", "gc", "--dry-run")
+    assert dry.out == f"{runs[0]}: would be deleted, one of more than keep_runs\n"
+    assert kept("staging", "gc", "--dry-run", "-o", "json").json["runs"] == [runs[0]]
