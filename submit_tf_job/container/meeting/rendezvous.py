@@ -13,13 +13,13 @@ from submit_tf_job.container import contract, task_files
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.meeting import arrivals, ending, failures, start
 from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.members import Job, Member, integer, texts
+from submit_tf_job.container.meeting.members import MeetingState, Member, integer, texts
 from submit_tf_job.container.meeting.sizes import shown
 
 PACE_S = 10.0  # no estimate before this
 
 
-class Rendezvous(Job):
+class Rendezvous(MeetingState):
     """The state machine: methods take events, attributes hold the result.
 
     Results are `phase`, `verdict`, `exit` and the lists of the report.

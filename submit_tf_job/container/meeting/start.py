@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from submit_tf_job.container import contract
 from submit_tf_job.container.meeting import ending, sizes
 from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.members import Job, Member, listed
+from submit_tf_job.container.meeting.members import MeetingState, Member, listed
 
 NAMES_S = 1.0  # the start waits so long for names once every task has connected
 # and so long for the name of a task that YARN may start again on another node
@@ -15,7 +15,7 @@ RESTARTED_NAMES_S = 30.0
 WITNESS_S = 60.0  # the start waits so long for a witness that was lost
 
 
-def await_all(job: Job, now: float) -> None:
+def await_all(job: MeetingState, now: float) -> None:
     """Wait for all tasks to be ready for the next generation; sidecars go on."""
     job.phase, job.complete_at = states.WAITING, None
     job.generation_started = job.last_launch = now
@@ -31,7 +31,7 @@ def await_all(job: Job, now: float) -> None:
             job.set_state(m, states.ABSENT)
 
 
-def begin(job: Job, now: float, read: float) -> None:
+def begin(job: MeetingState, now: float, read: float) -> None:
     """Start the commands, or what comes before them, if all is there; end the job if it is late."""
     if not _may_start(job, now):
         if read >= job.start_deadline:
@@ -43,7 +43,7 @@ def begin(job: Job, now: float, read: float) -> None:
         start(job, now)
 
 
-def _may_start(job: Job, now: float) -> bool:
+def _may_start(job: MeetingState, now: float) -> bool:
     """Return whether every task has connected, and can be reached by name or address."""
     if job.absent and job.rules:
         sizes.do_without(job, now)
@@ -59,7 +59,7 @@ def _may_start(job: Job, now: float) -> bool:
     return not unnamed(job, now)
 
 
-def _awaits_witness(job: Job, now: float) -> bool:
+def _awaits_witness(job: MeetingState, now: float) -> bool:
     """Return whether the start waits for the witness.
 
     Without it YARN never ends the job, and in a job of one task no other one remembers earlier
@@ -72,7 +72,7 @@ def _awaits_witness(job: Job, now: float) -> bool:
     return not lost or now < min(job.started + WITNESS_S, job.start_deadline)
 
 
-def unnamed(job: Job, now: float) -> list[str]:
+def unnamed(job: MeetingState, now: float) -> list[str]:
     """Return the connected tasks that cannot start until DNS has their names.
 
     The name of a task is needed where its address is not known, because its connection came
@@ -91,15 +91,15 @@ def unnamed(job: Job, now: float) -> list[str]:
     )
 
 
-def _may_move(job: Job, m: Member) -> bool:
+def _may_move(job: MeetingState, m: Member) -> bool:
     return bool(job.info.roles[m.role]["max_restarts"] > 0)
 
 
-def _complete(job: Job, now: float) -> float:
+def _complete(job: MeetingState, now: float) -> float:
     return now if job.complete_at is None else job.complete_at
 
 
-def hosts(job: Job, found: Mapping[str, str]) -> dict[str, str]:
+def hosts(job: MeetingState, found: Mapping[str, str]) -> dict[str, str]:
     """Return the addresses that programs get instead of names; the same for all tasks.
 
     Args:
@@ -118,7 +118,7 @@ def hosts(job: Job, found: Mapping[str, str]) -> dict[str, str]:
     return addresses
 
 
-def ports(job: Job) -> dict[str, int]:
+def ports(job: MeetingState) -> dict[str, int]:
     """Return the ports that tasks reserved because their own was in use."""
     return {
         m.name: m.port
@@ -127,7 +127,7 @@ def ports(job: Job) -> dict[str, int]:
     }
 
 
-def start(job: Job, now: float) -> None:
+def start(job: MeetingState, now: float) -> None:
     """Start the commands of a generation."""
     job.phase, job.generation_started = states.RUNNING, now
     job.news.begin(now)
@@ -143,7 +143,7 @@ def start(job: Job, now: float) -> None:
     sizes.tell_of_start(job, now)
 
 
-def _tell_of_start(job: Job, now: float, count: int) -> None:
+def _tell_of_start(job: MeetingState, now: float, count: int) -> None:
     if job.by_name and not job.named and job.info.task.get("meeting"):
         text = "Registry DNS has no task of this job: the programs get addresses (`names: auto`)"
         if text not in job.warnings:
@@ -166,7 +166,7 @@ def _tell_of_start(job: Job, now: float, count: int) -> None:
         job.warn(now, text % (listed(late), RESTARTED_NAMES_S))
 
 
-def _peers_missing(job: Job, now: float) -> None:
+def _peers_missing(job: MeetingState, now: float) -> None:
     sizes.tell_of_missing(job, now)
     missing = job.missing()
     text = "%d of %d tasks had not arrived after %d s: "
@@ -186,7 +186,7 @@ def _peers_missing(job: Job, now: float) -> None:
     ending.end_of_missing(job, now, job.members[missing[0]], text)
 
 
-def prepared(job: Job, now: float) -> None:
+def prepared(job: MeetingState, now: float) -> None:
     """Start all commands, because `prepare` has succeeded."""
     job.unprepared = False
     if job.phase == states.PREPARING:
@@ -194,7 +194,7 @@ def prepared(job: Job, now: float) -> None:
 
 
 # --- the order of roles ---------------------------------------------------------------------------
-def released(job: Job, now: float) -> list[str]:
+def released(job: MeetingState, now: float) -> list[str]:
     """Return the roles whose commands may start now, because those before them have run."""
     if not job.held or job.failures or job.phase not in (states.RUNNING, states.FINISHING):
         return []
@@ -206,7 +206,7 @@ def released(job: Job, now: float) -> list[str]:
     return found
 
 
-def check_held(job: Job, now: float, read: float) -> None:
+def check_held(job: MeetingState, now: float, read: float) -> None:
     """End the job if a role's commands wait for tasks that never run theirs.
 
     A sidecar need not come, and no other deadline is that of a server that has not begun.
@@ -226,11 +226,11 @@ def check_held(job: Job, now: float, read: float) -> None:
             return
 
 
-def _ends_by_itself(job: Job, role: str) -> bool:
+def _ends_by_itself(job: MeetingState, role: str) -> bool:
     return job.info.role_kind(role) in (contract.KIND_TRAINS, contract.KIND_EVALUATES)
 
 
-def _has_run(job: Job, role: str) -> bool:
+def _has_run(job: MeetingState, role: str) -> bool:
     """Return whether all tasks of a role have succeeded; of one that need not end, run."""
     wanted = sum(job.counts[role].values()) - job.count(role, states.LEFT_OUT)
     if _ends_by_itself(job, role):
