@@ -22,6 +22,7 @@ from submit_tf_job.operations.cluster import Cluster, JobRef, storage_of
 from submit_tf_job.operations.site_facts import staging_root
 from submit_tf_job.program_version import VERSION
 from submit_tf_job.yarn.run_names import job_of, short_head
+from submit_tf_job.yarn.submission_steps import StoredRun
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
@@ -127,6 +128,19 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
         with suppress(NoSuchPath, ValueError):
             record["report"] = json.loads(storage.read(f"{path}{_REPORT}"))
     return record
+
+
+def stored_run(cluster: Cluster, run: str) -> StoredRun | None:
+    """Return what a run's record tells of a key that is used; YARN may have forgotten the run, and
+    its stored service may be deleted.
+
+    Raises:
+        SubmitTFJobError: It cannot be read.
+    """
+    record = read(cluster, run)
+    if record is None:
+        return None
+    return StoredRun(record["submission"]["key"], record["application_id"])
 
 
 def report_of(cluster: Cluster, run: str, application_id: str) -> bytes | None:

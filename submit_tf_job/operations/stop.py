@@ -16,7 +16,7 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
     UsageError,
 )
-from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
 from submit_tf_job.operations.graceful_stop import end_gracefully, stated_grace_s
 from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.runs import (
@@ -28,6 +28,7 @@ from submit_tf_job.operations.runs import (
 )
 from submit_tf_job.operations.staging import forget_files
 from submit_tf_job.yarn.exactly_once import live_runs
+from submit_tf_job.yarn.run_names import is_run_of
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
@@ -176,9 +177,18 @@ def delete(
     for run in runs:
         _try(partial(forget_run, cluster, name, run), on_trouble)
     deleted = tuple(run for run in runs if delete_run(cluster, run))
-    if not only and not live_runs(cluster.client, cluster.settings.user, name):
-        _try(partial(forget_files, name, cluster.settings, texts, cluster.wall()), on_trouble)
+    if not only:
+        _try(partial(_forget_files, cluster, name, texts), on_trouble)
     return deleted
+
+
+def _forget_files(cluster: Cluster, name: str, services: str) -> None:
+    """Remove a job's staged files, unless a run is alive or is being submitted."""
+    stored = stored_services(cluster)
+    names = [app.name or "" for app in live_runs(cluster.client, cluster.settings.user, name)]
+    names += stored.names() if stored else []
+    if not any(is_run_of(run, name) for run in names):
+        forget_files(name, cluster.settings, services, cluster.wall())
 
 
 def _try(forget: Callable[[], None], on_trouble: Callable[[SubmitTFJobError], None]) -> None:

@@ -280,6 +280,9 @@ def submit(
                 name_of=planned.run_of,
                 body_of=lambda number: planned.at(number).body,
                 again=lambda app: runs.is_run_again(cluster, planned.again, app),
+                recorded=lambda run: (
+                    None if planned.again is Again.ALWAYS else run_records.stored_run(cluster, run)
+                ),
                 again_forgotten=lambda run, app_id: (
                     planned.again is Again.ALWAYS
                     or (

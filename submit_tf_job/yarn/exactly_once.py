@@ -111,6 +111,7 @@ class KeyedSubmission:
         heirs_of: Run → the names of the runs that follow it without a new submission
             (`retries.memory`).
         before: Called with the number before its POST, except shortly after the last call.
+        recorded: Run → what its record tells of it, where no stored service does.
         again_forgotten: Run, application id → whether the key is run again after an application
             that the ResourceManager has forgotten; None for what `again(None)` says.
     """
@@ -123,6 +124,7 @@ class KeyedSubmission:
     again: Callable[[AppReport | None], bool]
     heirs_of: Callable[[str], Collection[str]] = lambda _run: ()
     before: Callable[[int], None] = lambda _number: None
+    recorded: Callable[[str], StoredRun | None] = lambda _run: None
     again_forgotten: Callable[[str, str], bool] | None = None
 
 
@@ -401,7 +403,8 @@ class _Submitting:
         """Return the stored service, and whether it could not be read."""
         if self._stored is not None:
             try:
-                return self._stored.read(self._name), False
+                stored = self._stored.read(self._name)
+                return stored or self._what.recorded(self._name), False
             except SubmitTFJobError as error:
                 _LOG.info("the stored service %s: %s", self._name, error.message)
                 return None, True

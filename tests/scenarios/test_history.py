@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import shutil
 from typing import Any
 
 import pytest
@@ -72,6 +73,21 @@ def test_a_success_that_yarn_has_forgotten_is_not_run_again(kept: World, ends: s
     client = submit_tf_job.Client(resource_managers=[RM])
     again = client.submit(planned)
     assert (again.run == first.run, again.adopted) == (ends == "succeeded", ends == "succeeded")
+
+
+def test_a_scheduler_s_key_is_used_for_as_long_as_its_record_is_kept(kept: World) -> None:
+    kept.spec()
+    told = kept("submit", SPEC, "--submission-id", "night-7", "--detach", "-o", "json").json
+    kept.of_the_live_one()
+    kept.hdfs(getpass.getuser())
+    succeeds(kept)
+    kept.cluster.clock.after(1, kept.ends)
+    assert kept("wait", "mnist").status == 0
+    assert kept("delete", "mnist").status == 0
+    shutil.rmtree(kept.home / getpass.getuser() / ".yarn/services" / told["run"])
+    kept.yarn.apps.clear()
+    again = kept("submit", SPEC, "--submission-id", "night-7", "--detach", "-o", "json").json
+    assert (again["run"], again["adopted"]) == (told["run"], True)
 
 
 def test_history_learns_how_a_run_ended_that_nobody_followed(kept: World) -> None:

@@ -1,10 +1,10 @@
 """The state of a job in its deciding task: its tasks, and what is known and decided of them.
 
 The topics of the state machine are the other modules of this folder, functions over a
-`MeetingState`: `arrivals` (who is here), `start` (when do the commands start), `sizes` (with how many tasks),
-`failures` (who failed first, and do all start again), `ending` (when is the job over, and what ends
-with it). `rendezvous` has the events. No sockets and no clock: every function gets `now`, seconds
-of a monotonic clock.
+`MeetingState`: `arrivals` (who is here), `start` (when do the commands start), `sizes` (with how
+many tasks), `failures` (who failed first, and do all start again), `ending` (when is the job over,
+and what ends with it). `rendezvous` has the events. No sockets and no clock: every function gets
+`now`, seconds of a monotonic clock.
 """
 
 from __future__ import annotations
