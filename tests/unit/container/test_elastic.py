@@ -255,6 +255,7 @@ def test_too_few_tasks_that_serve_start_again() -> None:
     assert (played.job.phase, played.job.generation) == (states.WAITING, 1)
 
 
+@pytest.mark.slow
 def test_histories_of_elastic_jobs_end_with_one_verdict() -> None:
     ends = [play(seed, elastic=True) for seed in range(200)]
     assert {verdict for verdict, _ in ends} == {states.SUCCEEDED, states.FAILED}

@@ -268,6 +268,7 @@ def check(seed: int) -> str:
     return verdict
 
 
+@pytest.mark.slow
 def test_histories_of_lost_containers_end_with_one_verdict() -> None:
     verdicts = [check(seed) for seed in range(150)]
     assert set(verdicts) == {states.SUCCEEDED, states.FAILED}

@@ -8,6 +8,7 @@ from tests.examples import examples
 from tests.unit.container.suspended_world import play
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["", "retries", "elastic"])
 def test_suspended_deciding_task_names_the_true_cause_and_fails_no_healthy_job(kind: str) -> None:
     for seed in range(examples(1000)):
