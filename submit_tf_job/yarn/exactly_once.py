@@ -222,6 +222,7 @@ class _Submitting:
         self._prepared: tuple[int, float] | None = None
         self._after = ""
         self._taken = 0
+        self._ended: set[str] = set()  # applications that this call has ended
         self._begin(0)
 
     def _begin(self, number: int) -> None:
@@ -283,7 +284,8 @@ class _Submitting:
 
     def _heir(self, app: AppReport) -> Submitted:
         """Return another run of the job, if it is one of the same key: `retries.memory` has begun
-        it, or it has an earlier number (its POST arrived after the run had been deleted).
+        it; it has an earlier number (its POST arrived after the run had been deleted); or another
+        client has taken a later number.
 
         Raises:
             NameTaken: It is another submission's.
@@ -291,7 +293,7 @@ class _Submitting:
         run = app.name or ""
         if self._after and run in self._what.heirs_of(self._after):
             return Submitted(run, self._number, app.id, adopted=True)
-        for number in range(self._number):
+        for number in range(self._number + _WINDOW):
             if run == self._what.name_of(number):
                 return Submitted(run, number, app.id, adopted=True)
         raise self._name_taken(app)
@@ -382,7 +384,8 @@ class _Submitting:
         ours = self._ours or self._lost_at is not None
         unborn = stored is not None and stored.app_id is None
         self._ours = ours or unborn or bool(live) or (own is not None and not own.ended)
-        others = [app for app in live_now if app.name != self._name]
+        # what this call has ended may be listed for a moment
+        others = [a for a in live_now if a.name != self._name and a.id not in self._ended]
         return View(
             stored=stored,
             unread=unread,
@@ -450,6 +453,7 @@ class _Submitting:
 
     def _kill(self, app_ids: Iterable[str]) -> None:
         for app_id in app_ids:
+            self._ended.add(app_id)
             with _OutcomeKnown(self):
                 self._client.kill_app(app_id, deadline=self._deadline)
 
@@ -512,7 +516,7 @@ class _Submitting:
         then end ours, which nobody else has seen running. Return None to look again.
         """
         try:
-            apps = self._live()
+            apps = tuple(app for app in self._live() if app.id not in self._ended)
         except SubmitTFJobError as error:
             _LOG.info("whether %s is alone: %s", app_id, error.message)
             return self._submitted(app_id)

@@ -25,8 +25,12 @@ def test_histories_keep_promises(kind: str) -> None:
 
 
 # a `delete` between the directory and the file of a submission's upload; a POST that arrives after
-# its run was deleted, while the next number is submitted
-@pytest.mark.parametrize(("kind", "seed"), [("retention", 100049), ("deleted", 100155)])
+# its run was deleted, while the next number is submitted; an application that this client has just
+# ended, and another client's next number
+FOUND = [("retention", 100049), ("deleted", 100155), ("twin", 202377), ("twin", 208605)]
+
+
+@pytest.mark.parametrize(("kind", "seed"), FOUND)
 def test_history_that_once_broke_a_promise(kind: str, seed: int) -> None:
     _assert_kept(kind, seed)
 
