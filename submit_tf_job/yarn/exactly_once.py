@@ -291,10 +291,9 @@ class _Submitting:
             NameTaken: It is another submission's.
         """
         run = app.name or ""
-        if self._after and run in self._what.heirs_of(self._after):
-            return Submitted(run, self._number, app.id, adopted=True)
         for number in range(self._number + _WINDOW):
-            if run == self._what.name_of(number):
+            name = self._what.name_of(number)
+            if run == name or run in self._what.heirs_of(name):
                 return Submitted(run, number, app.id, adopted=True)
         raise self._name_taken(app)
 
