@@ -30,6 +30,7 @@ from tests.tool import Tool, gone
 pytestmark = pytest.mark.cluster
 PAGE = Path(__file__).parents[2] / "docs" / "schedulers.md"
 RUN = f"r{int(time.time())}"  # a cluster that was kept knows the runs before
+TRAIN = f"train-{RUN}"  # other pages, which run beside this one, have a job `train`
 JOB: dict[str, Any] = {
     "image": "library/python:3.11",
     "strategy": "single",
@@ -117,27 +118,26 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
     [container] = [template["container"] for template in argo["spec"]["templates"]]
     assert container["command"] == ["bash", "-c"]
     command, cron = (block.text for block in blocks(PAGE) if block.mark == "runs: cli")
-    host.tool.jobs += ["train", "train-http", "train-files", "train-rm"]
+    names = [TRAIN, f"{TRAIN}-files", f"{TRAIN}-http", f"{TRAIN}-rm"]
+    host.tool.jobs += names
 
     before = {job["application_id"] for job in host.tool("list", "-o", "json").json["jobs"]}
     steps: dict[str, Callable[[], subprocess.CompletedProcess[str]]] = {
-        "command": lambda: host.step("command", "train", command, RUN=RUN),
-        "cron": lambda: host.step("cron", "train", cron, RUN=RUN),
-        "oozie": lambda: host.step("oozie", "train", recipe("oozie"), RUN=RUN),
+        "command": lambda: host.step("command", TRAIN, command, RUN=RUN),
+        "cron": lambda: host.step("cron", TRAIN, cron, RUN=RUN),
+        "oozie": lambda: host.step("oozie", TRAIN, recipe("oozie"), RUN=RUN),
         "azkaban": lambda: host.step(
-            "azkaban", "train", azkaban.replace("${azkaban.flow.execid}", RUN)
+            "azkaban", TRAIN, azkaban.replace("${azkaban.flow.execid}", RUN)
         ),
         "argo": lambda: host.step(
             "argo",
-            "train",
+            TRAIN,
             container["args"][0].replace("{{workflow.name}}", RUN).replace("/tmp/", ""),
         ),
-        "jenkins": lambda: host.step(
-            "jenkins", "train", jenkins.replace("${env.BUILD_NUMBER}", RUN)
-        ),
+        "jenkins": lambda: host.step("jenkins", TRAIN, jenkins.replace("${env.BUILD_NUMBER}", RUN)),
         "gateway": lambda: host.step(
             "gateway",
-            "train-http",
+            f"{TRAIN}-http",
             f"set -e\n{recipe('gateway')}",
             RUN=RUN,
             GATEWAY=gateway.url,
@@ -145,7 +145,7 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
         ),
         "files": lambda: host.step(
             "files",
-            "train-files",
+            f"{TRAIN}-files",
             recipe("gateway-files"),
             RUN=RUN,
             GATEWAY=gateway.url,
@@ -153,7 +153,7 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
         ),
         "rm": lambda: host.step(
             "rm",
-            "train-rm",
+            f"{TRAIN}-rm",
             f"set -e\n{recipe('rm')}",
             RUN=RUN,
             RM=str(simple.info["rm_url"]),
@@ -169,7 +169,7 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
         assert (result["state"], result["confirmed"], result["name"]) == (
             "SUCCEEDED",
             True,
-            "train",
+            TRAIN,
         ), name
     [run] = {
         json.loads((host.tool.cwd / name / "result.json").read_text())["run"]
@@ -185,14 +185,9 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
         for job in host.tool("list", "-o", "json").json["jobs"]
         if job["name"] in host.tool.jobs and job["application_id"] not in before
     ]
-    assert sorted(job["name"] for job in jobs) == [
-        "train",
-        "train-files",
-        "train-http",
-        "train-rm",
-    ]
-    assert host.tool("wait", "train-files").status == 0
-    assert "trained by a file" in host.tool("logs", "train-files").stdout
+    assert sorted(job["name"] for job in jobs) == names
+    assert host.tool("wait", f"{TRAIN}-files").status == 0
+    assert "trained by a file" in host.tool("logs", f"{TRAIN}-files").stdout
     for job in host.tool.jobs:
         gone(job)
 
@@ -226,18 +221,18 @@ def callback() -> Iterator[tuple[str, list[Any]]]:
 def test_a_call_at_the_end(host: Host, callback: tuple[str, list[Any]]) -> None:
     """By the step, which keeps the job's verdict, and by the job itself, which fails."""
     url, bodies = callback
-    host.tool.jobs.append("train")
-    step = host.step("on_end", "train", recipe("on_end"), RUN=f"{RUN}-call", CALLBACK=url)
+    host.tool.jobs += [TRAIN, f"{TRAIN}-call"]
+    step = host.step("on_end", TRAIN, recipe("on_end"), RUN=f"{RUN}-call", CALLBACK=url)
     assert step.returncode == 0, step
     assert [(job["name"], job["state"], job["confirmed"]) for job in bodies] == [
-        ("train", "SUCCEEDED", True)
+        (TRAIN, "SUCCEEDED", True)
     ]
     (host.tool.cwd / "train.py").write_text("raise SystemExit(3)")
     (host.tool.cwd / "calls.yaml").write_text(
         next(block.text for block in blocks(PAGE) if block.mark == "needs train.py")
     )
-    here = [f"env.CALLBACK={url}", "roles.worker.memory=128Mi"]
-    words = [word for change in here for word in ("--set", change)]
+    changes = [f"name={TRAIN}-call", f"env.CALLBACK={url}", "roles.worker.memory=128Mi"]
+    words = [word for change in changes for word in ("--set", change)]
     done = host.tool("submit", "calls.yaml", *words)
     assert done.status == 1, (done.stdout, done.stderr)
     assert bodies[1:] == [{"job": "train", "status": 3}]
