@@ -290,16 +290,20 @@ def is_recovering(cluster: Cluster) -> bool:
     return cluster.client.cluster_info().is_recovering(cluster.wall(), RECOVERS_S)
 
 
-def stored_texts(cluster: Cluster, runs: Iterable[str]) -> str:
-    """Return the stored services of runs, as far as they can be read."""
+def stored_texts(cluster: Cluster, runs: Iterable[str]) -> tuple[str, int]:
+    """Return the stored services of runs, as far as they can be read, and when YARN stored the last
+    of them, in milliseconds by the clock of HDFS.
+    """
     stored = stored_services(cluster)
+    found: list[str] = []
+    posted_ms = 0
     if stored is None:
-        return ""
-    found = []
+        return "", posted_ms
     for run in runs:
         with suppress(SubmitTFJobError):
             found.append(json.dumps(stored.content(run)))
-    return "\n".join(found)
+            posted_ms = max(posted_ms, stored.written_ms(run))
+    return "\n".join(found), posted_ms
 
 
 def delete_run(cluster: Cluster, run: str) -> bool:

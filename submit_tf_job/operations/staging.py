@@ -120,7 +120,9 @@ def forget_other_files(planned: Plan, settings: Settings) -> None:
             forget_earlier(storage, [upload.directory for upload in uploads])
 
 
-def forget_files(name: str, settings: Settings, services: str, now_s: float) -> None:
+def forget_files(
+    name: str, settings: Settings, services: str, posted_ms: int, now_s: float
+) -> None:
     """Remove the staged files of a job without runs, but for those that a submission may be about
     to use.
 
@@ -128,6 +130,7 @@ def forget_files(name: str, settings: Settings, services: str, now_s: float) -> 
         name: The job's name.
         settings: The settings.
         services: The text of its deleted services, which names their files.
+        posted_ms: When YARN stored the last one of them.
         now_s: Seconds since 1970.
 
     Raises:
@@ -145,7 +148,7 @@ def forget_files(name: str, settings: Settings, services: str, now_s: float) -> 
     except (SettingsError, UsageError):
         return  # so nothing was staged from this host either
     try:
-        forget_job(storage, stage.files, service=services, now_s=now_s)
+        forget_job(storage, stage.files, service=services, posted_ms=posted_ms, now_s=now_s)
     except SubmitTFJobError as error:
         raise Refused(
             f"whether files that were staged for {name} are left is not certain: {error.message}",

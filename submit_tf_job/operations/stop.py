@@ -172,23 +172,23 @@ def delete(
         if only in ("", app.name):
             _end_live(cluster, JobRef(name, app.id, app.name or name), force)
     runs = (only,) if only else ended_runs(cluster, name)
-    texts = stored_texts(cluster, runs)
+    texts, posted_ms = stored_texts(cluster, runs)
     # before the DELETE, whose answer may be lost: a run that is not stored is not found again
     for run in runs:
         _try(partial(forget_run, cluster, name, run), on_trouble)
     deleted = tuple(run for run in runs if delete_run(cluster, run))
     if not only:
-        _try(partial(_forget_files, cluster, name, texts), on_trouble)
+        _try(partial(_forget_files, cluster, name, texts, posted_ms), on_trouble)
     return deleted
 
 
-def _forget_files(cluster: Cluster, name: str, services: str) -> None:
+def _forget_files(cluster: Cluster, name: str, services: str, posted_ms: int) -> None:
     """Remove a job's staged files, unless a run is alive or is being submitted."""
     stored = stored_services(cluster)
     names = [app.name or "" for app in live_runs(cluster.client, cluster.settings.user, name)]
     names += stored.names() if stored else []
     if not any(is_run_of(run, name) for run in names):
-        forget_files(name, cluster.settings, services, cluster.wall())
+        forget_files(name, cluster.settings, services, posted_ms, cluster.wall())
 
 
 def _try(forget: Callable[[], None], on_trouble: Callable[[SubmitTFJobError], None]) -> None:

@@ -100,6 +100,11 @@ class StoredServices:
             raise ClusterUnavailable(f"{storage.url(path)}: describes no service")
         return content
 
+    def written_ms(self, run: str) -> int:
+        """Return when YARN wrote the stored service of a run; raises as `content`."""
+        storage = self.open()
+        return storage.stat(self._path(storage, run)).modified_ms
+
     def properties(self, run: str) -> dict[str, str]:
         """Return the properties of a stored service; raises as `content`."""
         return properties_of(self.content(run))

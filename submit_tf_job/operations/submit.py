@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import (
+    AuthError,
     ClusterUnavailable,
     DeadlinePassed,
     InternalError,
@@ -298,8 +299,8 @@ def submit(
             wall=cluster.wall,
             on_wait=on_wait,
         )
-    except (ClusterUnavailable, DeadlinePassed, InternalError):
-        raise  # the job may have been accepted, and would need its keytab
+    except (AuthError, ClusterUnavailable, DeadlinePassed, InternalError):
+        raise  # this process or a second one may have posted the run, which would need its keytab
     except SubmitTFJobError:
         preparation.undo()
         raise

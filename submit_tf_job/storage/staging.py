@@ -51,7 +51,6 @@ USED = ".used"
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 SECRET_MODE = 0o400
-USED_AGAIN_AFTER = timedelta(minutes=5)
 # Files used since then may belong to a submission in progress: it may send another POST minutes
 # after it has staged its files, and clocks differ.
 RECENT = timedelta(minutes=20)
@@ -191,7 +190,6 @@ def stage(
     *,
     user: str | None = None,
     told: Callable[[Sent], None] = lambda _sent: None,
-    now: datetime | None = None,
 ) -> list[StagedFile]:
     """Upload the missing files, several at once.
 
@@ -203,7 +201,6 @@ def stage(
         storage: The storage to upload to.
         user: Required owner of the files; None for any.
         told: Called with the progress, by any thread, one at a time.
-        now: Current time; None for the clock's.
 
     Returns:
         One for each upload, in the same order.
@@ -227,11 +224,7 @@ def stage(
     )
     own = [upload for upload in uploads if not upload.shared]
     if own and not any(upload in missing for upload in own):
-        _mark_used(
-            storage,
-            parent_of(storage.path(own[0].directory)),
-            now or datetime.now(timezone.utc),
-        )
+        storage.write(join(parent_of(storage.path(own[0].directory)), USED), b"")
     return [
         StagedFile(storage.url(upload.uri), upload.size, sent.get(upload.uri, 0))
         for upload in uploads
@@ -361,24 +354,28 @@ def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
                 storage.remove(item.path, recursive=True)
 
 
-def forget_job(storage: Storage, path: str, *, service: str, now_s: float) -> None:
+def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int, now_s: float) -> None:
     """Remove the staged files of a deleted job, and those of its name without recent use.
+
+    A submission that is on its way has used its files after the deleted service was stored.
 
     Args:
         storage: The storage that contains them.
         path: The directory of a job's name, with a directory for each content or submission.
         service: The JSON of the deleted service; the paths in it were staged for it.
+        posted_ms: When YARN stored that, by the clock of the storage.
         now_s: Seconds since 1970.
     """
-    limit = _when(int(now_s * 1000)) - RECENT
+    recent = _when(int(now_s * 1000)) - RECENT
     path = storage.path(path)
     try:
         items = storage.list_dir(path)
-        is_used = any(item.name == USED and _when(item.modified_ms) > limit for item in items)
+        used = [_when(item.modified_ms) for item in items if item.name == USED]
         for item in items:
             if item.name == USED:
                 continue
-            if item.path in service or not (is_used or _used(storage, item) > limit):
+            limit = max(recent, _when(posted_ms)) if item.path in service else recent
+            if max([*used, _used(storage, item)]) <= limit:
                 storage.remove(item.path, recursive=True)
         _remove_if_unused(storage, path)
     except NoSuchPath:
@@ -398,12 +395,6 @@ def _remove_if_unused(storage: Storage, path: str) -> None:
 def _used(storage: Storage, item: Stat) -> datetime:
     """Return the modification time of a file, or of the newest file in a directory."""
     return _when(max(below.modified_ms for below in _all_below(storage, item)))
-
-
-def _mark_used(storage: Storage, directory: str, now: datetime) -> None:
-    last = max((item.modified_ms for item in storage.list_dir(directory)), default=0)
-    if _when(last) + USED_AGAIN_AFTER < now:
-        storage.write(join(directory, USED), b"")
 
 
 def _when(milliseconds: int) -> datetime:

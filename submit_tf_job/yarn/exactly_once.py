@@ -223,6 +223,7 @@ class _Submitting:
         self._after = ""
         self._taken = 0
         self._ended: set[str] = set()  # applications that this call has ended
+        self._foreign: set[str] = set()  # names of runs that are another submission's
         self._begin(0)
 
     def _begin(self, number: int) -> None:
@@ -293,7 +294,8 @@ class _Submitting:
         run = app.name or ""
         for number in range(self._number + _WINDOW):
             name = self._what.name_of(number)
-            if run == name or run in self._what.heirs_of(name):
+            is_own = run == name and run not in self._foreign
+            if is_own or run in self._what.heirs_of(name):
                 return Submitted(run, number, app.id, adopted=True)
         raise self._name_taken(app)
 
@@ -331,6 +333,8 @@ class _Submitting:
 
     def _next_number(self, done: Next) -> int:
         """Return the next number that was not used, or whose run is to be reported."""
+        if done.foreign:
+            self._foreign.add(self._name)
         if (done.foreign or done.spoiled) and self._numbers:
             return self._numbers.pop()
         self._numbers = []
@@ -450,11 +454,15 @@ class _Submitting:
 
     # --- acting ---
 
-    def _kill(self, app_ids: Iterable[str]) -> None:
+    def _kill(self, app_ids: Iterable[str], reason: str = "") -> None:
+        """End applications of this submission; while one may go on, its outcome is not known."""
         for app_id in app_ids:
             self._ended.add(app_id)
-            with _OutcomeKnown(self):
-                self._client.kill_app(app_id, deadline=self._deadline)
+            try:
+                if not self._client.kill_app(app_id, reason=reason, deadline=self._deadline):
+                    raise ClusterUnavailable(f"the ResourceManager does not list {app_id} yet.")
+            except SubmitTFJobError as error:
+                raise self.not_known(error) from error
 
     def _prepare(self) -> bool:
         """Prepare a POST, except shortly after the last preparation; return False if that took so
@@ -533,8 +541,7 @@ class _Submitting:
         return replace(self._submitted(app_id), alone=mine is not None and len(apps) == 1)
 
     def _withdraw(self, app_id: str, other: AppReport) -> Submitted:
-        with _OutcomeKnown(self):
-            self._client.kill_app(app_id, reason=WITHDRAWN, deadline=self._deadline)
+        self._kill([app_id], WITHDRAWN)
         self._lost = None
         return self._heir(other)
 
@@ -553,9 +560,9 @@ class _Submitting:
 
     def not_known(self, error: SubmitTFJobError) -> AnswerLost:
         """Return the error for a submission whose POST may have been accepted."""
+        then = "the response was lost, and then: " if self._lost else ""
         return AnswerLost(
-            f"It is not known whether {self._what.job} was submitted: the response was lost, and "
-            f"then: {error.message}",
+            f"It is not known whether {self._what.job} was submitted: {then}{error.message}",
             hint="Give the same command again: it finds its own submission.",
             details={**error.details, "run": self._name},
         )

@@ -271,7 +271,8 @@ class History:
             if app.by == report.by and ran:
                 self._break("3 report", f"{report.by} says {report}, and {app.id} of it runs")
         if isinstance(report.error, NameTaken):
-            found = self.cluster.apps.get(str(report.error.details.get("application_id")))
+            app_id = str(report.error.details.get("application_id"))
+            found = self.cluster.apps.get(app_id) or self.cluster.unsaved.get(app_id)
             if found is None or (found.over_at or 1e12) < report.began:
                 self._break("5 own name", f"{report.by} says {report}, and nothing is there")
             elif self._root(found) == report.key:
@@ -304,8 +305,7 @@ class History:
                 self._break("1 one application", f"{both} have one name")
             if first.by == second.by and not self._was_deleted(first, second):
                 self._break("1 one application", f"{both} are one command's, {first.by}")
-        late = [app for app in self._named(apps[0].name) if self._was_deleted(app, app)]
-        for first, second in pairwise(apps if not late else ()):
+        for first, second in pairwise(app for app in apps if not self.cluster.came_late(app)):
             both = f"{key}, {again.value}: {first.id} and {second.id}"
             succeeded = first.final == "SUCCEEDED" and not first.forgotten
             if self._was_deleted(first, second):
@@ -340,7 +340,8 @@ class History:
         lost = poster.adopted and poster.run == second.name
         unknown = lost or poster.killed or (poster.error and poster.run != second.name)
         answered = self.people.said.get((second.by, second.name), poster.ended)
-        if first.name == second.name or end - begin <= 0 or unknown:
+        late = self.cluster.came_late(first) or self.cluster.came_late(second)
+        if first.name == second.name or end - begin <= 0 or unknown or late:
             return
         if end > answered + 5.0:
             self._break("6 two runs", f"{first.id} and {second.id} run at the same time")

@@ -235,6 +235,8 @@ class People:
         by = f"{person.name}.{person.number}"
         planned = self.plan(person)
         report = Report(by, person.name, order, planned.key, self.kernel.now)
+        if order.verb == "submit":
+            self.cluster.keys[by] = planned.key
         if order.verb in ("delete", "force-delete", "delete-run"):
             self.cluster.may_delete.add(by)
         if order.verb in ("force-delete", "stop"):
@@ -311,7 +313,8 @@ class People:
         while order.watch:
             status = operations.wait_for_end(cluster, done.ref, own=True, timeout_s=4000.0)
             report.verdict = status.state.value
-            ran = self.cluster.apps[status.application_id or ""].ran_from is not None
+            app = self.cluster.apps.get(status.application_id or "")
+            ran = app is not None and app.ran_from is not None
             step = operations.next_step(cluster, planned, status, _OOM if ran else None)
             if step is None or step.plan is None:
                 return

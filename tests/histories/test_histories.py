@@ -29,6 +29,11 @@ def test_histories_keep_promises(kind: str) -> None:
 # ended, and another client's next number
 FOUND = [("retention", 100049), ("deleted", 100155), ("twin", 202377), ("twin", 208605)]
 FOUND += [("lineage", 200485)]  # what `retries.memory` has begun after an older run of the key
+# a proxy refuses to kill what is to be withdrawn; it refuses one of two processes of a submission,
+# while the POST of the other one is on its way; another submission's run has the same name
+FOUND += [("mixed", 202693), ("mixed", 200784), ("collision", 200846)]
+# a new leader does not list what is to be withdrawn; `delete` beside the next run of the files
+FOUND += [("rival", 420078), ("forgetting", 200082)]
 
 
 @pytest.mark.parametrize(("kind", "seed"), FOUND)

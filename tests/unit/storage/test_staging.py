@@ -8,6 +8,7 @@ import json
 import os
 import tarfile
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -27,7 +28,15 @@ from submit_tf_job.plan import Upload
 from submit_tf_job.plan.delivery import Pack, pack
 from submit_tf_job.storage import Storage, staging
 from submit_tf_job.storage.local_files import LocalStorage
-from submit_tf_job.storage.staging import Sent, forget, forget_earlier, forget_job, stage, sweep
+from submit_tf_job.storage.staging import (
+    USED,
+    Sent,
+    forget,
+    forget_earlier,
+    forget_job,
+    stage,
+    sweep,
+)
 
 NOW = datetime.now(timezone.utc)
 MIB = 1024 * 1024
@@ -43,7 +52,8 @@ class Counting(LocalStorage):
         self.failure: SubmitTFJobError = ClusterUnavailable("the NameNode is gone")
 
     def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
-        self.written.append(path)
+        if USED not in path:
+            self.written.append(path)
         super()._create(path, self._broken(pieces), mode)
 
     def _broken(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -177,7 +187,7 @@ def test_two_submitters_at_once(root: str) -> None:
     for thread in threads:
         thread.join(60)
     assert problems == []
-    assert [name.rpartition("/")[2] for name in staged(root)] == ["job.tar"]
+    assert {name.rpartition("/")[2] for name in staged(root)} <= {"job.tar", USED}
 
 
 def test_progress_counts_what_is_missing(storage: Storage, root: str) -> None:
@@ -269,10 +279,22 @@ def test_forget_job_keeps_what_another_submission_has_staged_just_now(
     old, new = upload(root, b"old"), upload(root, b"new")
     stage([old, new], storage)
     service = json.dumps({"configuration": {"files": [{"src_file": old.uri}]}})
-    forget_job(storage, f"{root}/files/mnist", service=service, now_s=NOW.timestamp())
+    when = {"posted_ms": int(time.time() * 1000) + 1000, "now_s": NOW.timestamp()}
+    forget_job(storage, f"{root}/files/mnist", service=service, **when)
     assert not Path(storage.path(old.uri)).exists()
     assert Path(storage.path(new.uri)).exists()
-    forget_job(storage, f"{root}/files/none", service=service, now_s=NOW.timestamp())
+    forget_job(storage, f"{root}/files/none", service=service, **when)
+
+
+def test_forget_job_keeps_what_the_next_run_is_to_use(storage: Storage, root: str) -> None:
+    used = upload(root, b"used")
+    stage([used], storage)
+    service = json.dumps({"configuration": {"files": [{"src_file": used.uri}]}})
+    age(root, 1)
+    when = {"posted_ms": int(time.time() * 1000) - 1000, "now_s": NOW.timestamp()}
+    stage([used], storage)  # by a submission that has not sent its POST yet
+    forget_job(storage, f"{root}/files/mnist", service=service, **when)
+    assert Path(storage.path(used.uri)).exists()
 
 
 def test_forget_job_removes_what_nobody_has_used_for_a_while(storage: Storage, root: str) -> None:
@@ -280,14 +302,14 @@ def test_forget_job_removes_what_nobody_has_used_for_a_while(storage: Storage, r
     age(root, 1)
     kept = upload(root, b"new")
     stage([kept], storage)
-    forget_job(storage, f"{root}/files/mnist", service="", now_s=NOW.timestamp())
+    forget_job(storage, f"{root}/files/mnist", service="", posted_ms=0, now_s=NOW.timestamp())
     assert len(staged(root)) == 1
     age(root, 1)
     stage([kept], storage)  # found there, and used again
-    forget_job(storage, f"{root}/files/mnist", service="", now_s=NOW.timestamp())
+    forget_job(storage, f"{root}/files/mnist", service="", posted_ms=0, now_s=NOW.timestamp())
     assert Path(storage.path(kept.uri)).exists()
     age(root, 1)
-    forget_job(storage, f"{root}/files/mnist", service="", now_s=NOW.timestamp())
+    forget_job(storage, f"{root}/files/mnist", service="", posted_ms=0, now_s=NOW.timestamp())
     assert not Path(root, "files", "mnist").exists()
 
 
