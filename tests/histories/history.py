@@ -177,6 +177,8 @@ class History:
         specs = {name: where.spec for (_, name), where in self.cluster.directories.items()}
         plain = [name for name, spec in specs.items() if PROPERTY_AGAIN not in str(spec)]
         plain = [name for name in plain if not self._is_new(name, report)]
+        if len(specs) < min(KEEP_RUNS, before + 1):
+            self._break("10 left behind", f"{report.by} leaves only {sorted(specs)}")
         if len(plain) > max(KEEP_RUNS, before + 1 - DELETED_AT_ONCE):
             self._break("10 left behind", f"{report.by} leaves {len(plain)} stored services")
         jars = [n for (_, n), where in self.cluster.directories.items() if where.jars]
