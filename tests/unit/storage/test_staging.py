@@ -279,11 +279,11 @@ def test_forget_job_keeps_what_another_submission_has_staged_just_now(
     old, new = upload(root, b"old"), upload(root, b"new")
     stage([old, new], storage)
     service = json.dumps({"configuration": {"files": [{"src_file": old.uri}]}})
-    when = {"posted_ms": int(time.time() * 1000) + 1000, "now_s": NOW.timestamp()}
-    forget_job(storage, f"{root}/files/mnist", service=service, **when)
+    posted_ms, now_s = int(time.time() * 1000) + 1000, NOW.timestamp()
+    forget_job(storage, f"{root}/files/mnist", service=service, posted_ms=posted_ms, now_s=now_s)
     assert not Path(storage.path(old.uri)).exists()
     assert Path(storage.path(new.uri)).exists()
-    forget_job(storage, f"{root}/files/none", service=service, **when)
+    forget_job(storage, f"{root}/files/none", service=service, posted_ms=posted_ms, now_s=now_s)
 
 
 def test_forget_job_keeps_what_the_next_run_is_to_use(storage: Storage, root: str) -> None:
@@ -291,9 +291,9 @@ def test_forget_job_keeps_what_the_next_run_is_to_use(storage: Storage, root: st
     stage([used], storage)
     service = json.dumps({"configuration": {"files": [{"src_file": used.uri}]}})
     age(root, 1)
-    when = {"posted_ms": int(time.time() * 1000) - 1000, "now_s": NOW.timestamp()}
+    posted_ms, now_s = int(time.time() * 1000) - 1000, NOW.timestamp()
     stage([used], storage)  # by a submission that has not sent its POST yet
-    forget_job(storage, f"{root}/files/mnist", service=service, **when)
+    forget_job(storage, f"{root}/files/mnist", service=service, posted_ms=posted_ms, now_s=now_s)
     assert Path(storage.path(used.uri)).exists()
 
 
