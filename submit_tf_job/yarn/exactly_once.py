@@ -217,7 +217,7 @@ class _Submitting:
         self._deadline = deadline
         self._on_wait = on_wait
         self._lost: SubmitTFJobError | None = None  # the first POST whose outcome is unknown
-        self._known: frozenset[str] = frozenset()  # stored services, and live applications
+        self._known: frozenset[str] = frozenset()  # the job's runs that are stored, or live
         self._numbers: list[int] = []  # lower known ones, if the first has another submission's run
         self._prepared: tuple[int, float] | None = None
         self._after = ""
@@ -375,6 +375,8 @@ class _Submitting:
         # before the stored service, which is there before its application is
         apps = {app.id: app for app in self._apps_of([self._number])[self._name]}
         stored, unread = self._read()
+        if stored is not None:
+            self._known |= {self._name}
         apps.update((app.id, app) for app in live_now if app.name == self._name)
         own, app_id = None, stored.app_id if stored else None
         if app_id is not None:
