@@ -307,7 +307,9 @@ class History:
                 self._break("1 one application", f"{both} have one name")
             if first.by == second.by and not self._was_deleted(first, second):
                 self._break("1 one application", f"{both} are one command's, {first.by}")
-        for first, second in pairwise(app for app in apps if not self.cluster.came_late(app)):
+        # one that came late failed without its keytab, and is what is run again
+        late = any(self.cluster.came_late(a) for a in self.cluster.apps.values() if a.key == key)
+        for first, second in pairwise(apps if not late else ()):
             both = f"{key}, {again.value}: {first.id} and {second.id}"
             succeeded = first.final == "SUCCEEDED" and not first.forgotten
             if self._was_deleted(first, second):
