@@ -217,7 +217,7 @@ class _Submitting:
         self._deadline = deadline
         self._on_wait = on_wait
         self._lost: SubmitTFJobError | None = None  # the first POST whose outcome is unknown
-        self._known: frozenset[str] = frozenset()  # the job's runs that are stored, or live
+        self._known: set[str] = set()  # the job's stored services, and its live applications
         self._numbers: list[int] = []  # lower known ones, if the first has another submission's run
         self._prepared: tuple[int, float] | None = None
         self._after = ""
@@ -318,7 +318,7 @@ class _Submitting:
         if self._stored is not None:
             with contextlib.suppress(SubmitTFJobError):  # each is read by itself, too
                 names.update(self._stored.names())
-        self._known = frozenset(name for name in names if is_run_of(name, self._what.job))
+        self._known = {name for name in names if is_run_of(name, self._what.job)}
         left = set(self._known)
         # what is never run again has more than one number only where some were spoiled
         most = _NUMBERS_MAX if self._what.again(None) else _WINDOW
@@ -376,7 +376,7 @@ class _Submitting:
         apps = {app.id: app for app in self._apps_of([self._number])[self._name]}
         stored, unread = self._read()
         if stored is not None:
-            self._known |= {self._name}
+            self._known.add(self._name)
         apps.update((app.id, app) for app in live_now if app.name == self._name)
         own, app_id = None, stored.app_id if stored else None
         if app_id is not None:
@@ -403,7 +403,7 @@ class _Submitting:
             settled_s=max(0.0, begun - self._since),
             lost_s=None if self._lost_at is None else self._client.clock() - self._lost_at,
             ours=ours,
-            recovering=self._is_recovering(stored, apps or live_now),
+            recovering=self._is_recovering(apps or live_now),
             followed=unborn and self._stored is None and self._is_followed(),
         )
 
@@ -444,11 +444,11 @@ class _Submitting:
         version = self._client.recent_info(deadline=self._deadline).version
         return bool(version) and version < (3, 2)
 
-    def _is_recovering(self, stored: StoredRun | None, listed: object) -> bool:
+    def _is_recovering(self, listed: object) -> bool:
         """Return whether the ResourceManager has just started, and knows nothing of the job though
         services of it are stored.
         """
-        if listed or not (self._known or stored):
+        if listed or not self._known:
             return False
         # not an older answer: another one may have taken over since
         info = self._client.cluster_info(deadline=self._deadline)
