@@ -218,6 +218,7 @@ class _Submitting:
         self._on_wait = on_wait
         self._lost: SubmitTFJobError | None = None  # the first POST whose outcome is unknown
         self._known: set[str] = set()  # the job's stored services, and its live applications
+        self._listed_at = float("-inf")
         self._numbers: list[int] = []  # lower known ones, if the first has another submission's run
         self._prepared: tuple[int, float] | None = None
         self._after = ""
@@ -314,11 +315,7 @@ class _Submitting:
 
     def _first_number(self, live: Iterable[AppReport]) -> int:
         """Return the number to begin with: the newest that is known."""
-        names = {app.name or "" for app in live}
-        if self._stored is not None:
-            with contextlib.suppress(SubmitTFJobError):  # each is read by itself, too
-                names.update(self._stored.names())
-        self._known = {name for name in names if is_run_of(name, self._what.job)}
+        self._learn(live)
         left = set(self._known)
         # what is never run again has more than one number only where some were spoiled
         most = _NUMBERS_MAX if self._what.again(None) else _WINDOW
@@ -330,6 +327,18 @@ class _Submitting:
             if not left:
                 break
         return self._numbers.pop() if self._numbers else 0
+
+    def _learn(self, live: Iterable[AppReport]) -> None:
+        """Remember the names of the job's runs, live and stored; a list of the latter is read again
+        after a while.
+        """
+        names = {app.name or "" for app in live}
+        now = self._client.clock()
+        if self._stored is not None and now - self._listed_at > SETTLE_S:
+            with contextlib.suppress(SubmitTFJobError):  # each is read by itself, too
+                names.update(self._stored.names())
+            self._listed_at = now
+        self._known.update(name for name in names if is_run_of(name, self._what.job))
 
     def _next_number(self, done: Next) -> int:
         """Return the next number that was not used, or whose run is to be reported."""
@@ -375,8 +384,7 @@ class _Submitting:
         # before the stored service, which is there before its application is
         apps = {app.id: app for app in self._apps_of([self._number])[self._name]}
         stored, unread = self._read()
-        if stored is not None:
-            self._known.add(self._name)
+        self._learn(live_now)
         apps.update((app.id, app) for app in live_now if app.name == self._name)
         own, app_id = None, stored.app_id if stored else None
         if app_id is not None:

@@ -8,8 +8,8 @@ Promises, each asserted from the world's own record, never from the client's sta
 3. What a command reports is what happened, and nothing is removed that a live run needs.
 4. The same command in a calm world ends with one run, and its verdict.
 5. A job is never "running already" by the caller's own submission, or by nothing.
-6. Two runs of a job are alive at once only if a client was killed or knows nothing, or until the
-   POST of the second one is answered.
+6. Two runs of a job are alive at once only if a client was killed, knows nothing or was not let
+   look (401, 403), or until the POST of the second one is answered.
 7. No run loses its DNS records, whatever ends and whichever ResourceManager starts.
 8. A command ends in bounded time and with a bounded number of requests.
 9. A job that runs out of memory is submitted again once after each run, and not too often.
@@ -344,6 +344,10 @@ class History:
         lost = poster.adopted and poster.run == second.name
         unknown = lost or poster.killed or (poster.error and poster.run != second.name)
         answered = self.people.said.get((second.by, second.name), poster.ended)
+        unknown = unknown or any(
+            by == second.by and second.accepted_at <= at <= answered
+            for at, by in self.network.forbidden
+        )
         late = self.cluster.came_late(first) or self.cluster.came_late(second)
         if first.name == second.name or end - begin <= 0 or unknown or late:
             return

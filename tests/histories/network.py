@@ -36,6 +36,7 @@ class Network:
         self.kernel = cluster.kernel
         self.servers = {server.address: server for server in cluster.servers}
         self.sent: dict[str, int] = {}  # requests by command
+        self.forbidden: list[tuple[float, str]] = []  # when a proxy did not let which command look
         self.posted = False
 
     def fate(self, method: str, path: str) -> Fate:
@@ -256,6 +257,8 @@ class Connection(BaseAdapter):
         if isinstance(answer, Exception):
             log(f"{where}: {fate.kind}: {type(answer).__name__}")
             raise answer
+        if answer.status in (401, 403):
+            self.network.forbidden.append((self.network.kernel.now, self.by))
         log(f"{where}: {answer.status} {answer.body[:110].decode()} {_fate_words(fate)}".rstrip())
         return answer
 
