@@ -60,10 +60,8 @@ HEAVY = (
                 *HEAVY,
                 "requests",
                 "yaml",
-                "submit_tf_job.yarn",
                 "submit_tf_job.plan",
                 "submit_tf_job.jobspec",
-                "submit_tf_job.observation",
             ),
         ),
         (

@@ -358,7 +358,6 @@ def test_what_goes_wrong_with_a_container_is_explained(
     ("content", "words"),
     [
         ({"image": "Local/Base:1"}, "is not an image name that YARN accepts"),
-        ({"name": "n" * 60}, "64"),
         ({"mounts": ["/no,where:/x"]}, "comma"),
         ({"mounts": ["/etc/shadow:/x"]}, "/etc/shadow"),
         ({"mounts": ["/etc/passwd:/x:rw"]}, "/etc/passwd"),

@@ -73,7 +73,7 @@ def test_an_interrupted_doctor_leaves_no_job(tool: Tool) -> None:
         process.kill()
     assert process.returncode == 130
     assert "The job of the doctor is deleted." in said
-    assert tool("status", jobs[0]).status == 5
+    assert tool.status(jobs[0])["state"] == "STOPPED"
 
 
 def _doctors(tool: Tool) -> list[str]:

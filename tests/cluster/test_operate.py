@@ -293,7 +293,7 @@ def test_submit_shows_the_output_on_a_terminal_and_progress_from_what_keras_prin
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", shown)
     lines = text.splitlines()
     app = tool.status("shown")["application_id"]
-    assert lines[0] == f"Submitted shown ({app})"
+    assert re.fullmatch(rf"Submitted shown as shown-\w{{8}} \({app}\)", lines[0])
     assert lines[1] == "  submit_tf_job watch shown    submit_tf_job logs shown -f"
     assert lines[2].endswith(f"/cluster/app/{app}")
     printed = [line.removeprefix("worker-0 | ") for line in lines if line.startswith("worker-0 | ")]

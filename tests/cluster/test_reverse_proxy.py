@@ -240,11 +240,14 @@ def test_a_bearer_token_from_a_command(proxy: Proxy, shell: Shell) -> None:
         **site, auth="bearer", credentials={"command": ["cat", token]}, poll={"max": "1s"}
     )
     job = shell.tool.spec(
-        "with-a-token", strategy="single", command="sleep 12", roles={"worker": {"memory": "128Mi"}}
+        "with-a-bearer",
+        strategy="single",
+        command="sleep 12",
+        roles={"worker": {"memory": "128Mi"}},
     )
     environ = {**shell.tool.environ, "HOME": str(shell.home)}
     running = Tool(environ, shell.tool.profile, shell.tool.cwd).start("submit", job, "-v")
-    shell.tool.until("with-a-token", lambda seen: seen["state"] == "RUNNING")
+    shell.tool.until("with-a-bearer", lambda seen: seen["state"] == "RUNNING")
     shell.secret("token", "token-2")
     proxy.accept("token-2")
     stdout, stderr = running.communicate(timeout=120)

@@ -117,6 +117,13 @@ def sandbox(*words: str, **environ: str) -> subprocess.Popen[str]:
     )
 
 
+def down(name: str) -> int:
+    """Take a sandbox down; return the exit status."""
+    ending = sandbox("down", "--name", name)
+    ending.communicate(timeout=UP_S)
+    return ending.returncode
+
+
 def home_of(name: str) -> Path:
     return clusters.directory() / "home/.local/state/submit_tf_job/sandbox" / name
 
@@ -373,7 +380,7 @@ def test_a_daemon_that_does_not_start_is_named_with_its_last_words(
     assert f"the whole log is {home_of(name) / 'run/log/nodemanager.log'}" in said
     assert processes_below(home_of(name)) == {}
     assert sandbox("logs", "nodemanager", "--name", name).communicate()[0] == "out of luck\n"
-    assert sandbox("down", "--name", name).wait(UP_S) == 0
+    assert down(name) == 0
     assert not home_of(name).exists()
 
 
@@ -389,7 +396,7 @@ def test_a_port_that_is_snatched_is_named_and_nothing_is_left(clusters_of_sessio
     assert "resourcemanager ended while it started" in said
     assert "BindException" in said
     assert processes_below(home_of(name)) == {}
-    assert sandbox("down", "--name", name).wait(UP_S) == 0
+    assert down(name) == 0
 
 
 @pytest.mark.skipif(
@@ -447,7 +454,7 @@ def test_two_processes_agree_on_one_sandbox(clusters_of_session: None) -> None:
         ends = [process.communicate(timeout=UP_S)[0] for process in started]
         assert sorted(len(json.loads(end)["started"]) for end in ends) == [0, 6]
     finally:
-        assert sandbox("down", "--name", name).wait(UP_S) == 0
+        assert down(name) == 0
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root can start a Docker Engine")

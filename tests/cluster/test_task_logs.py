@@ -49,7 +49,7 @@ def test_a_large_log(tool: Tool, real_cluster: Cluster) -> None:
     before = bytes_read(real_cluster)
     tail = tool("logs", "much", "worker-0", "--tail", "10", "--file", "stdout.txt", "--raw")
     read = bytes_read(real_cluster) - before
-    assert [line.split()[-6] for line in tail.stdout.splitlines()] == [
+    assert [line.split()[-7] for line in tail.stdout.splitlines()] == [
         f"{number:010d}" for number in range(1_099_990, 1_100_000)
     ]
     print(f"the end of 50 MB: {read} bytes read of HDFS")

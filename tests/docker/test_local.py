@@ -83,7 +83,7 @@ def test_a_failure_and_restarts(tool: Tool, docker: DockerHost) -> None:
     )
     assert failing.status == 1, failing
     assert "worker-1 exited with status 7" in failing.out
-    assert "worker-1 | out of luck" in failing.out
+    assert re.search(r"^worker-1 +\| out of luck$", failing.out, re.MULTILINE)
     roles = {
         "main": {**SMALL, "command": "sleep 6"},
         "helper": {
@@ -126,7 +126,7 @@ def test_the_image_s_own_entrypoint(tool: Tool, docker: DockerHost) -> None:
     assert done.status == 0, done
     seen = {
         prefix: json.loads(text)
-        for prefix, text in re.findall(r"^(worker-\d) \| SEEN (.*)$", done.out, re.MULTILINE)
+        for prefix, text in re.findall(r"^(worker-\d) +\| SEEN (.*)$", done.out, re.MULTILINE)
     }
     for index in (0, 1):
         words = ["three short words", "$HOME", "it's", "--x=1;2"]

@@ -356,7 +356,13 @@ def by_java(words: str, *headers: str) -> bytes:
     return raw(403, b"", "text/html", *headers).replace(b" Said", reason.encode(), 1)
 
 
-AN_HOUR_AGO = f"Date: {email.utils.formatdate(time.time() - 3600)}"
+AN_HOUR_AGO = b"Date: AN HOUR AGO"
+
+
+def an_hour_ago() -> bytes:
+    return f"Date: {email.utils.formatdate(time.time() - 3600)}".encode()
+
+
 IMPERSONATE = remote(
     "User: gw@SANDBOX.TEST is not allowed to impersonate bob",
     "org.apache.hadoop.security.authorize.AuthorizationException",
@@ -373,7 +379,7 @@ REFUSALS = [
     ("simple", challenge("Negotiate"), "wants Kerberos, and user.name=alice was sent.", "kinit"),
     ("simple", challenge('Basic realm="x"'), "does not accept user.name=alice.", "--auth basic"),
     ("simple", IMPERSONATE, "", "hadoop.proxyuser.gw.hosts"),
-    ("simple", by_java("Clock skew too great (37)", AN_HOUR_AGO), TICKET + r"this machine's clock is 3[67]\d\d s ahead of the server's.", "NTP"),
+    ("simple", by_java("Clock skew too great (37)", AN_HOUR_AGO.decode()), TICKET + r"this machine's clock is 3[67]\d\d s ahead of the server's.", "NTP"),
     ("simple", by_java("Clock skew too great (37)"), TICKET + "this machine's clock is too far from the server's.", "NTP"),
     ("simple", by_java("Checksum failed"), TICKET + "the keys of HTTP/localhost in its keytab are not those of the KDC.", "keytab"),
     ("simple", by_java("Invalid argument (400) - Cannot find key of appropriate type to decrypt AP REP - RC4"), TICKET + "it has no key of the ticket's encryption type.", "klist -e"),
@@ -409,7 +415,7 @@ def test_what_a_refusal_means(
     secret.chmod(0o600)
     monkeypatch.setenv("SUBMIT_TF_JOB_AUTH", auth)
     monkeypatch.setenv("SUBMIT_TF_JOB_CREDENTIALS_FILE", str(secret))
-    server = serve(always(answer))
+    server = serve(always(answer.replace(AN_HOUR_AGO, an_hour_ago())))
     done = cli(*STATUS, "--rm", server.url())
     url = re.escape(f"{server.url()}/ws/v1/cluster/apps ")
     said(done, 4, re.escape(INSTEAD[answer]) if answer in INSTEAD else url + words)
