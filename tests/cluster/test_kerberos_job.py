@@ -164,14 +164,14 @@ def test_keytabs_of_every_kind(shell: Shell) -> None:
         "kj-data", **copying, command="xargs -I{} cp {} $TFJOB_OUTPUT_COPY < $TFJOB_FILES_ROWS"
     )
     assert shell("submit", copy, "--detach").status == 0
-    local = shell("submit", shell.job("kj-local", keytab="mine.keytab"), "--detach")
+    local = shell("submit", shell.job("kj-local", keytab="own.keytab"), "--detach")
     assert (local.status, "warning" in local.stderr) == (0, False), local
 
-    mine = f"{STAGED.format(shell.user)}/kj-local"  # others' tests have jobs, too
+    own = f"{STAGED.format(shell.user)}/kj-local"  # others' tests have jobs, too
     staged = {
         path: mode
         for path, mode in shell.tree(STAGED.format(shell.user)).items()
-        if path.startswith(mine)
+        if path.startswith(own)
     }
     [path] = [path for path in staged if path.endswith(".keytab")]
     assert staged == {
