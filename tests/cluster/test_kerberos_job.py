@@ -164,7 +164,7 @@ def test_keytabs_of_every_kind(shell: Shell) -> None:
         "kj-data", **copying, command="xargs -I{} cp {} $TFJOB_OUTPUT_COPY < $TFJOB_FILES_ROWS"
     )
     assert shell("submit", copy, "--detach").status == 0
-    local = shell("submit", shell.job("kj-local", keytab="own.keytab"), "--detach")
+    local = shell("submit", shell.job("kj-local", keytab="mine.keytab"), "--detach")
     assert (local.status, "warning" in local.stderr) == (0, False), local
 
     own = f"{STAGED.format(shell.user)}/kj-local"  # others' tests have jobs, too
