@@ -53,7 +53,7 @@ def main(url: str, token: str, spec: str, *files: str) -> None:
     client = AuthenticatedClient(url, token=token, raise_on_unexpected_status=True)
     body = JobSpec.from_dict(json.loads(spec))
     for adopted in range(2):
-        answer = submit_job.sync(client=client, body=sent(body, files), idempotency_key="run-1")
+        answer = submit_job.sync(client=client, body=sent(body, files), idempotency_key=body.name)
         assert isinstance(answer, Submission), answer
         assert answer.adopted == bool(adopted)
     job = wait(client, body.name)
@@ -67,7 +67,9 @@ def main(url: str, token: str, spec: str, *files: str) -> None:
     assert isinstance(events, str), events
     deleted = delete_job.sync(body.name, client=client)
     assert isinstance(deleted, Deletion), deleted
-    missing = get_job.sync(body.name, client=client)
+    over = get_job.sync(body.name, client=client)  # YARN remembers the application
+    assert isinstance(over, Job) and over.state == job.state, over
+    missing = get_job.sync("never-used", client=client)
     assert isinstance(missing, Problem), missing
     said = {
         "state": job.state.value,
@@ -129,7 +131,17 @@ def run(directory: Path, url: str, token: str, spec: dict[str, Any], *files: str
     return said
 
 
-def _python(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def read_back(directory: Path, specs: list[Any]) -> list[Any]:
+    """Return what the client's model makes of job specs."""
+    program = (
+        f"import json, sys; from {PACKAGE}.models import JobSpec; "
+        "print(json.dumps([JobSpec.from_dict(spec).to_dict() for spec in json.load(sys.stdin)]))"
+    )
+    said: list[Any] = json.loads(_python(directory, "-c", program, given=json.dumps(specs)).stdout)
+    return said
+
+
+def _python(directory: Path, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
     beside = str(PYTHON.parent)  # the generator calls ruff
     environ = {
         **os.environ,
@@ -140,6 +152,7 @@ def _python(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
         [str(PYTHON), *words],
         cwd=directory,
         env=environ,
+        input=given,
         capture_output=True,
         text=True,
         timeout=240,

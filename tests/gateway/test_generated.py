@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 import subprocess
@@ -92,20 +91,8 @@ def test_typescript_client_submits(
     assert json.loads(said) == {"status": 201, "job": program.replace("_", "-"), "listed": 1}
 
 
-def test_generated_job_spec_keeps_every_key(client: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(client))
-    models = importlib.import_module(f"{generated.PACKAGE}.models")
-    try:
-        files = [
-            *ROOT.glob("specs/**/*.yaml"),
-            *ROOT.glob("submit_tf_job/specfile/examples/*.yaml"),
-        ]
-        specs = [
-            spec for file in files if "roles" in (spec := yaml.safe_load(file.read_text("utf-8")))
-        ]
-        assert len(specs) >= 10
-        for spec in specs:
-            assert models.JobSpec.from_dict(spec).to_dict() == spec
-    finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] == generated.PACKAGE]:
-            del sys.modules[name]
+def test_generated_job_spec_keeps_every_key(client: Path) -> None:
+    files = (ROOT / "specs").glob("**/*.yaml")
+    specs = [spec for file in files if "roles" in (spec := yaml.safe_load(file.read_text("utf-8")))]
+    assert len(specs) >= 10
+    assert generated.read_back(client, specs) == specs

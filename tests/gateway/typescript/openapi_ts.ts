@@ -4,7 +4,7 @@ import { getJob, listJobs, submitJob, type JobSpec } from "./client";
 const [url, token, spec] = process.argv.slice(2);
 client.setConfig({ baseUrl: url, auth: token });
 const body: JobSpec = JSON.parse(spec);
-const made = await submitJob({ body, headers: { "Idempotency-Key": "run-1" } });
+const made = await submitJob({ body, headers: { "Idempotency-Key": body.name } });
 if (!made.data) throw new Error(JSON.stringify(made.error));
 const job = await getJob({ path: { name: made.data.name } });
 const list = await listJobs({ query: { name: made.data.name, state: ["PENDING", "RUNNING"] } });
