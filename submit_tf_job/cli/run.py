@@ -17,7 +17,7 @@ from submit_tf_job.cli.submit import (
     LogsOption,
     OnceOption,
     TimeoutOption,
-    submit_job,
+    submit_plan,
 )
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.host.located.nodes import to_python
@@ -134,6 +134,7 @@ def run(
     try:
         made = job_of_program(asked, Path.cwd(), overrides or ())
         job = operations.load_job(Path("run"), settings, text=made.text.encode(), dialect="jobspec")
+        planned = how.plan(job, settings)  # nothing is shown or kept of what would be refused
     except JobSpecError as error:
         raise by_option(error) from None
     if save is not None:
@@ -143,7 +144,7 @@ def run(
         return 0
     for line in _shown(made, job):
         context.say(line)
-    return submit_job(context, settings, job, how)
+    return submit_plan(context, settings, planned, how)
 
 
 def _ask_for_missing(image: str | None, memory: str | None) -> None:
@@ -161,6 +162,8 @@ def _ask_for_missing(image: str | None, memory: str | None) -> None:
 
 def _save(path: Path, text: str) -> None:
     """Write the job spec where its relative paths are right; keep a file that differs."""
+    if path.is_dir():
+        raise UsageError(f"--save: {path} is a directory", hint="name a file, such as train.yaml")
     if path.absolute().parent != Path.cwd():
         raise UsageError(
             f"--save: {path} is in another directory, from which the job's files would be named",
@@ -168,8 +171,8 @@ def _save(path: Path, text: str) -> None:
         )
     if path.exists() and path.read_text("utf-8", "replace") != text:
         raise UsageError(
-            f"--save: {path} exists, and is another job spec",
-            hint=f"remove it, choose another name, or run it: submit_tf_job submit {path}",
+            f"--save: {path} exists, and holds something else",
+            hint="choose another name, or remove it",
         )
     path.write_text(text, "utf-8")
 

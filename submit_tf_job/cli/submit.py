@@ -22,6 +22,7 @@ from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Job
+    from submit_tf_job.plan import Plan
     from submit_tf_job.settings import Settings
 
 
@@ -84,7 +85,7 @@ def submit(
     how = How(submission_id, detach, once, logs, timeout)
     settings = context.settings()
     job = read_job(spec, settings, overrides, name, context.say, dialect)
-    return submit_job(context, settings, job, how)
+    return submit_plan(context, settings, how.plan(job, settings), how)
 
 
 @dataclass(frozen=True)
@@ -112,16 +113,19 @@ class How:
     def timeout_s(self) -> float | None:
         return seconds(self.timeout)
 
+    def plan(self, job: Job, settings: Settings) -> Plan:
+        """Return the plan of a job that was read; nothing is sent."""
+        return operations.make_plan(
+            job,
+            settings,
+            key=self.submission_id,
+            again=Again.NEVER if self.once else None,
+            lifetime=self.detach,
+        )
 
-def submit_job(context: Context, settings: Settings, job: Job, how: How) -> int:
-    """Submit a job that was read, and follow it; return the exit status."""
-    planned = operations.make_plan(
-        job,
-        settings,
-        key=how.submission_id,
-        again=Again.NEVER if how.once else None,
-        lifetime=how.detach,
-    )
+
+def submit_plan(context: Context, settings: Settings, planned: Plan, how: How) -> int:
+    """Submit a job and follow it; return the exit status."""
     for warning in operations.warnings(planned.job, settings):
         context.say(f"warning: {warning}")
     context.interrupted = (

@@ -17,7 +17,7 @@ from submit_tf_job.host.located.diagnostics import Diagnostics
 from submit_tf_job.host.located.nodes import Location, Table, clip, from_python
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.overrides import apply
-from submit_tf_job.jobspec.program_files import Program, find_program
+from submit_tf_job.jobspec.program_files import Program, find_program, find_secret
 
 __all__ = ["Asked", "ProgramJob", "by_option", "job_of_program"]
 
@@ -151,6 +151,11 @@ def _files(program: Program, given: Sequence[str], base: Path) -> list[Any]:
         real = os.path.realpath(path)
         if any(real == place or real.startswith(f"{place}/") for place in listed):
             continue
+        if secret := find_secret(path):
+            raise UsageError(
+                f"{os.path.relpath(secret, base)} looks like a secret, and would be sent along",
+                hint=f"move it; or, if it is to be sent, give --file {os.path.relpath(path, base)}",
+            )
         src = os.path.relpath(path, base)
         found.append(src if src == name else {"src": src, "dst": name})
     return found
@@ -187,13 +192,13 @@ def _input(text: str) -> tuple[str, str]:
 
 
 def _left_behind(asked: Asked, program: Program, base: Path) -> Iterator[str]:
-    """Yield a note for each argument that names a file which is not sent."""
+    """Yield a note for each argument, or word of a script in one, that names a file not sent."""
     sent = {os.path.realpath(path) for path in program.files} | _listed(asked.files, base)
-    for word in program.command[1:]:
-        value = word.partition("=")[2] if word.startswith("-") else word
-        path = os.path.realpath(base / value)
-        if value and not Path(value).is_absolute() and Path(path).is_file() and path not in sent:
-            yield f"{value} is a file here, and is not sent; send it by --file {value}"
+    words = re.split(r"[\s;&|()<>'\"=]+", " ".join(program.command[1:]))
+    for word in dict.fromkeys(filter(None, words)):
+        path = os.path.realpath(base / word)
+        if not Path(word).is_absolute() and Path(path).is_file() and path not in sent:
+            yield f"{word} is a file here, and is not sent; send it by --file {word}"
 
 
 def _data_notes(tree: Table) -> Iterator[str]:

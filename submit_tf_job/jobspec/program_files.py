@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +12,16 @@ from pathlib import Path
 from submit_tf_job.errors import UsageError
 from submit_tf_job.host.located.nodes import clip
 
-__all__ = ["Program", "find_program"]
+__all__ = ["Program", "find_program", "find_secret"]
 
 _PROGRAMS = (".py", ".sh")
+_SECRETS = re.compile(
+    r"\.env(\..*)?|\.netrc|\.pypirc|\.git-credentials|id_(rsa|dsa|ecdsa|ed25519)|credentials(\..*)?"
+    r"|.*\.(keytab|pem|key|p12|pfx|jks)",
+    re.IGNORECASE,
+)
+_OF_THE_IMAGE = "a program of the image has an absolute path, such as /opt/train.py"
+_PYTHON = re.compile(r"(.*/)?python[\d.]*")
 
 
 @dataclass
@@ -37,7 +45,7 @@ def find_program(command: Sequence[str], base: Path) -> Program:
     """Return the first word that is a program of this host, and what it imports beside it.
 
     As Python does, modules are looked for in the script's own directory, for `-m MODULE` in the
-    working directory. A package travels with all its files.
+    working directory. A package travels with all its files, unless one looks like a secret.
 
     Args:
         command: The command line.
@@ -60,10 +68,12 @@ def find_program(command: Sequence[str], base: Path) -> Program:
             _add_script(found, index, path)
             break
         if path.suffix in _PROGRAMS and not Path(word).is_absolute():
-            raise UsageError(
-                f"{clip(word)} is not in {base}",
-                hint="a program of the image has an absolute path, such as /opt/train.py",
-            )
+            raise UsageError(f"{clip(word)} is not in {base}", hint=_OF_THE_IMAGE)
+    else:
+        words = [word for word in command[1:] if not word.startswith("-")]
+        if _PYTHON.fullmatch(command[0]) and words and not words[0].startswith(("/", "$")):
+            where = "a directory; say -m" if (base / words[0]).is_dir() else f"not in {base}"
+            raise UsageError(f"{clip(words[0])} is {where}", hint=_OF_THE_IMAGE)
     return found
 
 
@@ -117,3 +127,8 @@ def _module(root: Path, name: str) -> Path | None:
     if module.is_file():
         return module
     return package if package.is_dir() and any(package.rglob("*.py")) else None
+
+
+def find_secret(path: Path) -> Path | None:
+    """Return a file of a package that by its name is a secret, such as .env or a keytab."""
+    return next((file for file in sorted(path.rglob("*")) if _SECRETS.fullmatch(file.name)), None)

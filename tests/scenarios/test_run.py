@@ -31,6 +31,8 @@ def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "src/beside.py": "",
         "run.sh": "python train.py\n",
         "broken.py": "print 'two'\n",
+        "keys/__main__.py": "",
+        "keys/prod/.env": "",
     }
     for name, text in files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -75,6 +77,7 @@ def test_run_shows_a_job_spec_and_submits_it_as_submit_does(
         ("-- python src/deep.py", None, ["src/beside.py", "src/deep.py"]),
         ("-- torchrun --nproc 2 src/../helper.py", "torchrun --nproc 2 src/../helper.py", ["helper.py", "plugins"]),
         ("-- bash run.sh", None, ["run.sh"]),
+        ("--file keys -- python -m keys", None, ["keys"]),
         ("-- ./run.sh", None, ["run.sh"]),
         ("-- /usr/bin/python3 /opt/train.py", None, []),
         ("--file layers --file *.py -- python train.py", None, ["plugins", "layers", "*.py"]),
@@ -140,6 +143,8 @@ def test_run_gives_variables_and_inputs_and_says_what_is_not_sent(
     spec = yaml.safe_load(done.out)
     assert spec["env"] == {"A": "b=c"}
     assert spec["inputs"] == {"mnist": "hdfs:///data/mnist.npz", "w": "s3://b/x"}
+    script = ("bash", "-c", "pwd && python helper.py>log")
+    assert "note: helper.py is a file" in cli("run", "--rm", RM, *GIVEN, "-d", "--", *script).err
     program = ("-d", "--", "python", "broken.py", "conf.yaml")
     told = cli("run", "--rm", RM, *GIVEN, *program).err.splitlines()
     assert "note: conf.yaml is a file here, and is not sent; send it by --file conf.yaml" in told
@@ -168,7 +173,12 @@ def test_run_takes_image_and_memory_of_the_settings(cli: Cli, project: Path, hom
         ("--image a --memory 1Gi --set roles.worker.cpus=x python train.py", "--cpus: expected a whole number, found the text 'x'"),
         ("--image a --memory 1Gi python trian.py", "error: 'trian.py' is not in "),
         ("--image a --memory 1Gi --save src/a.yaml python train.py", "error: --save: src/a.yaml is in another directory"),
-        ("--image a --memory 1Gi --save conf.yaml python train.py", "error: --save: conf.yaml exists, and is another job spec"),
+        ("--image a --memory 1Gi --save conf.yaml python train.py", "error: --save: conf.yaml exists, and holds something else"),
+        ("--image a --memory 1Gi --save . python train.py", "error: --save: . is a directory"),
+        ("--image a --memory 1Gi python3 -u train 3", "error: 'train' is not in "),
+        ("--image a --memory 1Gi python layers", "error: 'layers' is a directory; say -m"),
+        ("--image a --memory 1Gi python -m keys", "error: keys/prod/.env looks like a secret, and would be sent along"),
+        ("--image a --memory 1Gi --save k.yaml --env API_KEY=Zx81kd93 python train.py", "--env: the value of API_KEY looks like a secret"),
         ("--image a --memory 1Gi", "error: Missing argument '-- COMMAND...'"),
     ],
 )  # fmt: skip
@@ -178,6 +188,7 @@ def test_run_reports_what_is_missing_or_wrong_by_its_option(
     done = cli("run", "--print", *words.split())
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(message), done.err
+    assert not (project / "k.yaml").exists()
 
 
 @pytest.mark.parametrize(
