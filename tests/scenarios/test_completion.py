@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.world import RM, World
 @pytest.fixture
 def shell(world: World, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that asks for the completions of a line, as fish does."""
+    monkeypatch.setitem(sys.modules, "rich", None)  # as completion does in its own process
     monkeypatch.setenv("SUBMIT_TF_JOB_RESOURCE_MANAGERS", RM)
     monkeypatch.setenv("_SUBMIT_TF_JOB_COMPLETE", "complete_fish")
     monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
