@@ -43,7 +43,7 @@ def deep(
     """
     from submit_tf_job.operations.stop import delete
 
-    name = f"doctor-{secrets.token_hex(4)}"
+    name = f"doctor-{secrets.token_hex(3)}"  # with four it might look like the name of a run
     cluster = connect(settings)
     try:
         status, answers, cause = _run(

@@ -259,6 +259,14 @@ def test_doctor_looks_where_tasks_meet(
     assert web in found["meeting"]["checked"]
 
 
+def test_the_deep_job_is_never_named_as_a_run(
+    doctor: Doctored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda count: "2" * 2 * count)
+    said = doctor.finds("--deep", "--image", "library/python:3.11")["job"]["checked"]
+    assert "name" not in said
+
+
 def test_doctor_image_option_requires_deep(cli: Cli) -> None:
     done = cli("doctor", "--image", "x:1")
     assert done.status == 2
