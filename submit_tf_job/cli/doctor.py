@@ -43,6 +43,18 @@ def doctor(
         str | None,
         typer.Option("--queue", metavar="QUEUE", help="Queue to check, and of the tiny job."),
     ] = None,
+    spec: Annotated[
+        str | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="Job spec whose image, queue, network and mounts the tiny job gets.",
+            show_default=False,
+        ),
+    ] = None,
+    overrides: SetOption = None,
+    dialect: FromOption = None,
 ) -> int:
     """Check that this machine can run jobs on the cluster; exit status 1 if a check fails.
 
@@ -55,9 +67,14 @@ def doctor(
       submit_tf_job doctor
       submit_tf_job doctor --queue ml
       submit_tf_job doctor --deep --image tensorflow/tensorflow:2.15.0
+      submit_tf_job doctor --deep --file train.yaml
     """
     if image is not None and not deep:
         raise UsageError("--image is the image of the job that --deep submits", hint="add --deep")
+    if spec is not None and not deep:
+        raise UsageError("--file is the job that --deep imitates", hint="add --deep")
+    if (overrides or dialect) and spec is None:
+        raise UsageError("--set and --from need --file", hint="leave them out")
     from dataclasses import replace
 
     from submit_tf_job.doctor.checks import doctor as examine
@@ -65,15 +82,19 @@ def doctor(
     from submit_tf_job.report.check_text import doctor_object, finding_lines, summary_line
 
     settings = context.settings()
+    job = None
+    if spec is not None:
+        job = read_job(spec, settings, overrides, None, context.say, dialect)
+        queue = queue or job.queue
     found = examine(settings, queue=queue)
     if deep and "services-api" in found.skipped:
         found = replace(found, skipped=(*found.skipped, "job"))
     elif deep:
         context.interrupted = "The job of the doctor is deleted."
-        context.say("submitting a job of two small tasks; a first pull of its image takes minutes")
-        found = replace(
-            found, findings=(*found.findings, *look_inside(settings, image=image, queue=queue))
-        )
+        context.say("submitting a job of small tasks; a first pull of its image takes minutes")
+        spread = any(check.id == "placement" and check.status == "ok" for check in found.findings)
+        inside = look_inside(settings, image=image, queue=queue, job=job, spread=spread)
+        found = replace(found, findings=(*found.findings, *inside))
     context.result(
         (line for finding in found.findings for line in finding_lines(finding)),
         lambda: doctor_object(found),

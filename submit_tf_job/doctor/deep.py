@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from submit_tf_job import waiting
+from submit_tf_job.doctor import mount_checks
 from submit_tf_job.doctor.findings import FAILURE, OK, Check, Subject
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, JobRef, connect
 from submit_tf_job.settings import Settings
+from submit_tf_job.yarn.inspection import all_nodes
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.jobspec.job import Job
     from submit_tf_job.observation import JobStatus
+    from submit_tf_job.yarn.observed import Node
 
 __all__ = ["DEFAULT_IMAGE", "deep"]
 
 DEFAULT_IMAGE = "tensorflow/tensorflow:2.15.0"
+_MEMORY_MIB = 1024
 FOLLOW_S = 420.0  # a first pull of a TensorFlow image takes minutes
 
 
@@ -31,6 +36,8 @@ def deep(
     *,
     image: str | None = None,
     queue: str | None = None,
+    job: Job | None = None,
+    spread: bool = False,
     timeout_s: float = FOLLOW_S,
 ) -> tuple[Check, ...]:
     """Run a job of two small tasks and return the results of the checks inside its containers.
@@ -39,47 +46,88 @@ def deep(
         settings: The settings.
         image: Image of the containers; default: that of the settings' `job`, or a TensorFlow image.
         queue: Queue of the job.
+        job: A job whose image, queue, network and mounts the containers get, on each node one.
+        spread: Whether the cluster can put each task on a node of its own.
         timeout_s: Seconds to wait for the job's end.
     """
     from submit_tf_job.operations.stop import delete
 
     name = f"doctor-{secrets.token_hex(3)}"  # with four it might look like the name of a run
     cluster = connect(settings)
+    spec = _job_spec(settings, name, image, queue, job)
+    nodes: tuple[Node, ...] = ()
     try:
-        status, answers, cause = _run(
-            cluster, _job_spec(settings, name, image, queue), name, timeout_s
-        )
+        if job is not None:
+            nodes = all_nodes(cluster.client)
+            spec = _like(job, spec, nodes, spread=spread)
+        status, answers, cause = _run(cluster, spec, timeout_s)
     except SubmitTFJobError as error:
         return (Subject("job").failure(error.message, "every job like it", error.hint),)
     finally:
         # where the delete fails too, the job's lifetime ends it
         with contextlib.suppress(SubmitTFJobError):
             delete(cluster, name, force=True)
-    return _findings(status, answers, cause, by_name=settings.names == "dns")
+    found = _findings(status, answers, cause, by_name=settings.names == "dns")
+    if job is None:
+        return found
+    running = [node for node in nodes if node.state == "RUNNING"]
+    return (*found, *mount_checks.check_mounts(mount_checks.mounts_of(job), answers, running))
 
 
-def _job_spec(settings: Settings, name: str, image: str | None, queue: str | None) -> bytes:
-    from submit_tf_job.container.frameworks import installed
+def _job_spec(
+    settings: Settings, name: str, image: str | None, queue: str | None, job: Job | None
+) -> dict[str, Any]:
     from submit_tf_job.container.programs import probe
 
     spec: dict[str, Any] = {
         "name": name,
-        "image": image or settings.job.get("image") or DEFAULT_IMAGE,
         "strategy": "custom",
         "deciding_role": "probe",
         "command": ["python3", "probe.py"],
-        "files": [
-            {"src": str(path), "dst": path.name}
-            for path in (Path(probe.__file__), Path(installed.__file__))
-        ],
+        "files": [{"src": probe.__file__, "dst": "probe.py"}],
         "env": {probe.ENV_NAMENODE: _name_node(settings)},
-        "roles": {"probe": {"instances": 2, "memory": "1Gi"}},
+        "roles": {"probe": {"instances": 2, "memory": f"{_MEMORY_MIB}Mi"}},
         "lifetime": "15m",
         "start_timeout": "5m",
     }
+    if image or job is None:
+        spec["image"] = image or settings.job.get("image") or DEFAULT_IMAGE
     if queue:
         spec["queue"] = queue
-    return json.dumps(spec).encode()
+    return spec
+
+
+def _like(
+    job: Job, spec: dict[str, Any], nodes: tuple[Node, ...], *, spread: bool
+) -> dict[str, Any]:
+    """Add what decides where the containers of a job run, and what they see there."""
+    from submit_tf_job.container.programs.probe import ENV_MOUNTS
+
+    wanted = mount_checks.mounts_of(job)
+    role = next((role for role in job.roles.values() if role.mounts), None)
+    role = role or job.roles[job.deciding_role]
+    partition = role.placement.partition if role.placement else None
+    free = len(mount_checks.nodes_for(nodes, partition, _MEMORY_MIB))
+    placement = {"spread": "node" if spread and free > 1 else None, "partition": partition}
+    probe = {
+        **spec["roles"]["probe"],
+        "instances": max(2, free),
+        "placement": {key: value for key, value in placement.items() if value},
+    }
+    more = {
+        "image": role.image,
+        "queue": job.queue,
+        "network": job.network,
+        "docker_client_config": job.docker_client_config,
+    }
+    probed = mount_checks.probed(wanted)
+    return {
+        **{key: value for key, value in more.items() if value},
+        **spec,
+        "mounts": [":".join(mount) for mount in probed],
+        "env": {**spec["env"], ENV_MOUNTS: json.dumps(probed)},
+        "roles": {"probe": {key: value for key, value in probe.items() if value}},
+    }
 
 
 def _name_node(settings: Settings) -> str:
@@ -94,26 +142,25 @@ def _name_node(settings: Settings) -> str:
 
 
 def _run(
-    cluster: Cluster,
-    text: bytes,
-    name: str,
-    timeout_s: float,
+    cluster: Cluster, spec: Mapping[str, Any], timeout_s: float
 ) -> tuple[JobStatus, tuple[Mapping[str, Any], ...], Cause | None]:
     from submit_tf_job.operations.follow import follow
     from submit_tf_job.operations.follow_events import until_end
     from submit_tf_job.operations.submit import load_job, make_plan, submit
 
-    job = load_job(Path(f"{name}.json"), cluster.settings, text=text)
+    path = Path(f"{spec['name']}.json")
+    job = load_job(path, cluster.settings, text=json.dumps(spec).encode())
     done = submit(make_plan(job, cluster.settings), cluster)
     end = until_end(follow(cluster, done.ref, done.plan, timeout_s=timeout_s), cluster.sleep)
-    return end.status, _answers(cluster, done.ref), end.cause
+    return end.status, _answers(cluster, done.ref, job.roles["probe"].instances), end.cause
 
 
-def _answers(cluster: Cluster, ref: JobRef) -> tuple[Mapping[str, Any], ...]:
+def _answers(cluster: Cluster, ref: JobRef, tasks: int) -> tuple[Mapping[str, Any], ...]:
     """Return the probe results that the tasks printed; wait for logs that are not collected yet."""
     from submit_tf_job.container.programs.probe import MARK
     from submit_tf_job.operations.logs import logs
 
+    found: tuple[Mapping[str, Any], ...] = ()
     for _ in waiting.LOGS_ARE_COLLECTED.attempts(cluster.clock, cluster.sleep):
         try:
             job = ref.application_id or ref.name
@@ -121,9 +168,10 @@ def _answers(cluster: Cluster, ref: JobRef) -> tuple[Mapping[str, Any], ...]:
         except SubmitTFJobError:
             continue
         values = [_json(line[len(MARK) :]) for line in lines if line.startswith(MARK)]
-        if found := tuple(value for value in values if isinstance(value, dict)):
-            return found
-    return ()
+        found = tuple(value for value in values if isinstance(value, dict))
+        if len(found) >= tasks:
+            break
+    return found
 
 
 def _json(text: str) -> Any:
@@ -146,10 +194,10 @@ def _findings(
         fix = status.verdict.hint or "see: submit_tf_job help troubleshooting"
         if cause:
             reason, fix, facts["cause"] = cause.sentence, cause.hint or fix, cause.code
-        said = f"a job of two tasks ended as {state}: {reason}"
+        said = f"a job of small tasks ended as {state}: {reason}"
         job = Subject("job", **facts).failure(said, "every job like it", fix)
     else:
-        job = Subject("job", **facts).ok("a job of two tasks was submitted, ran and ended well")
+        job = Subject("job", **facts).ok("a job of small tasks was submitted, ran and ended well")
     if answers:
         return (job, *_inside(_worst(answers), by_name=by_name))
     said = "the checks inside the containers could not be read from the logs"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cluster.conftest import another
 from tests.clusters import Cluster
 from tests.tool import (
     Result,
@@ -87,9 +91,45 @@ def test_from_inside_containers(tool: Tool) -> None:
     assert (done.status, broken(done)) == (0, set()), done.stdout
     assert found["job"] == "ok"
     inside = {name.removeprefix("inside-") for name in found if name.startswith("inside-")}
-    well = {"own-name", "peer-name", "hdfs", "python", "tensorflow"}
-    assert inside == well | {"resolver", "tokens", "gpu", "disk", "keras"}
+    well = {"own-name", "peer-name", "hdfs", "python", "tensorflow", "keras"}
+    assert inside == well | {"resolver", "tokens", "gpu", "disk"}
     assert {found[f"inside-{name}"] for name in well} == {"ok"}
     name = next(f for f in done.json["findings"] if f["id"] == "job")["facts"]["application_id"]
     # the application is known, the service is gone
     assert tool("status", name, "-o", "json").json["state"] == "SUCCEEDED"
+
+
+def test_mounts_of_a_job_on_each_node(clusters_of_session: None, tmp_path: Path) -> None:
+    """A file system is mounted at one path on both nodes, and at another on one of them only."""
+    paths = [tmp_path / name for name in ("everywhere", "once", "plain", "no where")]
+    for path in paths[:3]:
+        path.mkdir()
+    with another(tmp_path, "--nodes", "2") as (cluster, tool):
+        for daemon, mounted in {"nodemanager": paths[:2], "nodemanager2": paths[:1]}.items():
+            for path in mounted:  # each NodeManager has a mount namespace of its own
+                mount = ("mount", "-t", "tmpfs", "filer", path)
+                pid = str(cluster.pid_of(daemon))
+                subprocess.run(["nsenter", "-t", pid, "-m", *mount], check=True, timeout=30)
+        spec = tool.spec(
+            "mounts",
+            strategy="single",
+            command="true",
+            roles={"worker": {"memory": "128Mi"}},
+            mounts=[f"{path}:/m/{number}:rw" for number, path in enumerate(paths)],
+        )
+        done = tool("doctor", "--deep", "--file", spec, "-o", "json")
+    found = {
+        Path(finding["facts"]["path"]).name: (finding["status"], finding["checked"])
+        for finding in done.json["findings"]
+        if finding["id"] == "inside-mount"
+    }
+    assert done.status == 1
+    both, one, none, missing = (found[path.name] for path in paths)
+    assert both == ("ok", f"{paths[0]}: tmpfs of filer on 127.0.0.2 and localhost")
+    local = r"a directory of the node itself \(\w+\) on 127\.0\.0\.2"
+    assert one[0] == "failure"
+    assert re.search(f"{local}; tmpfs of filer on localhost$", one[1])
+    assert none[0] == "warning"
+    assert re.search(f"{local} and localhost$", none[1])
+    assert missing[0] == "failure"
+    assert "No such file or directory" in missing[1]

@@ -267,10 +267,18 @@ def test_the_deep_job_is_never_named_as_a_run(
     assert "name" not in said
 
 
-def test_doctor_image_option_requires_deep(cli: Cli) -> None:
-    done = cli("doctor", "--image", "x:1")
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("--image", "x:1"), "add --deep"),
+        (("--file", "train.yaml"), "add --deep"),
+        (("--deep", "--set", "queue=ml"), "--set and --from need --file"),
+    ],
+)
+def test_doctor_options_of_the_deep_job(cli: Cli, words: tuple[str, ...], hint: str) -> None:
+    done = cli("doctor", *words)
     assert done.status == 2
-    assert "add --deep" in done.err
+    assert hint in done.err
 
 
 def configured(home: Path, monkeypatch: pytest.MonkeyPatch, **files: dict[str, str]) -> None:
@@ -294,9 +302,8 @@ def configured(home: Path, monkeypatch: pytest.MonkeyPatch, **files: dict[str, s
 def test_program_of_the_deep_job(
     tmp_path: Path, versions: dict[str, str], status: str, words: str
 ) -> None:
-    container = ROOT / "submit_tf_job/container"
-    for path in ("programs/probe.py", "frameworks/installed.py"):
-        (tmp_path / path.rpartition("/")[2]).write_bytes((container / path).read_bytes())
+    probe = ROOT / "submit_tf_job/container/programs/probe.py"
+    (tmp_path / "probe.py").write_bytes(probe.read_bytes())
     for name, version in versions.items():
         found = tmp_path / f"{name}-{version}.dist-info"
         found.mkdir()

@@ -13,10 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 MARK = "submit_tf_job-doctor "
 ENV_NAMENODE = "DOCTOR_NAMENODE"  # host:port, if a NameNode is configured
+ENV_MOUNTS = "DOCTOR_MOUNTS"  # JSON: [[path of the node, path in the container, "ro" or "rw"]]
 ENV_HOSTNAME = "YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_HOSTNAME"
+MOUNT_S = 20.0  # an NFS server that is gone blocks whatever opens its files
 NAMES_S = 20.0  # a container's name is registered in Registry DNS some seconds after its start
 OK, WARNING, FAILURE = "ok", "warning", "failure"
 
@@ -84,6 +87,14 @@ def hdfs() -> "dict[str, str]":
         return result(FAILURE, "{}: {}".format(address, error))
 
 
+def _of_bootstrap(name: str) -> "Any":
+    """Import a module of the bootstrap that started this program; by name, because this file
+    imports nothing outside its folder.
+    """
+    sys.path.insert(0, os.path.join(os.getcwd(), "bootstrap.zip"))
+    return importlib.import_module("submit_tf_job.container." + name)
+
+
 def tokens() -> "dict[str, str]":
     """Return the owners of the delegation tokens; a cluster without Kerberos gives none."""
     path = os.environ.get("HADOOP_TOKEN_FILE_LOCATION", "")
@@ -93,10 +104,7 @@ def tokens() -> "dict[str, str]":
         wanted = "tokens" in json.load(handle)
     if not wanted:
         return result(OK, "{} bytes at {}".format(os.path.getsize(path), path))
-    # the modules of the bootstrap that started this program; imported by name, because this file
-    # imports nothing outside its folder
-    sys.path.insert(0, os.path.join(os.getcwd(), "bootstrap.zip"))
-    module = importlib.import_module("submit_tf_job.container.delegation.tokens")
+    module = _of_bootstrap("delegation.tokens")
     cache = os.environ.get("KRB5CCNAME", "")
     ticket = ["a ticket in " + cache] if cache and os.path.exists(cache[len("FILE:") :]) else []
     said = [
@@ -151,14 +159,78 @@ def tensorflow() -> "dict[str, str]":
 
 def keras() -> "dict[str, str]":
     """Return the versions of Keras, and whether the strategies of several tasks work with them."""
-    # imported by name: it is sent along with this file, which imports nothing outside its folder
-    installed = importlib.import_module("installed")
+    installed = _of_bootstrap("frameworks.installed")
     found = installed.versions(sys.executable, os.environ)
     why = installed.misfit("multi-worker", found, installed.uses_legacy(os.environ))
     if why:
         return result(WARNING, why)
     said = ["{} {}".format(name, found[name]) for name in ("keras", "tf_keras") if name in found]
     return result(OK, ", ".join(said) or "none")
+
+
+# Run in a process of its own, so that a file system that does not answer can be given up.
+_OPEN = """
+import os, sys
+path, mode = sys.argv[1:]
+os.listdir(path) if os.path.isdir(path) else open(path, "rb").close()
+if mode == "rw" and not os.access(path, os.W_OK):
+    raise PermissionError("user {} cannot write there".format(os.geteuid()))
+print("file" if os.path.isfile(path) else os.path.realpath(path))
+"""
+_OVER_NETWORK = ("9p", "afs", "beegfs", "ceph", "cifs", "gpfs", "lustre", "nfs", "smb", "virtiofs")
+
+
+def mounts() -> "dict[str, object]":
+    """Return for each mount of a job what is there: a file system that is mounted on this node, a
+    directory or file of the node itself, or an error.
+    """
+    node = "{}:{}".format(os.environ.get("NM_HOST", ""), os.environ.get("NM_PORT", ""))
+    wanted = json.loads(os.environ[ENV_MOUNTS])
+    # without Docker nothing is mounted into a container: the node's own path is there
+    return {
+        "node": node,
+        "paths": {
+            source: mount(target if os.path.exists(target) else source, mode)
+            for source, target, mode in wanted
+        },
+    }
+
+
+def mount(path: str, mode: str) -> "dict[str, str]":
+    """Return what is at a path, as `{kind, said}`."""
+    argv = [sys.executable, "-c", _OPEN, path, mode]
+    try:
+        done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=MOUNT_S)
+    except subprocess.TimeoutExpired:
+        return {"kind": "error", "said": "it does not answer within {:.0f} s".format(MOUNT_S)}
+    if done.returncode != 0:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        said = (lines or ["exit status {}".format(done.returncode)])[-1]
+        return {"kind": "error", "said": said[:300]}
+    found = done.stdout.decode(errors="replace").rstrip("\n")
+    if found == "file":
+        return {"kind": "file", "said": "a file"}
+    with open("/proc/self/mountinfo", errors="replace") as handle:
+        return file_system(found, handle.read())
+
+
+def file_system(path: str, mountinfo: str) -> "dict[str, str]":
+    """Return the file system of a directory, from the text of /proc/self/mountinfo (proc(5)).
+
+    A bind mount, as Docker makes it, shows the directory within its file system: `/` where a file
+    system is mounted at the very path of the node.
+    """
+    point = root = kind = source = ""
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        inside, at = before.split()[3:5]
+        at = at.replace("\\040", " ")
+        if (path + "/").startswith(at.rstrip("/") + "/") and len(at) >= len(point):
+            point, root, kind, source = [at, inside, *after.split()[:2]]
+    network = kind.startswith((*_OVER_NETWORK, "fuse.")) or ":/" in source
+    if network or (point == path and root == "/"):
+        return {"kind": "mount", "said": "{} of {}".format(kind, source)}
+    return {"kind": "directory", "said": "a directory of the node itself ({})".format(kind)}
 
 
 CHECKS = {
@@ -175,9 +247,9 @@ CHECKS = {
 }
 
 
-def run_checks(checks: "Mapping[str, Callable[[], dict[str, str]]]") -> "dict[str, dict[str, str]]":
+def run_checks(checks: "Mapping[str, Callable[[], Mapping[str, object]]]") -> "dict[str, object]":
     """Run every check; a check that fails does not stop the others."""
-    found = {}
+    found = {}  # type: dict[str, object]
     for name, check in checks.items():
         try:
             found[name] = check()
@@ -187,4 +259,7 @@ def run_checks(checks: "Mapping[str, Callable[[], dict[str, str]]]") -> "dict[st
 
 
 if __name__ == "__main__":
-    print(MARK + json.dumps(run_checks(CHECKS)), flush=True)
+    found = run_checks(CHECKS)
+    if os.environ.get(ENV_MOUNTS):
+        found.update(run_checks({"mounts": mounts}))
+    print(MARK + json.dumps(found), flush=True)
