@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import typer
 import typer.main
 
-from submit_tf_job.cli import COMMANDS
+from submit_tf_job.cli import COMMANDS, add
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,8 +42,8 @@ def the_command() -> Any:
     """The command line with all its commands, as `--help` sees it."""
     app = typer.Typer(name="submit_tf_job", rich_markup_mode=None)
     app.callback()(lambda: None)
-    for module in dict.fromkeys(COMMANDS.values()):
-        import_module(f"submit_tf_job.cli.{module}").register(app)
+    for name in COMMANDS:
+        add(app, name)
     return typer.main.get_command(app)
 
 

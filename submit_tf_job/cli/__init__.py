@@ -8,37 +8,41 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import EXIT_INTERRUPTED
 from submit_tf_job.settings import process_environment
 
-__all__ = ["COMMANDS", "main"]
+if TYPE_CHECKING:
+    import typer
+
+__all__ = ["COMMANDS", "SECTIONS", "SUBCOMMANDS", "add", "main"]
 
 # Section of `--help` → command → (module of this package, its line of the help), in the order of
-# `--help`.
+# `--help`. The function has the command's name, and `_` behind it if Python has that name, too.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Run jobs": {
         "submit": ("submit", "Submit a job and follow it to its end."),
         "run": ("run", "Run a program as a job, without a job spec file."),
         "local": ("local", "Run a job on this machine, without a cluster."),
-        "validate": ("render", "Report every problem of job spec files."),
-        "render": ("render", "Print the service that submit would post."),
-        "init": ("render", "Print a starter job spec."),
-        "convert": ("convert", "Print a job of another system as a job spec."),
-        "formats": ("convert", "List the formats that are read."),
-        "schema": ("render", "Print the JSON Schema of job specs."),
+        "validate": ("spec_files", "Report every problem of job spec files."),
+        "render": ("spec_files", "Print the service that submit would post."),
+        "init": ("spec_files", "Print a starter job spec."),
+        "convert": ("spec_files", "Print a job of another system as a job spec."),
+        "formats": ("spec_files", "List the formats that are read."),
+        "schema": ("spec_files", "Print the JSON Schema of job specs."),
     },
     "Watch jobs": {
-        "list": ("list_jobs", "List jobs, the newest first."),
-        "history": ("list_jobs", "List runs, beyond what the ResourceManager remembers."),
-        "status": ("status", "Show the state of a job."),
-        "describe": ("status", "Show a job in detail: tasks, limits, links, last events."),
-        "watch": ("watch", "Watch a job, or all jobs, in a live view."),
-        "wait": ("status", "Wait until a job is ready or done."),
-        "logs": ("logs", "Show what tasks wrote."),
-        "events": ("status", "Show what happened to a job, in order of time."),
-        "open": ("open_link", "Print the address of what a role serves."),
-        "tunnel": ("open_link", "Print the ssh command that makes a role's port reachable here."),
+        "list": ("many_jobs", "List jobs, the newest first."),
+        "history": ("many_jobs", "List runs, beyond what the ResourceManager remembers."),
+        "status": ("one_job", "Show the state of a job."),
+        "describe": ("one_job", "Show a job in detail: tasks, limits, links, last events."),
+        "watch": ("many_jobs", "Watch a job, or all jobs, in a live view."),
+        "wait": ("one_job", "Wait until a job is ready or done."),
+        "logs": ("one_job", "Show what tasks wrote."),
+        "events": ("one_job", "Show what happened to a job, in order of time."),
+        "open": ("one_job", "Print the address of what a role serves."),
+        "tunnel": ("one_job", "Print the ssh command that makes a role's port reachable here."),
     },
     "Change jobs": {
         "stop": ("change", "Stop a job."),
@@ -50,19 +54,19 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "extend": ("change", "Extend the time limit of a running job."),
     },
     "Check and set up": {
-        "doctor": ("doctor", "Check that this machine can run jobs on the cluster."),
-        "image": ("doctor", "Check Docker images."),
-        "config": ("config", "Show the settings, and where each comes from."),
-        "staging": ("staging", "Manage files staged on HDFS."),
+        "doctor": ("setup", "Check that this machine can run jobs on the cluster."),
+        "image": ("setup", "Check Docker images."),
+        "config": ("setup", "Show the settings, and where each comes from."),
+        "staging": ("setup", "Manage files staged on HDFS."),
         "sandbox": ("sandbox", "Run a real YARN cluster on this machine."),
         "gateway": ("gateway", "Run the REST gateway."),
         "help": ("manual", "Print a page of the documentation."),
-        "version": ("config", "Print the version."),
+        "version": ("manual", "Print the version."),
     },
 }
-COMMANDS = {name: module for rows in SECTIONS.values() for name, (module, _) in rows.items()}
+COMMANDS = {name: row for rows in SECTIONS.values() for name, row in rows.items()}
 
-# Lines of the groups' own help.
+# A group's commands, which its module has, with their lines of the group's help.
 SUBCOMMANDS = {
     "config show": "Show every setting, its value, and where it comes from.",
     "gateway serve": "Serve jobs over HTTP until SIGTERM.",
@@ -74,6 +78,11 @@ SUBCOMMANDS = {
     "sandbox logs": "Print the log of one daemon.",
     "staging gc": "Remove what was staged for jobs that no longer exist.",
 }
+# These read no settings, and have no options of the cluster.
+WITHOUT_SETTINGS = frozenset(
+    {"init", "formats", "schema", "help", "version", "gateway token"}
+    | {name for name in SUBCOMMANDS if name.startswith("sandbox ")}
+)
 
 EPILOG = """\
 Exit status: 0 done, or the job succeeded; 1 the job failed; 2 wrong usage, job spec or settings; 3 the job was stopped; 4 not allowed;
@@ -141,14 +150,33 @@ def _run(argv: list[str] | None) -> int:
     app.callback()(_root)
     wanted = _wanted_command(arguments)
     if wanted in COMMANDS:
-        import_module(f"submit_tf_job.cli.{COMMANDS[wanted]}").register(app)
+        add(app, wanted)
     else:  # help, completion and errors need only names and summaries
-        for rows in SECTIONS.values():
-            for name, (_, summary) in rows.items():
-                app.command(name, help=summary)(_root)
+        for name, (_, summary) in COMMANDS.items():
+            app.command(name, help=summary)(_root)
     from submit_tf_job.cli.context import run
 
     return run(app, arguments)
+
+
+def add(app: typer.Typer, name: str) -> None:
+    """Add a command or a group to the application; only its modules are imported."""
+    import typer
+
+    from submit_tf_job.cli.context import add_command
+    from submit_tf_job.cli.usage import Group
+
+    found, summary = COMMANDS[name]
+    names = [words for words in SUBCOMMANDS if words.startswith(f"{name} ")]
+    if names:
+        group = typer.Typer(cls=Group, help=summary, no_args_is_help=True, rich_markup_mode=None)
+        app.add_typer(group, name=name)
+        app = group
+    module = import_module(f"submit_tf_job.cli.{found}")
+    for words in names or [name]:
+        last = words.rpartition(" ")[2]
+        function = getattr(module, last if hasattr(module, last) else f"{last}_")
+        add_command(app, last, function, settings=words not in WITHOUT_SETTINGS)
 
 
 def _wanted_command(arguments: list[str]) -> str:

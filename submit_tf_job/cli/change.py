@@ -7,26 +7,16 @@ from typing import Annotated
 import typer
 
 from submit_tf_job import operations
-from submit_tf_job.cli.context import Context, JobArgument, command, completed
+from submit_tf_job.cli.context import Context, JobArgument, completed
 from submit_tf_job.cli.following import seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import deletion_object, job_object
 from submit_tf_job.report.change_text import change_object
 from submit_tf_job.report.job_text import job_lines
 
-__all__ = []
-
 WaitOption = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Return only when the change has taken effect.")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for function in (scale, restart, priority, move, extend):
-        command(app, function.__name__)(function)
-    command(app, "stop")(stop)
-    command(app, "delete")(delete)
 
 
 def scale(

@@ -38,8 +38,8 @@ __all__ = [
     "Context",
     "JobArgument",
     "SpecArgument",
+    "add_command",
     "coloured",
-    "command",
     "completed",
     "guard",
     "printable",
@@ -192,44 +192,41 @@ _COMMON = (
 )
 
 
-def command(
+def add_command(
     app: typer.Typer,
-    name: str | None = None,
+    name: str,
+    function: Callable[..., int | None],
     *,
-    settings: bool = True,
-    parsing: dict[str, Any] | None = None,
-) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
-    """Register a command: `function(context, …) -> exit status or None`, plus the common options.
+    settings: bool,
+) -> None:
+    """Add a command: `function(context, …) -> exit status or None`, plus the common options.
 
     Args:
-        app: The application or group to register it in.
-        name: Its name, if it differs from the function's.
+        app: The application or group to add it to.
+        name: Its name.
+        function: Its function.
         settings: Whether it reads the settings, and so has the cluster options.
-        parsing: Attributes of click's context, which decide how its arguments are parsed.
     """
     rows = (*_SETTINGS, *_COMMON) if settings else _COMMON
+    own = [
+        p
+        for p in inspect.signature(function, eval_str=True).parameters.values()
+        if p.name != "context"
+    ]
+    common = [_parameter(*row) for row in rows]
 
-    def register(function: Callable[..., int | None]) -> Callable[..., None]:
-        own = [
-            p
-            for p in inspect.signature(function, eval_str=True).parameters.values()
-            if p.name != "context"
-        ]
-        common = [_parameter(*row) for row in rows]
+    @functools.wraps(function)
+    def guarded(**values: Any) -> None:
+        given = {row[0]: values.pop(row[0]) for row in rows}
+        context = Context(**{**given, "rm": given.get("rm") or []})
+        raise SystemExit(guard(context, lambda: function(context, **values)))
 
-        @functools.wraps(function)
-        def guarded(**values: Any) -> None:
-            given = {row[0]: values.pop(row[0]) for row in rows}
-            context = Context(**{**given, "rm": given.get("rm") or []})
-            raise SystemExit(guard(context, lambda: function(context, **values)))
-
-        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *common)]
-        guarded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        guarded.__annotations__ = {p.name: p.annotation for p in parameters}
-        app.command(name, cls=HelpCommand, context_settings=parsing)(guarded)
-        return guarded
-
-    return register
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *common)]
+    guarded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    guarded.__annotations__ = {p.name: p.annotation for p in parameters}
+    # what follows the program's name are its own options, also without --
+    parsing = {"allow_interspersed_args": False} if name == "run" else None
+    app.command(name, cls=HelpCommand, context_settings=parsing)(guarded)
 
 
 def _parameter(

@@ -9,25 +9,9 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job.cli.context import Context, command
+from submit_tf_job.cli.context import Context
 from submit_tf_job.cli.following import seconds
-from submit_tf_job.cli.usage import Group
 from submit_tf_job.errors import SettingsError, UsageError
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group."""
-    group = typer.Typer(
-        cls=Group, help="Run the REST gateway.", no_args_is_help=True, rich_markup_mode=None
-    )
-    group.callback()(_group)
-    command(group, "serve")(serve)
-    command(group, "token", settings=False)(token)
-    app.add_typer(group, name="gateway")
-
-
-def _group() -> None:
-    """Run the REST gateway."""
 
 
 def serve(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from submit_tf_job import operations
-from submit_tf_job.cli.context import Context, SpecArgument, coloured, command
+from submit_tf_job.cli.context import Context, SpecArgument, coloured
 from submit_tf_job.cli.following import finish, seconds
 from submit_tf_job.cli.jobfile import FromOption, NameOption, SetOption, read_job
 from submit_tf_job.settings import Settings, process_environment
@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.local.containers import Containers
     from submit_tf_job.observation import JobStatus
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, "local")(local)
 
 
 def local(

@@ -1,4 +1,4 @@
-"""Command help: the pages of the documentation, which are installed with the package."""
+"""Commands help, which prints the pages of the documentation, and version."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job.cli.context import Context, command, completed
+from submit_tf_job.cli.context import Context, completed
 from submit_tf_job.errors import UsageError
+from submit_tf_job.program_version import VERSION
 
-__all__ = ["read_page", "readable", "register", "topics"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, "help", settings=False)(show)
+__all__ = ["read_page", "readable", "topics"]
 
 
-def show(
+def help_(
     context: Context,
     topic: Annotated[
         str | None,
@@ -88,6 +84,18 @@ def _help_of_command(topic: str) -> None:
     if close:
         hint = f"did you mean {close[0]}?"
     raise UsageError(f"{topic!r} is not a help topic", hint=hint)
+
+
+def version(context: Context) -> None:
+    """Print the version.
+
+    \b
+    Example: submit_tf_job version -o json
+    """
+    context.result(
+        [f"submit_tf_job {VERSION}"],
+        lambda: {"kind": "Version", "format": 1, "version": VERSION},
+    )
 
 
 # --- the pages ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from submit_tf_job import operations
-from submit_tf_job.cli.context import Context, command, completed
+from submit_tf_job.cli.context import Context, completed
 from submit_tf_job.cli.jobfile import NameOption, SetOption, SubmissionOption
 from submit_tf_job.cli.submit import (
     DetachOption,
@@ -28,12 +28,6 @@ if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Job
 
 _SHOWN_FILES = 6
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    # what follows the program's name are its own options, also without --
-    command(app, "run", parsing={"allow_interspersed_args": False})(run)
 
 
 def run(

@@ -8,32 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from submit_tf_job.cli.context import Context, command
-from submit_tf_job.cli.usage import Group
+from submit_tf_job.cli.context import Context
 from submit_tf_job.settings import directories, process_environment
 
 if TYPE_CHECKING:
     from submit_tf_job.sandbox import DockerInfo, KerberosInfo, Sandbox, SandboxInfo, SandboxStatus
 
 SandboxName = Annotated[str, typer.Option("--name", metavar="NAME", help="Sandbox name.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group."""
-    group = typer.Typer(
-        cls=Group,
-        help="A real YARN cluster on this machine.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
-    group.callback()(_group)
-    for name, function in (("up", up), ("down", down), ("status", status), ("logs", logs)):
-        command(group, name, settings=False)(function)
-    app.add_typer(group, name="sandbox")
-
-
-def _group() -> None:
-    """A real YARN cluster on this machine: ResourceManager, NodeManager, HDFS, Registry DNS."""
 
 
 def _sandbox(name: str) -> Sandbox:

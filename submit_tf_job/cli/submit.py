@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from submit_tf_job import operations
-from submit_tf_job.cli.context import Context, SpecArgument, command
+from submit_tf_job.cli.context import Context, SpecArgument, coloured
 from submit_tf_job.cli.following import print_events, seconds
 from submit_tf_job.cli.jobfile import FromOption, NameOption, SetOption, SubmissionOption, read_job
-from submit_tf_job.cli.progress import upload_progress
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import submission_object
 from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL
 from submit_tf_job.report.change_text import submitted_lines
 from submit_tf_job.report.follow_text import PROGRESS_EVERY_S
+from submit_tf_job.report.staging_text import amount
 from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.plan import Plan
     from submit_tf_job.settings import Settings
+    from submit_tf_job.storage.staging import Sent
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command(app, "submit")(submit)
-
+__all__ = ["upload_progress"]
 
 DetachOption = Annotated[
     bool, typer.Option("--detach", "-d", help="Return when YARN has accepted the job.")
@@ -166,3 +166,83 @@ def submit_plan(context: Context, settings: Settings, planned: Plan, how: How) -
     )
     every_s = PROGRESS_EVERY_S if output else 0.0
     return print_events(context, done.ref.name, events, cluster.sleep, progress_every_s=every_s)
+
+
+# --- the progress of an upload: a bar on a terminal, two lines elsewhere --------------------------
+
+
+# in bytes; smaller uploads take less than a second
+MIN_BYTES = 1_000_000
+
+
+@contextmanager
+def upload_progress(context: Context, what: str) -> Iterator[Callable[[Sent], None]]:
+    """Show the progress of the upload of a job's files while the block runs."""
+    bar = (
+        _UploadBar(what)
+        if sys.stderr.isatty() and coloured(sys.stderr)
+        else _UploadLines(context, what)
+    )
+
+    def show(sent: Sent) -> None:
+        if sent.total >= MIN_BYTES and not context.quiet:
+            bar.update(sent)
+
+    try:
+        yield show
+    finally:
+        bar.end()
+
+
+class _UploadLines:
+    def __init__(self, context: Context, what: str) -> None:
+        self._context, self._what, self._begun = context, what, 0.0
+
+    def update(self, sent: Sent) -> None:
+        if not self._begun:
+            self._begun = time.monotonic()
+            self._context.say(f"uploading {amount(sent.total)} for {self._what}")
+        if sent.done >= sent.total:
+            took = max(time.monotonic() - self._begun, 0.1)
+            self._context.say(f"uploaded in {took:.1f} s, {amount(sent.total / took)}/s")
+
+    def end(self) -> None:
+        """Do nothing: the lines stay."""
+
+
+class _UploadBar:
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._progress: Any = None
+        self._task: Any = None
+
+    def update(self, sent: Sent) -> None:
+        if self._progress is None:
+            self._start(sent.total)
+        self._progress.update(self._task, completed=sent.done)
+
+    def _start(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+        )
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._progress.start()
+        self._task = self._progress.add_task(f"uploading for {self._what}", total=total)
+
+    def end(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()

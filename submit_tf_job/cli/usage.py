@@ -105,20 +105,18 @@ class Group(TyperGroup):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options, then the commands."""
         _write_options(self, ctx, formatter)
-        if ctx.parent is None:
+        sections = {
+            title: [(name, summary) for name, (_, summary) in rows.items()]
+            for title, rows in SECTIONS.items()
+        }
+        if ctx.parent is not None:
+            names = self.list_commands(ctx)
             sections = {
-                title: {name: summary for name, (_, summary) in rows.items()}
-                for title, rows in SECTIONS.items()
-            }
-        else:
-            sections = {
-                "Commands": {
-                    name: SUBCOMMANDS[f"{ctx.info_name} {name}"] for name in self.list_commands(ctx)
-                }
+                "Commands": [(name, SUBCOMMANDS[f"{ctx.info_name} {name}"]) for name in names]
             }
         for title, rows in sections.items():
             with formatter.section(title):
-                formatter.write_dl(list(rows.items()))
+                formatter.write_dl(rows)
 
 
 def _write_options(command: Any, ctx: Any, formatter: Any) -> None:

@@ -126,7 +126,7 @@ def test_a_reader_that_goes_away(home: Path, argv: list[str]) -> None:
     assert (process.returncode, err) == (141, b"")
 
 
-@pytest.mark.parametrize("module", ["cli.status", "diagnose"])
+@pytest.mark.parametrize("module", ["cli.one_job", "diagnose"])
 def test_an_interrupt_during_an_import_keeps_its_status(home: Path, module: str) -> None:
     (home / "sitecustomize.py").write_text(
         "import sys\n"

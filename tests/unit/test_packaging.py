@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from submit_tf_job.cli import SECTIONS
+from submit_tf_job.cli import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -111,7 +111,5 @@ def test_manual_page_names_every_command_and_exit_status(build: Any) -> None:
     source = (ROOT / "submit_tf_job/cli/__init__.py").read_text("utf-8")
     page = build.manual_page(source, "1.2.3")
     listed = re.findall(r"^\.B ([a-z-]+)\n(.+)$", page, re.MULTILINE)
-    assert dict(listed) == {
-        name: summary for rows in SECTIONS.values() for name, (_, summary) in rows.items()
-    }
+    assert dict(listed) == {name: summary for name, (_, summary) in COMMANDS.items()}
     assert "0 done, or the job succeeded" in page.partition(".SH EXIT STATUS\n")[2]

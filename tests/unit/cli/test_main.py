@@ -9,7 +9,6 @@ import pytest
 
 from submit_tf_job import __version__
 from submit_tf_job.cli import COMMANDS, SECTIONS
-from submit_tf_job.cli import SUBCOMMANDS as GROUPED
 from submit_tf_job.errors import JobSpecError, Problem, SubmitTFJobError
 from tests.fakes.command_line import Cli, Done
 
@@ -74,7 +73,7 @@ def test_group_without_a_command_prints_help(cli: Cli, group: str) -> None:
     assert f"Usage: submit_tf_job {group} [OPTIONS] COMMAND" in text
     listed = [line.split()[0] for line in text.partition("Commands:\n")[2].splitlines()]
     assert [f"{group} {name}" for name in listed] == [
-        name for name in GROUPED if name.startswith(f"{group} ")
+        name for name in SUBCOMMANDS if name.startswith(f"{group} ")
     ]
     assert "..." not in text.partition("Commands:")[2], "no line is cut"
 

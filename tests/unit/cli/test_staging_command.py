@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 import pytest
 
 from submit_tf_job.cli.context import Context
-from submit_tf_job.cli.progress import upload_progress
+from submit_tf_job.cli.submit import upload_progress
 from submit_tf_job.operations import Sweep
 from submit_tf_job.report.staging_text import amount, sweep_lines
 from submit_tf_job.storage.staging import Leftover, Sent

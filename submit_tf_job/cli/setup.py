@@ -1,30 +1,21 @@
-"""Commands doctor and image check."""
+"""Commands doctor, image check, config show and staging gc."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 
-from submit_tf_job.cli.context import Context, command
+from submit_tf_job import operations
+from submit_tf_job.cli.context import Context
+from submit_tf_job.cli.following import seconds
 from submit_tf_job.cli.jobfile import FromOption, SetOption, read_job
-from submit_tf_job.cli.usage import Group
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jobspec.job import Job
+from submit_tf_job.report.settings_text import settings_lines, settings_object
+from submit_tf_job.report.staging_text import sweep_lines, sweep_object
 from submit_tf_job.settings import Settings
-
-__all__ = []
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    command(app, "doctor")(doctor)
-    group = typer.Typer(
-        cls=Group, help="Docker images.", no_args_is_help=True, rich_markup_mode=None
-    )
-    group.callback()(_group)
-    command(group, "check")(check)
-    app.add_typer(group, name="image")
 
 
 def doctor(
@@ -104,10 +95,6 @@ def doctor(
 
 
 # --- image check ----------------------------------------------------------------------------------
-
-
-def _group() -> None:
-    """Docker images."""
 
 
 def check(
@@ -206,3 +193,55 @@ def _check_all(context: Context, settings: Settings, job: Job, python: str | Non
         lines.append(summary_line(found))
     context.result(lines, lambda: images_object(checked))
     return int(any(found.failed for found in checked.values()))
+
+
+# --- config ---------------------------------------------------------------------------------------
+
+
+def show(context: Context) -> None:
+    """Show every setting, its value, and where the value came from.
+
+    \b
+    Example: submit_tf_job config show --profile prod
+    """
+    settings = context.settings()
+    context.result(settings_lines(settings), lambda: settings_object(settings))
+
+
+# --- staging --------------------------------------------------------------------------------------
+
+
+WEEK_S = 7 * 24 * 3600.0
+
+
+def gc(
+    context: Context,
+    older_than: Annotated[
+        str,
+        typer.Option(
+            "--older-than",
+            metavar="DURATION",
+            help="Only files that were last submitted this long ago: 12h, 7d.",
+        ),
+    ] = "7d",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")
+    ] = False,
+) -> None:
+    """Remove files from HDFS that were staged for jobs that no longer exist, and the ended runs of
+    all jobs beyond `keep_runs` of the settings.
+
+    `delete` removes a job's files with its runs. Files remain of clients that died during a
+    submission, and of finished jobs that were not deleted. Files of a waiting or running job are
+    never removed.
+
+    \b
+    Examples:
+      submit_tf_job staging gc --dry-run
+      submit_tf_job staging gc --older-than 12h
+    """
+    limit = timedelta(seconds=seconds(older_than, "--older-than") or WEEK_S)
+    swept = operations.sweep_staging(
+        operations.connect(context.settings()), older_than=limit, dry_run=dry_run
+    )
+    context.result(sweep_lines(swept), lambda: sweep_object(swept))

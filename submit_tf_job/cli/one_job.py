@@ -1,0 +1,306 @@
+"""Commands about one job: status, wait, describe, events, logs, open and tunnel."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from submit_tf_job import operations
+from submit_tf_job.cli.context import Context, JobArgument, coloured, completed
+from submit_tf_job.cli.following import print_events, seconds
+from submit_tf_job.errors import UsageError
+from submit_tf_job.jsonview import description_object, job_object, link_object
+from submit_tf_job.observation import JobState
+from submit_tf_job.operations.description import events_of
+from submit_tf_job.report.detail_text import description_lines, events_lines, events_object
+from submit_tf_job.report.job_text import job_lines
+from submit_tf_job.report.log_text import inventory_lines, inventory_object, log_json, log_text
+
+
+def status(context: Context, job: JobArgument) -> None:
+    """Show the state of a job. The exit status is 0 even if the job failed; `wait` returns the
+    job's.
+
+    \b
+    Examples:
+      submit_tf_job status mnist
+      submit_tf_job status application_1795256400000_0007 -o json | jq -r .state
+    """
+    cluster = operations.connect(context.settings())
+    status = operations.status(cluster, job)
+    pending = operations.why_pending(cluster, status) if operations.is_waiting(status) else ()
+    cause = operations.why_failed(cluster, status)
+    context.result(job_lines(status, pending, cause), lambda: job_object(status, pending, cause))
+
+
+def wait(
+    context: Context,
+    job: JobArgument,
+    condition: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="ready|done",
+            help="ready: all tasks run; done: the job is over.",
+            autocompletion=completed("for"),
+        ),
+    ] = "done",
+    timeout: Annotated[
+        str | None,
+        typer.Option("--timeout", metavar="DURATION", help="Give up after 90s, 15m, 2h."),
+    ] = None,
+) -> int:
+    """Wait until a job is ready or done; the exit status is the job's.
+
+    A job that is submitted again with more memory (retries.memory) is followed to its last run.
+
+    \b
+    Examples:
+      submit_tf_job wait mnist
+      submit_tf_job wait mnist --for ready --timeout 15m
+    """
+    if condition not in ("ready", "done"):
+        raise UsageError(f"--for takes ready or done, not {condition!r}")
+    timeout_s, cluster = seconds(timeout), operations.connect(context.settings())
+    ref = operations.find(cluster, job)
+    ready = (JobState.RUNNING, JobState.FINISHING)
+    events = operations.follow(
+        cluster,
+        ref,
+        own=True,
+        next_runs=ref.name == job,
+        until=lambda status: condition == "ready" and status.state in ready,
+        timeout_s=timeout_s,
+    )
+    return print_events(context, ref.name, events, cluster.sleep)
+
+
+# --- describe and events --------------------------------------------------------------------------
+
+
+def describe(context: Context, job: JobArgument) -> None:
+    """Show a job in detail: verdict and cause, each task, limits, links and the last events.
+
+    \b
+    Examples:
+      submit_tf_job describe mnist
+      submit_tf_job describe mnist -o json | jq '.task_list[].host'
+    """
+    cluster = operations.connect(context.settings())
+    found = operations.describe(cluster, job)
+    diagnosis = operations.diagnose(cluster, found)
+    lines = description_lines(found, diagnosis, now_ms=int(time.time() * 1000), width=context.width)
+    context.result(lines, lambda: description_object(found, diagnosis))
+
+
+def events(context: Context, job: JobArgument) -> None:
+    """Show the events of a job in order of time: YARN's, and those that its tasks reported.
+
+    \b
+    Example: submit_tf_job events mnist
+    """
+    found = operations.describe(operations.connect(context.settings()), job)
+    happened = events_of(found)
+    context.result(events_lines(happened), lambda: events_object(found.name, happened))
+
+
+# --- logs -----------------------------------------------------------------------------------------
+
+
+def logs(
+    context: Context,
+    job: JobArgument,
+    task: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ROLE|TASK]",
+            help="worker, worker-0, am; without it, every task.",
+            autocompletion=completed("role-or-task"),
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Continue until the job is over.")
+    ] = False,
+    tail: Annotated[
+        int | None, typer.Option("--tail", metavar="N", help="Only the last N lines of each file.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="DURATION", help="Only lines of the last 90s, 15m, 2h."),
+    ] = None,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--file", metavar="NAME[,NAME]", help="Files; default: stdout.txt and stderr.txt."
+        ),
+    ] = None,
+    grep: Annotated[
+        str | None, typer.Option("--grep", metavar="REGEX", help="Only lines that match.")
+    ] = None,
+    am: Annotated[
+        bool, typer.Option("--am", help="Logs of YARN's ApplicationMaster for this job.")
+    ] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the files instead.")] = False,
+    timestamps: Annotated[
+        bool, typer.Option("--timestamps", "-t", help="Begin each line with the local time.")
+    ] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Also TFJOB_PROGRESS lines, outcomes and locale warnings.")
+    ] = False,
+    prefix: Annotated[
+        bool | None,
+        typer.Option("--prefix/--no-prefix", help="Begin each line with its task, or not."),
+    ] = None,
+) -> None:
+    """Show what the tasks of a running or finished job wrote, in order of time.
+
+    With -o json each line is an object.
+
+    \b
+    Examples:
+      submit_tf_job logs mnist worker-0 --tail 100
+      submit_tf_job logs mnist -f --grep 'loss|Error'
+      submit_tf_job logs application_1795256400000_0007 --am
+    """
+    cluster = operations.connect(context.settings())
+    if list_:
+        inventory = operations.log_files(cluster, job, task, am=am, say=context.say)
+        context.result(inventory_lines(inventory), lambda: inventory_object(inventory))
+        return
+    names = [name for given in file or [] for name in given.split(",") if name]
+    since_s = seconds(since, "--since")
+    reading = operations.logs(
+        cluster,
+        job,
+        task,
+        files=names,
+        tail=tail,
+        since_s=since_s,
+        grep=grep,
+        am=am,
+        follow=follow,
+        raw=raw,
+        say=context.say,
+    )
+    if reading.following:
+        context.interrupted = f"Job {job} is still running."
+    for text in (
+        log_json(reading)
+        if context.json
+        else log_text(reading, prefix=prefix, colours=coloured(sys.stdout), timestamps=timestamps)
+    ):
+        sys.stdout.write(text)
+        if reading.following:
+            sys.stdout.flush()
+
+
+# --- open and tunnel ------------------------------------------------------------------------------
+
+
+RoleArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[ROLE]",
+        help="The role that serves the port, such as tensorboard, or one of its tasks; not needed "
+        "where only one does.",
+        autocompletion=completed("role"),
+    ),
+]
+PortOption = Annotated[
+    str | None, typer.Option("--port", metavar="NAME", help="Name of one of the role's ports.")
+]
+
+
+def open_(
+    context: Context,
+    job: JobArgument,
+    role: RoleArgument = None,
+    port: PortOption = None,
+    browser: Annotated[
+        bool, typer.Option("--browser", "-b", help="Open it in a browser, too.")
+    ] = False,
+) -> None:
+    """Print the address that a role serves under its `ports`.
+
+    If this machine cannot reach it, a hint shows how to.
+
+    \b
+    Examples:
+      submit_tf_job open mnist
+      submit_tf_job open mnist tensorboard --browser
+    """
+    link, *others = operations.find_links(operations.connect(context.settings()), job, role, port)
+    reachable = operations.is_reachable(link)
+    context.result(
+        [link.url],
+        lambda: {"kind": "Link", "format": 1, **link_object(link), "reachable": reachable},
+    )
+    for other in others:
+        context.say(f"{other.task}: {other.url}")
+    if not reachable and link.via:
+        context.say(
+            f"{link.host} is an address of Docker's network on {link.via}, which this "
+            f"machine does not reach; "
+            f"try: submit_tf_job tunnel {job} {link.task}"
+        )
+    elif not reachable:
+        context.say(
+            f"{link.host}:{link.port} does not answer here yet, or cannot be reached from here; "
+            f"try again, or: submit_tf_job tunnel {job} {link.task}"
+        )
+    elif browser:
+        import webbrowser
+
+        if not webbrowser.open(link.url):
+            context.say("no browser was found here")
+
+
+def tunnel(
+    context: Context,
+    job: JobArgument,
+    role: RoleArgument = None,
+    port: PortOption = None,
+    via: Annotated[
+        str | None,
+        typer.Option(
+            "--via",
+            metavar="[USER@]HOST",
+            help="Host to connect through; default: the node itself.",
+        ),
+    ] = None,
+    local_port: Annotated[
+        int | None,
+        typer.Option(
+            "--local-port",
+            metavar="PORT",
+            min=1,
+            max=65535,
+            help="Port on this machine; default: the same.",
+        ),
+    ] = None,
+) -> None:
+    """Print the ssh command that forwards a role's port to this machine.
+
+    \b
+    Examples:
+      submit_tf_job tunnel mnist tensorboard
+      $(submit_tf_job tunnel mnist tensorboard --via edge01 -q)
+    """
+    link = operations.find_link(operations.connect(context.settings()), job, role, port)
+    words, url = operations.tunnel_command(link, via=via, local_port=local_port)
+    context.result(
+        [shlex.join(words)],
+        lambda: {
+            "kind": "Tunnel",
+            "format": 1,
+            **link_object(link),
+            "command": words,
+            "local_url": url,
+        },
+    )
+    if sys.stderr.isatty() or context.verbose:
+        context.say(f"then open {url}")
