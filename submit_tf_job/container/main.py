@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import contract, environment, ports, task_files
-from submit_tf_job.container.agent import Agent
 from submit_tf_job.container.child import Signals
+from submit_tf_job.container.command import Command
+from submit_tf_job.container.decider import Decider
+from submit_tf_job.container.follower import Follower
 from submit_tf_job.container.info import BootstrapProblem, Info, log
+from submit_tf_job.container.loop import Loop
 
 CONF = "conf"  # where YARN puts TEMPLATE files
 _ARCHIVES = (
@@ -66,7 +69,9 @@ def main() -> int:
 
 
 def _run(info: Info, signals: Signals) -> int:
-    agent = _agent(info, signals)
+    loop = Loop(signals, info.started)
+    command = Command(info, signals, loop.post)
+    part = _part(info, loop, command)
     # the report of the deciding task contains this warning for every task
     if info.ignored_image and not info.decides:
         log(
@@ -76,12 +81,13 @@ def _run(info: Info, signals: Signals) -> int:
     env = dict(os.environ)
     problem = None
     try:
-        agent.open()  # first, so that the other tasks can be informed of errors
-        _prepare(info, signals, env, agent)
+        part.open()  # first, so that the other tasks can be informed of errors
+        _prepare(info, env, command)
     except BootstrapProblem as err:
         problem = err
-    status = agent.run(env, problem)
-    record = agent.record or {
+    command.set_up(env, problem)
+    status = loop.run(command, part.tick, part.stopped)
+    record = command.record or {
         "status": status,
         "signal": None,
         "reason": "ended",
@@ -95,30 +101,30 @@ def _run(info: Info, signals: Signals) -> int:
         run=info.run,
         attempt=info.attempt,
         exit=status,
-        **agent.outcome(),
+        **part.outcome(),
     )
-    task_files.write_marker(info, agent.final, status, outcome, agent.report())
+    report = part.report()
+    task_files.write_marker(info, loop.final, status, outcome, report)
     _outcome(outcome)
-    report = agent.report() if agent.final and info.decides else None
-    if report and info.task.get("record"):
+    if report and loop.final and info.task.get("record"):
         from submit_tf_job.container import run_record
 
         run_record.leave(info, report)
     return status
 
 
-def _agent(info: Info, signals: Signals) -> Agent:
-    """Return what runs this task; here and below only modules that it needs are imported."""
+def _part(info: Info, loop: Loop, command: Command) -> Decider | Follower:
+    """Return what leads this task; here and below only modules that it needs are imported."""
     if info.decides:
-        from submit_tf_job.container.decider import Decider
+        from submit_tf_job.container import decider
 
-        return Decider(info, signals)
-    from submit_tf_job.container.follower import Follower
+        return decider.Decider(info, loop, command)
+    from submit_tf_job.container import follower
 
-    return Follower(info, signals)
+    return follower.Follower(info, loop, command)
 
 
-def _prepare(info: Info, signals: Signals, env: dict[str, str], agent: Agent) -> None:
+def _prepare(info: Info, env: dict[str, str], command: Command) -> None:
     environment.require_image(info)
     if info.task.get("gpus") and info.roles[info.role]["gpus"]:
         from submit_tf_job.container.devices import gpus
@@ -136,28 +142,26 @@ def _prepare(info: Info, signals: Signals, env: dict[str, str], agent: Agent) ->
 
         shipped.deliver(info)
     for warning in environment.prepare(info, env):
-        agent.warn(warning)
+        command.warn(warning)
     if info.task.get("files"):
         shipped.find_packages(info, env)
     if info.task.get("framework") == "tensorflow":
         from submit_tf_job.container.frameworks import installed
 
         for warning in installed.check(info, env):
-            agent.warn(warning)
-    agent.reserved = ports.reserve_own(info, env, signals)
+            command.warn(warning)
+    command.reserved = ports.reserve_own(info, env, command.signals)
     if info.roles[info.role].get("ports"):
-        agent.serve(env)
-    _credentials(info, env, agent)
+        command.serve(env)
+    _credentials(info, env, command)
     if info.task.get("data"):
         from submit_tf_job.container.data.task_data import Data
 
-        agent.data = Data(
-            info, env, signals.stop, lambda text: agent.post(lambda: agent.warn(text))
-        )
-        agent.data.prepare()
+        command.data = Data(info, env, command.signals.stop, command.warn_later)
+        command.data.prepare()
 
 
-def _credentials(info: Info, env: dict[str, str], agent: Agent) -> None:
+def _credentials(info: Info, env: dict[str, str], command: Command) -> None:
     """Give the program its HDFS credentials: delegation tokens, or a ticket of its own."""
     if not info.task.get("tokens"):
         return
@@ -170,24 +174,24 @@ def _credentials(info: Info, env: dict[str, str], agent: Agent) -> None:
         for summary_line in tokens.describe(env):
             log(summary_line)
     except ValueError as err:
-        agent.warn(str(err))
+        command.warn(str(err))
     login = None
     if "login" in info.task.get("kerberos", {}):
         from submit_tf_job.container.login.login import log_in
 
         login, warnings = log_in(info, env)
         for warning in warnings:
-            agent.warn(warning)
+            command.warn(warning)
     if login:
         info.credentials.append(
             {"kind": "kerberos-ticket", "owner": login.principal, "until": login.until}
         )
-        login.keep(agent.warn_later)
+        login.keep(command.warn_later)
     try:
         if tokens:
             tokens.install(env, info.cwd, own_login=login is not None)
     except OSError as err:
-        agent.warn("the delegation tokens cannot be written under their other names: %s" % err)
+        command.warn("the delegation tokens cannot be written under their other names: %s" % err)
 
 
 def _repeat_outcome(info: Info, marker: Mapping[str, Any]) -> int:

@@ -225,6 +225,35 @@ class Resolver:
             threading.Thread(target=run, daemon=True).start()
 
 
+class PlaceWatch:
+    """Looks now and then whether YARN has started the deciding task elsewhere."""
+
+    def __init__(self, info: Info, resolver: Resolver, every_s: float) -> None:
+        """Look with `resolver` once in `every_s`."""
+        self.info, self.resolver, self.every_s = info, resolver, every_s
+        self.looked = 0.0
+        self.moves = 0  # how often in turn it had another address
+
+    def look(self, now: float, home: Callable[[], str], moved: Callable[[str], None]) -> None:
+        """Look, if it is due and not done already.
+
+        Args:
+            now: The present time.
+            home: Returns the present address of the deciding task, "" if it is not known.
+            moved: Called in the event loop with the other address.
+        """
+
+        def found(_host: str, address: str | None) -> None:
+            self.moves = self.moves + 1 if address and address != home() else 0
+            if address and self.moves >= MOVED:
+                self.moves = 0
+                moved(address)
+
+        if home() and now >= self.looked + self.every_s and not self.resolver.busy:
+            self.looked = now
+            self.resolver.start([self.resolver.sought(self.info)], found)
+
+
 def finder(info: Info, post: Callable[[Callable[[], None]], None]) -> Resolver:
     """Return what finds the deciding task; `post(f)` runs f in the event loop."""
     if info.task.get("meeting"):

@@ -21,18 +21,11 @@ import json
 import selectors
 import socket
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 LINE_LIMIT = 64 * 1024  # longest line that a deciding task accepts
 TABLE_LIMIT = 4 * 1024 * 1024  # longest line that the others accept: `go` may hold every address
-
-
-# what to wait for, by whether data is left to send
-EVENTS = {
-    False: selectors.EVENT_READ,
-    True: selectors.EVENT_READ | selectors.EVENT_WRITE,
-}
 
 
 _ENDED = (errno.ECONNRESET, errno.EPIPE)
@@ -90,14 +83,35 @@ def unpack_addresses(tasks: list[str], packed: str) -> dict[str, str]:
 
 
 class Channel:
-    """One connection that sends and receives messages."""
+    """One connection that sends and receives messages, in an event loop."""
 
-    def __init__(self, sock: socket.socket, limit: int) -> None:
-        """Take over a connected socket; `limit` bounds one line."""
+    def __init__(
+        self,
+        sock: socket.socket,
+        limit: int,
+        selector: selectors.BaseSelector,
+        ready: Callable[[int], None],
+        connected: bool = True,
+    ) -> None:
+        """Take over a socket.
+
+        Args:
+            sock: It is connected, or about to be.
+            limit: The most bytes of one line.
+            selector: Waits for the events of the socket.
+            ready: Is called with them; on `EVENT_WRITE` the caller sends again, if only b"".
+            connected: Whether the socket is connected.
+        """
         sock.setblocking(False)
-        self.sock, self.limit = sock, limit
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock, self.limit, self.selector, self.ready = sock, limit, selector, ready
         self._in = b""
         self._out: collections.deque[memoryview] = collections.deque()
+        self._waiting = not connected  # for the socket to take more
+        selector.register(sock, self._events(), ready)
+
+    def _events(self) -> int:
+        return selectors.EVENT_READ | (selectors.EVENT_WRITE if self._waiting else 0)
 
     def receive(self) -> list[dict[str, Any]]:
         """Return the messages that have arrived.
@@ -128,8 +142,8 @@ class Channel:
             messages.append(message)
         return messages
 
-    def send(self, data: bytes) -> bool:
-        """Send as much as possible; True while data is left (call again with b"" when writable).
+    def send(self, data: bytes) -> None:
+        """Send as much as possible, and the rest later.
 
         Raises:
             ChannelClosed: The connection is broken.
@@ -146,4 +160,16 @@ class Channel:
             pass
         except OSError as err:
             raise ChannelClosed(str(err), err.errno in _ENDED) from None
-        return bool(self._out)
+        if self._waiting != bool(self._out):
+            self._waiting = bool(self._out)
+            self.selector.modify(self.sock, self._events(), self.ready)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self.sock.fileno() < 0
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.selector.unregister(self.sock)
+        self.sock.close()

@@ -21,11 +21,23 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.container import agent, contract, decider, follower, info, ports
-from submit_tf_job.container.agent import Agent
+from submit_tf_job.container import (
+    caller,
+    command,
+    contract,
+    decider,
+    follower,
+    info,
+    job_end,
+    loop,
+    peers,
+    ports,
+)
+from submit_tf_job.container.command import Command
 from submit_tf_job.container.decider import Decider
 from submit_tf_job.container.follower import Follower
 from submit_tf_job.container.info import Info
+from submit_tf_job.container.loop import Loop
 from tests.unit.container.descriptions import description, role
 
 LATENCY_S = 0.001
@@ -152,7 +164,7 @@ class Selector:
             self.world.advance_to(min(self.world.next_event(), until))
 
 
-class Command:
+class Child:
     """A command that ends when the world says so."""
 
     def __init__(self) -> None:
@@ -188,6 +200,14 @@ class FollowerSelector:
         sock.wake = lambda: None
 
 
+def parts(part: Any, world: World, env: dict[str, str]) -> tuple[Any, Any, Any]:
+    """Return the loop, the command and the part in the job of one task."""
+    task = Info(world.task, env, "/nowhere")
+    own = Loop(world.signals, task.started)
+    run = Command(task, world.signals, own.post)
+    return own, run, part(task, own, run)
+
+
 class Host:
     """One follower: a real one, whose loop is run by events."""
 
@@ -200,10 +220,9 @@ class Host:
             "CONTAINER_ID": f"container_1_0001_01_{serial:06d}",
             "NM_HOST": "n-" + name,
         }
-        made: Any = Follower(Info(world.task, env, "/nowhere"), world.signals)
-        self.agent = made
-        self.agent.selector = FollowerSelector(self)
-        self.agent.resolver = world.resolver
+        self.loop, self.command, self.part = parts(Follower, world, env)
+        self.loop.selector = FollowerSelector(self)
+        self.part.caller.resolver = self.part.caller.place.resolver = world.resolver
         self.turn()
 
     def call(self, ready: Callable[[int], None]) -> None:
@@ -219,9 +238,9 @@ class Host:
     def step(self) -> bool:
         if self.dead:
             return False
-        self.agent.turn(self.world.now)
-        busy = bool(self.agent.exit is None and self.agent.tick(self.world.now))
-        if self.agent.exit is not None:
+        self.command.watch(self.world.now)
+        busy = bool(self.loop.exit is None and self.part.tick(self.world.now))
+        if self.loop.exit is not None:
             self.leave()
         return busy
 
@@ -234,11 +253,11 @@ class Host:
         """End the process; a node that dies closes nothing."""
         if not self.dead:
             self.dead = True
-            if self.agent.channel:
-                self.agent.channel.sock.close(silently=silently)
+            if self.part.caller.channel:
+                self.part.caller.channel.sock.close(silently=silently)
 
     def end_command(self, code: int) -> None:
-        child = self.agent.child
+        child = self.command.child
         if not self.dead and child and child.code is None:
             child.code = code
             self.step()
@@ -389,9 +408,9 @@ class World:
 
     def break_connection(self, name: str) -> None:
         host = self.hosts[name]
-        if not host.dead and host.agent.channel and not self.struck(name):
+        if not host.dead and host.part.caller.channel and not self.struck(name):
             self.said.append(f"{self.now:.2f} the connection of {name} breaks")
-            host.agent.channel.sock.reset()
+            host.part.caller.channel.sock.reset()
 
     def struck(self, name: str) -> bool:
         return bool(self.root) and self.now >= self.root_at - 2
@@ -404,8 +423,8 @@ class World:
         elif kind == "oom":
             host.end_command(-9)
         else:
-            if kind == "unreported" and host.agent.child:
-                host.agent.child.code = 3
+            if kind == "unreported" and host.command.child:
+                host.command.child.code = 3
             host.leave(silently=kind == "node")
         if "retries" in self.task and host.dead:
             self.after(self.random.uniform(5, 40), lambda: self.start(self.root))
@@ -421,31 +440,32 @@ class World:
         self.hosts[name].end_command(code)
 
     def end_own(self, code: int) -> None:
-        child = self.decider.child
-        if child and child.code is None and not self.decider.end_requested:
+        own = self.decider.command
+        child = own.child
+        if child and child.code is None and not own.end_requested:
             child.code = code
 
     def play(self, patch: pytest.MonkeyPatch) -> Any:
         """Play the history to its end; return the deciding task's state machine."""
         clock = SimpleNamespace(monotonic=self.monotonic, sleep=lambda _s: None, time=lambda: 0.0)
-        for module in (agent, decider, follower, info):
-            patch.setattr(module, "time", clock)
+        modules: Any = (caller, command, decider, follower, info, job_end, loop, peers)
+        for module in modules:
+            if hasattr(module, "time"):
+                patch.setattr(module, "time", clock)
         for name in (
             "AF_INET",
             "SOCK_STREAM",
-            "IPPROTO_TCP",
-            "TCP_NODELAY",
             "SOL_SOCKET",
             "SO_ERROR",
         ):
             setattr(self, name, getattr(socket, name))
-        patch.setattr(follower, "socket", self)
-        patch.setattr(Agent, "run_command", lambda own, *_what: setattr(own, "child", Command()))
-        patch.setattr(Agent, "_set_variables", lambda _own: None)
-        patch.setattr(agent, "oom_kills", lambda: 0)
+        patch.setattr(caller, "socket", self)
+        patch.setattr(Command, "run", lambda own, *_what: setattr(own, "child", Child()))
+        patch.setattr(Command, "set_variables", lambda _own: None)
+        patch.setattr(command, "oom_kills", lambda: 0)
         patch.setattr(selectors, "DefaultSelector", lambda: Selector(self))
         patch.setattr(ports, "reserve_own", lambda *_what: None)
-        for module in (agent, decider, follower, info):
+        for module in modules:
             if hasattr(module, "log"):
                 patch.setattr(module, "log", lambda _text: None)
         env = {
@@ -454,27 +474,28 @@ class World:
             "CONTAINER_ID": "container_1_0001_01_000000",
         }
         self.acting = True
-        own: Any = Decider(Info(self.task, env, "/nowhere"), self.signals)
+        own_loop, own_command, own = parts(Decider, self, env)
         self.decider = own
-        own.resolver = own.finder = SimpleNamespace(
+        own.look_ups.resolver = own.place.resolver = SimpleNamespace(
             busy=0,
             sought=lambda _i: "",
             start=lambda names, found: [found(n, "10.0.0.2") for n in names],
         )
-        own.listener = self.listener
-        own.selector.register(self.listener, selectors.EVENT_READ, own._accept)
+        own.peers.listener = self.listener
+        own_loop.selector.register(self.listener, selectors.EVENT_READ, own.peers.accept)
         own.job.tell = lambda text: self.said.append(f"{self.now:.2f} job: {text}")
         for name in self.names:
             self.after(self.random.uniform(0, 3), partial(self.start, name))
         self.faults()
         self.acting = False
         self.after(200, self.stop)
-        own.run({}, None)
+        own_command.set_up({}, None)
+        own_loop.run(own_command, own.tick, own.stopped)
         return own.job
 
     def stop(self) -> None:
         """Leave the history; every cause is named by now, and with `retries` the job goes on."""
-        self.decider.exit = 0
+        self.decider.loop.exit = 0
 
 
 def play(seed: int, **kinds: bool) -> tuple[World, str]:

@@ -1,0 +1,225 @@
+"""A task's way to the deciding one: finds it, connects to it, and notices when it is gone."""
+
+from __future__ import annotations
+
+import errno
+import selectors
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from submit_tf_job.container import tfconfig
+from submit_tf_job.container.info import Info, log
+from submit_tf_job.container.loop import SILENCE, Loop, silent_s
+from submit_tf_job.container.names import PlaceWatch, family_of, finder
+from submit_tf_job.container.wire import TABLE_LIMIT, Channel, ChannelClosed, pack
+
+ANSWER_S = 10.0  # to connect, and again to receive the welcome
+
+
+class Caller:
+    """The connection to the deciding task; while there is none, the search for it."""
+
+    def __init__(
+        self,
+        info: Info,
+        loop: Loop,
+        hello: Callable[[str], dict[str, Any]],
+        message: Callable[[float, Mapping[str, Any]], None],
+    ) -> None:
+        """Start without a connection.
+
+        Args:
+            info: This task.
+            loop: Its event loop.
+            hello: Returns the first message of a connection from an address of this task.
+            message: Handles a message.
+        """
+        self.info, self.loop, self.hello, self.message = info, loop, hello, message
+        self.channel: Channel | None = None
+        self.connected = self.welcomed = False
+        self.leaving = False  # this task ends, and so may the connection
+        self.ping_s = info.ping_s
+        self.since = info.started  # start of the connection's present state
+        self.lost_at = info.started
+        self.heard = 0.0
+        self.accepted = 0.0  # when the deciding task's port last accepted a connection
+        self.pong, self.pong_at = 0, 0.0  # the last one, and when it came
+        # the search
+        self.resolver = finder(info, loop.post)
+        self.trouble = "it has not been asked for yet"
+        self.wrong_job = False
+        self.begun: float | None = None  # when this search began
+        self.next_try = self.told = 0.0
+        self.pause_s = 0.2
+        self.address = ""
+        self.same_place = False  # the next connection goes to the same address, without a look-up
+        self.ports = tfconfig.rendezvous_ports(info.task["ports"], info.run)
+        self.port_index = self.refusals = 0  # which port to try, and how many have failed in turn
+        self.deaf = 0  # how many ports in turn were closed: no process listens there
+        # of ten thousand tasks two hundred look in each second
+        every_s = max(SILENCE * info.ping_s, info.total / 200.0)
+        self.place = PlaceWatch(info, self.resolver, every_s)
+
+    # --- the search -------------------------------------------------------------------------------
+    def _look_up(self, now: float) -> None:
+        if self.resolver.busy or now < self.next_try:
+            return
+        self.next_try = now + self.pause_s
+        if self.begun is None:
+            self.begun = now
+        self.pause_s = min(2 * self.pause_s, self.resolver.longest_pause_s(self.info.total))
+        host = self.resolver.sought(self.info)
+        if self.same_place:
+            # its kernel answers at once, DNS perhaps not
+            self.same_place = False
+            self._found(host, self.address)
+            return
+        if now >= self.told + 30:
+            log("looking up %s at %s" % (self.info.deciding, host))
+            if self.told:
+                log("so far: %s" % self.trouble)
+            self.told = now
+        self.resolver.start([host], self._found)
+
+    def _found(self, host: str, address: str | None) -> None:
+        if self.channel or self.loop.exit is not None:
+            return
+        if not address:
+            self.trouble = self.resolver.missing(host)
+            return
+        self.address, self.refusals = address, 0
+        if not self.wrong_job:
+            self.trouble = "%s (%s) does not answer at port %d" % (host, address, self.ports[0])
+        self._connect()
+
+    def _connect(self) -> None:
+        """Connect to the deciding task's address at the port whose turn it is."""
+        sock = socket.socket(family_of(self.address), socket.SOCK_STREAM)
+        self.channel = Channel(sock, TABLE_LIMIT, self.loop.selector, self._ready, connected=False)
+        self.since = time.monotonic()
+        self.connected = self.welcomed = False
+        sock.connect_ex((self.address, self.ports[self.port_index]))
+
+    def _not_connected(self, error: int) -> None:
+        """Count a closed port; look an address up again that does not even refuse.
+
+        YARN may have started the deciding task on another node meanwhile.
+        """
+        if error == errno.ECONNREFUSED:
+            self.deaf += 1
+        else:
+            self.deaf, self.refusals = 0, len(self.ports)
+
+    def look_elsewhere(self, now: float) -> None:
+        """Look whether YARN has started the deciding task elsewhere, while it is connected.
+
+        The connection to a node that YARN gave up may last.
+        """
+        if self.welcomed:
+            self.place.look(now, lambda: self.address, self._moved)
+
+    def _moved(self, address: str) -> None:
+        if self.welcomed:
+            log("%s is now at %s" % (self.info.deciding, address))
+            self._give_up()
+
+    # --- the connection ---------------------------------------------------------------------------
+    def _ready(self, mask: int) -> None:
+        channel = self.channel
+        if not channel:
+            return
+        try:
+            if not self.connected:
+                error = channel.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if error:
+                    self._not_connected(error)
+                    raise ChannelClosed("refused")
+                self.connected, self.since, self.deaf = True, time.monotonic(), 0
+                self.send("hello", **self.hello(channel.sock.getsockname()[0]))
+            elif mask & selectors.EVENT_WRITE:
+                channel.send(b"")
+            if mask & selectors.EVENT_READ and self.channel:
+                for message in channel.receive():
+                    self.heard = time.monotonic()
+                    self._message(self.heard, message)
+        except ChannelClosed as err:
+            self.same_place = err.ended and self.welcomed
+            self.drop()
+        except KeyError:  # a message that makes no sense
+            self.drop()
+
+    def _message(self, now: float, message: Mapping[str, Any]) -> None:
+        kind = message["t"]
+        if kind in ("welcome", "pong"):
+            self.pong, self.pong_at = message.get("number", 0), now
+        if kind == "welcome":
+            self.welcomed, self.wrong_job, self.refusals = True, False, 0
+            self.ping_s = message["ping_s"]
+        if kind in ("wrong-job", "busy"):
+            self.wrong_job = kind == "wrong-job"
+            self.trouble = "an earlier attempt of this task is still connected"
+            if self.wrong_job:
+                self.trouble = "another job's deciding task answers there"
+            self.drop(busy=not self.wrong_job)
+        else:
+            self.message(now, message)
+
+    def send(self, kind: str, **fields: Any) -> None:
+        """Send a message, if there is a connection."""
+        try:
+            if self.channel:
+                self.channel.send(pack(kind, **fields))
+        except ChannelClosed:
+            self.drop()
+
+    def drop(self, busy: bool = False, silent_s: float = 0.0) -> None:
+        """Close the connection.
+
+        Without a welcome the next port is tried, unless it is `busy`.
+
+        Args:
+            busy: Whether another process of this task is connected.
+            silent_s: How long the deciding task has been out of reach already; part of `grace`.
+        """
+        if not self.channel:
+            return
+        self.channel.close()
+        self.channel = None
+        if self.welcomed:
+            self.welcomed, self.begun = False, None
+            now = time.monotonic()
+            self.lost_at = now - silent_s
+            self.pause_s, self.next_try = 0.2, now + 0.1
+            if not self.leaving:
+                log("the connection to %s went away" % self.info.deciding)
+        elif not busy:
+            self.port_index = (self.port_index + 1) % len(self.ports)
+            self.refusals += 1
+            if self.refusals < len(self.ports) and self.loop.exit is None:
+                self._connect()
+
+    def _give_up(self, silent_s: float = 0.0) -> None:
+        self.send("away")
+        self.drop(silent_s=silent_s)
+
+    def tick(self, now: float) -> None:
+        """Search for the deciding task, or give a connection up that is silent."""
+        if not self.channel:
+            self._look_up(now)
+            return
+        if self.connected:
+            self.accepted = now
+        deadline = self.since + ANSWER_S
+        if self.welcomed:
+            deadline = max(self.since, self.heard) + SILENCE * self.ping_s
+        if now > deadline:
+            if not self.connected:
+                self._not_connected(errno.ETIMEDOUT)
+            self._give_up(silent_s(self.ping_s, self.info.task["grace_s"]))
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether nothing listens at any port of the deciding task."""
+        return self.deaf >= len(self.ports)

@@ -1,0 +1,349 @@
+"""The command of a task: its environment, its ports, its end, and its next start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from submit_tf_job.container import contract, facts, ports, task_files
+from submit_tf_job.container.child import STOPS, Child, Signals
+from submit_tf_job.container.data.task_data import Data
+from submit_tf_job.container.environment import has_proxy, no_proxy, set_tf_config
+from submit_tf_job.container.info import (
+    BootstrapProblem,
+    Info,
+    describe,
+    log,
+    signal_name,
+)
+from submit_tf_job.container.line_times import Stamps
+from submit_tf_job.container.memory import oom_kills
+
+LEFT = (
+    "the command of %s has ended, and had left processes in the background, which are not waited "
+    "for: %s; a command runs until its own process ends (write no `&` after it)"
+)
+# bash's exit statuses for a command that it cannot run
+SHELL_REASONS = {126: "not-executable", 127: "command-not-found"}
+
+
+class Command:
+    """The command of one task, which may be started several times (`retries`).
+
+    Whoever leads the task sets `ended` (called with the time once `record` has a result),
+    `renewed` (the next start may come), and `warn` (a sentence for the job's report).
+    """
+
+    def __init__(self, info: Info, signals: Signals, post: Callable[[Callable[[], None]], None]):
+        """Keep the arguments: `post(f)` runs f in the event loop; the command is started later."""
+        self.info, self.signals, self.post = info, signals, post
+        self.ended: Callable[[float], None] = lambda _now: None
+        self.renewed: Callable[[], None] = lambda: None
+        self.warn: Callable[[str], None] = log
+        self.env: dict[str, str] = {}
+        self.prepared: dict[str, str] = {}  # `env` before the first start
+        self.problem: BootstrapProblem | None = None  # why the command cannot start
+        self.child: Child | None = None
+        self.started_at = self.ended_at = 0.0
+        self.record: dict[str, Any] | None = None  # how the command ended
+        self.end_requested = False
+        self.stop_grace_s = info.stop_grace_s  # from SIGTERM to SIGKILL
+        self.nofile: tuple[int, int] | None = None
+        self.progress = task_files.Progress("")
+        self.stamps = Stamps(info)
+        self.data: Data | None = None  # the job's inputs and outputs, if it declares any
+        self.reserved: ports.Reservation | None = None  # the port of this task
+        self.held: list[ports.Reservation] = []  # the ports that the command serves
+        self.close_servers: Callable[[], None] | None = None
+        self.renewing = False  # the command is ended, and will be started again
+        self.generation = self.next_generation = 0  # of the command, and of the next one
+        self.oom_kills = 0  # before the command
+        self.preparing = False  # the child is `prepare` of the job
+        # the result of the command, and the upload of its outputs that is still to be done
+        self.ending: tuple[dict[str, Any], Callable[[dict[str, Any]], dict[str, Any]]] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether no command runs and no output is being uploaded."""
+        return (not self.child or self.child.over) and not self.ending
+
+    @property
+    def port(self) -> int:
+        """The port that is reserved for this task; 0 if none is."""
+        return self.reserved.port if self.reserved else 0
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the command has ended, or is to end, and not all of its processes have."""
+        child = self.child
+        return bool(child and (child.kill_at or child.code is not None) and not child.over)
+
+    def warn_later(self, text: str) -> None:
+        """Warn in the event loop; any thread may call this."""
+        self.post(lambda: self.warn(text))
+
+    # --- the start --------------------------------------------------------------------------------
+    def serve(self, env: dict[str, str]) -> None:
+        """Choose the ports that the command serves, and add them to its environment.
+
+        Raises:
+            BootstrapProblem: No free port was found.
+        """
+        self.info.served, self.held, warnings = ports.serve(self.info, self.port)
+        for name, port in self.info.served.items():
+            env[contract.ENV_PORT_OF + name.upper().replace("-", "_")] = str(port)
+        for warning in warnings:
+            self.info.warnings.append(warning)
+            self.warn(warning)
+
+    def set_up(self, env: dict[str, str], problem: BootstrapProblem | None) -> None:
+        """Take the environment; `problem` is the reason why the command cannot start, if any."""
+        self.env, self.prepared, self.problem = env, dict(env), problem
+        self.progress = task_files.Progress(
+            env.get(contract.ENV_PROGRESS, ""), task_files.stdout_path(self.info)
+        )
+        if problem:
+            self.fail(problem)
+
+    def learn(self, hosts: Mapping[str, str], taken: Mapping[str, int]) -> None:
+        """Store where all tasks are, as the deciding task says.
+
+        Args:
+            hosts: The addresses of tasks that programs do not know by name.
+            taken: The ports of tasks whose own one was in use.
+        """
+        self.info.hosts, self.info.ports = dict(hosts), dict(taken)
+        port = self.info.port(self.info.role, self.info.index)
+        self.env[contract.ENV_PORT] = str(port)
+        if self.reserved and self.reserved.port != port:
+            # the programs know the port that an earlier attempt of this task had
+            self.reserved.drop()
+            self.reserved = None
+            try:
+                self.reserved = ports.reserve([port], self.info.name, self.info.node, self.signals)
+            except BootstrapProblem as problem:
+                self.fail(problem)
+
+    def start(self) -> None:
+        """Start the command."""
+        self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
+        if self.info.task.get("retries"):
+            self.env[contract.ENV_GENERATION] = str(self.generation)
+            self.env[contract.ENV_INDEX] = str(self.info.position)
+            self.env[contract.ENV_COUNT] = str(self.info.sizes[self.info.role])
+            self.oom_kills = oom_kills()
+        if self.info.hosts and has_proxy(self.env):
+            no_proxy(self.env, list(self.info.hosts.values()))
+        try:
+            self.set_variables()
+            for reservation in [self.reserved, *self.held]:
+                if reservation:
+                    reservation.release()
+            if self.info.task.get("variables"):
+                from submit_tf_job.container.systems import variables
+
+                self.close_servers = variables.serve(self.info)
+            self.run("starting", self.info.roles[self.info.role]["command"])
+        except BootstrapProblem as problem:
+            self.fail(problem)
+
+    def set_variables(self) -> None:
+        """Set the facts, TF_CONFIG, and what other frameworks and other systems read."""
+        facts.install(self.env, self.info)
+        info, value = self.info, ""
+        if info.task.get("tf_config", "counts") == "counts":
+            self.env.pop(contract.ENV_TF_CONFIG, None)
+            value = info.tf_config()
+        if info.task.get("framework") in ("torch", "jax"):
+            from submit_tf_job.container.frameworks import peers
+
+            self.env.update(peers.variables(info))
+        if info.task.get("variables"):
+            from submit_tf_job.container.systems import variables
+
+            value = variables.with_environment(info, value)
+            stated = info.roles[info.role].get("env", {})
+            for name, text in variables.other_variables(info).items():
+                if name not in stated:
+                    self.env[name] = text
+        if value:
+            set_tf_config(self.env, value, info.cwd)
+
+    def run(self, doing: str, command: str | list[str]) -> None:
+        """Run a command as the child.
+
+        Args:
+            doing: What the log says of it.
+            command: A string for bash, or the arguments.
+
+        Raises:
+            BootstrapProblem: It cannot be started.
+        """
+        words = command.split() if isinstance(command, str) else command
+        log("%s: %s" % (doing, " ".join(words)[:200]))
+        self.child = Child(command, self.env, self.nofile, self._workdir())
+        self.started_at = time.monotonic()
+        self.signals.forward = self.child.send
+        for number in self.signals.seen:  # received before `forward` was set
+            if number in STOPS:
+                self.child.send(number)
+
+    def _workdir(self) -> str:
+        info = self.info
+        path = os.path.join(info.cwd, info.roles[info.role].get("workdir", "")).rstrip("/") or "/"
+        if not os.path.isdir(path):
+            text = "the workdir %s does not exist, or is not a directory" % path
+            raise BootstrapProblem(contract.EXIT_BOOTSTRAP_ERROR, "workdir-missing", text)
+        return path
+
+    # --- the end ----------------------------------------------------------------------------------
+    def fail(self, problem: BootstrapProblem) -> None:
+        """Record that the command could not run."""
+        log(problem.message)
+        self.ended_at = self.started_at = time.monotonic()
+        message = "%s on %s: %s" % (self.info.name, self.info.node, problem.message)
+        self._end(
+            {"status": problem.status, "signal": None, "reason": problem.reason, "message": message}
+        )
+
+    def was_stopped(self, number: int) -> None:
+        """Record that a signal from outside ended this task."""
+        text = "%s was stopped by %s" % (self.info.name, signal_name(number))
+        self._end({"status": 128 + number, "signal": number, "reason": "killed", "message": text})
+
+    def watch(self, now: float) -> None:
+        """Look for output, and for the end of the command and of its process group."""
+        self.stamps.look(now)
+        if self.child and not self.child.over:
+            over = self.child.poll(now)
+            if self.child.left:
+                self.warn(LEFT % (self.info.name, ", ".join(self.child.left[:5])))
+                self.child.left = []
+            if self.child.code is not None and not self.record and not self.ending:
+                self.ended_at = time.monotonic()  # `now` may be from before a suspension
+                if not self.renewing:
+                    self._judge(self.child.code)
+            # the whole process group has ended, so no process writes to the outputs any more
+            if over and self.ending:
+                threading.Thread(
+                    target=self._upload, args=self.ending, name="upload", daemon=True
+                ).start()
+        if self.renewing and self.idle:
+            self._renew()
+
+    def _judge(self, code: int) -> None:
+        """Record how the command ended, or first upload its outputs."""
+        record = describe(self.info, code)
+        oom = self.info.task.get("retries") and code == -signal.SIGKILL
+        if oom and oom_kills() > self.oom_kills:
+            text = "%s was killed by the kernel for want of memory"
+            record.update(reason=contract.REASON_OOM, message=text % self.info.name)
+        stop = self.signals.stop()
+        if self.end_requested:
+            record["reason"] = "ended"
+        elif stop:  # the command ended because of the signal, whatever its own status
+            self.was_stopped(stop)
+            return
+        elif isinstance(self.info.roles[self.info.role]["command"], str):
+            record["reason"] = SHELL_REASONS.get(record["status"], record["reason"])
+        upload = None
+        if self.data and not self.preparing:
+            upload = self.data.uploads(record, self.end_requested)
+        if upload:
+            self.ending = (record, upload)
+        else:
+            self._end(record)
+
+    def _upload(
+        self, record: dict[str, Any], upload: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> None:
+        """Upload the outputs in a thread, while the event loop continues."""
+        try:
+            done = upload(record)
+        except Exception as err:  # noqa: BLE001  (the event loop waits for the result)
+            done = record
+            if not record["status"]:
+                failed = {"status": contract.EXIT_DATA, "reason": "output-failed"}
+                done = dict(record, message=repr(err), **failed)
+        self.post(lambda: self._end(done))
+
+    def _end(self, record: dict[str, Any]) -> None:
+        self.ending = None
+        lines = []
+        if record["status"]:
+            lines = task_files.last_lines(task_files.stderr_path(self.info))
+        self.record = dict(
+            record, last_lines=lines, duration_s=round(self.ended_at - self.started_at, 3)
+        )
+        self.ended(self.ended_at)
+
+    def done_message(self) -> dict[str, Any]:
+        """Return how the command ended, and in which generation, for the deciding task."""
+        return dict(self.record or {}, generation=self.generation)
+
+    def stop(self, now: float, number: int = signal.SIGTERM) -> None:
+        """Stop the command if it runs."""
+        if self.child and not self.child.over:
+            self.child.stop(now, self.stop_grace_s, number)
+
+    def close(self) -> None:
+        """Give up what remains of the processes, because the task ends."""
+        self.stamps.look(time.monotonic(), last=True)
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget a command that has ended."""
+        if self.child:
+            self.child.close()
+        self.child = self.signals.forward = None
+
+    # --- the next generation ----------------------------------------------------------------------
+    def renew(self, now: float, generation: int) -> None:
+        """End the command, and be ready to start it again; `renewed` is called then.
+
+        A task without a command is ready at once: the start may be the next message.
+        """
+        self.next_generation = generation
+        if not self.renewing:
+            log("all tasks start again" + ("; ending the command" if self.child else ""))
+            self.renewing = True
+            self.stop(now)
+        if self.idle:
+            self._renew()
+
+    def _renew(self) -> None:
+        """Forget the ended command, and reserve the task's ports again."""
+        self.renewing = self.preparing = False
+        self.generation = self.next_generation
+        if not self.problem:  # else another container prepares the task anew
+            if self.child:
+                self.forget()
+                self._give_up_ports()
+                self.env = dict(self.prepared)
+                if self.data:
+                    self.data.renew()
+            self.record = None
+            try:
+                if not self.reserved:
+                    self.reserved = ports.reserve_own(self.info, self.env, self.signals)
+                if not self.held and self.info.roles[self.info.role].get("ports"):
+                    self.serve(self.env)
+            except BootstrapProblem as problem:
+                self.problem = problem
+                self.fail(problem)
+                return
+        self.renewed()
+
+    def _give_up_ports(self) -> None:
+        if self.close_servers:
+            self.close_servers()
+            self.close_servers = None
+        for reservation in [self.reserved, *self.held]:
+            if reservation:
+                reservation.drop()
+        self.reserved, self.held = None, []
+        self.info.ports.clear()

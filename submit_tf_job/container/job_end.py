@@ -1,0 +1,144 @@
+"""How the deciding task ends the job, and itself: after all others, and the witness last."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from submit_tf_job.container.command import Command
+from submit_tf_job.container.info import exit_status
+from submit_tf_job.container.job_report import Writer
+from submit_tf_job.container.loop import Loop
+from submit_tf_job.container.meeting import members as states
+from submit_tf_job.container.meeting.ending import saves
+from submit_tf_job.container.meeting.members import Member
+from submit_tf_job.container.meeting.rendezvous import Rendezvous
+from submit_tf_job.container.peers import Peer, Peers
+
+LAST_REPORT_S = 10.0  # how long the last report is tried again
+LAST_S = 3.0  # from the SIGKILL of a command to the end of its deciding task
+FLUSH_S = 0.3  # from the last message to the end of this task
+
+
+class JobEnd:
+    """The end of the job: who is told when, and how long they have."""
+
+    def __init__(
+        self, loop: Loop, command: Command, job: Rendezvous, peers: Peers, writer: Writer
+    ) -> None:
+        """Keep the parts of the deciding task."""
+        self.loop, self.command, self.job = loop, command, job
+        self.peers, self.writer = peers, writer
+        self.saved = False  # in a graceful stop: all tasks that save have ended
+        self.closing_until = 0.0  # the witness has so long to learn of the end
+        self.witness_told_at: float | None = None
+        self.leave_by = 0.0  # until when the last report is tried again
+
+    def stopped(self, now: float) -> None:
+        """End the job because YARN stops it, or `submit_tf_job stop --grace`."""
+        job, until = self.job, self.loop.signals.patient_until
+        job.stop(now, graceful=now < until)
+        job.linger_until = job.late_until = until if job.graceful else now
+        if job.graceful:
+            self.command.stop_grace_s = until - now
+
+    def begin(self, now: float) -> None:
+        """End this task's command, and tell the others of the end."""
+        job, command = self.job, self.command
+        command.end_requested = True
+        if command.data and job.verdict == states.FAILED:
+            # other tasks may still upload outputs
+            job.linger_until = max(job.linger_until, now + command.data.patience_s)
+        # the command has a signal from outside already
+        command.stop(now, 0 if job.verdict == states.STOPPED else 15)
+        for peer, m in self.peers.tasks():
+            if job.graceful:
+                self.ask_to_save(peer, m)
+            elif self._stopped_by_yarn():  # which restarts this task, or stops the others itself
+                self.peers.close(peer)
+            elif m is not job.witness:  # which is the last: `_close`
+                self._tell_end(peer, m)
+
+    def _tell_end(self, peer: Peer, m: Member, **more: Any) -> None:
+        peer.send("end", why=self.job.why, status=self.job.leave_status(m), **more)
+
+    def ask_to_save(self, peer: Peer, m: Member) -> None:
+        """Have a task end its command in a graceful stop."""
+        if saves(m):
+            left_s = max(1.0, self.job.linger_until - time.monotonic())
+            self._tell_end(peer, m, grace_s=round(left_s, 3))
+
+    def save(self, now: float) -> bool:
+        """Give the tasks time to save as long as whoever stops the job waits.
+
+        Returns:
+            Whether all have ended, which is reported once.
+        """
+        job, command, until = self.job, self.command, self.loop.signals.patient_until
+        if until > job.linger_until:
+            job.linger_until = until
+            if command.child:
+                command.child.spare(until)
+            for peer, m in self.peers.tasks():
+                if saves(m):
+                    peer.send("grace", grace_s=round(until - now, 3))
+        if self.saved or not command.idle or job.saving(now):
+            return False
+        self.saved = True
+        job.event(now, "all tasks have ended; waiting for YARN to stop the job")
+        return True
+
+    def may_leave(self, now: float) -> bool:
+        """Return whether this task may end, because the job has ended."""
+        job, idle = self.job, self.command.idle
+        if job.graceful:  # YARN's stop comes first, unless whoever stops the job is gone
+            return now >= job.linger_until and (idle or now >= job.linger_until + LAST_S)
+        if not idle or job.awaits_latecomers(now):
+            return False
+        others = any(m is not job.witness for _, m in self.peers.tasks())
+        if others and now < job.linger_until:
+            return False
+        return self._stopped_by_yarn() or self._close(now)
+
+    def told(self, at: float, m: Member) -> None:
+        """Note when a task has learned of the end of the job."""
+        if m is self.job.witness and self.job.closing:
+            self.witness_told_at = at
+
+    def _stopped_by_yarn(self) -> bool:
+        return self.job.again or self.job.verdict == states.STOPPED
+
+    def _close(self, now: float) -> bool:
+        """Tell the witness of the end, after everything else; return whether it has learned it.
+
+        With its container the ApplicationMaster ends, and soon all that still runs.
+        """
+        job, witness, info = self.job, self.job.witness, self.job.info
+        # one that only was away for longer than `grace` is FAILED, too, without a status
+        if witness is None or (witness.status is not None and not job.closing):
+            return True
+        if not job.closing:
+            job.closing = True
+            self.closing_until = now + max(info.task["grace_s"], info.stop_grace_s + 1.5)
+            self.writer.write(now, True, over=True)
+            if witness.peer:
+                self._tell_end(witness.peer, witness)
+        told_at = self.witness_told_at
+        return now >= self.closing_until or (told_at is not None and now >= told_at + FLUSH_S)
+
+    def leave(self, now: float) -> None:
+        """Write the last report, and end this task."""
+        job = self.job
+        self.leave_by = self.leave_by or now + LAST_REPORT_S
+        if job.graceful:
+            for peer, m in self.peers.tasks():
+                self._tell_end(peer, m)
+        self.loop.final = not self._stopped_by_yarn()
+        if not self.writer.write(now, True, over=True) and now < self.leave_by:
+            return
+        status = exit_status(job.exit)
+        if job.verdict == states.STOPPED:
+            status = 128 + self.loop.signals.stop()
+        if job.retries and (job.verdict != states.STOPPED or job.graceful):
+            status = 0  # YARN would start it again after any other; the witness tells YARN
+        self.loop.exit = status

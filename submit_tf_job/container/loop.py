@@ -1,0 +1,76 @@
+"""The event loop of a task: sockets, threads, signals and time."""
+
+from __future__ import annotations
+
+import collections
+import selectors
+import time
+from collections.abc import Callable
+
+from submit_tf_job.container.child import Signals
+from submit_tf_job.container.command import Command
+
+TICK_S = 1.0  # the pause of an idle loop
+BUSY_S = 0.1
+SILENCE = 3  # unanswered pings after which a connection counts as broken
+
+
+def silent_s(ping_s: float, grace_s: float) -> float:
+    """Return how much of `grace` has passed once `SILENCE` pings are unanswered.
+
+    It counts from the first of them, which may have been a turn of the loop late. At least half of
+    `grace` is left for a new connection.
+    """
+    return max(0.0, min((SILENCE - 1) * ping_s - TICK_S, grace_s / 2))
+
+
+class Loop:
+    """Runs until `exit`, the exit status of the task, is known."""
+
+    def __init__(self, signals: Signals, now: float) -> None:
+        """Watch nothing but signals."""
+        self.signals = signals
+        self.exit: int | None = None
+        self.final = False  # a later start of this task on this node exits at once
+        self.waited_at = now  # when the latest wait for events began
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(signals.reader, selectors.EVENT_READ, lambda _mask: signals.drain())
+        self.posted: collections.deque[Callable[[], None]] = collections.deque()
+
+    def run(
+        self, command: Command, tick: Callable[[float], bool], stopped: Callable[[float], None]
+    ) -> int:
+        """Run to the end; return the exit status.
+
+        Args:
+            command: The command of the task.
+            tick: Does what is due; returns True while the next step is less than a second away.
+            stopped: Handles the first signal that ends this task.
+        """
+        stop = 0
+        try:
+            while self.exit is None:
+                now = time.monotonic()
+                command.watch(now)
+                if not stop and self.signals.stop():
+                    stop = self.signals.stop()
+                    stopped(now)
+                busy = tick(now) or command.is_ending
+                if self.exit is None:
+                    self._wait(BUSY_S if busy else TICK_S)
+            return self.exit
+        finally:
+            command.close()
+
+    def _wait(self, timeout_s: float) -> None:
+        """Handle events of sockets, threads and signals for at most `timeout_s`."""
+        self.waited_at = time.monotonic()
+        for key, mask in self.selector.select(timeout_s):
+            key.data(mask)
+        while self.posted:
+            self.posted.popleft()()
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Run `call` in the event loop; any thread may call this."""
+        self.posted.append(call)  # atomic
+        self.signals.wake()

@@ -1,0 +1,234 @@
+"""The connections of the deciding task to all others."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import errno
+import resource
+import selectors
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from submit_tf_job.container import tfconfig
+from submit_tf_job.container.info import Info
+from submit_tf_job.container.loop import SILENCE, Loop, silent_s
+from submit_tf_job.container.meeting.members import Member
+from submit_tf_job.container.names import plain
+from submit_tf_job.container.ports import BACKLOG, Reservation, reserve
+from submit_tf_job.container.wire import LINE_LIMIT, Channel, ChannelClosed, pack
+
+HELLO_S = 10.0  # time for a connection to send its hello
+UNIDENTIFIED = 256  # connections without a hello, beyond one per task
+ACCEPTED = 2 * BACKLOG  # connections in one turn: more than the kernel keeps
+
+
+class Peer:
+    """A connection to another task."""
+
+    def __init__(self, channel: Channel, ends: tuple[str, str], now: float) -> None:
+        """Keep a connection whose task is not yet known; `ends` are its and our address."""
+        self.channel, self.origin, self.ends, self.heard = channel, ends[0], ends, now
+        self.number = channel.sock.fileno()
+        self.member: Member | None = None
+        self.away = False  # the other task closes this connection, and lives
+        self.told: collections.deque[float] = collections.deque([now], 9)  # `pong` and `welcome`
+        self.pongs = 0
+        self.alive = False  # it was pinged after a failure, and that has arrived
+        self.answered = False  # and it has no end of a command left to report
+
+    def send(self, kind: str, **fields: Any) -> None:
+        """Send a message."""
+        self.send_packed(pack(kind, **fields))
+
+    def send_packed(self, data: bytes) -> None:
+        """Send a message that is packed already."""
+        # what it sent before is still to be read; then reading fails, too
+        with contextlib.suppress(ChannelClosed):
+            self.channel.send(data)
+
+    def age(self, now: float, message: Mapping[str, Any]) -> float:
+        """Return how long ago its command ended.
+
+        The message may have waited in a buffer, but the task tells how long after which `pong` of
+        ours that was, too.
+        """
+        ago, after, number = (
+            float(value) if isinstance(value, (int, float)) else 0.0
+            for value in (message.get(key) for key in ("ago", "after", "number"))
+        )
+        place = int(number) - self.pongs - 1
+        if "after" in message and -len(self.told) <= place < 0:
+            ago = max(ago, now - self.told[place] - after)
+        return ago
+
+
+class Peers:
+    """All connections: of tasks that have said hello, and of others."""
+
+    def __init__(
+        self,
+        info: Info,
+        loop: Loop,
+        message: Callable[[Peer, Mapping[str, Any]], None],
+        closed: Callable[[Peer, bool, float], None],
+        log: Callable[[str], None],
+    ) -> None:
+        """Keep the arguments; `listen` begins.
+
+        Args:
+            info: The deciding task.
+            loop: Its event loop.
+            message: Handles a message; `ChannelClosed` closes the connection.
+            closed: Handles the end of a task's connection: whether the other side's kernel has
+                closed it, and how long pings have been missing.
+            log: Tells of connections that are none of ours.
+        """
+        self.info, self.loop, self.message, self.closed, self.log = info, loop, message, closed, log
+        # one of them and `grace` pass until a node that died silently is noticed: with ten
+        # thousand tasks less than a minute
+        self.ping_s = max(info.ping_s, info.total / 1250.0)
+        self.known: dict[int, Peer] = {}
+        self.unidentified: dict[int, Peer] = {}  # in order of arrival
+        # what had arrived until then is read; also of connections that were still to be accepted
+        self.read_until = self.accepted_until = info.started
+        self.probed = False  # whether all tasks were pinged after a failure
+        self.probe, self.probed_at = 0, 0.0
+        self.port: Reservation | None = None
+        self.listener: socket.socket | None = None
+        self.nofile: tuple[int, int] | None = None  # the former limit of open files
+
+    def listen(self) -> None:
+        """Listen at the first free one of the job's ports.
+
+        Raises:
+            BootstrapProblem: All are in use.
+        """
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = 2 * self.info.total + UNIDENTIFIED + 64
+        if soft != resource.RLIM_INFINITY and soft < wanted:  # the usual soft limit is 1024
+            self.nofile = (soft, hard)
+            if hard != resource.RLIM_INFINITY:
+                wanted = min(wanted, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        ports = tfconfig.rendezvous_ports(self.info.task["ports"], self.info.run)
+        self.port = reserve(ports, "the rendezvous", self.info.node, self.loop.signals)
+        self.listener = self.port.socket
+        self.listener.setblocking(False)
+        self.loop.selector.register(self.listener, selectors.EVENT_READ, self.accept)
+
+    def accept(self, _mask: int) -> None:
+        """Accept what the kernel has."""
+        for _ in range(ACCEPTED):
+            try:
+                sock, origin = self.listener.accept()  # type: ignore[union-attr]
+            except OSError as err:
+                if err.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                    self.log("too many connections: %s" % err)
+                    if self.unidentified:
+                        self.close(next(iter(self.unidentified.values())))
+                    else:
+                        time.sleep(0.05)
+                return
+            self._add(sock, (plain(origin[0]), plain(sock.getsockname()[0])))
+
+    def _add(self, sock: socket.socket, ends: tuple[str, str]) -> None:
+        channel = Channel(
+            sock, LINE_LIMIT, self.loop.selector, lambda mask: self._ready(peer, mask)
+        )
+        peer = Peer(channel, ends, time.monotonic())
+        self.unidentified[peer.number] = peer
+        if len(self.unidentified) > UNIDENTIFIED + self.info.total:
+            self.close(next(iter(self.unidentified.values())))
+
+    def _ready(self, peer: Peer, mask: int) -> None:
+        if peer.channel.closed:  # by what was handled before, in the same turn
+            return
+        if mask & selectors.EVENT_WRITE:
+            peer.send_packed(b"")
+        if not mask & selectors.EVENT_READ:
+            return
+        try:
+            for message in peer.channel.receive():
+                peer.heard = time.monotonic()
+                self.message(peer, message)
+        except ChannelClosed as err:
+            if not err.ended and not peer.member:
+                self.log("a connection from %s was dropped: %s" % (peer.origin, err))
+            self.close(peer, err.ended)
+
+    def identify(self, peer: Peer, m: Member) -> None:
+        """Note whose connection it is."""
+        self.unidentified.pop(peer.number, None)
+        self.known[peer.number] = peer
+        peer.member = m
+
+    def tasks(self) -> list[tuple[Peer, Member]]:
+        """Return the connections with their tasks."""
+        return [(peer, peer.member) for peer in self.known.values() if peer.member]
+
+    def close(self, peer: Peer, ended: bool = False, silent_s: float = 0.0) -> None:
+        """Close a connection; the arguments are those of `closed`."""
+        if peer.channel.closed:
+            return
+        peer.channel.close()
+        self.unidentified.pop(peer.number, None)
+        known = self.known.pop(peer.number, None)
+        if known and peer.member and peer.member.peer is peer:
+            self.closed(peer, ended, silent_s)
+
+    # --- silence ----------------------------------------------------------------------------------
+    def waited(self) -> None:
+        """After a wait for events: what has arrived is read before anything is judged."""
+        self.read_until, self.accepted_until = self.accepted_until, self.loop.waited_at
+
+    def check_silence(self) -> None:
+        """Close the connections that have been silent for too long."""
+        for peer in list(self.known.values()):
+            if self.accepted_until > peer.heard + SILENCE * self.ping_s:
+                self.close(peer, silent_s=silent_s(self.ping_s, self.info.task["grace_s"]))
+        for peer in list(self.unidentified.values()):
+            if self.accepted_until <= peer.heard + HELLO_S:
+                break
+            self.log("a connection from %s sent nothing" % peer.origin)
+            self.close(peer)
+
+    def heard_late(self, now: float, seconds: float) -> None:
+        """Count no time in which this task was suspended as another task's silence."""
+        for peer in self.known.values():
+            peer.heard = min(now, peer.heard + seconds)
+
+    def ping_all(self, now: float, settle_until: float) -> bool:
+        """Ping all tasks after a failure, to find those that died first.
+
+        A dead node closes no connection, but its TensorFlow peers fail after ten seconds. What was
+        sent before this ping is no answer: it may have waited in a buffer.
+
+        Returns:
+            Whether all have answered.
+        """
+        if not self.probed:
+            self.probed, self.probed_at, self.probe = True, now, self.probe + 1
+            for peer in self.known.values():
+                self.ping(peer)
+        elif self.read_until >= settle_until:
+            for peer in list(self.known.values()):
+                if not peer.alive:
+                    self.close(peer)
+        else:
+            return all(peer.answered for peer in self.known.values())
+        return False
+
+    def ping(self, peer: Peer) -> None:
+        """Ask a task for a sign of life."""
+        peer.alive = peer.answered = False
+        peer.send("ping", probe=self.probe)
+
+    def pong(self, peer: Peer, message: Mapping[str, Any]) -> None:
+        """Answer a ping."""
+        peer.alive = peer.alive or message.get("probe") == self.probe
+        peer.pongs += 1
+        peer.send("pong", number=peer.pongs)
+        peer.told.append(time.monotonic())
