@@ -14,7 +14,11 @@ from tests.bootstrap.harness import FOREVER, Cluster, role
 
 SHOW = 'env -0 >"../$TFJOB_ROLE-$TFJOB_INDEX.env"'
 ROLES = {
-    "chief": role(1, "trains", f"{SHOW}; until [ -s ../a-board-0.env ]; do sleep 0.05; done"),
+    "chief": role(  # the end of the job ends those that do not train
+        1,
+        "trains",
+        f"{SHOW}; until [ -s ../a-board-0.env ] && [ -s ../ps-0.env ]; do sleep 0.05; done",
+    ),
     "worker": role(2, "trains", SHOW, gpus=4),
     "reader": role(1, "trains", SHOW, env={"PET_NPROC_PER_NODE": "2"}),
     "ps": role(1, "serves", f"{SHOW}; sleep 600"),
