@@ -1,4 +1,4 @@
-"""Unpack the tars of a job's files; imported by tasks that have one."""
+"""Unpack tars: those that the job's files travel in, and those among the files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import shutil
 import tarfile
 import zlib
+from typing import IO
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import BootstrapProblem
@@ -19,11 +20,9 @@ def unpack(archive: str, cwd: str) -> None:
     Raises:
         BootstrapProblem: A member would be written elsewhere, or cannot be written.
     """
-    root = os.path.realpath(cwd)
     try:
         with _open_tar(archive) as tar:
-            for member in tar:
-                _unpack_member(tar, member, root)
+            extract(tar, cwd)
     except (OSError, tarfile.TarError, EOFError, ValueError, zlib.error) as err:
         raise BootstrapProblem(
             contract.EXIT_BOOTSTRAP_ERROR,
@@ -39,23 +38,60 @@ def _open_tar(archive: str) -> tarfile.TarFile:
         return tarfile.open(fileobj=io.BytesIO(zlib.decompress(base64.b64decode(file.read()))))
 
 
-def _unpack_member(tar: tarfile.TarFile, member: tarfile.TarInfo, root: str) -> None:
-    target = os.path.join(root, member.name)
-    folder = target if member.isdir() else os.path.dirname(target)
-    if (
-        os.path.isabs(member.name)
-        or ".." in member.name.split("/")
-        or not (member.isfile() or member.isdir())
-    ):
-        raise tarfile.TarError("%r is not a plain file below the working directory" % member.name)
-    if not (os.path.realpath(folder) + os.sep).startswith(root.rstrip(os.sep) + os.sep):
-        raise tarfile.TarError("%r would land outside the working directory" % member.name)
-    os.makedirs(folder, exist_ok=True)
-    source = tar.extractfile(member)
-    if source is None:
-        return
-    if os.path.lexists(target):
-        os.unlink(target)  # YARN's links point into its cache, which must not be written
-    with source, open(target, "xb") as sink:
-        shutil.copyfileobj(source, sink)
-    os.chmod(target, (member.mode & 0o777) | 0o600)
+def extract(tar: tarfile.TarFile, target: str, links: bool = False) -> None:
+    """Unpack plain files and directories, and `links` if the tar may have some, below `target`.
+
+    Raises:
+        ValueError: A member is something else, or would land elsewhere.
+    """
+    for member in tar:
+        path = inside(target, member.name)
+        if member.isdir():
+            os.makedirs(path, exist_ok=True)
+        elif links and member.issym():
+            inside(target, os.path.join(os.path.dirname(member.name), member.linkname))
+            link(path, member.linkname)
+        elif member.isfile() or (links and member.islnk()):
+            if member.islnk():
+                inside(target, member.linkname)
+            source = tar.extractfile(member)
+            if source is None:
+                raise ValueError("%r cannot be read" % member.name)
+            with source:
+                write(source, path, (member.mode & 0o755) | 0o600)
+        else:
+            raise ValueError("%r is not a plain file below the working directory" % member.name)
+
+
+def inside(target: str, name: str) -> str:
+    """Return the path of a member.
+
+    Raises:
+        ValueError: It is outside of `target`.
+    """
+    path = os.path.normpath(os.path.join(target, name))
+    root = os.path.realpath(target)
+    landed = root
+    if path != os.path.normpath(target):
+        landed = os.path.realpath(os.path.dirname(path))
+    if os.path.isabs(name) or not (landed + os.sep).startswith(root.rstrip(os.sep) + os.sep):
+        raise ValueError("%r would land outside the working directory" % name)
+    return path
+
+
+def link(path: str, target: str) -> None:
+    """Make a symbolic link, in place of what is there."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.lexists(path):
+        os.unlink(path)
+    os.symlink(target, path)
+
+
+def write(source: IO[bytes], path: str, mode: int) -> None:
+    """Write a file in place of what is there: YARN's links point into its cache."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.lexists(path):
+        os.unlink(path)
+    with open(path, "xb") as sink:
+        shutil.copyfileobj(source, sink, 1024 * 1024)
+    os.chmod(path, mode)

@@ -39,26 +39,3 @@ def token_file(*tokens: Token, secrets: dict[str, bytes] | None = None) -> bytes
         + number(len(secrets or {}))
         + b"".join(text(name) + text(value) for name, value in (secrets or {}).items())
     )
-
-
-def _field(number_: int, value: bytes) -> bytes:
-    size, out = len(value), bytes([number_ << 3 | 2])
-    while size > 127:
-        out, size = out + bytes([size & 127 | 128]), size >> 7
-    return out + bytes([size]) + value
-
-
-def token_file_protobuf(*tokens: Token, secrets: dict[str, bytes] | None = None) -> bytes:
-    """Write a file of format 1 (CredentialsProto)."""
-    message = b""
-    for token in tokens:
-        inner = b"".join(
-            _field(at, part)
-            for at, part in enumerate(
-                (token.identifier, token.password, token.kind, token.service), 1
-            )
-        )
-        message += _field(1, _field(1, token.alias) + _field(2, inner))
-    for name, value in (secrets or {}).items():
-        message += _field(2, _field(1, name.encode()) + _field(3, value))
-    return MAGIC + b"\1" + _field(0, message)[1:]

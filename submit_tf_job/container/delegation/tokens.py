@@ -1,8 +1,8 @@
 """Read Hadoop's delegation tokens, and rewrite them for clients that compare names.
 
-The file is Hadoop's Credentials: `HDTS`, a byte for the format, tokens (alias, identifier,
-password, kind, service), secrets. Passwords and identifiers are copied between files and never
-printed.
+The file is Hadoop's Credentials: `HDTS`, a 0 for the format that Hadoop always writes by itself
+(`writeTokenStorageToStream`), tokens (alias, identifier, password, kind, service), secrets.
+Passwords and identifiers are copied between files and never printed.
 """
 
 from __future__ import annotations
@@ -75,30 +75,6 @@ class Reader:
         """Read bytes that follow their length."""
         return self.take(self.number())
 
-    def unsigned(self) -> int:
-        """Read a variable-length number of Protocol Buffers."""
-        value = shift = 0
-        while shift < 64:
-            byte = self.take(1)[0]
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-            shift += 7
-        raise ValueError("it is damaged")
-
-    def fields(self) -> list[tuple[int, bytes]]:
-        """Read a Protocol Buffers message, and return its byte fields."""
-        found = []
-        while self.at < len(self.data):
-            key = self.unsigned()
-            if key & 7 == 2:
-                found.append((key >> 3, self.take(self.unsigned())))
-            elif key & 7 == 0:
-                self.unsigned()
-            else:
-                self.take({1: 8, 5: 4}.get(key & 7, -1))
-        return found
-
 
 def number(value: int) -> bytes:
     """Encode a variable-length number that is not negative."""
@@ -119,29 +95,14 @@ def parse(content: bytes) -> tuple[list[Token], list[tuple[bytes, bytes]]]:
     Raises:
         ValueError: The content is not such a file, or damaged.
     """
-    if content[:4] != MAGIC or len(content) < 5 or content[4] > 1:
+    if not content.startswith(MAGIC + b"\0"):
         raise ValueError("it does not begin as one")
     reader = Reader(content[5:])
-    if content[4] == 1:
-        return _protobuf(Reader(reader.take(reader.unsigned())))
     tokens = [
         Token(reader.text(), reader.text(), reader.text(), reader.text(), reader.text())
         for _ in range(reader.number())
     ]
     return tokens, [(reader.text(), reader.text()) for _ in range(reader.number())]
-
-
-def _protobuf(message: Reader) -> tuple[list[Token], list[tuple[bytes, bytes]]]:
-    """Parse CredentialsProto (Security.proto)."""
-    tokens, secrets = [], []
-    for number_, pair in message.fields():
-        entry = dict(Reader(pair).fields())
-        if number_ == 1 and 2 in entry:
-            fields = dict(Reader(entry[2]).fields())
-            tokens.append(Token(entry.get(1, b""), *[fields.get(key, b"") for key in (1, 2, 3, 4)]))
-        elif number_ == 2:
-            secrets.append((entry.get(1, b""), entry.get(3, b"")))
-    return tokens, secrets
 
 
 def write(path: str, tokens: Iterable[Token], secrets: Iterable[tuple[bytes, bytes]]) -> None:
@@ -247,11 +208,7 @@ def _for(address: str, service: str, tokens: list[Token]) -> Token | None:
 
 
 class Tokens:
-    """The tokens that YARN gave this container.
-
-    Attributes:
-        accounts: Their fields that are not secret.
-    """
+    """The tokens that YARN gave this container."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         """Read the file that the environment names.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import configparser
 import contextlib
 import os
-import shutil
 import stat
 import sys
 import tarfile
@@ -15,6 +14,7 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import BootstrapProblem, Info
+from submit_tf_job.container.tars import extract, inside, link, write
 
 # PEP 427: install directories of the parts of NAME.data
 WHEEL_PARTS = {"purelib": "", "platlib": "", "scripts": "bin"}
@@ -37,8 +37,8 @@ def deliver(info: Info) -> None:
     """
     mine: dict[str, Any] = info.task["files"].get("roles", {}).get(info.role, {})
     try:
-        for name, link in mine.get("links", {}).items():
-            _link(os.path.join(info.cwd, name), os.path.join(info.cwd, link))
+        for name, place in mine.get("links", {}).items():
+            link(os.path.join(info.cwd, name), os.path.join(info.cwd, place))
         for name, target in mine.get("unpack", {}).items():
             archive = os.path.join(info.cwd, name)
             unpack(archive, os.path.join(info.cwd, target))
@@ -119,13 +119,6 @@ def _prepend(env: dict[str, str], name: str, path: str, last: bool = False) -> N
     env[name] = os.pathsep.join(filter(None, parts))
 
 
-def _link(path: str, target: str) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    if os.path.lexists(path):
-        os.unlink(path)
-    os.symlink(target, path)
-
-
 # --- archives ---
 
 
@@ -140,7 +133,8 @@ def unpack(archive: str, target: str) -> None:
     if lower.endswith((".zip", ".whl")):
         _unzip(archive, target, wheel=lower.endswith(".whl"))
     else:
-        _untar(archive, target)
+        with tarfile.open(archive) as found:
+            extract(found, target, links=True)
 
 
 def _unzip(archive: str, target: str, wheel: bool) -> None:
@@ -154,7 +148,7 @@ def _unzip(archive: str, target: str, wheel: bool) -> None:
                 raise ValueError("%r is a symbolic link" % member.filename)
             with found.open(member) as source:
                 executable = mode & 0o100 or (wheel and name.startswith("bin/"))
-                _write(source, _inside(target, name), 0o755 if executable else 0o644)
+                write(source, inside(target, name), 0o755 if executable else 0o644)
 
 
 def _wheel_path(name: str) -> str:
@@ -163,45 +157,3 @@ def _wheel_path(name: str) -> str:
         return name
     part, _, inner = rest.partition("/")
     return os.path.join(WHEEL_PARTS[part], inner) if part in WHEEL_PARTS else ""
-
-
-def _untar(archive: str, target: str) -> None:
-    with tarfile.open(archive) as found:
-        for member in found:
-            path = _inside(target, member.name)
-            if member.isdir():
-                os.makedirs(path, exist_ok=True)
-            elif member.issym():
-                _inside(target, os.path.join(os.path.dirname(member.name), member.linkname))
-                _link(path, member.linkname)
-            elif member.isfile() or member.islnk():
-                if member.islnk():
-                    _inside(target, member.linkname)
-                source = found.extractfile(member)
-                if source is None:
-                    raise ValueError("%r cannot be read" % member.name)
-                with source:
-                    _write(source, path, (member.mode & 0o755) | 0o600)
-            else:
-                raise ValueError("%r is not a plain file" % member.name)
-
-
-def _inside(target: str, name: str) -> str:
-    """Return the path of a member, or raise ValueError if it is outside of `target`."""
-    path = os.path.normpath(os.path.join(target, name))
-    root = os.path.realpath(target)
-    landed = root
-    if path != os.path.normpath(target):
-        landed = os.path.realpath(os.path.dirname(path))
-    if os.path.isabs(name) or not (landed + os.sep).startswith(root.rstrip(os.sep) + os.sep):
-        raise ValueError("%r would land outside the working directory" % name)
-    return path
-
-
-def _write(source: Any, path: str, mode: int) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    if os.path.lexists(path):
-        os.unlink(path)
-    with open(path, "xb") as sink:
-        shutil.copyfileobj(source, sink, 1024 * 1024)
-    os.chmod(path, mode)
