@@ -30,7 +30,16 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.submit import Submission
     from submit_tf_job.storage import Stat, Storage
 
-__all__ = ["begin", "complete", "forgotten", "read", "report_of", "run_history"]
+__all__ = [
+    "begin",
+    "complete",
+    "forgotten",
+    "read",
+    "recorded_jobs",
+    "recorded_runs",
+    "report_of",
+    "run_history",
+]
 
 _LOG = logging.getLogger(__name__)
 FORMAT = 1
@@ -182,15 +191,36 @@ def run_history(cluster: Cluster, job: str | None, limit: int) -> list[dict[str,
     """Return the records of runs, the newest first; of all jobs without one.
 
     Raises:
+        NoSuchJob: Neither a record nor YARN knows the job.
         SettingsError: There is no staging directory, and so no history.
         SubmitTFJobError: It cannot be read.
     """
+    records = recorded_runs(cluster, job, limit)
+    if job and not records:
+        from submit_tf_job.operations.runs import find
+
+        find(cluster, job)
+    return records
+
+
+def recorded_jobs(cluster: Cluster) -> list[str]:
+    """Return the names of the jobs that have records, as the names of their runs show them.
+
+    Raises:
+        SubmitTFJobError: They cannot be read.
+    """
+    storage = _opened(cluster)
+    return [item.name for item in _listed(storage, storage.path(_root(cluster)))]
+
+
+def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
+    """Return what `run_history` returns; nothing where no record knows the job."""
     storage = _opened(cluster)
     heads = {job, short_head(job)} if job else None
     found: list[Stat] = []
-    for directory in _listed(storage, storage.path(_root(cluster))):
-        if heads is None or directory.name in heads:
-            found += _listed(storage, directory.path)
+    for name in recorded_jobs(cluster):
+        if heads is None or name in heads:
+            found += _listed(storage, storage.path(f"{_root(cluster)}/{name}"))
     found.sort(key=lambda item: item.modified_ms, reverse=True)
     records = [_parsed(storage.read(item.path)) for item in found[:limit]]
     chosen = [record for record in records if record and record["name"] == (job or record["name"])]

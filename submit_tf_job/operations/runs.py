@@ -134,14 +134,18 @@ def _recorded(cluster: Cluster, job: str) -> JobRef | None:
 
     with suppress(SubmitTFJobError):
         record = run_records.read(cluster, job) if is_run(job) else None
-        for found in [record] if record else run_records.run_history(cluster, job, 1):
+        for found in [record] if record else run_records.recorded_runs(cluster, job, 1):
             return JobRef(found["name"], found["application_id"], found["run"])
     return None
 
 
 def _near(cluster: Cluster, job: str, own: Sequence[AppReport]) -> str:
     """Return a hint: the user's jobs whose names are like it, or another user's job."""
+    from submit_tf_job.operations import run_records
+
     names = list(dict.fromkeys(job_of(app.name) for app in own if app.name))
+    with suppress(SubmitTFJobError):
+        names += [other for other in run_records.recorded_jobs(cluster) if other not in names]
     longer = [other for other in names if other.startswith(job)]
     near = dict.fromkeys([*difflib.get_close_matches(job, names, n=3), *longer])
     if near:

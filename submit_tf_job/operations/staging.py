@@ -190,7 +190,7 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
     """
     from submit_tf_job.operations.cluster import stored_services
     from submit_tf_job.operations.runs import is_recovering, retire_all
-    from submit_tf_job.storage.staging import sweep
+    from submit_tf_job.storage.staging import forget_leftover, sweep
 
     root = staging_root(cluster.settings)
     if root is None:
@@ -207,12 +207,9 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
     if stored is not None and is_recovering(cluster):  # not all of these have ended for sure
         live += stored.names()
     alive = {item.name for item in found if any(is_run_of(run, item.name) for run in live)}
-    # Listed once more: one may have been submitted again during the request to the ResourceManager.
-    still = {item.name for item in sweep(storage, storage.path(root), older_than=older_than)}
-    doomed = tuple(item for item in found if item.name not in alive and item.name in still)
-    if not dry_run:
-        for path in (path for item in doomed for path in item.paths):
-            storage.remove(path, recursive=True)
+    doomed = tuple(item for item in found if item.name not in alive)
+    for item in doomed if not dry_run else ():
+        forget_leftover(storage, item)
     retired = retire_all(cluster, dry_run=dry_run)
     kept = tuple(item for item in found if item.name in alive)
     return Sweep(root, doomed, kept, dry_run, retired)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -160,12 +159,16 @@ def delete(
 
     Raises:
         NameTaken: A run is alive, and `force` was not given; or one may be being submitted.
+        NoSuchJob: There is no such job, and nothing of it is stored.
         AuthError: The job belongs to another user.
         AnswerLost: A DELETE may or may not have taken effect.
     """
-    name, only = job, ""
-    with suppress(NoSuchJob):  # a service that never got an application is no job, and is deleted
+    name, only, unknown = job, "", None
+    try:
         ref = find(cluster, job)
+    except NoSuchJob as error:  # a service that never got an application is no job, and is deleted
+        unknown = error
+    else:
         _check_owner(cluster, job, ref)
         name, only = ref.name, "" if job == ref.name else ref.run
     for app in live_runs(cluster.client, cluster.settings.user, name):
@@ -179,6 +182,8 @@ def delete(
     deleted = tuple(run for run in runs if delete_run(cluster, run))
     if not only:
         _try(partial(_forget_files, cluster, name, texts, posted_ms), on_trouble)
+    if unknown is not None and not deleted:
+        raise unknown
     return deleted
 
 

@@ -86,7 +86,10 @@ class Storage(ABC):
 
     Attributes:
         root: Scheme and authority: `hdfs://namenode:8020`, `file://`.
+        renames: Whether a directory can be renamed, atomically.
     """
+
+    renames = True
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -248,6 +251,15 @@ class Storage(ABC):
     def create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
         """Write a new file under its own name; after an error, an incomplete file remains."""
         self._create(self.path(path), pieces, mode)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file, or a directory with its content, atomically.
+
+        Raises:
+            NoSuchPath: The source does not exist.
+            PathExists: The target exists.
+        """
+        self._rename(self.path(source), self.path(target), overwrite=False)
 
     def now_ms(self, directory: str) -> int:
         """Return the time by the storage's clock, by creating a file in a directory.

@@ -97,7 +97,7 @@ class LocalStorage(Storage):
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
         with translated(self.root + target):
-            if overwrite:
+            if overwrite or Path(source).is_dir():  # it replaces no directory with content
                 Path(source).replace(target)
             else:
                 os.link(source, target)  # unlike rename(2), it fails if the target exists

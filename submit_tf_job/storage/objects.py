@@ -41,6 +41,8 @@ class ObjectStorage(Storage):
         options: Arguments of fsspec's file system.
     """
 
+    renames = False
+
     def __init__(self, scheme: str, authority: str, **options: Any) -> None:
         super().__init__(f"{scheme}://{authority}")
         self._bucket = authority

@@ -3,9 +3,11 @@ owner.
 
 A file is stored at `<staging>/files/<job>/<id of its content>/<name>` and never changed: a
 NodeManager rejects a file whose time or size differs from what the ApplicationMaster read
-(FSDownload.verifyAndCopy). An empty `.used` in the job's directory is written again at each
-submission of the job, so that `sweep` can determine the last use. `bootstrap.zip` belongs to no
-job, and is never removed.
+(FSDownload.verifyAndCopy). An empty `.used` beside it is written again at each submission that uses
+it. `bootstrap.zip` belongs to no job, and is never removed.
+
+Whoever stages writes that mark first, and then looks whether the content is there; whoever removes
+renames the content's directory first, and then reads the mark. So one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 from submit_tf_job.errors import (
@@ -42,6 +44,7 @@ __all__ = [
     "forget",
     "forget_earlier",
     "forget_job",
+    "forget_leftover",
     "stage",
     "stage_secret",
     "sweep",
@@ -215,6 +218,9 @@ def stage(
         >>> stage(planned.uploads, storage, user="alice")[0].uri  # doctest: +SKIP
         'hdfs://namenode:8020/user/alice/.submit_tf_job/staging/files/mnist/9f86d0…/tfjob-files.tar'
     """
+    for directory in sorted({upload.directory for upload in uploads if not upload.shared}):
+        with suppress(NoSuchPath):
+            storage.write(join(storage.path(directory), USED), b"")
     missing = [upload for upload in uploads if not _is_there(upload, storage, user)]
     for directory in sorted({upload.directory for upload in missing}):
         storage.mkdirs(storage.path(directory), DIRECTORY_MODE)
@@ -222,9 +228,6 @@ def stage(
     sent = dict(
         zip((upload.uri for upload in missing), _send_all(missing, storage, progress), strict=True)
     )
-    own = [upload for upload in uploads if not upload.shared]
-    if own and not any(upload in missing for upload in own):
-        storage.write(join(parent_of(storage.path(own[0].directory)), USED), b"")
     return [
         StagedFile(storage.url(upload.uri), upload.size, sent.get(upload.uri, 0))
         for upload in uploads
@@ -332,7 +335,7 @@ def forget(storage: Storage, path: str) -> None:
     """Remove a content's directory, and the job's if it is empty then."""
     directory = storage.path(path)
     storage.remove(directory, recursive=True)
-    _remove_if_unused(storage, parent_of(directory))
+    _remove_empty(storage, parent_of(directory))
 
 
 def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
@@ -347,11 +350,10 @@ def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
     mine = {storage.path(directory) for directory in directories}
     for above in {parent_of(path) for path in mine}:
         items = storage.list_dir(above)
-        others = [item for item in items if item.is_dir and item.path not in mine]
+        others = [item for item in items if item.path not in mine]
         own = [_used(storage, item) for item in items if others and item.path in mine]
-        for item in others:
-            if own and _used(storage, item) <= max(own) - RECENT:
-                storage.remove(item.path, recursive=True)
+        for item in others if own else ():
+            _remove_unused(storage, item, max(own) - RECENT)
 
 
 def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int, now_s: float) -> None:
@@ -368,26 +370,44 @@ def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int, now
     """
     recent = _when(int(now_s * 1000)) - RECENT
     path = storage.path(path)
-    try:
-        items = storage.list_dir(path)
-        used = [_when(item.modified_ms) for item in items if item.name == USED]
-        for item in items:
-            if item.name == USED:
-                continue
+    with suppress(NoSuchPath):  # no files were staged, or another client has removed them
+        for item in storage.list_dir(path):
             limit = max(recent, _when(posted_ms)) if item.path in service else recent
-            if max([*used, _used(storage, item)]) <= limit:
-                storage.remove(item.path, recursive=True)
-        _remove_if_unused(storage, path)
-    except NoSuchPath:
-        return  # no files were staged, or another client has removed them
+            _remove_unused(storage, item, limit)
+        _remove_empty(storage, path)
 
 
-def _remove_if_unused(storage: Storage, path: str) -> None:
+def forget_leftover(storage: Storage, found: Leftover) -> None:
+    """Remove the staged files of a name, but for what was used since they were listed."""
+    for path in found.paths:
+        with suppress(NoSuchPath):
+            for item in storage.list_dir(path):
+                _remove_unused(storage, item, found.used)
+            _remove_empty(storage, path)
+
+
+def _remove_unused(storage: Storage, item: Stat, limit: datetime) -> None:
+    """Remove a file or directory that was last used by `limit`."""
+    if _used(storage, item) > limit:
+        return
+    if storage.renames:
+        aside = f"{item.path}.{os.urandom(4).hex()}"
+        with suppress(NoSuchPath):  # another client removes it
+            storage.rename(item.path, aside)
+            if _used(storage, replace(item, path=aside)) <= limit:
+                storage.remove(aside, recursive=True)
+                return
+            try:
+                storage.rename(aside, item.path)
+            except PathExists:  # who has marked it did not find it, and has uploaded it again
+                storage.remove(aside, recursive=True)
+        return
+    storage.remove(item.path, recursive=True)
+
+
+def _remove_empty(storage: Storage, path: str) -> None:
     """Remove a job's directory without files; what another client puts there meanwhile stays."""
-    items = storage.list_dir(path)
-    if all(item.name == USED for item in items):
-        for item in items:
-            storage.remove(item.path)
+    if not storage.list_dir(path):
         with suppress(SubmitTFJobError):  # it is not empty any more
             storage.remove(path)
 

@@ -219,6 +219,7 @@ class _Submitting:
         self._lost: SubmitTFJobError | None = None  # the first POST whose outcome is unknown
         self._known: set[str] = set()  # the job's stored services, and its live applications
         self._listed_at = float("-inf")
+        self._tagged: dict[str, tuple[AppReport, ...]] = {}  # for the first look alone
         self._numbers: list[int] = []  # lower known ones, if the first has another submission's run
         self._prepared: tuple[int, float] | None = None
         self._after = ""
@@ -314,9 +315,14 @@ class _Submitting:
     # --- numbers ---
 
     def _first_number(self, live: Iterable[AppReport]) -> int:
-        """Return the number to begin with: the newest that is known."""
+        """Return the number to begin with: the newest that is known. Stored services may have been
+        deleted, also those of lower numbers that had been given up.
+        """
         self._learn(live)
         left = set(self._known)
+        if not left:
+            self._tagged = self._apps_of(range(_WINDOW))
+            left.update(name for name, apps in self._tagged.items() if apps)
         # what is never run again has more than one number only where some were spoiled
         most = _NUMBERS_MAX if self._what.again(None) else _WINDOW
         for number in range(most if left else 0):
@@ -382,7 +388,10 @@ class _Submitting:
         if live_now is None:
             live_now = self._live()
         # before the stored service, which is there before its application is
-        apps = {app.id: app for app in self._apps_of([self._number])[self._name]}
+        tagged, self._tagged = self._tagged, {}
+        if self._name not in tagged:
+            tagged = self._apps_of([self._number])
+        apps = {app.id: app for app in tagged[self._name]}
         stored, unread = self._read()
         self._learn(live_now)
         apps.update((app.id, app) for app in live_now if app.name == self._name)

@@ -6,7 +6,7 @@ import random
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
@@ -16,7 +16,12 @@ from unittest import mock
 
 from submit_tf_job import operations, storage
 from submit_tf_job.diagnose.cause import Cause
-from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError, error_class
+from submit_tf_job.errors import (
+    ClusterUnavailable,
+    NoSuchJob,
+    SubmitTFJobError,
+    error_class,
+)
 from submit_tf_job.observation import Evidence
 from submit_tf_job.operations import aggregated_logs
 from submit_tf_job.plan import Plan, planner
@@ -294,7 +299,8 @@ class People:
     def _execute(self, actor: Actor, planned: Plan, order: Order, report: Report) -> None:
         cluster = self._connect(actor)
         if order.verb in ("delete", "force-delete"):
-            operations.delete(cluster, NAME, force=order.verb == "force-delete")
+            with suppress(NoSuchJob):
+                operations.delete(cluster, NAME, force=order.verb == "force-delete")
         elif order.verb == "delete-run":
             operations.delete(cluster, operations.find(cluster, NAME).run)
         elif order.verb == "stop":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 
 from submit_tf_job.errors import Refused
@@ -117,7 +118,8 @@ class Hdfs(Storage):
             where.changed_ms = self._cluster.kernel.epoch_ms()
             where.jars = where.jars and name != "lib"
         elif any(not other.endswith("/") for other in gone):
-            self._cluster.kernel.log("hdfs", f"{path} is removed")
+            told = re.sub(r"\.[0-9a-f]{8}$", "", path)  # random
+            self._cluster.kernel.log("hdfs", f"{told} is removed")
 
     def _home(self, user: str) -> str:
         return f"/user/{user}"
@@ -129,6 +131,8 @@ class Hdfs(Storage):
             if where is None:
                 raise NoSuchPath(f"{self.url(path)}: there is no such directory")
             where.changed_ms = self._cluster.kernel.epoch_ms()
+        else:
+            self._stat(path.rpartition("/")[0] or "/")
         if path in self._files:
             raise PathExists(f"{self.url(path)}: exists")
         self._files[path] = b"".join(pieces)
@@ -136,12 +140,17 @@ class Hdfs(Storage):
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
         self._touch("rename")
-        if not overwrite and target in self._files:
+        there = [path for path in self._files if path == target or path.startswith(target + "/")]
+        if there and not overwrite:
             raise PathExists(f"{self.url(target)}: exists")
-        if source not in self._files:
+        moved = [path for path in self._files if path == source or path.startswith(source + "/")]
+        if not moved:
             raise NoSuchPath(f"{self.url(source)}: there is no such file or directory")
-        self._files[target] = self._files.pop(source)
-        self._cluster.written_ms[target] = self._cluster.written_ms[source]
+        for path in moved:
+            new = target + path[len(source) :]
+            self._files[new] = self._files.pop(path)
+            if path in self._cluster.written_ms:
+                self._cluster.written_ms[new] = self._cluster.written_ms[path]
 
     def _mkdir(self, path: str, mode: int) -> None:
         self._touch("mkdir")

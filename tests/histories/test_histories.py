@@ -37,6 +37,9 @@ FOUND += [("rival", 420078), ("forgetting", 200082)]
 # what a ResourceManager that has just started does not list yet, of a run that was seen before: as
 # another submission's with the same name, alive, or stored after the first look
 FOUND += [("collision", 202108), ("forgetting", 200968), ("rival", 202167)]
+# `delete` looks at the marks of staged files while another process marks them; it removes the only
+# number of a key that had run, and a lower one whose POST had failed
+FOUND += [("retention", 204689), ("deleted", 440021)]
 
 
 @pytest.mark.parametrize(("kind", "seed"), FOUND)

@@ -84,6 +84,18 @@ def test_submit_again_follows_the_live_run_or_runs_the_job_again(world: World) -
     assert (third["adopted"], third["application_id"]) == (True, again.out.strip())
 
 
+def test_a_deleted_key_is_used_as_long_as_yarn_remembers_a_number_of_it(world: World) -> None:
+    world.submitted()
+    world.ends("FAILED")
+    world.submitted()
+    first, second = world.yarn.apps
+    world.ends()
+    del world.yarn.apps[first]
+    assert world("delete", "mnist").status == 0
+    done = world("submit", SPEC, "--once", "-d")
+    assert (done.status, done.out.strip(), list(world.yarn.apps)) == (0, second, [second]), done
+
+
 def test_a_name_is_its_newest_run_and_a_run_is_itself(world: World) -> None:
     world.submitted()
     first, run = world.application, world.name
