@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +14,7 @@ from submit_tf_job.cli.context import Context
 from submit_tf_job.settings import directories, process_environment
 
 if TYPE_CHECKING:
-    from submit_tf_job.sandbox import DockerInfo, KerberosInfo, Sandbox, SandboxInfo, SandboxStatus
+    from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxStatus
 
 SandboxName = Annotated[str, typer.Option("--name", metavar="NAME", help="Sandbox name.")]
 
@@ -255,49 +257,15 @@ def _up_lines(info: SandboxInfo) -> Iterator[str]:
 
 
 def _info_object(info: SandboxInfo) -> dict[str, object]:
-    return {
-        "kind": "Sandbox",
-        "format": 1,
-        "name": info.name,
-        "profile": info.profile,
-        "hadoop_version": info.hadoop_version,
-        "modes": list(info.modes),
-        "rm_url": info.rm_url,
-        "rm_urls": list(info.rm_urls),
-        "nm_url": info.nm_url,
-        "nm_urls": list(info.nm_urls),
-        "namenode_url": info.namenode_url,
-        "hdfs_uri": info.hdfs_uri,
-        "dns_server": info.dns_server,
-        "resolver": info.resolver,
-        "client_conf": str(info.client_conf),
-        "ca_file": str(info.ca_file) if info.ca_file else None,
-        "kerberos": _kerberos_object(info.kerberos) if info.kerberos else None,
-        "docker": _docker_object(info.docker) if info.docker else None,
-        "ports": dict(info.ports),
-        "started": list(info.started),
-        "seconds": round(info.seconds, 2),
-    }
+    inner = ("profile_path", "user", "home")
+    shown = {key: value for key, value in _plain(info).items() if key not in inner}
+    return {"kind": "Sandbox", "format": 1, **shown, "seconds": round(info.seconds, 2)}
 
 
-def _docker_object(docker: DockerInfo) -> dict[str, object]:
-    return {
-        "host": docker.host,
-        "address": docker.address,
-        "networks": list(docker.networks),
-        "executor": str(docker.executor) if docker.executor else None,
-        "gpus": docker.gpus,
-    }
-
-
-def _kerberos_object(kerberos: KerberosInfo) -> dict[str, str]:
-    return {
-        "realm": kerberos.realm,
-        "kdc": kerberos.kdc,
-        "krb5_conf": str(kerberos.krb5_conf),
-        "keytabs": str(kerberos.keytabs),
-        "principal": kerberos.principal,
-    }
+def _plain(made: SandboxInfo | SandboxStatus) -> dict[str, object]:
+    """Return the fields as JSON values: a path as text."""
+    plain: dict[str, object] = json.loads(json.dumps(asdict(made), default=str))
+    return plain
 
 
 # by whether the daemon is alive, and whether it is healthy
@@ -326,22 +294,6 @@ def _status_lines(found: SandboxStatus) -> Iterator[str]:
 
 
 def _status_object(found: SandboxStatus) -> dict[str, object]:
-    return {
-        "kind": "SandboxStatus",
-        "format": 1,
-        "name": found.name,
-        "state": found.state,
-        "daemons": [
-            {
-                "name": daemon.name,
-                "pid": daemon.pid,
-                "alive": daemon.alive,
-                "healthy": daemon.healthy,
-                "reason": daemon.reason,
-                "ports": list(daemon.ports),
-                "log": str(daemon.log),
-            }
-            for daemon in found.daemons
-        ],
-        "sandbox": _info_object(found.info) if found.info else None,
-    }
+    shown = {key: value for key, value in _plain(found).items() if key != "info"}
+    sandbox = _info_object(found.info) if found.info else None
+    return {"kind": "SandboxStatus", "format": 1, **shown, "sandbox": sandbox}

@@ -1,19 +1,33 @@
-"""Convert a job file of another system to the text of a job spec."""
+"""Convert a job file of another system to the text of a job spec: YAML that the strict reader reads
+as the same tree.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from submit_tf_job.dialects.writer import write
 from submit_tf_job.host.located.diagnostics import Diagnostics
-from submit_tf_job.host.located.nodes import Table
+from submit_tf_job.host.located.nodes import Items, Node, Scalar, ScalarKind, Table
+from submit_tf_job.host.located.scalars import kind_of_plain, surprising
 from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.job import Job, Remark
+from submit_tf_job.jobspec.keys import JOB, ROLE
 from submit_tf_job.jobspec.load import read_tree
 from submit_tf_job.jobspec.reader import Defaults, read_job
 
-__all__ = ["Conversion", "convert"]
+__all__ = ["Conversion", "convert", "write"]
+
+_PLAIN = re.compile(r"[A-Za-z0-9_/$][\w./=+@$ -]*(?::[\w./=+@$-]+)*")
+_BLOCK = re.compile(r"[^\s#][^\t\r\x00-\x08\x0b-\x1f\x7f-\x9f]*")
+_WIDTH = 100
+# depth of a path → the order of the keys there
+_ORDER = {
+    0: {key: index for index, key in enumerate(JOB.rows)},
+    1: {key: index for index, key in enumerate(ROLE.rows)},
+}
 
 
 @dataclass(frozen=True)
@@ -88,3 +102,83 @@ def convert(
         tuple(reading.silent),
         replace(job, remarks=tuple(reading.remarks)),
     )
+
+
+def write(root: Table, title: str, remarks: Sequence[Remark]) -> str:
+    """Write a job spec.
+
+    Args:
+        root: A valid tree.
+        title: The comment in the first line.
+        remarks: Notes are written after their value; other remarks at the end.
+    """
+    comments: dict[str, list[str]] = {}
+    left = []
+    for remark in remarks:
+        if remark.ours:
+            comments.setdefault(remark.ours, []).append(remark.sentence)
+        else:
+            left.append(remark)
+    lines = [f"# {title}", *_table(root, "", "", comments)]
+    if left:
+        lines += ["", "# Read, and not in this job spec as it was:"]
+        lines += [f"#   {_one_line(remark.sentence)}" for remark in left]
+    return "\n".join(lines) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", text)
+
+
+def _table(table: Table, path: str, indent: str, comments: dict[str, list[str]]) -> Iterator[str]:
+    order = _ORDER.get(path.count(".")) if not path or path.startswith("roles.") else None
+    for entry in (
+        sorted(table.entries, key=lambda e: order.get(e.key, 99)) if order else table.entries
+    ):
+        inner = f"{path}.{entry.key}" if path else entry.key
+        why = "; ".join(comments.get(inner, ()))
+        comment = f"  # {_one_line(why)}" if why else ""
+        key = f"{indent}{_text(entry.key)}:"
+        value = entry.value
+        if isinstance(value, Table) and value.entries:
+            yield key + comment
+            yield from _table(value, inner, indent + "  ", comments)
+        elif isinstance(value, Items) and len(flow := _flow(value)) > _WIDTH:
+            yield key + comment
+            for item in value.items:
+                yield f"{indent}  - {_flow(item)}"
+        elif isinstance(value, Scalar) and _fits_block(value):
+            lines = value.text.removesuffix("\n").split("\n")
+            yield f"{key} {'|' if value.text.endswith(chr(10)) else '|-'}{comment}"
+            for line in lines:
+                yield f"{indent}  {line}" if line else ""
+        else:
+            yield f"{key} {flow if isinstance(value, Items) else _flow(value)}{comment}"
+
+
+def _fits_block(value: Scalar) -> bool:
+    text = value.text
+    return (
+        value.kind is ScalarKind.TEXT
+        and "\n" in text
+        and not text.endswith("\n\n")
+        and not re.search(r"[ \t]\n|[ \t]$", text)
+        and _BLOCK.fullmatch(text) is not None
+        and text.isascii()
+    )
+
+
+def _flow(node: Node) -> str:
+    if isinstance(node, Items):
+        return f"[{', '.join(_flow(item) for item in node.items)}]"
+    if isinstance(node, Table):
+        pairs = (f"{_text(entry.key)}: {_flow(entry.value)}" for entry in node.entries)
+        return f"{{{', '.join(pairs)}}}"
+    return _text(node.text) if node.kind is ScalarKind.TEXT else node.text
+
+
+def _text(text: str) -> str:
+    plain = _PLAIN.fullmatch(text) and not text.endswith(" ")
+    if plain and kind_of_plain(text) is ScalarKind.TEXT and surprising(text) is None:
+        return text
+    return json.dumps(text)

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from submit_tf_job.jobspec.load import load, loads
-from submit_tf_job.jobspec.packaged import example
 from submit_tf_job.jobspec.reader import Defaults
-from submit_tf_job.jobspec.schema import schema
+from submit_tf_job.jobspec.schema import example, schema
 
 __all__ = ["Defaults", "example", "load", "loads", "schema"]

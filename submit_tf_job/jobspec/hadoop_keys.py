@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from submit_tf_job.container.login import keytab
-from submit_tf_job.host.inputfile import open_input, reason
+from submit_tf_job.host.inputfile import open_input, read_input, reason
 from submit_tf_job.host.located.diagnostics import Where
 from submit_tf_job.host.located.nodes import clip
-from submit_tf_job.jobspec import krb5
 from submit_tf_job.jobspec.files import HADOOP_FILES, Host
 from submit_tf_job.jobspec.job import HadoopConf, Kerberos, Krb5Conf, OwnLogin, ShippedFile
 from submit_tf_job.jobspec.path_kinds import CONF_ARCHIVE, REMOTE_KEYTAB
 
 __all__ = ["read_hadoop", "read_kerberos"]
+
+_MAX_BYTES = 64 * 1024
+_MAX_LEVELS = 10
+_INCLUDE = re.compile(r"(include|includedir)[ \t]+(\S.*)")
+# profile_parse in MIT's prof_parse.c ignores other names of a directory
+_INCLUDED = re.compile(r"[A-Za-z0-9_-]+|[^.].*\.conf")
+_SECTION = re.compile(r"\[[^\]]+\]\*?")
 
 
 def read_hadoop(conf: str, at: Where, directory: Path | None) -> HadoopConf | None:
@@ -153,7 +160,7 @@ def _krb5_conf(values: Mapping[str, Any], at: Where, host: Host) -> Krb5Conf | N
 
 def _inline(at: Where, host: Host) -> Krb5Conf | None:
     try:
-        return Krb5Conf("inline", content=krb5.gather(host.krb5_conf))
+        return Krb5Conf("inline", content=_gather(host.krb5_conf))
     except OSError as error:
         return at.fail(
             f"krb5.conf of this host cannot be sent: {error.filename}: {error.strerror}; "
@@ -163,3 +170,49 @@ def _inline(at: Where, host: Host) -> Krb5Conf | None:
         return at.fail(
             f"krb5.conf of this host cannot be sent: {error}; krb5_conf can say otherwise"
         )
+
+
+def _gather(paths: Iterable[Path]) -> bytes:
+    """Return one krb5.conf, or several merged, in the order of KRB5_CONFIG: the first value wins.
+
+    A container has none of the directories that a host's krb5.conf includes, and MIT's library
+    refuses a file whose `includedir` is missing.
+
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: The files are too large, include each other, or are not text.
+    """
+    content = "".join(f"{line}\n" for path in paths for line in _lines(path, 0)).encode()
+    if len(content) > _MAX_BYTES:
+        raise ValueError(
+            f"with what it includes it has {len(content)} bytes; the most is {_MAX_BYTES}"
+        )
+    return content
+
+
+def _lines(path: Path, level: int) -> Iterator[str]:
+    if level > _MAX_LEVELS:
+        raise ValueError(f"{path} is included more than {_MAX_LEVELS} levels deep")
+    section = ""
+    for raw in read_input(path).decode("utf-8").splitlines():
+        line = raw.strip()
+        if not line or line.startswith(("#", ";")):
+            continue
+        found = _INCLUDE.fullmatch(line)
+        if found:
+            for included in _included(found[1], Path(found[2])):
+                yield from _lines(included, level + 1)
+            if section:  # the included file may end in another section
+                yield section
+            continue
+        if _SECTION.fullmatch(line):
+            section = line
+        yield line
+
+
+def _included(word: str, path: Path) -> list[Path]:
+    if word == "include":
+        return [path]
+    return sorted(
+        item for item in path.iterdir() if _INCLUDED.fullmatch(item.name) and item.is_file()
+    )

@@ -1,13 +1,16 @@
-"""Generate the JSON Schema of the job spec from the key table."""
+"""What helps to write a job spec: its JSON Schema, made from the key table, and the examples in the
+package, one for each strategy.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from submit_tf_job.jobspec.grammar import Keys
+from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.keys import INPUT, JOB, OUTPUT, ROLE, SHARED
 
-__all__ = ["partial_schema", "schema"]
+__all__ = ["example", "partial_schema", "schema"]
 
 
 def schema() -> dict[str, Any]:
@@ -88,3 +91,18 @@ def _under(strategy: str, roles: dict[str, Any], **keys: Any) -> dict[str, Any]:
         "if": {"properties": {"strategy": {"const": strategy}}, "required": ["strategy"]},
         "then": {"properties": {"roles": roles, **keys}},
     }
+
+
+def example(strategy: Strategy | str) -> str:
+    """Return an example job spec with comments.
+
+    Args:
+        strategy: The strategy of the example.
+
+    Raises:
+        ValueError: The strategy does not exist.
+    """
+    from importlib.resources import files
+
+    path = files("submit_tf_job.jobspec") / "examples" / f"{Strategy(strategy).value}.yaml"
+    return path.read_text("utf-8")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.errors import JobSpecError
-from submit_tf_job.jobspec import Defaults, krb5, loads
+from submit_tf_job.jobspec import Defaults, loads
 from submit_tf_job.jobspec.job import Job, Kerberos, Krb5Conf
 from tests.fakes.keytabs import RECORDED, keytab
 
@@ -119,22 +119,19 @@ def test_kerberos_may_come_from_the_settings(mine: Path) -> None:
 # --- krb5.conf ------------------------------------------------------------------------------------
 
 
+def krb5_conf(base: Path, files: list[Path], **asked: str) -> Krb5Conf:
+    read = job(base, {"principal": PRINCIPAL, "keytab": "hdfs:///k", **asked}, krb5_conf=files)
+    assert read.kerberos is not None
+    return read.kerberos.krb5_conf
+
+
 def test_krb5_conf_is_inline_a_node_file_or_the_images(tmp_path: Path) -> None:
     (tmp_path / "krb5.conf").write_text("[libdefaults]\n default_realm = R\n")
     here = [tmp_path / "krb5.conf"]
     inline = Krb5Conf("inline", content=b"[libdefaults]\ndefault_realm = R\n")
 
-    def found(asked: str | None, files: list[Path]) -> Krb5Conf | None:
-        read = job(
-            tmp_path,
-            {
-                "principal": PRINCIPAL,
-                "keytab": "hdfs:///k",
-                **({"krb5_conf": asked} if asked else {}),
-            },
-            krb5_conf=files,
-        )
-        return read.kerberos.krb5_conf if read.kerberos else None
+    def found(asked: str | None, files: list[Path]) -> Krb5Conf:
+        return krb5_conf(tmp_path, files, **({"krb5_conf": asked} if asked else {}))
 
     assert found(None, here) == found("inline", here) == inline
     assert found(None, []) == found("none", here) == Krb5Conf("image")
@@ -146,12 +143,10 @@ def test_krb5_conf_that_is_unreadable_is_reported(tmp_path: Path) -> None:
         JobSpecError,
         match=r"krb5.conf of this host cannot be sent: .*/none: No such file or directory; krb5_conf can say",
     ):
-        job(
-            tmp_path, {"principal": PRINCIPAL, "keytab": "hdfs:///k"}, krb5_conf=[tmp_path / "none"]
-        )
+        krb5_conf(tmp_path, [tmp_path / "none"])
 
 
-def test_gather_merges_included_files(tmp_path: Path) -> None:
+def test_inline_krb5_conf_has_what_it_includes(tmp_path: Path) -> None:
     parts = tmp_path / "krb5.conf.d"
     parts.mkdir()
     (parts / "realms").write_text("# ours\n[realms]\n R = {\n  kdc = k\n }\n")
@@ -163,7 +158,8 @@ def test_gather_merges_included_files(tmp_path: Path) -> None:
         f"{parts / 'realms'}\n rdns = false\n"
     )
     (tmp_path / "second").write_text("[libdefaults]\n dns_lookup_kdc = false\n")
-    assert krb5.gather([tmp_path / "krb5.conf", tmp_path / "second"]).decode().splitlines() == [
+    sent = krb5_conf(tmp_path, [tmp_path / "krb5.conf", tmp_path / "second"])
+    assert sent.content.decode().splitlines() == [
         *("[libdefaults]", "permitted_enctypes = aes256-cts"),
         *("[realms]", "R = {", "kdc = k", "}"),
         *("[libdefaults]", "default_realm = R"),
@@ -173,10 +169,10 @@ def test_gather_merges_included_files(tmp_path: Path) -> None:
     ]
 
 
-def test_gather_limits_size_and_depth(tmp_path: Path) -> None:
+def test_krb5_conf_is_limited_in_size_and_depth(tmp_path: Path) -> None:
     (tmp_path / "a").write_text(f"include {tmp_path / 'a'}\n")
-    with pytest.raises(ValueError, match="is included more than 10 levels deep"):
-        krb5.gather([tmp_path / "a"])
+    with pytest.raises(JobSpecError, match="is included more than 10 levels deep"):
+        krb5_conf(tmp_path, [tmp_path / "a"])
     (tmp_path / "b").write_text("x = y\n" * 20_000)
-    with pytest.raises(ValueError, match="the most is 65536"):
-        krb5.gather([tmp_path / "b"])
+    with pytest.raises(JobSpecError, match="the most is 65536"):
+        krb5_conf(tmp_path, [tmp_path / "b"])
