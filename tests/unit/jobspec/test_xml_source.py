@@ -4,42 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
-from submit_tf_job.host.located.nodes import Scalar
-from submit_tf_job.host.located.xml_source import read_xml
-
-
-def read(text: str) -> list[tuple[str, str, int, int]]:
-    notes = Diagnostics("t.xml")
-    table = read_xml(text, notes)
-    notes.check()
-    found = []
-    for entry in table.entries:
-        assert isinstance(entry.value, Scalar)
-        found.append((entry.key, entry.value.text, entry.place.line, entry.place.column))
-    return found
+from submit_tf_job import jobspec
+from submit_tf_job.errors import JobSpecError
 
 
 def refused(text: str) -> str:
-    with pytest.raises(Unreadable) as caught:
-        read_xml(text, Diagnostics("t.xml"))
-    place = caught.value.place
-    return f"{place.source}:{place.line}:{place.column}: {caught.value}"
+    with pytest.raises(JobSpecError) as caught:
+        jobspec.loads(text, source="t.xml", base=None)
+    return str(caught.value)
 
 
 def test_each_value_has_its_line_and_column() -> None:
-    text = (
+    job = jobspec.loads(
         "<?xml version='1.0' encoding='UTF-8'?>\n<configuration>\n"
-        "  <property><name>ä.b</name><value>x</value><final>true</final></property>\n"
-        "  <property>\n    <name> c </name>\n    <value>\n      one &amp;&#x20;<![CDATA[<two>]]>\n"
-        "    </value>\n  </property>\n"
-        "  <property><name>empty</name><value/></property>\n</configuration>\n"
+        "  <property><name>tony.application.name</name><value>x</value><final>true</final>"
+        "</property>\n"
+        "  <property>\n    <name> tony.containers.command </name>\n    <value>\n"
+        "      one &amp;&#x20;<![CDATA[<two>]]>\n    </value>\n  </property>\n"
+        "  <property><name>tony.yarn.queue</name><value/></property>\n"
+        "  <property><name>tony.worker.instances</name><value>1</value></property>\n"
+        "  <property><name>ä</name><value>Ä</value></property>\n</configuration>\n",
+        source="t.xml",
+        base=None,
+        overrides=["image=tf"],
     )
-    assert read(text) == [
-        ("ä.b", "x", 3, 36),
-        ("c", "one & <two>", 7, 7),
-        ("empty", "", 10, 19),
-    ]
+    command, queue = job.roles["worker"].command, job.queue
+    assert (job.name, command.script, queue) == ("x", "one & <two>", None)
+    places = (job.places[path] for path in ("name", "roles.worker.command"))
+    assert list(map(str, places)) == ["t.xml:3:54", "t.xml:7:7"]
 
 
 @pytest.mark.parametrize(
@@ -64,12 +56,9 @@ def test_anything_but_properties_is_refused_at_its_place(text: str, expected: st
 
 
 def test_property_that_stands_twice_or_without_a_name_is_a_problem() -> None:
-    notes = Diagnostics("t.xml")
-    one = "<property><name>a</name><value>1</value></property>\n"
-    read_xml(
-        f"<configuration>\n{one}{one}<property><value>x</value></property></configuration>", notes
-    )
-    assert sorted(str(problem) for problem in notes.problems) == [
-        "t.xml:3:17: a: stands in line 2 already; keep one of the two",
-        "t.xml:4:1: a property without a name; add <name>",
-    ]
+    one = "<property><name>tony.yarn.queue</name><value>1</value></property>\n"
+    lines = refused(
+        f"<configuration>\n{one}{one}<property><value>x</value></property></configuration>"
+    ).splitlines()
+    assert "t.xml:3:17: tony.yarn.queue: stands in line 2 already; keep one of the two" in lines
+    assert "t.xml:4:1: a property without a name; add <name>" in lines
