@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from submit_tf_job.container import contract
 from submit_tf_job.container.info import BootstrapProblem
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -278,16 +277,10 @@ def _cannot_start(argv: Sequence[str], err: Exception, path: str | None) -> Boot
         hint = ""
         if name == "python" and find_program("python3", path):
             hint = "; this image has python3"
-        return BootstrapProblem(
-            contract.EXIT_COMMAND_NOT_FOUND,
-            "command-not-found",
-            "the command %r was not found in the container%s" % (name, hint),
-        )
+        text = "the command %r was not found in the container%s" % (name, hint)
+        return BootstrapProblem(text, "command-not-found")
     why = getattr(err, "strerror", None) or str(err)
     if isinstance(err, FileNotFoundError):
         why = "the interpreter in its first line does not exist"
-    return BootstrapProblem(
-        contract.EXIT_COMMAND_NOT_EXECUTABLE,
-        "not-executable",
-        "the command %r could not be executed: %s" % (name, why),
-    )
+    text = "the command %r could not be executed: %s" % (name, why)
+    return BootstrapProblem(text, "not-executable")

@@ -197,7 +197,7 @@ class Command:
         path = os.path.join(info.cwd, info.roles[info.role].get("workdir", "")).rstrip("/") or "/"
         if not os.path.isdir(path):
             text = "the workdir %s does not exist, or is not a directory" % path
-            raise BootstrapProblem(contract.EXIT_BOOTSTRAP_ERROR, "workdir-missing", text)
+            raise BootstrapProblem(text, "workdir-missing")
         return path
 
     # --- the end ----------------------------------------------------------------------------------

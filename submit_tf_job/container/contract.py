@@ -139,6 +139,17 @@ EXIT_COMMAND_NOT_EXECUTABLE = 126
 EXIT_COMMAND_NOT_FOUND = 127
 EXIT_TERMINATED = 143
 
+# of a command that could not run; EXIT_BOOTSTRAP_ERROR with any other reason
+STATUS_OF_REASON = {
+    "command-not-found": EXIT_COMMAND_NOT_FOUND,
+    "image-ignored": EXIT_IMAGE_IGNORED,
+    "input-failed": EXIT_DATA,
+    "not-executable": EXIT_COMMAND_NOT_EXECUTABLE,
+    "peers-missing": EXIT_PEERS_MISSING,
+    "port-in-use": EXIT_PORT_IN_USE,
+    "wrong-job": EXIT_WRONG_JOB,
+}
+
 # LinuxContainerExecutor takes a container's exit statuses 22 and 24 for its own failures and marks
 # the node UNHEALTHY until it is restarted (hadoop-facts.md#exit-statuses-22-and-24).
 NEVER_PASSED_ON = frozenset({22, 24})

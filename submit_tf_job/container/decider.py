@@ -80,7 +80,7 @@ class Decider:
         """Report that the address could not be written; end the job if no task can come."""
         command = self.command
         if given_up and self.info.by_place and not command.child and not command.record:
-            command.fail(BootstrapProblem(contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", text))
+            command.fail(BootstrapProblem(text))
         elif text not in self.job.warnings:
             self.warn(text)
 

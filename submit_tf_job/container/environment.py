@@ -118,12 +118,8 @@ def require_image(info: Info) -> None:
     """
     policy = info.task.get("image_policy", contract.IMAGE_REQUIRED)
     if info.ignored_image and policy == contract.IMAGE_REQUIRED:
-        raise BootstrapProblem(
-            contract.EXIT_IMAGE_IGNORED,
-            "image-ignored",
-            "the NodeManager did not run the image %s, but a plain process of its node"
-            % info.ignored_image[:255],
-        )
+        text = "the NodeManager did not run the image %s, but a plain process of its node"
+        raise BootstrapProblem(text % info.ignored_image[:255], "image-ignored")
 
 
 def set_tf_config(env: dict[str, str], value: str, cwd: str) -> None:
@@ -186,11 +182,7 @@ def _homes(info: Info, env: dict[str, str]) -> None:
             if name in env:
                 os.makedirs(env[name], exist_ok=True)
     except OSError as err:
-        raise BootstrapProblem(
-            contract.EXIT_BOOTSTRAP_ERROR,
-            "bootstrap-error",
-            "no directory can be written here: %s" % err,
-        ) from err
+        raise BootstrapProblem("no directory can be written here: %s" % err) from err
 
 
 def _hadoop_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:

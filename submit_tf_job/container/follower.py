@@ -256,11 +256,11 @@ class Follower:
                 log(text % (deciding, grace_s))
                 self._leave_with(now, contract.EXIT_DECIDER_LOST)
         elif now >= self.start_deadline and (not self.seen or given_up):
-            self.loop.exit, reason = contract.EXIT_PEERS_MISSING, "peers-missing"
-            if self.caller.wrong_job:
-                self.loop.exit, reason = contract.EXIT_WRONG_JOB, "wrong-job"
             text = "%s was not found in time: %s" % (deciding, self.caller.trouble)
-            self.command.fail(BootstrapProblem(self.loop.exit, reason, text))
+            reason = "wrong-job" if self.caller.wrong_job else "peers-missing"
+            problem = BootstrapProblem(text, reason)
+            self.loop.exit = problem.status
+            self.command.fail(problem)
 
     def _has_ended(self, now: float) -> bool:
         """Return whether the deciding task was here, and has ended for good: nothing listens at any

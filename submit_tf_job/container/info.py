@@ -24,10 +24,11 @@ def log(text: str) -> None:
 class BootstrapProblem(Exception):
     """The reason why the command cannot run; it becomes the task's outcome."""
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
-        """Keep the exit status, the reason (a code of the report) and one sentence."""
+    def __init__(self, message: str, reason: str = "bootstrap-error") -> None:
+        """Keep one sentence, and the reason: a code of the report, of which the status follows."""
         super().__init__(message)
-        self.status, self.reason, self.message = status, reason, message
+        self.message, self.reason = message, reason
+        self.status = contract.STATUS_OF_REASON.get(reason, contract.EXIT_BOOTSTRAP_ERROR)
 
 
 class Info:
@@ -124,11 +125,8 @@ class Info:
     def host(self, task: str) -> str:
         """Return the registry's host name of a task such as `worker-3`."""
         if not self.suffix:
-            raise BootstrapProblem(
-                contract.EXIT_BOOTSTRAP_ERROR,
-                "bootstrap-error",
-                "the names of the other tasks are unknown: %s is not set" % contract.ENV_HOSTNAME,
-            )
+            text = "the names of the other tasks are unknown: %s is not set"
+            raise BootstrapProblem(text % contract.ENV_HOSTNAME)
         return ("%s.%s" % (task, self.suffix)).lower()
 
     def port(self, role: str, index: int) -> int:

@@ -37,9 +37,7 @@ def main() -> int:
                 task = json.load(file)
             info = Info(task, os.environ, os.getcwd())
         except (OSError, ValueError) as err:
-            raise BootstrapProblem(
-                contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", str(err)
-            ) from err
+            raise BootstrapProblem(str(err)) from err
         marker = task_files.read_marker(info)
         if marker and marker["final"]:
             return _repeat_outcome(info, marker)

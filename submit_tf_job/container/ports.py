@@ -100,7 +100,7 @@ def reserve(ports: list[int], whose: str, node: str, signals: Signals) -> Reserv
     text %= (ports[0], whose, node, problem.strerror or problem)
     if len(ports) > 1:
         text += " (nor can %d others)" % (len(ports) - 1)
-    raise BootstrapProblem(contract.EXIT_PORT_IN_USE, "port-in-use", text)
+    raise BootstrapProblem(text, "port-in-use")
 
 
 def reserve_own(info: Info, env: dict[str, str], signals: Signals) -> Reservation | None:
@@ -158,7 +158,7 @@ def serve(info: Info, reserved: int) -> tuple[dict[str, int], list[Reservation],
             break
         else:
             text = "no free port was found for %s of %s on host %s" % (name, info.name, info.node)
-            raise BootstrapProblem(contract.EXIT_PORT_IN_USE, "port-in-use", text)
+            raise BootstrapProblem(text, "port-in-use")
     return found, held, warnings
 
 

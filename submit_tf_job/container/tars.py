@@ -24,11 +24,7 @@ def unpack(archive: str, cwd: str) -> None:
         with _open_tar(archive) as tar:
             extract(tar, cwd)
     except (OSError, tarfile.TarError, EOFError, ValueError, zlib.error) as err:
-        raise BootstrapProblem(
-            contract.EXIT_BOOTSTRAP_ERROR,
-            "bootstrap-error",
-            "the job's files could not be unpacked: %s" % err,
-        ) from err
+        raise BootstrapProblem("the job's files could not be unpacked: %s" % err) from err
 
 
 def _open_tar(archive: str) -> tarfile.TarFile:

@@ -118,9 +118,8 @@ class Data:
         try:
             os.makedirs(path, exist_ok=True)
         except OSError as err:
-            raise BootstrapProblem(
-                contract.EXIT_DATA, FETCH_FAILED, "%s cannot be made: %s" % (path, err.strerror)
-            ) from err
+            text = "%s cannot be made: %s" % (path, err.strerror)
+            raise BootstrapProblem(text, FETCH_FAILED) from err
         return path
 
     def _share(self, name: str) -> list[str]:
@@ -130,11 +129,8 @@ class Data:
             with open(path, encoding="utf-8") as source:
                 files = [line.rstrip("\n") for line in source if line.strip()]
         except OSError as err:
-            raise BootstrapProblem(
-                contract.EXIT_DATA,
-                FETCH_FAILED,
-                "the list of the input %s cannot be read: %s" % (name, err),
-            ) from err
+            text = "the list of the input %s cannot be read: %s" % (name, err)
+            raise BootstrapProblem(text, FETCH_FAILED) from err
         counts, readers = self.info.counts, self.task["readers"]
         total = sum(counts[role] for role in readers)
         if not self.reads:
@@ -184,7 +180,7 @@ class Data:
             return  # the event loop handles the signal and ends this task
         if done["t"] != "done":
             text = "the input %(name)s cannot be fetched from %(uri)s: %(why)s" % done
-            raise BootstrapProblem(contract.EXIT_DATA, FETCH_FAILED, text)
+            raise BootstrapProblem(text, FETCH_FAILED)
         log(
             "downloaded %d files, %s, in %.1f s"
             % (done["files"], _amount(done["bytes"]), time.monotonic() - started)

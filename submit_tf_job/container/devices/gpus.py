@@ -14,7 +14,6 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping
 
-from submit_tf_job.container import contract
 from submit_tf_job.container.child import find_program
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 
@@ -43,7 +42,7 @@ def check(info: Info, env: Mapping[str, str]) -> None:
     text = "%s asked for %d GPU%s and sees %s on %s: %s"
     found = "%d (%s)" % (len(info.gpus), ", ".join(info.gpus)) if info.gpus else "none"
     text %= (info.name, asked, "" if asked == 1 else "s", found, info.node, how)
-    raise BootstrapProblem(contract.EXIT_BOOTSTRAP_ERROR, "gpu-missing", text)
+    raise BootstrapProblem(text, "gpu-missing")
 
 
 def _seen(env: Mapping[str, str]) -> tuple[list[str], str]:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from submit_tf_job.container import contract, environment
+from submit_tf_job.container import environment
 from submit_tf_job.container.child import find_program
 from submit_tf_job.container.delegation.tokens import when
 from submit_tf_job.container.info import BootstrapProblem, Info, log
@@ -212,7 +212,7 @@ def log_in(info: Info, env: dict[str, str]) -> tuple[Login | None, list[str]]:
     except LoginFailed as err:
         text = "the login of %s failed: %s" % (info.task["kerberos"]["principal"], err)
         if info.task["kerberos"]["login"] == "always":
-            raise BootstrapProblem(contract.EXIT_BOOTSTRAP_ERROR, "login-failed", text) from err
+            raise BootstrapProblem(text, "login-failed") from err
         return None, [
             text + "; the program has only YARN's delegation tokens, and loses HDFS with them"
         ]

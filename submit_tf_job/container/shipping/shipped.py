@@ -46,11 +46,7 @@ def deliver(info: Info) -> None:
         with contextlib.suppress(OSError):
             os.rmdir(os.path.join(info.cwd, contract.ARCHIVES_DIRECTORY))
     except (OSError, ValueError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile) as err:
-        raise BootstrapProblem(
-            contract.EXIT_BOOTSTRAP_ERROR,
-            "bootstrap-error",
-            "the job's files could not be unpacked: %s" % err,
-        ) from err
+        raise BootstrapProblem("the job's files could not be unpacked: %s" % err) from err
 
 
 def find_packages(info: Info, env: dict[str, str]) -> None:
@@ -76,7 +72,7 @@ def find_packages(info: Info, env: dict[str, str]) -> None:
             "the job's packages are for Python %s, and this image's is %s; "
             'write python: {version: "%s"}' % (packages["version"], here, here)
         )
-        raise BootstrapProblem(contract.EXIT_BOOTSTRAP_ERROR, "bootstrap-error", text)
+        raise BootstrapProblem(text)
     if packages["kind"] == "site":
         _prepend(env, "PYTHONPATH", os.path.join(root, "site"))
         _prepend(env, "PATH", os.path.join(root, "bin"))

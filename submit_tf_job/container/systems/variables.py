@@ -32,8 +32,6 @@ def other_variables(info: Info) -> dict[str, str]:
     for name, value in found.items():
         if len(value) > ONE_VARIABLE:
             raise BootstrapProblem(
-                contract.EXIT_BOOTSTRAP_ERROR,
-                "bootstrap-error",
                 "%s has %d bytes, and a variable at most %d; this job has too many tasks for "
                 "`variables`, so let the program read TF_CONFIG" % (name, len(value), ONE_VARIABLE),
             )
@@ -130,7 +128,7 @@ def serve(info: Info) -> Callable[[], None] | None:
     except OSError as err:
         text = "Horovod's key-value store cannot listen at the port of %s: %s"
         text %= (info.name, err.strerror or err)
-        raise BootstrapProblem(contract.EXIT_PORT_IN_USE, "port-in-use", text) from err
+        raise BootstrapProblem(text, "port-in-use") from err
 
 
 SYSTEMS: dict[str, Callable[[Info], dict[str, str]]] = {
