@@ -36,11 +36,13 @@ def test_page_runs_as_it_stands(
         "PATH": f"{tmp_path}/bin:{installed.parent}:/usr/bin:/bin",
         "SUBMIT_TF_JOB_PROFILE": simple.profile,
         "TF_CPP_MIN_LOG_LEVEL": "3",
+        "HADOOP_CONF_DIR": str(simple.client_conf),
     }
     (tmp_path / "bin").mkdir()
-    script = f'#!/bin/sh\nexec {installed} -m submit_tf_job "$@"\n'
-    (tmp_path / "bin/submit_tf_job").write_text(script)
-    (tmp_path / "bin/submit_tf_job").chmod(0o755)
+    for name, module in {"submit_tf_job": "submit_tf_job", "hdfsn": "hdfs_native.cli"}.items():
+        script = tmp_path / "bin" / name
+        script.write_text(f'#!/bin/sh\nexec {installed} -m {module} "$@"\n')
+        script.chmod(0o755)
     made = tmp_path / "project"
     made.mkdir()
     ran = 0
@@ -53,7 +55,7 @@ def test_page_runs_as_it_stands(
             if command == line or command.startswith((*DONE, ELSEWHERE)):
                 continue
             done = subprocess.run(
-                ["bash", "-c", command],
+                ["bash", "-o", "pipefail", "-c", command],
                 cwd=made,
                 env=environ,
                 capture_output=True,
