@@ -22,7 +22,7 @@ from submit_tf_job.operations import description
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from submit_tf_job.diagnose.cause import Cause, Diagnosis
+    from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.observation import JobReport, JobStatus
     from submit_tf_job.operations.listing import ListedJob
     from submit_tf_job.operations.resubmission import Resubmission
@@ -452,13 +452,15 @@ def job_object(
     return plain(JobJson(**_job_fields(status, pending, cause)))
 
 
-def description_object(status: JobStatus, diagnosis: Diagnosis) -> dict[str, Any]:
+def description_object(
+    status: JobStatus, pending: Sequence[Cause] = (), cause: Cause | None = None
+) -> dict[str, Any]:
     """Return the object that `describe -o json` prints: a Job with more fields."""
     app, start = status.app, description.start_of(status)
     application, am_logs = (app.tracking_url, app.am_container_logs) if app else (None, None)
     return plain(
         JobDescriptionJson(
-            **_job_fields(status, diagnosis.pending, diagnosis.failure),
+            **_job_fields(status, pending, cause),
             task_list=tuple(
                 TaskJson.of(task, task=task.name, launched_at=instant(task.launched_ms))
                 for task in description.tasks_of(status)

@@ -94,7 +94,7 @@ def describe(context: Context, job: JobArgument) -> None:
     found = operations.describe(cluster, job)
     diagnosis = operations.diagnose(cluster, found)
     lines = description_lines(found, diagnosis, now_ms=int(time.time() * 1000), width=context.width)
-    context.result(lines, lambda: description_object(found, diagnosis))
+    context.result(lines, lambda: description_object(found, diagnosis.pending, diagnosis.failure))
 
 
 def events(context: Context, job: JobArgument) -> None:

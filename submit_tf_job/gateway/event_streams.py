@@ -6,13 +6,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from submit_tf_job import operations
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.gateway import openapi
 from submit_tf_job.gateway.problems import ProblemResponse
@@ -20,8 +18,8 @@ from submit_tf_job.gateway.routes import AUTHENTICATED, Caller, Name, gateway_of
 from submit_tf_job.gateway.threads import ThreadChannel, in_thread, stream_from_thread
 from submit_tf_job.gateway.watchers import JobChange, Listener
 from submit_tf_job.host.units import duration_s
-from submit_tf_job.observation import JobStatus
-from submit_tf_job.report.log_text import log_json, log_text
+from submit_tf_job.sdk.client import JobHandle, Status
+from submit_tf_job.sdk.handle import Lines
 
 __all__ = ["router"]
 
@@ -67,28 +65,21 @@ async def logs(
     lines = _NDJSON if "application/x-ndjson" in accept.lower() else _TEXT
     gateway, channel = gateway_of(request), ThreadChannel[str]()
 
-    def begin(cluster: operations.Cluster) -> Any:
-        breakable = replace(cluster, sleep=channel.breakable(cluster.sleep))
-        since_s = None if since is None else duration_s(since)
-
-        def say(sentence: str) -> None:
-            channel.put(lines.note(sentence))
-
-        return operations.logs(
-            breakable,
-            name,
+    def begin() -> Lines:
+        client = gateway.client(caller).ended_by(channel.closed)
+        return client.attach(name).logs(
             task,
             files=file or (),
             tail=tail,
-            since_s=since_s,
+            since_s=None if since is None else duration_s(since),
             am=am,
             follow=follow,
-            say=say,
+            say=lambda sentence: channel.put(lines.note(sentence)),
         )
 
     with ExitStack() as going:
         going.enter_context(gateway.stream(gateway.streams, caller, channel.close))
-        reading = await in_thread(lambda: begin(gateway.cluster(caller)))
+        reading = await in_thread(begin)
         content = stream_from_thread(
             channel, lambda: _until_an_error(lambda: lines.read(reading), lines)
         )
@@ -115,19 +106,19 @@ class _LogStream:
     """One format of logs."""
 
     def __init__(
-        self, media_type: str, read: Callable[[Any], Iterator[str]], note: Callable[[str], str]
+        self, media_type: str, read: Callable[[Lines], Iterator[str]], note: Callable[[str], str]
     ) -> None:
         self.media_type, self.read, self.note = media_type, read, note
 
 
 _TEXT = _LogStream(
     "text/plain; charset=utf-8",
-    lambda reading: log_text(reading, prefix=None, colours=False),
+    Lines.text,
     lambda sentence: f"[submit_tf_job] {' '.join(sentence.split())}\n",
 )
 _NDJSON = _LogStream(
     "application/x-ndjson",
-    log_json,
+    Lines.json,
     lambda sentence: json.dumps({"kind": "LogNote", "format": 1, "message": sentence}) + "\n",
 )
 
@@ -156,33 +147,31 @@ async def events(
 ) -> Response:
     """Follow a job as server-sent events: its present state, then every change, until its end."""
     gateway = gateway_of(request)
-    ref, first = gateway.watches.known(caller, name) or await _first_look(request, caller, name)
+    handle, first = gateway.watches.known(caller, name) or await _first_look(request, caller, name)
     if first.final and first.id == last_event_id:
         return Response(status_code=204)  # otherwise a browser would reconnect forever
-    cluster, listener = gateway.cluster(caller), Listener()
+    listener = Listener()
     with ExitStack() as going:
         going.enter_context(
             gateway.stream(
-                gateway.listeners, caller, lambda: gateway.watches.leave(cluster, ref, listener)
+                gateway.listeners, caller, lambda: gateway.watches.leave(handle, listener)
             )
         )
         if not first.final:
-            gateway.watches.listen(cluster, ref, listener)
+            gateway.watches.listen(handle, listener)
         return _Stream(
             _events(first, listener, last_event_id), "text/event-stream", going.pop_all().close
         )
 
 
-async def _first_look(
-    request: Request, caller: str, name: str
-) -> tuple[operations.JobRef, JobChange]:
+async def _first_look(request: Request, caller: str, name: str) -> tuple[JobHandle, JobChange]:
     """Get a job's status without a watch; concurrent requests share the query."""
     gateway = gateway_of(request)
 
-    def look() -> tuple[operations.Cluster, JobStatus]:
+    def look() -> tuple[JobHandle, Status]:
         with gateway.requests.one(caller):
-            cluster = gateway.cluster(caller)
-            return cluster, operations.status(cluster, name)
+            handle = gateway.client(caller).attach(name)
+            return handle, handle.status()
 
     return await asyncio.shield(asyncio.wrap_future(gateway.watches.first(caller, name, look)))
 

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from submit_tf_job.errors import UsageError
 from submit_tf_job.host.units import duration_s
-from submit_tf_job.operations.listing import ListedJob
+from submit_tf_job.sdk.types import ListedJob
 
 __all__ = ["MOMENT", "moment_ms", "page", "selected"]
 
@@ -38,12 +38,17 @@ def moment_ms(text: str, now_ms: int) -> int:
         raise UsageError(f"{text}: {error}", hint="write 24h, or 2026-05-04T09:30:00Z") from None
 
 
-def selected(jobs: Iterable[ListedJob], name: str | None, until_ms: int | None) -> list[ListedJob]:
-    """Return the jobs with a name, in which `*` is any text, that were submitted before a time."""
+def selected(
+    jobs: Iterable[ListedJob], name: str | None, since_ms: int | None, until_ms: int | None
+) -> list[ListedJob]:
+    """Return the jobs with a name, in which `*` is any text, that were submitted between two
+    times.
+    """
     return [
         job
         for job in jobs
         if (name is None or fnmatchcase(job.name, name))
+        and (since_ms is None or (job.submitted_ms or 0) >= since_ms)
         and (until_ms is None or (job.submitted_ms or 0) < until_ms)
     ]
 

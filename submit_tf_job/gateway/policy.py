@@ -15,33 +15,27 @@ import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any, NoReturn
 
-from submit_tf_job import operations
-from submit_tf_job.errors import NoSuchJob, SettingsError, SubmitTFJobError
+from submit_tf_job.errors import SettingsError
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.reloaded import ReloadedFile
 from submit_tf_job.host.located.diagnostics import Unreadable
 from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.host.located.text_source import read_mapping
-from submit_tf_job.jobspec.job import NO_IMAGE, Job
-from submit_tf_job.observation import JobState
-from submit_tf_job.operations.cluster import stored_services
-from submit_tf_job.operations.listing import JobSelection, ListedJob
-from submit_tf_job.operations.runs import known_runs
-from submit_tf_job.plan import Plan
+from submit_tf_job.sdk.client import Client, JobState
+from submit_tf_job.sdk.types import Job, ListedJob, Plan
 from submit_tf_job.settings import USER_NAME
-from submit_tf_job.yarn.errors import ServiceUnreadable
-from submit_tf_job.yarn.run_names import Again
 
 __all__ = ["CallerRules", "Policy"]
 
 _EVERYBODY = "*"
-_ALIVE = frozenset({JobState.PENDING, JobState.RUNNING})
+_NO_IMAGE = "none"  # as in a job spec
+_ALIVE = (JobState.PENDING, JobState.RUNNING)
 _RETRY_AFTER_S = 60  # a job ends, or it does not
 
 
@@ -88,7 +82,7 @@ class CallerRules:
             _refuse("queues", f"queue {queue} is not one of {_listed(self.queues)}")
         for role in job.roles.values():
             if self.registries is not None and not _is_from(role.image, self.registries):
-                image = role.image if role.image == NO_IMAGE else _full_name(role.image)
+                image = role.image if role.image == _NO_IMAGE else _full_name(role.image)
                 _refuse(
                     "registries",
                     f"the image of role {role.name}, {image}, is not from "
@@ -97,7 +91,7 @@ class CallerRules:
         if self.gpus is not None and _gpus_of(job) > self.gpus:
             _refuse("gpus", f"the job asks for {_gpus_of(job)} GPUs, and {self.gpus} are the most")
 
-    def check_cluster(self, cluster: operations.Cluster, planned: Plan) -> None:
+    def check_cluster(self, client: Client, planned: Plan) -> None:
         """Refuse a job by the caller's `jobs` and `gpus`, and the caller's jobs on the cluster.
 
         A live run of the same job does not count: it is this submission's, or refuses it.
@@ -108,15 +102,15 @@ class CallerRules:
         job, gpus = planned.job, _gpus_of(planned.job)
         if self.jobs is None and (self.gpus is None or not gpus):
             return
-        wanted = JobSelection(user=cluster.settings.user, states=_ALIVE)
-        found = operations.list_jobs(cluster, wanted)
+        found = client.jobs(states=_ALIVE)
         alive = [one for one in found if one.name != job.name]
-        if len(alive) != len(found) or _is_over(cluster, planned):
+        # a submission that had its run, which is over, gets it again
+        if len(alive) != len(found) or (planned.given_key and client.has_run(planned)):
             return
         if self.jobs is not None and len(alive) >= self.jobs:
             _wait("jobs", f"{len(alive)} jobs wait or run, and {self.jobs} are the most")
         if self.gpus is not None and gpus:
-            held = sum(_held_gpus(cluster, one) for one in alive)
+            held = sum(_held_gpus(client, one) for one in alive)
             if held + gpus > self.gpus:
                 has = f"jobs that wait or run have {held} GPUs"
                 _wait("gpus", f"{has}, this one asks for {gpus}, and {self.gpus} are the most")
@@ -154,8 +148,8 @@ def _full_name(image: str) -> str:
 
 
 def _is_from(image: str, allowed: tuple[str, ...]) -> bool:
-    if image == NO_IMAGE:
-        return NO_IMAGE in allowed
+    if image == _NO_IMAGE:
+        return _NO_IMAGE in allowed
     name = _full_name(image)
     return any(re.match(rf"{re.escape(part.rstrip('/'))}(?:[/:@]|$)", name) for part in allowed)
 
@@ -164,36 +158,12 @@ def _gpus_of(job: Job) -> int:
     return sum(role.instances * role.gpus for role in job.roles.values())
 
 
-def _held_gpus(cluster: operations.Cluster, job: ListedJob) -> int:
+def _held_gpus(client: Client, job: ListedJob) -> int:
     """Return the GPUs of a job that waits or runs."""
-    try:
-        components = cluster.client.get_service(job.run).components
-    except NoSuchJob:  # it has ended meanwhile
-        return 0
-    except ServiceUnreadable:
-        components = ()
-    if components:
-        return sum(one.gpus * (one.number_of_containers or 0) for one in components)
-    # The services API describes a job only while its ApplicationMaster runs (ServiceClient).
-    stored = stored_services(cluster)
-    with suppress(SubmitTFJobError, ValueError, TypeError, AttributeError, KeyError):
-        content = stored.content(job.run) if stored else {}
-        return sum(
-            int(component.get("number_of_containers") or 0) * int(amount["value"])
-            for component in content["components"]
-            for name, amount in component["resource"].get("additional", {}).items()
-            if "gpu" in name
-        )
-    _wait("gpus", f"the GPUs of {job.name} cannot be counted before it runs")
-
-
-def _is_over(cluster: operations.Cluster, planned: Plan) -> bool:
-    """Return whether this submission had its run, which is over: the caller gets it again."""
-    if planned.again is not Again.NEVER:
-        return False
-    with suppress(SubmitTFJobError):
-        return planned.run in known_runs(cluster)
-    return False
+    held = client.gpus(job.run)
+    if held is None:
+        _wait("gpus", f"the GPUs of {job.name} cannot be counted before it runs")
+    return held
 
 
 @dataclass
@@ -224,19 +194,19 @@ class Policy:
         return found.get(caller) or found.get(_EVERYBODY) or CallerRules()
 
     @contextmanager
-    def admitted(self, cluster: operations.Cluster, planned: Plan) -> Iterator[None]:
+    def admitted(self, client: Client, planned: Plan) -> Iterator[None]:
         """Check a job before the block that submits it; a caller's jobs take turns if they count.
 
         Raises:
             RequestRefused: A rule does not allow it.
         """
-        rules = self.rules(cluster.settings.user)
+        rules = self.rules(client.settings.user)
         rules.check_job(planned.job)
         if rules.jobs is None and rules.gpus is None:
             yield
             return
-        with self._turns[cluster.settings.user]:
-            rules.check_cluster(cluster, planned)
+        with self._turns[client.settings.user]:
+            rules.check_cluster(client, planned)
             yield
 
 

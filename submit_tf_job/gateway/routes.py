@@ -1,6 +1,6 @@
 """The resources below /v1, except streams.
 
-Each handler calls one operation in a thread, with the caller's identity.
+Each handler calls the caller's client in a thread.
 """
 
 from __future__ import annotations
@@ -14,18 +14,14 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPBearer
 
-from submit_tf_job import operations
-from submit_tf_job.diagnose.cause import Diagnosis
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError, error_class
 from submit_tf_job.gateway import openapi, submission
 from submit_tf_job.gateway.bodies import received
 from submit_tf_job.gateway.paging import MOMENT, moment_ms, page, selected
 from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.threads import in_thread
-from submit_tf_job.jobspec import schema as job_schema
-from submit_tf_job.jsonview import deletion_object, description_object, job_object, page_object
-from submit_tf_job.observation import JobState, JobStatus
-from submit_tf_job.operations.listing import JobSelection
+from submit_tf_job.jsonview import deletion_object, description_object, page_object
+from submit_tf_job.sdk.client import Client, JobHandle, Status, job_schema
 
 __all__ = ["AUTHENTICATED", "Caller", "Name", "gateway_of", "router"]
 
@@ -85,13 +81,11 @@ MOST_GRACE_S = 600  # the request occupies a thread for that time
 router = APIRouter(prefix="/v1", dependencies=AUTHENTICATED)
 
 
-async def _call_operation(
-    request: Request, caller: str, call: Callable[[operations.Cluster], T]
-) -> T:
-    """Call an operation with the caller's identity and limits."""
+async def _with_client(request: Request, caller: str, call: Callable[[Client], T]) -> T:
+    """Call a function with the caller's client, within the caller's limits."""
     gateway = gateway_of(request)
     with gateway.requests.one(caller):
-        return await in_thread(lambda: call(gateway.cluster(caller)))
+        return await in_thread(lambda: call(gateway.client(caller)))
 
 
 def _json(request: Request, value: object, status: int = 200, **headers: str) -> Response:
@@ -134,27 +128,27 @@ async def submit(
     async with received(request, gateway, caller) as sent:
         action["body_sha256"] = hashlib.sha256(sent.identity).hexdigest()
 
-        def post(cluster: operations.Cluster) -> submission.Posted:
-            planned = submission.plan(cluster.settings, sent, key=key, dialect=dialect)
+        def post(client: Client) -> tuple[JobHandle, Any]:
+            planned = submission.plan(client, sent, key=key, dialect=dialect)
             action["job"] = planned.job.name
-            with gateway.policy.admitted(cluster, planned):
-                return submission.submit(cluster, planned)
+            with gateway.policy.admitted(client, planned):
+                handle = submission.submit(client, planned)
+            return handle, submission.submitted_object(client, planned, handle)
 
         try:
-            posted = await _call_operation(request, caller, post)
+            handle, body = await _with_client(request, caller, post)
         except SubmitTFJobError as error:
             gateway.metrics.submission(error_class(error).code)
             raise
-    done = posted.done
-    result = "adopted" if done.adopted else "new"
+    result = "adopted" if handle.adopted else "new"
     action |= {
-        "run": done.ref.run,
-        "application_id": done.ref.application_id,
+        "run": handle.run,
+        "application_id": handle.application_id,
         "result": result,
     }
     gateway.metrics.submission(result)
-    status = 200 if done.adopted else 201
-    return _json(request, posted.to_json(), status, Location=f"/v1/jobs/{done.ref.run}")
+    status = 200 if handle.adopted else 201
+    return _json(request, body, status, Location=f"/v1/jobs/{handle.run}")
 
 
 @router.get("/jobs", tags=["jobs"], **openapi.LIST)
@@ -200,17 +194,20 @@ async def listing(
 ) -> Response:
     """List jobs, the newest first, by YARN's state only."""
     now_ms = int(time.time() * 1000)
-    wanted = JobSelection(
-        user=None if user == "*" else user or caller,
-        queue=queue,
-        states=frozenset(JobState(item) for item in state or ()),
-        within_s=(now_ms - moment_ms(since, now_ms)) / 1000 if since else None,
-    )
+    since_ms = moment_ms(since, now_ms) if since else None
     until_ms = moment_ms(until, now_ms) if until else None
-    jobs = await _call_operation(
-        request, caller, lambda cluster: operations.list_jobs(cluster, wanted, now_ms=now_ms)
+    jobs = await _with_client(
+        request,
+        caller,
+        lambda client: client.jobs(
+            user=None if user == "*" else user or caller,
+            queue=queue,
+            states=state or (),
+            # the request leaves a moment later; `selected` is exact
+            within_s=None if since_ms is None else (now_ms - since_ms) / 1000 + 1.0,
+        ),
     )
-    rows, following = page(selected(jobs, name, until_ms), limit, cursor)
+    rows, following = page(selected(jobs, name, since_ms, until_ms), limit, cursor)
     return _json(request, page_object(rows, following, caller))
 
 
@@ -219,11 +216,11 @@ async def status(request: Request, caller: Caller, name: Name) -> Response:
     """Get a job: its state and, once it is over, its verdict, and why it failed."""
     causes = gateway_of(request).causes
 
-    def look(cluster: operations.Cluster) -> Any:
-        found = operations.status(cluster, name)
-        return job_object(found, cause=causes.of(cluster, found))
+    def look(client: Client) -> Any:
+        handle = client.attach(name)
+        return causes.explained(handle, handle.status()).to_json()
 
-    return _json(request, await _call_operation(request, caller, look))
+    return _json(request, await _with_client(request, caller, look))
 
 
 @router.get("/jobs/{name}/description", tags=["jobs"], **openapi.DESCRIPTION)
@@ -234,12 +231,13 @@ async def description(request: Request, caller: Caller, name: Name) -> Response:
     """
     causes = gateway_of(request).causes
 
-    def describe(cluster: operations.Cluster) -> Any:
-        found = operations.describe(cluster, name)
-        pending = operations.why_pending(cluster, found) if operations.is_waiting(found) else ()
-        return description_object(found, Diagnosis(pending, causes.of(cluster, found)))
+    def describe(client: Client) -> Any:
+        handle = client.attach(name)
+        found = handle.describe()
+        pending, cause = handle.why_pending(found), causes.explained(handle, found).root_cause
+        return description_object(found.job, pending, cause)
 
-    return _json(request, await _call_operation(request, caller, describe))
+    return _json(request, await _with_client(request, caller, describe))
 
 
 @router.post("/jobs/{name}/stop", tags=["jobs"], **openapi.STOP)
@@ -261,18 +259,18 @@ async def stop(
     """Stop a job; a finished job is not changed."""
     causes = gateway_of(request).causes
 
-    def end(cluster: operations.Cluster) -> tuple[JobStatus, Any]:
-        found = operations.stop(cluster, name, wait=wait, grace_s=grace)
-        return found, job_object(found, cause=causes.of(cluster, found))
+    def end(client: Client) -> Status:
+        handle = client.attach(name)
+        return causes.explained(handle, handle.stop(wait=wait, grace_s=grace))
 
-    status, body = await _call_operation(request, caller, end)
+    status = await _with_client(request, caller, end)
     action = {
         "run": status.run,
         "application_id": status.application_id,
         "result": status.state.value,
     }
     request.state.action |= action
-    return _json(request, body, 200 if status.state.is_final else 202)
+    return _json(request, status.to_json(), 200 if status.is_over else 202)
 
 
 @router.delete("/jobs/{name}", tags=["jobs"], **openapi.DELETE)
@@ -283,9 +281,7 @@ async def delete(
     force: Annotated[bool, Query(description="Stop it first if it is running.")] = False,
 ) -> Response:
     """Delete all ended runs of a job and their staged files, or one run. Logs and outputs stay."""
-    deleted = await _call_operation(
-        request, caller, lambda cluster: operations.delete(cluster, name, force=force)
-    )
+    deleted = await _with_client(request, caller, lambda client: client.delete(name, force=force))
     if not deleted:
         raise NoSuchJob(f"there is no job {name}")
     request.state.action |= {"run": ",".join(deleted), "result": "deleted"}

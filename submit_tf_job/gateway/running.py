@@ -7,10 +7,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from submit_tf_job import operations
 from submit_tf_job.errors import AuthError, ClusterUnavailable, SettingsError, SubmitTFJobError
 from submit_tf_job.gateway.callers import CallersFile, Negotiator, token_of
 from submit_tf_job.gateway.metrics import Metrics
@@ -18,7 +17,7 @@ from submit_tf_job.gateway.policy import Policy
 from submit_tf_job.gateway.slots import Limits, Slots
 from submit_tf_job.gateway.uploads import UploadDirectory
 from submit_tf_job.gateway.watchers import Causes, Watches
-from submit_tf_job.operations.cluster import check_identity
+from submit_tf_job.sdk.client import Client
 from submit_tf_job.settings import Settings
 
 __all__ = ["Clusters", "Gateway"]
@@ -122,8 +121,7 @@ class Gateway:
 
     def _check_cluster(self) -> str:
         try:
-            client = self.clusters.own().client
-            client.cluster_info(deadline=client.deadline(_ANSWER_S))
+            self.clusters.own().hadoop_version(_ANSWER_S)
         except AuthError:
             return "the ResourceManager does not take the gateway for its user"
         except SubmitTFJobError:
@@ -166,26 +164,28 @@ class Gateway:
             "draining": int(self.draining),
         }
 
-    def cluster(self, caller: str) -> operations.Cluster:
-        """Return the cluster with a caller's identity."""
+    def client(self, caller: str) -> Client:
+        """Return the client with a caller's identity."""
         return self.clusters.of(caller)
 
 
-# --- clusters -------------------------------------------------------------------------------------
+# --- clients -------------------------------------------------------------------------------------
 
 
 class Clusters:
-    """Connections by caller; each is opened and its identity checked at the caller's first request.
+    """Clients by caller; each connects and its identity is checked at the caller's first request.
 
     Args:
         settings: The gateway's own settings.
-        connect: Opens a connection.
+        connect: Returns a client.
     """
 
     def __init__(
         self,
         settings: Settings,
-        connect: Callable[[Settings], operations.Cluster] = operations.connect,
+        connect: Callable[[Settings], Client] = lambda settings: Client(
+            settings=settings, own_jobs_only=True
+        ),
     ) -> None:
         if settings.as_proxy:
             raise SettingsError(
@@ -194,7 +194,7 @@ class Clusters:
             )
         self.settings = settings
         self._connect = connect
-        self._open: dict[str, operations.Cluster] = {}
+        self._open: dict[str, Client] = {}
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def check_callers(self, names: Iterable[str]) -> None:
@@ -211,8 +211,8 @@ class Clusters:
                 hint="only auth simple and kerberos support proxy users",
             )
 
-    def of(self, caller: str) -> operations.Cluster:
-        """Return the connection of a caller, which treats jobs of other users as unknown.
+    def of(self, caller: str) -> Client:
+        """Return the client of a caller, which treats jobs of other users as unknown.
 
         Raises:
             AuthError: The ResourceManager would take the gateway for another user.
@@ -220,11 +220,9 @@ class Clusters:
         """
         with self._locks[caller]:
             if caller not in self._open:
-                cluster = replace(
-                    self._connect(self.settings.acting_for(caller)), own_jobs_only=True
-                )
-                _check(cluster, caller)
-                self._open[caller] = cluster
+                client = self._connect(self.settings.acting_for(caller))
+                client.check_identity()
+                self._open[caller] = client
             return self._open[caller]
 
     def check_own_user(self) -> None:
@@ -240,17 +238,6 @@ class Clusters:
             with suppress(ClusterUnavailable):
                 self.own()
 
-    def own(self) -> operations.Cluster:
-        """Return the gateway's own connection, which only checks that the cluster is available."""
+    def own(self) -> Client:
+        """Return the gateway's own client, which only checks that the cluster is available."""
         return self.of(self.settings.user)
-
-
-def _check(cluster: operations.Cluster, caller: str) -> None:
-    check_identity(cluster)
-    # Hadoop before 3.1.1 does not return it
-    if cluster.client.auth.as_user is not None and cluster.client.who_am_i() is None:
-        raise AuthError(
-            f"the ResourceManager does not return the user that it takes the gateway for, so "
-            f"nothing is done for {caller}",
-            hint="it needs Hadoop 3.1.1 or later",
-        )

@@ -249,8 +249,10 @@ class _Log(logging.Handler):
 
 def _log_to(log: Callable[[dict[str, Any]], None]) -> None:
     # python_multipart's warnings quote the body, and each of them becomes a response, too.
-    logging.getLogger("python_multipart").handlers = [logging.NullHandler()]
-    logging.getLogger("python_multipart").propagate = False
+    # What the client warns of is in the response to a submission.
+    for name in ("python_multipart", "submit_tf_job.sdk"):
+        logging.getLogger(name).handlers = [logging.NullHandler()]
+        logging.getLogger(name).propagate = False
     for name in ("uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [_Log(log)], False

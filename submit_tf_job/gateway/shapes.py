@@ -11,8 +11,7 @@ from typing import Any
 from submit_tf_job import jsonview
 from submit_tf_job.errors import TABLE
 from submit_tf_job.gateway.problems import CODES
-from submit_tf_job.jobspec import schema as job_schema
-from submit_tf_job.observation import JobState
+from submit_tf_job.sdk.client import JobState, job_schema
 
 __all__ = ["Shape", "ref", "schemas"]
 

@@ -15,38 +15,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job import operations
 from submit_tf_job.errors import UsageError
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.jsonview import submission_object
-from submit_tf_job.operations.runs import full_name, is_of_content, known_runs
-from submit_tf_job.plan import Plan
-from submit_tf_job.settings import Settings
-from submit_tf_job.yarn.run_names import Again, run_name
+from submit_tf_job.sdk.client import Client, JobHandle
+from submit_tf_job.sdk.types import Plan
 
 __all__ = [
-    "Posted",
     "SentJob",
     "check_key",
     "plan",
     "submission_key",
     "submit",
+    "submitted_object",
 ]
 
-_NUMBERS = 4  # numbers of a key whose runs are looked for: the first, and those after spoiled ones
 _KEY = re.compile(r"[!-~]{1,255}")
-
-
-@dataclass(frozen=True)
-class Posted:
-    """The result of a POST."""
-
-    done: operations.Submission
-    warnings: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the response's object: that of `submit --detach -o json`, plus warnings."""
-        return submission_object(self.done, self.warnings)
 
 
 def check_key(key: str | None) -> str | None:
@@ -97,76 +81,51 @@ class SentJob:
 
 
 def plan(
-    settings: Settings, sent: SentJob, *, key: str | None = None, dialect: str | None = None
+    client: Client, sent: SentJob, *, key: str | None = None, dialect: str | None = None
 ) -> Plan:
     """Plan the job of a body.
 
     Args:
-        settings: Those of the caller.
+        client: That of the caller.
         sent: The job spec, which may use the uploaded files and no others of this host.
         key: The caller's idempotency key; without one the job's own content identifies the
             submission.
         dialect: The format of the body's job; None to recognise it.
 
     Raises:
-        SubmitTFJobError: As `operations.load_job` and `make_plan`.
+        SubmitTFJobError: As `Client.load` and `Client.plan`.
     """
-    job = operations.load_job(
-        Path(sent.source),
-        settings,
-        text=sent.job,
-        host_files=False,
-        uploads=sent.directory,
-        dialect=dialect,
-    )
-    mine = None if key is None else submission_key(settings.user, key)
-    return operations.make_plan(job, settings, key=mine, lifetime=True)
+    job = client.load_sent(sent.job, sent.source, files=sent.directory, dialect=dialect)
+    mine = None if key is None else submission_key(client.settings.user, key)
+    return client.plan(job, submission_id=mine)
 
 
-def submit(cluster: operations.Cluster, planned: Plan) -> Posted:
+def submit(client: Client, planned: Plan) -> JobHandle:
     """Submit a planned job; the same request again finds its run.
 
     Raises:
         RequestRefused: The key was used for another body.
-        SubmitTFJobError: As `operations.submit`.
+        SubmitTFJobError: As `Client.submit`.
     """
-    if planned.again is Again.NEVER:
-        _check_key(cluster, planned)
-    job = planned.job
-    done = operations.submit(planned, cluster)
-    if done.adopted and planned.again is Again.NEVER:
-        _check_body(cluster, planned, done.ref.run)
-    warnings = list(operations.warnings(job, cluster.settings))
-    if job.retries and job.retries.memory:
+    if planned.given_key is not None and (other := client.other_job(planned)):
+        raise _reused(f"job {other}")
+    handle = client.submit(planned)
+    if handle.is_other:
+        raise _reused("a different body")
+    return handle
+
+
+def submitted_object(client: Client, planned: Plan, handle: JobHandle) -> dict[str, Any]:
+    """Return the response's object: that of `submit --detach -o json`, plus warnings."""
+    warnings = [*client.warnings(planned)]
+    if planned.job.retries and planned.job.retries.memory:
         warnings.append(
             "retries.memory: the gateway does not submit a job again, it follows one that is; "
             "`submit_tf_job submit` of "
             "the same job spec, or the same call of the Python client, does"
         )
-    return Posted(done, tuple(warnings))
-
-
-def _check_key(cluster: operations.Cluster, planned: Plan) -> None:
-    """Refuse a key that was used for a job of another name: a run's name is a hash of its key.
-
-    Where it may show only the beginning of its job's name, its service has the whole one.
-    """
-    for name in known_runs(cluster):
-        job = full_name(cluster, name)
-        if job != planned.job.name and name.rpartition("-")[2] in (
-            run_name(job, planned.site.user, planned.key, number).rpartition("-")[2]
-            for number in range(_NUMBERS)
-        ):
-            raise _reused(f"job {job}")
-
-
-def _check_body(cluster: operations.Cluster, planned: Plan, run: str) -> None:
-    """Refuse a key that was used for another body of the same job.
-
-    Where neither its ApplicationMaster nor HDFS tells what it was, the body counts as the same.
-    """
-    if not is_of_content(cluster, planned, run):
-        raise _reused("a different body")
+    assert handle.submission is not None
+    return submission_object(handle.submission, warnings)
 
 
 def _reused(what: str) -> RequestRefused:

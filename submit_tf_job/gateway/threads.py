@@ -7,34 +7,17 @@ gateway. If a submission is cut off, the same request to another gateway finds i
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import CancelledError
+from concurrent.futures import TimeoutError as Behind
 from typing import Generic, TypeVar
 
-__all__ = ["Closed", "ThreadChannel", "breakable", "in_thread", "stream_from_thread"]
+__all__ = ["ThreadChannel", "in_thread", "stream_from_thread"]
 
 T = TypeVar("T")
 _QUEUE_SIZE = 64
-
-
-class Closed(Exception):
-    """The receiving side has closed."""
-
-
-def breakable(sleep: Callable[[float], None], over: threading.Event) -> Callable[[float], None]:
-    """Return a sleep function that raises `Closed` within a second of an event."""
-
-    def wait(seconds: float) -> None:
-        left = seconds
-        while not over.is_set() and left > 0:
-            sleep(min(1.0, left))
-            left -= 1.0
-        if over.is_set():
-            raise Closed
-
-    return wait
 
 
 async def in_thread(call: Callable[[], T]) -> T:
@@ -63,56 +46,50 @@ class ThreadChannel(Generic[T]):
     """Passes items from a thread to a coroutine.
 
     The thread blocks while the coroutine is behind.
+
+    Attributes:
+        closed: Set when the coroutine no longer receives.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[T | None] = asyncio.Queue(_QUEUE_SIZE)
-        self._closed = threading.Event()
+        self.closed = threading.Event()
         self._error: Exception | None = None
 
     def put(self, item: T | None) -> None:
         """Pass an item; None at the end.
 
         Raises:
-            Closed: The coroutine no longer receives.
+            CancelledError: The coroutine no longer receives.
         """
         putting = self._queue.put(item)
         try:
             waiting = asyncio.run_coroutine_threadsafe(putting, self._loop)
         except RuntimeError:
             putting.close()
-            raise Closed from None  # the loop is gone
-        while not self._closed.is_set():
-            try:
-                waiting.result(timeout=1.0)
-            except concurrent.futures.TimeoutError:  # the coroutine is behind
-                continue
-            except concurrent.futures.CancelledError:
-                raise Closed from None  # the loop ends
-            return
+            raise CancelledError from None  # the loop is gone
+        while not self.closed.is_set():
+            with contextlib.suppress(Behind):  # raises CancelledError when the loop ends
+                return waiting.result(timeout=1.0)
         waiting.cancel()
-        raise Closed
+        raise CancelledError
 
     def fail(self, error: Exception) -> None:
         """End with an error, which `take` raises."""
         self._error = error
         self.close()
 
-    def breakable(self, sleep: Callable[[float], None]) -> Callable[[float], None]:
-        """Return a sleep function that raises `Closed` once the channel is closed."""
-        return breakable(sleep, self._closed)
-
     async def take(self) -> T | None:
         """Return the next item, None at the end."""
         item = await self._queue.get()
         if self._error is not None:
             raise self._error
-        return None if self._closed.is_set() else item
+        return None if self.closed.is_set() else item
 
     def close(self) -> None:
         """Stop receiving; a pending `take` returns None."""
-        self._closed.set()
+        self.closed.set()
         with contextlib.suppress(RuntimeError):  # the loop is gone
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -131,7 +108,7 @@ async def stream_from_thread(
             for item in items():
                 channel.put(item)
             channel.put(None)
-        except Closed:
+        except CancelledError:
             return
         except Exception as error:  # noqa: BLE001 - raised again in the coroutine
             channel.fail(error)

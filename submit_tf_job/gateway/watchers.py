@@ -10,18 +10,16 @@ import contextlib
 import hashlib
 import json
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from submit_tf_job import operations
-from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.gateway.threads import Closed, breakable
-from submit_tf_job.jsonview import job_object
-from submit_tf_job.observation import JobState, JobStatus
+from submit_tf_job.sdk.client import JobHandle, JobState, Status
+from submit_tf_job.sdk.types import Cause
 
 __all__ = ["Causes", "JobChange", "Listener", "Watches", "change_of"]
 
@@ -44,12 +42,12 @@ class JobChange:
     error: Exception | None = None
 
 
-def change_of(status: JobStatus, cause: Cause | None = None) -> JobChange:
-    """Return the change that a status represents, with the cause of a failure.
+def change_of(status: Status) -> JobChange:
+    """Return the change that a status represents.
 
     Two statuses without differences for listeners have the same id.
     """
-    job = job_object(status, cause=cause)
+    job = status.to_json()
     relevant = {
         name: job[name]
         for name in (
@@ -68,7 +66,7 @@ def change_of(status: JobStatus, cause: Cause | None = None) -> JobChange:
     }
     text = json.dumps(relevant, sort_keys=True, default=str)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return JobChange(digest, job, status.state.is_final)
+    return JobChange(digest, job, status.is_over)
 
 
 class Listener:
@@ -108,13 +106,13 @@ class Watches:
     def __init__(self, most: int, causes: Causes) -> None:
         self._most, self._causes = most, causes
         self._lock = threading.Lock()
-        self._watches: dict[tuple[str, operations.JobRef], _Watch] = {}
-        self._first: dict[tuple[str, str], Future[tuple[operations.JobRef, JobChange]]] = {}
+        self._watches: dict[tuple[str, str], _Watch] = {}
+        self._first: dict[tuple[str, str], Future[tuple[JobHandle, JobChange]]] = {}
 
     def __len__(self) -> int:
         return len(self._watches)
 
-    def known(self, user: str, job: str) -> tuple[operations.JobRef, JobChange] | None:
+    def known(self, user: str, job: str) -> tuple[JobHandle, JobChange] | None:
         """Return a watched job by its name, its run's name or application id, with its last change;
         sends no request.
 
@@ -123,24 +121,21 @@ class Watches:
             job: A name, or an application id.
         """
         with self._lock:
-            for (watcher, ref), watch in self._watches.items():
-                if (
-                    watcher == user
-                    and job in (ref.name, ref.run, ref.application_id)
-                    and watch.last is not None
-                ):
-                    return ref, watch.last
+            for (watcher, _), watch in self._watches.items():
+                handle, names = watch.handle, (watch.handle.name, watch.handle.run)
+                if watcher == user and watch.last and job in (*names, handle.application_id):
+                    return handle, watch.last
         return None
 
     def first(
-        self, user: str, job: str, look: Callable[[], tuple[operations.Cluster, JobStatus]]
-    ) -> Future[tuple[operations.JobRef, JobChange]]:
+        self, user: str, job: str, look: Callable[[], tuple[JobHandle, Status]]
+    ) -> Future[tuple[JobHandle, JobChange]]:
         """Get the status of a job without a watch; concurrent calls share one query.
 
         Args:
             user: The caller.
             job: A name, or an application id.
-            look: Returns the caller's cluster, and the status.
+            look: Returns the caller's handle, and the status.
         """
         key = (user, job)
         with self._lock:
@@ -150,9 +145,8 @@ class Watches:
 
         def run() -> None:
             try:
-                cluster, seen = look()
-                ref = operations.JobRef(seen.name, seen.application_id, seen.run)
-                found.set_result((ref, change_of(seen, self._causes.of(cluster, seen))))
+                handle, seen = look()
+                found.set_result((handle, change_of(self._causes.explained(handle, seen))))
             except Exception as error:  # noqa: BLE001 - raised again in the awaiting coroutine
                 found.set_exception(error)
             finally:
@@ -162,15 +156,13 @@ class Watches:
         threading.Thread(target=run, daemon=True, name="gateway request").start()
         return found
 
-    def listen(
-        self, cluster: operations.Cluster, ref: operations.JobRef, listener: Listener
-    ) -> None:
+    def listen(self, handle: JobHandle, listener: Listener) -> None:
         """Add a listener, which gets the last change at once, and then every change.
 
         Raises:
             RequestRefused: Too many jobs are watched.
         """
-        key = (cluster.settings.user, ref)
+        key = _key(handle)
         with self._lock:
             watch = self._watches.get(key)
             if watch is None:
@@ -180,7 +172,7 @@ class Watches:
                         "too many jobs are watched here at the moment",
                         hint="try again later, or poll",
                     )
-                watch = self._watches[key] = _Watch(cluster, ref, self._causes)
+                watch = self._watches[key] = _Watch(handle, self._causes)
                 threading.Thread(
                     target=self._run, args=(key, watch), daemon=True, name="gateway watch"
                 ).start()
@@ -188,11 +180,9 @@ class Watches:
             if watch.last is not None:
                 listener.tell(watch.last)
 
-    def leave(
-        self, cluster: operations.Cluster, ref: operations.JobRef, listener: Listener
-    ) -> None:
+    def leave(self, handle: JobHandle, listener: Listener) -> None:
         """Remove a listener; a job without listeners is no longer watched."""
-        key = (cluster.settings.user, ref)
+        key = _key(handle)
         with self._lock:
             watch = self._watches.get(key)
             if watch is not None and listener in watch.listeners:
@@ -208,10 +198,10 @@ class Watches:
                 for listener in watch.listeners:
                     listener.tell(None)
 
-    def _run(self, key: tuple[str, operations.JobRef], watch: _Watch) -> None:
+    def _run(self, key: tuple[str, str], watch: _Watch) -> None:
         try:
             last = watch.follow(lambda change: self._tell(watch, change))
-        except Closed:
+        except CancelledError:
             return
         except Exception as error:  # noqa: BLE001 - the listeners get it
             last = JobChange("", {}, final=True, error=error)
@@ -229,29 +219,31 @@ class Watches:
                 listener.tell(change)
 
 
+def _key(handle: JobHandle) -> tuple[str, str]:
+    return handle.client.settings.user, handle.application_id
+
+
 class _Watch:
     """A watched job."""
 
-    def __init__(self, cluster: operations.Cluster, ref: operations.JobRef, causes: Causes) -> None:
+    def __init__(self, handle: JobHandle, causes: Causes) -> None:
         self.listeners: list[Listener] = []
         self.last: JobChange | None = None
         self.over = threading.Event()
-        self._ref, self._causes = ref, causes
-        self._cluster = replace(cluster, sleep=breakable(cluster.sleep, self.over))
+        self.handle, self._causes = handle, causes
 
     def follow(self, tell: Callable[[JobChange], None]) -> JobChange:
         """Follow the job to its end, and the runs that a submitter starts after it ran out of
         memory; return its last change, which `tell` does not queue.
         """
-
-        def show(event: operations.Event) -> None:
-            if isinstance(event, JobStatus) and not event.state.is_final:
-                tell(change_of(event))
-
-        events = operations.follow(self._cluster, self._ref, next_runs=True, explain=False)
-        end = operations.until_end(events, self._cluster.sleep, show)
-        self._causes.remember(end.status, end.cause)
-        return change_of(end.status, end.cause)
+        followed = replace(self.handle, client=self.handle.client.ended_by(self.over), by_name=True)
+        for event in followed.events(explain=False):
+            if isinstance(event, Status):
+                last = event
+                if not last.is_over:
+                    tell(change_of(last))
+        self._causes.remember(last)
+        return change_of(last)
 
 
 # --- causes ---------------------------------------------------------------------------------------
@@ -268,31 +260,31 @@ class Causes:
         # application → its cause, or the first and the last time when none was found
         self._found: OrderedDict[str, Cause | tuple[float, float]] = OrderedDict()
 
-    def of(self, cluster: operations.Cluster, status: JobStatus) -> Cause | None:
-        """Return why a job failed; None for other jobs, and where no source explains it.
+    def explained(self, handle: JobHandle, status: Status) -> Status:
+        """Return a status with the cause if the job failed, and a source explains it.
 
         At the first call for a job this takes some requests to the cluster.
         """
+        if status.state is not JobState.FAILED:
+            return status
         application = status.application_id
-        if status.state is not JobState.FAILED or application is None:
-            return None
         with self._lock:
             known = self._found.get(application)
         if isinstance(known, Cause):
-            return known
-        first, last = known or (cluster.clock(), float("-inf"))
-        if cluster.clock() - last < max(_AGAIN_S, last - first):
-            return None
-        cause = operations.why_failed(cluster, status)
+            return replace(status, root_cause=known)
+        first, last = known or (time.monotonic(), float("-inf"))
+        if time.monotonic() - last < max(_AGAIN_S, last - first):
+            return status
+        cause = handle.why_failed(status)
         with self._lock:
-            self._keep(application, cause or (first, cluster.clock()))
-        return cause
+            self._keep(application, cause or (first, time.monotonic()))
+        return replace(status, root_cause=cause)
 
-    def remember(self, status: JobStatus, cause: Cause | None) -> None:
+    def remember(self, status: Status) -> None:
         """Keep a cause that was found elsewhere."""
-        if cause is not None:
+        if status.root_cause is not None:
             with self._lock:
-                self._keep(status.application_id, cause)
+                self._keep(status.application_id, status.root_cause)
 
     def _keep(self, application: str, found: Cause | tuple[float, float]) -> None:
         self._found[application] = found

@@ -47,7 +47,7 @@ from submit_tf_job.operations.links import (
     log_page,
     tunnel_command,
 )
-from submit_tf_job.operations.listing import list_jobs, open_listing
+from submit_tf_job.operations.listing import gpus_of_run, list_jobs, open_listing
 from submit_tf_job.operations.logs import log_files, logs, tail_of
 from submit_tf_job.operations.resubmission import (
     NOT_SUBMITTED,
@@ -69,6 +69,7 @@ from submit_tf_job.operations.submit import (
     read_text,
     submit,
 )
+from submit_tf_job.operations.used_keys import has_run, other_job_of_key
 from submit_tf_job.operations.watch_run import wait_for_end
 from submit_tf_job.operations.why import diagnose, is_waiting, why_failed, why_pending
 
@@ -104,6 +105,8 @@ __all__ = [
     "find_link",
     "find_links",
     "follow",
+    "gpus_of_run",
+    "has_run",
     "is_reachable",
     "is_waiting",
     "last_lines",
@@ -118,6 +121,7 @@ __all__ = [
     "next_step",
     "next_step_of_json",
     "open_listing",
+    "other_job_of_key",
     "owner",
     "read_text",
     "restart",

@@ -9,16 +9,25 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from submit_tf_job.errors import ClusterUnavailable
+from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, SubmitTFJobError
 from submit_tf_job.observation import GIVEN_UP, OVER, JobState
-from submit_tf_job.operations.cluster import Cluster
+from submit_tf_job.operations.cluster import Cluster, stored_services
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.run_names import job_of
 from submit_tf_job.yarn.states import GOING_ON, AppState, FinalStatus
 
-__all__ = ["JobSelection", "ListedJob", "Listing", "list_jobs", "listed_job", "open_listing"]
+__all__ = [
+    "JobSelection",
+    "ListedJob",
+    "Listing",
+    "gpus_of_run",
+    "list_jobs",
+    "listed_job",
+    "open_listing",
+]
 
 ANSWER_S = 10.0  # a watch reports a cluster that has not responded for this time
 
@@ -341,3 +350,30 @@ def open_listing(cluster: Cluster, selection: JobSelection) -> Listing:
     """
     polls = _Polls(cluster, replace(selection, every_run=True))
     return Listing(polls, clock=cluster.clock, sleep=cluster.sleep)
+
+
+def gpus_of_run(cluster: Cluster, run: str) -> int | None:
+    """Return the GPUs of a run that waits or runs, 0 if it has ended meanwhile; None if that cannot
+    be told before it runs.
+    """
+    from submit_tf_job.yarn.errors import ServiceUnreadable
+
+    try:
+        components = cluster.client.get_service(run).components
+    except NoSuchJob:
+        return 0
+    except ServiceUnreadable:
+        components = ()
+    if components:
+        return sum(one.gpus * (one.number_of_containers or 0) for one in components)
+    # The services API describes a job only while its ApplicationMaster runs (ServiceClient).
+    stored = stored_services(cluster)
+    with suppress(SubmitTFJobError, ValueError, TypeError, AttributeError, KeyError):
+        content = stored.content(run) if stored else {}
+        return sum(
+            int(component.get("number_of_containers") or 0) * int(amount["value"])
+            for component in content["components"]
+            for name, amount in component["resource"].get("additional", {}).items()
+            if "gpu" in name
+        )
+    return None

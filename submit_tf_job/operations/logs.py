@@ -43,7 +43,7 @@ _ROSTER_S = 5.0  # time limit of a poll, which delays the log lines
 
 def find_logs(
     cluster: Cluster,
-    job: str,
+    job: str | JobRef,
     task: str | None,
     *,
     am: bool,
@@ -55,7 +55,7 @@ def find_logs(
 
     Args:
         cluster: The cluster.
-        job: Name or application id.
+        job: Name or application id, or a run.
         task: A task, a role, `am`, or None for all tasks.
         am: Whether to read the ApplicationMaster's logs.
         say: Called with messages for the user.
@@ -72,7 +72,7 @@ def find_logs(
         ref = find(cluster, job)
     except NoSuchJob:
         # the ResourceManager may have forgotten an application whose logs still exist
-        if cluster.own_jobs_only or not re.fullmatch(_APPLICATION, job):
+        if cluster.own_jobs_only or isinstance(job, JobRef) or not re.fullmatch(_APPLICATION, job):
             raise
         ref = JobRef(job, job, job)
     app = cluster.client.app(ref.application_id) or AppReport(
@@ -342,7 +342,7 @@ Say = Callable[[str], None]
 
 def logs(
     cluster: Cluster,
-    job: str,
+    job: str | JobRef,
     task: str | None = None,
     *,
     files: Sequence[str] = (),
@@ -359,7 +359,7 @@ def logs(
 
     Args:
         cluster: The cluster.
-        job: Name of the job, or an application id.
+        job: Name of the job, an application id, or a run.
         task: A task (`worker-0`), a role (`worker`), or `am`; None for all tasks.
         files: File names; default: stdout.txt and stderr.txt.
         tail: The number of last lines to read of each file.

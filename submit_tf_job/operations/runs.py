@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from submit_tf_job.container import contract
 from submit_tf_job.errors import NameTaken, NoSuchJob, SubmitTFJobError, UsageError
 from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
-from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of, may_be_short
+from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of
 from submit_tf_job.yarn.states import GOING_ON
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.stored_services import StoredServices
-    from submit_tf_job.plan import Plan
     from submit_tf_job.storage import Stat
     from submit_tf_job.yarn.observed import AppReport
     from submit_tf_job.yarn.submission_steps import StoredRun
@@ -29,12 +28,9 @@ __all__ = [
     "find",
     "find_with_record",
     "forget_run",
-    "full_name",
     "has_succeeded",
-    "is_of_content",
     "is_recovering",
     "is_run_again",
-    "known_runs",
     "live_runs",
     "properties_of_run",
     "retire",
@@ -51,15 +47,16 @@ _RETIRED_AT_ONCE, _LOOKED_AT = 3, 10  # one submission is not delayed by more
 KEY_KEPT_S = 7 * 86400.0
 
 
-def find(cluster: Cluster, job: str) -> JobRef:
+def find(cluster: Cluster, job: str | JobRef) -> JobRef:
     """Return what `find_with_record` returns, without the record."""
     return find_with_record(cluster, job)[0]
 
 
-def find_with_record(cluster: Cluster, job: str) -> tuple[JobRef, AppReport | None]:
+def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppReport | None]:
     """Return the run that a user names by its application id, its name, or the name of its job.
 
-    A job's name is its newest run: a live one before those that have ended.
+    A job's name is its newest run: a live one before those that have ended. A run that was found
+    already is returned as it is.
 
     Returns:
         The run; and the ResourceManager's record of its application, where that was asked for.
@@ -69,6 +66,8 @@ def find_with_record(cluster: Cluster, job: str) -> tuple[JobRef, AppReport | No
             connection is for own jobs only.
         UsageError: It is no name at all, such as the empty one of a shell's unset variable.
     """
+    if isinstance(job, JobRef):
+        return job, None
     if re.fullmatch(_APPLICATION, job):
         return _by_id(cluster, job)
     if not re.fullmatch(_NAME, job):
@@ -168,16 +167,6 @@ def live_runs(cluster: Cluster, job: str) -> tuple[JobRef, ...]:
     return tuple(JobRef(job, app.id, app.name or job) for app in found)
 
 
-def known_runs(cluster: Cluster) -> frozenset[str]:
-    """Return the names of the user's services that are stored; without HDFS, of the user's
-    applications that the ResourceManager lists.
-    """
-    stored = stored_services(cluster)
-    if stored is not None:
-        return stored.names()
-    return frozenset(app.name or "" for app in cluster.client.apps(user=cluster.settings.user))
-
-
 def properties_of_run(cluster: Cluster, run: str) -> Mapping[str, str]:
     """Return the properties of a run's service, which the services API returns only while it runs.
 
@@ -190,26 +179,6 @@ def properties_of_run(cluster: Cluster, run: str) -> Mapping[str, str]:
             return found
     stored = stored_services(cluster)
     return {} if stored is None else stored.properties(run)
-
-
-def full_name(cluster: Cluster, run: str) -> str:
-    """Return the job of a run; where the run's name may show only its beginning, by its service."""
-    head, stored = job_of(run), stored_services(cluster)
-    if may_be_short(head):
-        with suppress(SubmitTFJobError):
-            copy = stored.properties(run) if stored else cluster.client.get_service(run).properties
-            return copy.get(contract.PROPERTY_JOB, head)
-    return head
-
-
-def is_of_content(cluster: Cluster, planned: Plan, run: str) -> bool:
-    """Return whether a run of the plan's key has its job and files; True where nothing tells it."""
-    from submit_tf_job.plan.content_key import content_key
-
-    mine = content_key(planned.job)
-    with suppress(SubmitTFJobError):
-        return properties_of_run(cluster, run).get(contract.PROPERTY_CONTENT, mine) == mine
-    return True
 
 
 def is_run_again(cluster: Cluster, again: Again, app: AppReport | None) -> bool:

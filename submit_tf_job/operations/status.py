@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import JobFailed, JobStopped, NoSuchJob, SubmitTFJobError
-from submit_tf_job.operations.cluster import Cluster
+from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.logs import tail_of
 from submit_tf_job.operations.read_status import read_status
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["describe", "error_of", "last_lines", "status"]
 
 
-def status(cluster: Cluster, job: str) -> JobStatus:
-    """Return the status of a job, by its name or application id.
+def status(cluster: Cluster, job: str | JobRef) -> JobStatus:
+    """Return the status of a job, by its name or application id, or of a run.
 
     Raises:
         NoSuchJob: The job does not exist.
@@ -29,7 +29,7 @@ def status(cluster: Cluster, job: str) -> JobStatus:
     return read_status(cluster, ref, app=app)
 
 
-def describe(cluster: Cluster, job: str) -> JobStatus:
+def describe(cluster: Cluster, job: str | JobRef) -> JobStatus:
     """Return the status of a job in detail, with the attempts of its ApplicationMaster.
 
     This takes two to four requests, for any number of tasks.

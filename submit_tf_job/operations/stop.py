@@ -43,7 +43,7 @@ _NAMED = 5
 
 def stop(
     cluster: Cluster,
-    job: str,
+    job: str | JobRef,
     *,
     wait: bool = True,
     containers: bool = True,

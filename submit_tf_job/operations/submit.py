@@ -28,6 +28,7 @@ from submit_tf_job.operations.cluster import (
 )
 from submit_tf_job.operations.data_check import DataCheck
 from submit_tf_job.operations.site_facts import site_of
+from submit_tf_job.operations.used_keys import is_of_content
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
 from submit_tf_job.yarn.run_names import Again
 
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Submission", "convert", "load_job", "make_plan", "read_text", "submit"]
 
+_OTHER = (
+    "{} has this submission's id already, with other settings or files: it is followed, and "
+    "nothing was submitted"
+)
+
 
 @dataclass(frozen=True)
 class Submission:
@@ -51,6 +57,8 @@ class Submission:
         plan: The run's plan.
         warnings: What the cluster did not do as the job spec says, though the job runs.
         after: The run of the same key that had ended before; "" if there was none.
+        is_other: Whether the run that was found has other settings or files than the call: its key
+            was used for them before. False where neither YARN nor HDFS tells.
     """
 
     ref: JobRef
@@ -58,6 +66,7 @@ class Submission:
     plan: Plan
     warnings: tuple[str, ...] = ()
     after: str = ""
+    is_other: bool = False
 
 
 def load_job(
@@ -308,13 +317,16 @@ def submit(
         preparation.forget_others()
         runs.retire(cluster, planned.job.name, done.run)
     ref = JobRef(planned.job.name, done.application_id, done.run)
+    is_other = bool(
+        done.adopted and planned.given_key and not is_of_content(cluster, planned, ref.run)
+    )
     warnings = (
         *filter(None, () if done.adopted else preparation.said),
         *_with_priority(cluster, ref, planned.job),
         *_several(planned.job.name, ref, done.live),
-        *(_of_another_job(cluster, planned, ref) if done.adopted else ()),
+        *((_OTHER.format(ref.run),) if is_other else ()),
     )
-    made = Submission(ref, done.adopted, planned.at(done.number), warnings, done.after)
+    made = Submission(ref, done.adopted, planned.at(done.number), warnings, done.after, is_other)
     if not done.adopted:
         run_records.begin(cluster, made)
     return made
@@ -363,16 +375,6 @@ class _Preparation:
         identity.forget_other_keytabs(self._planned, self._cluster.settings)
         staging.forget_other_files(self._planned, self._cluster.settings)
         self._data.forget(self._planned, others=True)
-
-
-def _of_another_job(cluster: Cluster, planned: Plan, ref: JobRef) -> tuple[str, ...]:
-    """Return the warning about a key that was used for another job spec."""
-    if planned.given_key is None or runs.is_of_content(cluster, planned, ref.run):
-        return ()
-    return (
-        f"{ref.run} has this submission's id already, with other settings or files: it is "
-        f"followed, and nothing was submitted",
-    )
 
 
 def _several(job: str, ref: JobRef, others: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,31 +10,31 @@ Example:
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from submit_tf_job import operations
-from submit_tf_job.errors import SubmitTFJobError, UsageError
-from submit_tf_job.observation import JobState, JobStatus
+from submit_tf_job.errors import AuthError, UsageError
+from submit_tf_job.sdk.handle import JobHandle
+from submit_tf_job.sdk.status import JobState, Status
 from submit_tf_job.settings import Settings, keys, load_settings
 from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
+    import threading
     from types import TracebackType
 
-    from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.doctor.findings import Check
     from submit_tf_job.jobspec.job import Job
-    from submit_tf_job.logs.entries import LogLine
-    from submit_tf_job.operations.description import TaskDetail
     from submit_tf_job.plan import Plan
-    from submit_tf_job.sdk.events import Event
     from submit_tf_job.sdk.notebook import ListedJobs
 
     JobSpec = str | Path | Mapping[str, Any] | Job
@@ -45,6 +45,7 @@ __all__ = [
     "JobState",
     "Status",
     "attach",
+    "job_schema",
     "jobs",
     "load",
     "setting_names",
@@ -53,101 +54,6 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 _LEVELS = {"warning": logging.WARNING, "note": logging.INFO}  # of remarks about a converted file
-
-
-@dataclass(frozen=True, repr=False)
-class Status:
-    """The status of a job at one moment.
-
-    Attributes:
-        job: The observed status of the job, and the verdict.
-        root_cause: Why it failed; None if it did not, or if the call does not determine it (`wait`,
-            `result` and `why_failed` do).
-    """
-
-    job: JobStatus
-    root_cause: Cause | None = None
-
-    @property
-    def name(self) -> str:
-        """The job's name."""
-        return self.job.name
-
-    @property
-    def run(self) -> str:
-        """The run's name, which is that of its YARN service."""
-        return self.job.run
-
-    @property
-    def application_id(self) -> str:
-        """The run's application."""
-        return self.job.application_id
-
-    @property
-    def state(self) -> JobState:
-        """The job's state."""
-        return self.job.state
-
-    @property
-    def reason(self) -> str:
-        """Why the job ended; "" before the end, or without a reason."""
-        return self.job.verdict.reason
-
-    @property
-    def confirmed(self) -> bool | None:
-        """Whether YARN and the deciding task both report the end; None before the end."""
-        return self.job.verdict.confirmed
-
-    @property
-    def progress(self) -> Mapping[str, Any] | None:
-        """The progress that the program reported, or None."""
-        return self.job.report.progress if self.job.report else None
-
-    @property
-    def tasks(self) -> tuple[TaskDetail, ...]:
-        """Its tasks with their nodes and containers, as far as this status has them; of
-        `JobHandle.describe`, all.
-        """
-        from submit_tf_job.operations.description import tasks_of
-
-        return tuple(tasks_of(self.job))
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the state is final."""
-        return self.state.is_final
-
-    @property
-    def error(self) -> SubmitTFJobError | None:
-        """The error for the job's end: `JobFailed` with the first cause, `JobStopped`, or
-        `NoSuchJob` if YARN no longer has a record; else None.
-        """
-        error = operations.error_of(self.job)
-        if error is None or self.root_cause is None:
-            return error
-        return type(error)(
-            f"{self.name} failed: {self.root_cause.sentence}",
-            hint=self.root_cause.hint or error.hint,
-            retryable=self.root_cause.retryable,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the object that `submit_tf_job status -o json` prints (docs/json.md)."""
-        from submit_tf_job.jsonview import job_object
-
-        return job_object(self.job, cause=self.root_cause)
-
-    def __repr__(self) -> str:
-        from submit_tf_job.report.job_text import progress_words
-
-        words = [self.name, self.state.value, self.reason, progress_words(self.progress or {})]
-        return f"<{'  '.join(word for word in words if word)}>"
-
-    def __str__(self) -> str:
-        from submit_tf_job.report.job_text import job_lines
-        from submit_tf_job.report.untrusted import clean
-
-        return "\n".join(map(clean, job_lines(self.job, cause=self.root_cause)))
 
 
 class Client:
@@ -164,6 +70,8 @@ class Client:
             underscores: `kerberos__keytab="/home/alice/alice.keytab"`.
         secret: The content of the file of `credentials.file`, for programs that get it from another
             source.
+        own_jobs_only: Treat application ids of other users as unknown: for programs that act for
+            several users, each with a client of their own (`as_user`).
 
     Raises:
         SettingsError: The settings are not valid.
@@ -180,18 +88,41 @@ class Client:
         *,
         settings: Settings | None = None,
         secret: str | None = None,
+        own_jobs_only: bool = False,
         **overrides: Any,
     ) -> None:
         _check_texts(profile=profile)
         named = {name.replace("__", "."): value for name, value in overrides.items()}
         self.settings = settings or load_settings(arguments=named, profile=profile)
-        self._secret = secret
+        self._secret, self._own_jobs_only = secret, own_jobs_only
+        self._origin: Client | None = None
 
     @cached_property
     def cluster(self) -> operations.Cluster:
         """The connection, which `close` closes."""
         made = operations.connect(self.settings, secret=self._secret)
         weakref.finalize(self, made.client.close)
+        return replace(made, own_jobs_only=self._own_jobs_only)
+
+    def ended_by(self, over: threading.Event) -> Client:
+        """Return a client of the same connection, for a thread that another one can end.
+
+        Args:
+            over: Within a second after it is set, whatever waits in a call of the client, or of its
+                handles, raises `concurrent.futures.CancelledError`.
+        """
+        sleep, made = self.cluster.sleep, copy.copy(self)
+
+        def wait(seconds: float) -> None:
+            left = seconds
+            while not over.is_set() and left > 0:
+                sleep(min(1.0, left))
+                left -= 1.0
+            if over.is_set():
+                raise CancelledError
+
+        made.cluster = replace(self.cluster, sleep=wait)
+        made._origin = self  # the connection is closed once this one is gone
         return made
 
     def __repr__(self) -> str:
@@ -279,6 +210,34 @@ class Client:
                 hint="give them to load",
             )
         return spec
+
+    def load_sent(
+        self,
+        content: bytes,
+        source: str,
+        *,
+        files: Path | None = None,
+        dialect: str | None = None,
+    ) -> Job:
+        """Read a job spec that somebody else has sent: it may use no files of this host.
+
+        Args:
+            content: The job spec, YAML or JSON, or a file of another system.
+            source: Its name in messages; ends in `.json` for JSON.
+            files: The directory of the files that were sent with it, and no others.
+            dialect: As for `load`.
+
+        Raises:
+            JobSpecError: Every problem at once, each with its line.
+        """
+        return operations.load_job(
+            Path(source),
+            self.settings,
+            text=content,
+            host_files=False,
+            uploads=files,
+            dialect=dialect,
+        )
 
     def plan(
         self,
@@ -390,6 +349,42 @@ class Client:
         """
         return operations.runs_of(planned)
 
+    def warnings(self, planned: Plan) -> tuple[str, ...]:
+        """Return what `submit_tf_job render` warns of: problems that YARN does not refuse."""
+        return tuple(operations.warnings(planned.job, self.settings))
+
+    def has_run(self, planned: Plan) -> bool:
+        """Return whether the run of a plan is known, alive or over; False where the cluster does
+        not tell.
+        """
+        return operations.has_run(self.cluster, planned)
+
+    def other_job(self, planned: Plan) -> str | None:
+        """Return the name of another job that a plan's `submission_id` was used for, or None."""
+        return operations.other_job_of_key(self.cluster, planned)
+
+    def gpus(self, run: str) -> int | None:
+        """Return the GPUs of a run that waits or runs, 0 if it has ended; None if that cannot be
+        told before it runs.
+        """
+        return operations.gpus_of_run(self.cluster, run)
+
+    def check_identity(self) -> None:
+        """Check that the cluster takes the client for the user of its settings, and with `as_user`
+        for no other one.
+
+        Raises:
+            AuthError: It takes it for another user, or with `as_user` does not say for whom.
+        """
+        operations.check_identity(self.cluster)
+        # Hadoop before 3.1.1 does not return it
+        if self.settings.as_user is not None and self.cluster.client.who_am_i() is None:
+            raise AuthError(
+                f"the ResourceManager does not return the user that it takes {self.settings.login} "
+                f"for, so nothing is done for {self.settings.user}",
+                hint="it needs Hadoop 3.1.1 or later",
+            )
+
     def hadoop_version(self, within_s: float | None = None) -> str:
         """Return the Hadoop version of the cluster, "" if it does not tell.
 
@@ -458,6 +453,20 @@ class Client:
         ref = operations.find(self.cluster, name)
         return JobHandle(self, ref, by_name=name == ref.name, own=own)
 
+    def delete(self, job: str, *, force: bool = False) -> tuple[str, ...]:
+        """Delete every ended run of a job, or one run by its own name or application id, with what
+        was staged for it; return the names of the deleted runs.
+
+        Args:
+            job: The name or id.
+            force: Stop a live run first.
+
+        Raises:
+            NameTaken: A run is alive, and `force` was not given.
+            AuthError: The job belongs to another user.
+        """
+        return operations.delete(self.cluster, job, force=force)
+
     def jobs(
         self,
         *,
@@ -513,333 +522,16 @@ def _check_texts(**arguments: str | None) -> None:
             raise UsageError(f"{name}: expected a text, found {value!r}")
 
 
-@dataclass
-class JobHandle:
-    """A handle of one run of a job: reads its status and logs, waits for it, stops it.
-
-    Attributes:
-        client: The client of its cluster.
-        ref: The run.
-    """
-
-    client: Client
-    ref: operations.JobRef
-    submission: operations.Submission | None = field(default=None, repr=False)
-    planned: Plan | None = field(default=None, repr=False)
-    by_name: bool = field(default=False, repr=False)
-    own: bool = field(default=False, repr=False)
-
-    def __repr__(self) -> str:
-        return f"<job {self.name} {self.run} {self.application_id}>"
-
-    @property
-    def name(self) -> str:
-        """The job's name."""
-        return self.ref.name
-
-    @property
-    def run(self) -> str:
-        """The run's name, which is that of its YARN service."""
-        return self.ref.run
-
-    @property
-    def application_id(self) -> str:
-        """The run's application."""
-        return self.ref.application_id
-
-    @property
-    def _cluster(self) -> operations.Cluster:
-        return self.client.cluster
-
-    @property
-    def _job(self) -> str:
-        return self.application_id
-
-    @property
-    def adopted(self) -> bool:
-        """Whether `submit` found an existing run."""
-        return self.submission is not None and self.submission.adopted
-
-    def status(self) -> Status:
-        """Return its current status.
-
-        Raises:
-            NoSuchJob: The job no longer exists.
-        """
-        return Status(operations.status(self._cluster, self._job))
-
-    def describe(self) -> Status:
-        """Return its current status with its tasks and the attempts of its ApplicationMaster.
-
-        Raises:
-            NoSuchJob: The job no longer exists.
-        """
-        return Status(operations.describe(self._cluster, self._job))
-
-    def wait(
-        self,
-        timeout_s: float | None = None,
-        *,
-        until: Callable[[Status], bool] | None = None,
-        on_change: Callable[[Status], None] | None = None,
-    ) -> Status:
-        """Wait until the job is over or `until` holds; raise no error for a failed job.
-
-        A job with `retries.memory` that ran out of memory is submitted again by the handle that
-        `submit` returned, which then is the handle of the new application. A handle of `attach`
-        with the job's name waits up to a minute for that application, and follows it.
-
-        Args:
-            timeout_s: Time limit in seconds; None for no limit.
-            until: Returns whether to end before the job is over.
-            on_change: Called when state, reason or progress have changed, or all tasks start again.
-
-        Raises:
-            DeadlinePassed: `timeout_s` passed; the job may still be running.
-            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
-        """
-        last: tuple[object, ...] = ()
-
-        def report(event: operations.Event) -> None:
-            nonlocal last
-            if isinstance(event, operations.Notice):
-                _log.warning(event.text)
-            if not isinstance(event, JobStatus) or on_change is None:
-                return
-            seen = Status(event)
-            told = event.report and event.report.retried
-            progress = json.dumps(seen.progress, sort_keys=True, default=str)
-            key = (seen.state, seen.reason, progress, told and told.count)
-            if key != last:
-                on_change(seen)
-            last = key
-
-        return self._end_of(self._follow(timeout_s, until, explain=False), report)
-
-    def events(
-        self,
-        timeout_s: float | None = None,
-        *,
-        output_every_s: float | None = None,
-        pauses: bool = False,
-    ) -> Iterator[Event]:
-        """Follow the job to its end as `wait` does, as a sequence of events.
-
-        Args:
-            timeout_s: Time limit in seconds; None for no limit.
-            output_every_s: Seconds between two reads of the deciding task's output; None to read
-                none.
-            pauses: Yield a `Pause` where the calling thread would sleep, so that an event loop can
-                wait instead.
-
-        Yields:
-            Each status; lines of output, why the job waits, and notices (`submit_tf_job.sdk.events`
-            has their classes). The last event is the final status, with the first cause.
-
-        Raises:
-            DeadlinePassed: `timeout_s` passed; the job may still be running.
-            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
-        """
-        for event in self._follow(timeout_s, output_every_s=output_every_s):
-            if isinstance(event, JobStatus):
-                yield Status(event)
-            elif isinstance(event, operations.End):
-                yield Status(event.status, event.cause)
-            elif isinstance(event, operations.Pause) and not pauses:
-                self._cluster.sleep(event.seconds)
-            else:
-                yield event
-
-    def watch(self, timeout_s: float | None = None, *, lines: bool = False) -> Status:
-        """Wait until it is over, and show its status meanwhile: in a notebook as a live view below
-        the cell, elsewhere as a line for each change.
-
-        An interrupt ends the watch; the job keeps running.
-
-        Args:
-            timeout_s: Time limit in seconds; None for no limit.
-            lines: Show the last log line of each task in the live view.
-
-        Raises:
-            DeadlinePassed: `timeout_s` passed; the job may still be running.
-            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
-        """
-        from submit_tf_job.sdk.notebook import in_notebook, notebook_view
-
-        if not in_notebook():
-            return self.show(timeout_s, print)
-        view = notebook_view(self._cluster, with_lines=lines)
-        return self._end_of(self._follow(timeout_s), view.take)
-
-    def show(
-        self, timeout_s: float | None, say: Callable[[str], None], *, output: bool = False
-    ) -> Status:
-        """Wait until it is over, and print what `submit_tf_job submit` prints.
-
-        Args:
-            timeout_s: Time limit in seconds; None for no limit.
-            say: Prints one line.
-            output: Whether to show what the deciding task prints.
-
-        Raises:
-            KeyboardInterrupt: The user interrupted; the message says how to reach and stop the job.
-            DeadlinePassed: `timeout_s` passed; the job may still be running.
-        """
-        from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL
-        from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, EventLines
-        from submit_tf_job.report.untrusted import clean
-
-        lines = EventLines(progress_every_s=PROGRESS_EVERY_S if output else 0.0)
-
-        def show(event: operations.Event) -> None:
-            for line in lines.lines(event):
-                say(clean(line))
-
-        events = self._follow(
-            timeout_s,
-            output_every_s=OUTPUT_EVERY_S if output else None,
-            tail=TAIL if self.submission is None or self.adopted else None,
-        )
-        try:
-            return self._end_of(events, show)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(lines.still(self.name)) from None
-
-    def _follow(
-        self,
-        timeout_s: float | None,
-        until: Callable[[Status], bool] | None = None,
-        **reading: Any,
-    ) -> Iterator[operations.Event]:
-        """Yield the events of the job; this is the handle of the next run once that has come."""
-        for event in operations.follow(
-            self._cluster,
-            self.ref,
-            self.planned,
-            own=self.own,
-            next_runs=self.by_name,
-            until=lambda job: until is not None and until(Status(job)),
-            timeout_s=timeout_s,
-            **reading,
-        ):
-            if isinstance(event, operations.NextRun):
-                self.ref, self.submission = event.ref, event.submission
-            yield event
-
-    def _end_of(
-        self, events: Iterator[operations.Event], show: Callable[[operations.Event], None]
-    ) -> Status:
-        end = operations.until_end(events, self._cluster.sleep, show)
-        return Status(end.status, end.cause)
-
-    def result(self, timeout_s: float | None = None) -> Status:
-        """Wait until it is over and return its status, if it succeeded.
-
-        Args:
-            timeout_s: Time limit in seconds; None for no limit.
-
-        Raises:
-            JobFailed: The job failed; the message is the first cause.
-            JobStopped: The job was stopped or killed.
-            NoSuchJob: YARN has no record of its end.
-            DeadlinePassed: `timeout_s` passed; the job may still be running.
-        """
-        found = self.wait(timeout_s)
-        if found.error is not None:
-            raise found.error
-        return found
-
-    def logs(
-        self,
-        task: str | None = None,
-        *,
-        follow: bool = False,
-        tail: int | None = None,
-        since_s: float | None = None,
-        grep: str | None = None,
-        files: Sequence[str] = (),
-        raw: bool = False,
-    ) -> Iterator[LogLine]:
-        """Read the output of its tasks, in order of time if lines have times.
-
-        Args:
-            task: A task (`worker-0`) or a role (`worker`); None for all.
-            follow: Continue until the job is over.
-            tail: The number of last lines to read of each file.
-            since_s: Only lines written in the last `since_s` seconds.
-            grep: A regular expression that lines must match.
-            files: File names; default: stdout.txt and stderr.txt.
-            raw: Include lines for programs.
-
-        Raises:
-            NoSuchJob: The job has no logs; the message has the reason.
-        """
-        reading = operations.logs(
-            self._cluster,
-            self._job,
-            task,
-            follow=follow,
-            tail=tail,
-            since_s=since_s,
-            grep=grep,
-            files=files,
-            raw=raw,
-        )
-        return iter(reading)
-
-    @property
-    def page(self) -> str:
-        """The application's page at the first ResourceManager of the settings."""
-        rm = self.client.settings.resource_managers[0]
-        return f"{rm}/cluster/app/{self.application_id}"
-
-    def links(self) -> operations.Links:
-        """Return what a browser can show of the job while it runs: its logs, and what tasks serve
-        (`ports` of the job spec).
-        """
-        return operations.all_links(self._cluster, self.ref)
-
-    def why_pending(self) -> tuple[Cause, ...]:
-        """Return why the job waits, the most important cause first; () if it does not wait."""
-        job = operations.status(self._cluster, self._job)
-        return operations.why_pending(self._cluster, job) if operations.is_waiting(job) else ()
-
-    def why_failed(self) -> Cause | None:
-        """Return the first cause of the job's failure; None if it did not fail."""
-        return operations.why_failed(self._cluster, operations.status(self._cluster, self._job))
-
-    def stop(self, *, wait: bool = True, grace_s: float | None = None) -> Status:
-        """Stop the job, and by default wait until it is over; do nothing if it is over.
-
-        Args:
-            wait: Return only when YARN reports that it is over.
-            grace_s: Seconds for the tasks to save and end before YARN stops the job; None for
-                `stop_grace` of its spec, which applies only with `wait`.
-        """
-        return Status(operations.stop(self._cluster, self._job, wait=wait, grace_s=grace_s))
-
-    def scale(self, role: str, count: int, *, wait: bool = True) -> operations.Change:
-        """Change the number of tasks of a sidecar or an elastic role while the job runs.
-
-        Args:
-            role: The role.
-            count: Its new number of tasks.
-            wait: Return only when so many containers of it run.
-
-        Raises:
-            UsageError: The role cannot be scaled, or not to that number.
-            Refused: The job does not run, or another command has scaled the role meanwhile.
-        """
-        return operations.scale(self._cluster, self._job, role, count, wait=wait)
-
-    def delete(self, *, force: bool = False) -> bool:
-        """Delete the run, with `force` also while it lives; return whether it existed."""
-        return bool(operations.delete(self._cluster, self.run, force=force))
-
-
 def setting_names() -> tuple[str, ...]:
     """Return the names of all settings, which `Client` takes as arguments."""
     return tuple(keys())
+
+
+def job_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft-07) of the job spec."""
+    from submit_tf_job.jobspec import schema
+
+    return schema()
 
 
 # --- for a program with one cluster ---

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 from fastapi.testclient import TestClient
 
-from submit_tf_job import operations as api
+from submit_tf_job import Client
 from submit_tf_job.gateway import openapi
 from submit_tf_job.gateway.app import served
 from submit_tf_job.gateway.callers import CallersFile, line_of
@@ -16,6 +16,7 @@ from submit_tf_job.gateway.policy import Policy
 from submit_tf_job.gateway.running import Clusters, Gateway
 from submit_tf_job.gateway.slots import Limits
 from submit_tf_job.gateway.uploads import UploadDirectory
+from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.nodemanager import NodeManagers
 from tests.fakes.resource_manager import FakeCluster
@@ -70,7 +71,7 @@ class World:
             cwd=Path("/"),
         )
         self.gateway = Gateway(
-            Clusters(self.settings, self._connect),
+            Clusters(self.settings, self.connect),
             CallersFile(self.file),
             self.entries.append,
             limits or Limits(),
@@ -79,12 +80,14 @@ class World:
         )
         self.http = TestClient(served(self.gateway), base_url="http://gateway")
 
-    def _connect(self, settings: Settings) -> api.Cluster:
+    def connect(self, settings: Settings, rm: Any = None) -> Client:
         self.connected.append(settings)
-        client = self.fake.client(settings.user)
-        return api.Cluster(
-            settings, client, NodeManagers(client), self.fake.clock, self.fake.clock.sleep
+        client, made = Client(settings=settings), rm or self.fake.client(settings.user)
+        clock = self.fake.clock
+        client.cluster = Cluster(
+            settings, made, NodeManagers(made), clock, clock.sleep, own_jobs_only=True
         )
+        return client
 
     def ask(self, method: str, path: str, caller: str = "alice", **options: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.tokens[caller]}", **options.pop("headers", {})}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
+import threading
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +170,87 @@ def test_load_downloads_files_of_a_mapping_into_the_cache(
         {**spec, "roles": {"chief": {"memory": "1Gi"}}, "files": ["https://example.com/w.bin"]}
     )
     assert [file.name for file in job.roles["chief"].files] == ["w.bin"]
+
+
+# --- for programs that submit for others ---
+
+SENT = b"""name: mnist
+image: library/python:3.11
+strategy: single
+command: echo
+roles: {worker: {memory: 256Mi}}
+"""
+
+
+def test_job_of_somebody_else_may_use_the_files_that_came_with_it_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("1")
+    for content, files, message in (
+        (SENT + b"files: [a.py]", tmp_path, ""),
+        (SENT + b"files: [/etc/passwd]", tmp_path, "body.yaml:6:9: files[0]"),
+        (SENT + b"files: [a.py]", None, "body.yaml:6:9: files[0]"),
+    ):
+        if message:
+            with pytest.raises(submit_tf_job.JobSpecError, match=re.escape(message)):
+                client().load_sent(content, "body.yaml", files=files)
+        else:
+            job = client().load_sent(content, "body.yaml", files=files)
+            assert [file.name for file in job.roles["worker"].files] == ["a.py"]
+
+
+def test_submission_id_that_was_used_before_is_told(world: World) -> None:
+    def planned(content: bytes) -> Any:
+        return client().plan(client().load_sent(content, "a.yaml"), submission_id="7")
+
+    first = planned(SENT)
+    assert (client().has_run(first), client().other_job(first)) == (False, None)
+    handle = client().submit(first)
+    assert (handle.adopted, handle.is_other, client().has_run(first)) == (False, False, True)
+    assert client().other_job(planned(SENT.replace(b"mnist", b"digits"))) == "mnist"
+    world.passes(10)
+    again = client().submit(planned(SENT.replace(b"echo", b"date")))
+    assert (again.run, again.adopted, again.is_other) == (handle.run, True, True)
+    assert not client().submit(first).is_other
+
+
+def test_own_jobs_only_does_not_know_the_ids_of_others(world: World) -> None:
+    world.submitted()
+    theirs = world.yarn.submit_app("bob", {"name": "theirs"}).id
+    narrow = submit_tf_job.Client(resource_managers=[RM], own_jobs_only=True)
+    assert client().attach(theirs).name == "theirs"
+    with pytest.raises(submit_tf_job.NoSuchJob, match="does not list application_"):
+        narrow.attach(theirs)
+    assert narrow.attach(world.application).status().name == "mnist"
+
+
+def test_waits_of_a_client_end_with_an_event(world: World) -> None:
+    world.submitted()
+    over = threading.Event()
+    handle = client().ended_by(over).attach("mnist")
+    for seen in handle.events():
+        if isinstance(seen, submit_tf_job.Status):
+            over.set()
+            break
+    with pytest.raises(CancelledError):
+        handle.wait()
+
+
+def test_lines_of_logs_as_the_command_prints_them(world: World) -> None:
+    chief = world.running()["chief-0"]
+    world.writes(chief, "stdout.txt", "one\ntwo\x1b[2J\n")
+    handle = client().attach("mnist")
+    assert [line.text for line in handle.logs("chief-0")] == ["one", "two\x1b[2J"]
+    printed = world("logs", "mnist", "chief-0").out
+    assert "".join(handle.logs("chief-0").text()) == printed
+    as_json = world("logs", "mnist", "chief-0", "-o", "json").out
+    assert "".join(handle.logs("chief-0").json()) == as_json
+
+
+def test_gpus_and_runs_of_a_job(world: World) -> None:
+    world.yarn.max_gpus = 8
+    world.submitted(strategy="single", roles={"worker": {"memory": "1Gi", "gpus": 2}})
+    assert client().gpus(client().attach("mnist").run) == 2
+    assert client().gpus("none-4k3f7qa2") == 0
+    with pytest.raises(submit_tf_job.NameTaken):
+        client().delete("mnist")
+    assert client().delete("mnist", force=True) == (world.name,)
+    assert client().delete("mnist") == ()

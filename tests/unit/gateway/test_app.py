@@ -14,7 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from submit_tf_job import operations as api
+from submit_tf_job import Client
 from submit_tf_job.errors import (
     AuthError,
     SettingsError,
@@ -360,7 +360,7 @@ def test_clusters_refuse_a_resource_manager_that_ignores_doas(world: World) -> N
         impostor: Any = Impostor(says)
         clusters = Clusters(
             world.settings,
-            lambda settings, client=impostor: replace(world._connect(settings), client=client),  # type: ignore[misc]
+            lambda settings, rm=impostor: world.connect(settings, rm),  # type: ignore[misc]
         )
         for _ in range(2):
             with pytest.raises(AuthError, match=sentence):
@@ -373,7 +373,7 @@ def test_clusters_refuse_a_resource_manager_that_ignores_doas(world: World) -> N
 
 
 def test_open_gateway_serves_only_this_machine(world: World) -> None:
-    open_ = Gateway(Clusters(world.settings, world._connect), None, world.entries.append)
+    open_ = Gateway(Clusters(world.settings, world.connect), None, world.entries.append)
     here = TestClient(served(open_), base_url="http://localhost:8090")
     assert here.post("/v1/jobs", json=JOB).status_code == 201
     assert [user for user, _run in world.apps] == ["etl"]
@@ -541,7 +541,7 @@ def test_defect_is_logged_and_not_returned(world: World, monkeypatch: pytest.Mon
     def broken(*_args: object) -> None:
         raise ZeroDivisionError("secret-in-the-text")
 
-    monkeypatch.setattr(api, "status", broken)
+    monkeypatch.setattr(Client, "attach", broken)
     client = TestClient(
         served(world.gateway), base_url="http://gateway", raise_server_exceptions=False
     )
@@ -629,13 +629,13 @@ def test_listeners_share_one_query(world: World) -> None:
 def test_events_include_new_links(world: World) -> None:
     app = world.post().json()["application_id"]
     world.runs_and_writes()
-    look = api.status(world.gateway.cluster("alice"), app)
+    look = world.gateway.client("alice").attach(app).status()
     report = {"version": 1, "state": "running", "run": "s", "wanted": 1, "arrived": 1}
     served = [{"task": "worker-0", "host": "node1", "ports": {"http": 38123}}]
     changes = []
     for more in ({}, {"served": served}):
         found = JobReport.parse(json.dumps({**report, **more}).encode())
-        changes.append(change_of(replace(look, report=found)))
+        changes.append(change_of(replace(look, job=replace(look.job, report=found))))
     assert changes[0].id != changes[1].id
     assert [link["url"] for link in changes[1].job["links"]] == ["http://node1:38123"]
 

@@ -1,0 +1,387 @@
+"""The handle of one run of a job."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from submit_tf_job import operations
+from submit_tf_job.observation import JobStatus
+from submit_tf_job.sdk.status import Status
+
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.logs.entries import LogLine
+    from submit_tf_job.logs.read import Reading
+    from submit_tf_job.plan import Plan
+    from submit_tf_job.sdk.client import Client
+    from submit_tf_job.sdk.events import Event
+
+__all__ = ["JobHandle", "Lines"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class JobHandle:
+    """A handle of one run of a job: reads its status and logs, waits for it, stops it.
+
+    Attributes:
+        client: The client of its cluster.
+        ref: The run.
+    """
+
+    client: Client
+    ref: operations.JobRef
+    submission: operations.Submission | None = field(default=None, repr=False)
+    planned: Plan | None = field(default=None, repr=False)
+    by_name: bool = field(default=False, repr=False)
+    own: bool = field(default=False, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<job {self.name} {self.run} {self.application_id}>"
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.ref.name
+
+    @property
+    def run(self) -> str:
+        """The run's name, which is that of its YARN service."""
+        return self.ref.run
+
+    @property
+    def application_id(self) -> str:
+        """The run's application."""
+        return self.ref.application_id
+
+    @property
+    def _cluster(self) -> operations.Cluster:
+        return self.client.cluster
+
+    @property
+    def adopted(self) -> bool:
+        """Whether `submit` found an existing run."""
+        return self.submission is not None and self.submission.adopted
+
+    @property
+    def is_other(self) -> bool:
+        """Whether the run that `submit` found has other settings or files than the call, whose
+        `submission_id` was used for them before.
+        """
+        return self.submission is not None and self.submission.is_other
+
+    def status(self) -> Status:
+        """Return its current status; UNKNOWN if nothing of the run is left."""
+        return Status(operations.status(self._cluster, self.ref))
+
+    def describe(self) -> Status:
+        """Return its current status with its tasks and the attempts of its ApplicationMaster."""
+        return Status(operations.describe(self._cluster, self.ref))
+
+    def wait(
+        self,
+        timeout_s: float | None = None,
+        *,
+        until: Callable[[Status], bool] | None = None,
+        on_change: Callable[[Status], None] | None = None,
+    ) -> Status:
+        """Wait until the job is over or `until` holds; raise no error for a failed job.
+
+        A job with `retries.memory` that ran out of memory is submitted again by the handle that
+        `submit` returned, which then is the handle of the new application. A handle of `attach`
+        with the job's name waits up to a minute for that application, and follows it.
+
+        Args:
+            timeout_s: Time limit in seconds; None for no limit.
+            until: Returns whether to end before the job is over.
+            on_change: Called when state, reason or progress have changed, or all tasks start again.
+
+        Raises:
+            DeadlinePassed: `timeout_s` passed; the job may still be running.
+            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
+        """
+        last: tuple[object, ...] = ()
+
+        def report(event: operations.Event) -> None:
+            nonlocal last
+            if isinstance(event, operations.Notice):
+                _log.warning(event.text)
+            if not isinstance(event, JobStatus) or on_change is None:
+                return
+            seen = Status(event)
+            told = event.report and event.report.retried
+            progress = json.dumps(seen.progress, sort_keys=True, default=str)
+            key = (seen.state, seen.reason, progress, told and told.count)
+            if key != last:
+                on_change(seen)
+            last = key
+
+        return self._end_of(self._follow(timeout_s, until, explain=False), report)
+
+    def events(
+        self,
+        timeout_s: float | None = None,
+        *,
+        output_every_s: float | None = None,
+        pauses: bool = False,
+        explain: bool = True,
+    ) -> Iterator[Event]:
+        """Follow the job to its end as `wait` does, as a sequence of events.
+
+        Args:
+            timeout_s: Time limit in seconds; None for no limit.
+            output_every_s: Seconds between two reads of the deciding task's output; None to read
+                none.
+            pauses: Yield a `Pause` where the calling thread would sleep, so that an event loop can
+                wait instead.
+            explain: Whether to find out why the job waits, with some requests every 15 s.
+
+        Yields:
+            Each status; lines of output, why the job waits, and notices (`submit_tf_job.sdk.events`
+            has their classes). The last event is the final status, with the first cause.
+
+        Raises:
+            DeadlinePassed: `timeout_s` passed; the job may still be running.
+            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
+        """
+        for event in self._follow(timeout_s, output_every_s=output_every_s, explain=explain):
+            if isinstance(event, JobStatus):
+                yield Status(event)
+            elif isinstance(event, operations.End):
+                yield Status(event.status, event.cause)
+            elif isinstance(event, operations.Pause) and not pauses:
+                self._cluster.sleep(event.seconds)
+            else:
+                yield event
+
+    def watch(self, timeout_s: float | None = None, *, lines: bool = False) -> Status:
+        """Wait until it is over, and show its status meanwhile: in a notebook as a live view below
+        the cell, elsewhere as a line for each change.
+
+        An interrupt ends the watch; the job keeps running.
+
+        Args:
+            timeout_s: Time limit in seconds; None for no limit.
+            lines: Show the last log line of each task in the live view.
+
+        Raises:
+            DeadlinePassed: `timeout_s` passed; the job may still be running.
+            ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
+        """
+        from submit_tf_job.sdk.notebook import in_notebook, notebook_view
+
+        if not in_notebook():
+            return self.show(timeout_s, print)
+        view = notebook_view(self._cluster, with_lines=lines)
+        return self._end_of(self._follow(timeout_s), view.take)
+
+    def show(
+        self, timeout_s: float | None, say: Callable[[str], None], *, output: bool = False
+    ) -> Status:
+        """Wait until it is over, and print what `submit_tf_job submit` prints.
+
+        Args:
+            timeout_s: Time limit in seconds; None for no limit.
+            say: Prints one line.
+            output: Whether to show what the deciding task prints.
+
+        Raises:
+            KeyboardInterrupt: The user interrupted; the message says how to reach and stop the job.
+            DeadlinePassed: `timeout_s` passed; the job may still be running.
+        """
+        from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL
+        from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, EventLines
+        from submit_tf_job.report.untrusted import clean
+
+        lines = EventLines(progress_every_s=PROGRESS_EVERY_S if output else 0.0)
+
+        def show(event: operations.Event) -> None:
+            for line in lines.lines(event):
+                say(clean(line))
+
+        events = self._follow(
+            timeout_s,
+            output_every_s=OUTPUT_EVERY_S if output else None,
+            tail=TAIL if self.submission is None or self.adopted else None,
+        )
+        try:
+            return self._end_of(events, show)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(lines.still(self.name)) from None
+
+    def _follow(
+        self,
+        timeout_s: float | None,
+        until: Callable[[Status], bool] | None = None,
+        **reading: Any,
+    ) -> Iterator[operations.Event]:
+        """Yield the events of the job; this is the handle of the next run once that has come."""
+        for event in operations.follow(
+            self._cluster,
+            self.ref,
+            self.planned,
+            own=self.own,
+            next_runs=self.by_name,
+            until=lambda job: until is not None and until(Status(job)),
+            timeout_s=timeout_s,
+            **reading,
+        ):
+            if isinstance(event, operations.NextRun):
+                self.ref, self.submission = event.ref, event.submission
+            yield event
+
+    def _end_of(
+        self, events: Iterator[operations.Event], show: Callable[[operations.Event], None]
+    ) -> Status:
+        end = operations.until_end(events, self._cluster.sleep, show)
+        return Status(end.status, end.cause)
+
+    def result(self, timeout_s: float | None = None) -> Status:
+        """Wait until it is over and return its status, if it succeeded.
+
+        Args:
+            timeout_s: Time limit in seconds; None for no limit.
+
+        Raises:
+            JobFailed: The job failed; the message is the first cause.
+            JobStopped: The job was stopped or killed.
+            NoSuchJob: YARN has no record of its end.
+            DeadlinePassed: `timeout_s` passed; the job may still be running.
+        """
+        found = self.wait(timeout_s)
+        if found.error is not None:
+            raise found.error
+        return found
+
+    def logs(
+        self,
+        task: str | None = None,
+        *,
+        follow: bool = False,
+        tail: int | None = None,
+        since_s: float | None = None,
+        grep: str | None = None,
+        files: Sequence[str] = (),
+        raw: bool = False,
+        am: bool = False,
+        say: Callable[[str], None] = lambda _sentence: None,
+    ) -> Lines:
+        """Read the output of its tasks, in order of time if lines have times.
+
+        Args:
+            task: A task (`worker-0`) or a role (`worker`); None for all.
+            follow: Continue until the job is over.
+            tail: The number of last lines to read of each file.
+            since_s: Only lines written in the last `since_s` seconds.
+            grep: A regular expression that lines must match.
+            files: File names; default: stdout.txt and stderr.txt.
+            raw: Include lines for programs.
+            am: Read the logs of YARN's ApplicationMaster for the job instead.
+            say: Called with a sentence about logs that cannot be read, or are awaited.
+
+        Raises:
+            NoSuchJob: The job has no logs; the message has the reason.
+        """
+        reading = operations.logs(
+            self._cluster,
+            self.ref,
+            task,
+            follow=follow,
+            tail=tail,
+            since_s=since_s,
+            grep=grep,
+            files=files,
+            raw=raw,
+            am=am,
+            say=say,
+        )
+        return Lines(reading)
+
+    @property
+    def page(self) -> str:
+        """The application's page at the first ResourceManager of the settings."""
+        rm = self.client.settings.resource_managers[0]
+        return f"{rm}/cluster/app/{self.application_id}"
+
+    def links(self) -> operations.Links:
+        """Return what a browser can show of the job while it runs: its logs, and what tasks serve
+        (`ports` of the job spec).
+        """
+        return operations.all_links(self._cluster, self.ref)
+
+    def why_pending(self, seen: Status | None = None) -> tuple[Cause, ...]:
+        """Return why the job waits, the most important cause first; () if it does not wait.
+
+        Args:
+            seen: Its status, if that was read just now.
+        """
+        job = (seen or self.status()).job
+        return operations.why_pending(self._cluster, job) if operations.is_waiting(job) else ()
+
+    def why_failed(self, seen: Status | None = None) -> Cause | None:
+        """Return the first cause of the job's failure; None if it did not fail.
+
+        Args:
+            seen: Its last status, if that was read already.
+        """
+        return operations.why_failed(self._cluster, (seen or self.status()).job)
+
+    def stop(self, *, wait: bool = True, grace_s: float | None = None) -> Status:
+        """Stop the job, and by default wait until it is over; do nothing if it is over.
+
+        Args:
+            wait: Return only when YARN reports that it is over.
+            grace_s: Seconds for the tasks to save and end before YARN stops the job; None for
+                `stop_grace` of its spec, which applies only with `wait`.
+        """
+        return Status(operations.stop(self._cluster, self.ref, wait=wait, grace_s=grace_s))
+
+    def scale(self, role: str, count: int, *, wait: bool = True) -> operations.Change:
+        """Change the number of tasks of a sidecar or an elastic role while the job runs.
+
+        Args:
+            role: The role.
+            count: Its new number of tasks.
+            wait: Return only when so many containers of it run.
+
+        Raises:
+            UsageError: The role cannot be scaled, or not to that number.
+            Refused: The job does not run, or another command has scaled the role meanwhile.
+        """
+        return operations.scale(self._cluster, self.application_id, role, count, wait=wait)
+
+    def delete(self, *, force: bool = False) -> bool:
+        """Delete the run, with `force` also while it lives; return whether it existed."""
+        return bool(operations.delete(self._cluster, self.run, force=force))
+
+
+class Lines(Iterator["LogLine"]):
+    """The lines of a job's logs, which are read while they are iterated, once."""
+
+    def __init__(self, reading: Reading) -> None:
+        """Begin to read when the first line is taken."""
+        self._reading = reading
+        self._lines: Iterator[LogLine] | None = None
+
+    def __next__(self) -> LogLine:
+        """Return the next line."""
+        if self._lines is None:
+            self._lines = iter(self._reading)
+        return next(self._lines)
+
+    def text(self) -> Iterator[str]:
+        """Yield what `submit_tf_job logs` prints, several lines at a time."""
+        from submit_tf_job.report.log_text import log_text
+
+        return log_text(self._reading, prefix=None, colours=False)
+
+    def json(self) -> Iterator[str]:
+        """Yield what `submit_tf_job logs -o json` prints: a JSON object on each line."""
+        from submit_tf_job.report.log_text import log_json
+
+        return log_json(self._reading)
