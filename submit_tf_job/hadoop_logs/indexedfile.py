@@ -24,13 +24,11 @@ from submit_tf_job.hadoop_logs.cursor import (
     PlainCursor,
     Source,
 )
+from submit_tf_job.hadoop_logs.interfaces import Snapshot
 from submit_tf_job.hadoop_logs.javaobject import Fields, JavaObject, elements, entries, read_object
 
 __all__ = [
-    "Cycle",
     "IndexedContent",
-    "IndexedFile",
-    "IndexedLog",
     "application_uuid",
     "read_checksum",
     "read_indexed",
@@ -72,33 +70,6 @@ class IndexedContent:
         )
 
 
-@dataclass(frozen=True)
-class IndexedLog:
-    """One log file of one upload."""
-
-    container_id: str
-    name: str
-    size: int
-    modified_ms: int
-    content: IndexedContent
-
-
-@dataclass(frozen=True)
-class Cycle:
-    """One upload of log files by a NodeManager."""
-
-    uploaded_ms: int
-    logs: tuple[IndexedLog, ...]
-
-
-@dataclass(frozen=True)
-class IndexedFile:
-    """The uploads in one node file, the oldest first."""
-
-    node: str
-    cycles: tuple[Cycle, ...]
-
-
 def application_uuid(app_id: str) -> bytes:
     """Return the UUID at both ends of an application's files
     (LogAggregationIndexedFileController.createUUID).
@@ -119,8 +90,16 @@ def read_checksum(data: bytes, where: Source) -> tuple[str, int] | None:
     return name, fields.integer(8)
 
 
-def read_indexed(source: Source, app_id: str) -> IndexedFile:
+def read_indexed(source: Source, app_id: str, node: str) -> list[Snapshot]:
     """Read the index, nearly always with one request.
+
+    Args:
+        source: The file.
+        app_id: The application.
+        node: The node, if the index names none.
+
+    Returns:
+        The log files, the oldest upload first.
 
     Raises:
         Damaged: It is not a complete IndexedFile of this application.
@@ -137,22 +116,24 @@ def read_indexed(source: Source, app_id: str) -> IndexedFile:
     if not isinstance(index, JavaObject):
         raise source.damaged("its index is not an IndexedLogsMeta")
     compression = str(index.fields.get("compressName") or "none").lower()
-    cycles = [_cycle(source, compression, item) for item in elements(index.fields.get("logMetas"))]
-    return IndexedFile(str(index.fields.get("nodeId") or ""), tuple(cycles))
+    node = str(index.fields.get("nodeId") or node)
+    return [
+        log
+        for upload in elements(index.fields.get("logMetas"))
+        for log in _upload(source, compression, node, upload)
+    ]
 
 
-def _cycle(source: Source, compression: str, meta: Any) -> Cycle:
+def _upload(source: Source, compression: str, node: str, meta: Any) -> Iterator[Snapshot]:
     if not isinstance(meta, JavaObject):
         raise source.damaged("an upload in its index is invalid")
-    logs = [
-        _log(source, compression, log)
-        for _container, found in entries(meta.fields.get("logMetas"))
-        for log in elements(found)
-    ]
-    return Cycle(_number(source, meta, "uploadTimeStamp"), tuple(logs))
+    uploaded_ms = _number(source, meta, "uploadTimeStamp")
+    for _container, found in entries(meta.fields.get("logMetas")):
+        for log in elements(found):
+            yield _log(source, compression, node, uploaded_ms, log)
 
 
-def _log(source: Source, compression: str, meta: Any) -> IndexedLog:
+def _log(source: Source, compression: str, node: str, uploaded_ms: int, meta: Any) -> Snapshot:
     if not isinstance(meta, JavaObject):
         raise source.damaged("a log file in its index is invalid")
     start, stored, size = (
@@ -160,10 +141,13 @@ def _log(source: Source, compression: str, meta: Any) -> IndexedLog:
     )
     if min(start, stored, size) < 0 or start + stored > source.size:
         raise source.damaged("a log file lies outside of it")
-    return IndexedLog(
+    return Snapshot(
         container_id=str(meta.fields.get("containerId") or ""),
+        node=node,
         name=str(meta.fields.get("fileName") or ""),
         size=size,
+        declared_size=size,
+        uploaded_ms=uploaded_ms,
         modified_ms=_number(source, meta, "lastModifiedTime"),
         content=IndexedContent(source, compression, start, stored, size),
     )

@@ -99,11 +99,6 @@ class Snapshot:
     modified_ms: int | None
     content: Content = field(repr=False, compare=False)
 
-    @property
-    def damaged(self) -> bool:
-        """Whether bytes are missing."""
-        return self.size < self.declared_size
-
     def stream(self, *, tail: int | None = None) -> Iterator[bytes]:
         """Read it, or its last `tail` bytes, in pieces."""
         if tail is None:
@@ -132,11 +127,6 @@ class CollectedFile:
     def size(self) -> int:
         """Bytes of the newest snapshot; `stream` reads more if older ones have other lines."""
         return self.snapshots[-1].size
-
-    @property
-    def damaged(self) -> bool:
-        """Whether bytes are missing."""
-        return self.snapshots[-1].damaged
 
     def stream(self, *, tail: int | None = None) -> Iterator[bytes]:
         """Read it, or its last `tail` bytes, in pieces.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from submit_tf_job.hadoop_logs.interfaces import DirectoryEntry, LogStore
 
-__all__ = ["AppDirectory", "LogSettings", "NodeFile", "find_directories", "node_file"]
+__all__ = ["AppDirectory", "LogSettings", "find_directories", "node_file"]
 
 _APP_ID = re.compile(r"application_\d+_(\d+)")
 _NODE_FILE = re.compile(r"(?P<host>.+)_(?P<port>\d{1,5})(?:_(?P<uploaded>\d{12,14}))?")
@@ -64,29 +64,14 @@ class AppDirectory:
     entries: tuple[DirectoryEntry, ...]
 
 
-@dataclass(frozen=True)
-class NodeFile:
-    """The parts of a node file's name.
-
-    Attributes:
-        node: NodeId, `host:port`.
-        uploaded_ms: Under rolling aggregation, else None.
-    """
-
-    node: str
-    uploaded_ms: int | None
-
-
-def node_file(name: str) -> NodeFile | None:
+def node_file(name: str) -> tuple[str, int] | None:
     """Parse the name of a node file: the NodeId with `_` for `:`, and under rolling aggregation the
-    time (LogAggregationUtils.getNodeString).
+    time in milliseconds, else 0 (LogAggregationUtils.getNodeString).
     """
     found = _NODE_FILE.fullmatch(name)
     if found is None:
         return None
-    return NodeFile(
-        f"{found['host']}:{found['port']}", int(found["uploaded"]) if found["uploaded"] else None
-    )
+    return f"{found['host']}:{found['port']}", int(found["uploaded"] or 0)
 
 
 def find_directories(store: LogStore, root: str, user: str, app_id: str) -> list[AppDirectory]:

@@ -10,7 +10,6 @@ from submit_tf_job.hadoop_logs import tfile
 from submit_tf_job.hadoop_logs.cursor import Memory, Source
 from submit_tf_job.hadoop_logs.indexedfile import (
     UUID,
-    IndexedFile,
     application_uuid,
     read_checksum,
     read_indexed,
@@ -114,9 +113,9 @@ class NodeFiles:
             elif source.tail().endswith(tfile.MAGIC):
                 yield from self._tfile(source, tfile.read_index(source), problems)
             elif source.tail()[-UUID:] == application_uuid(self.app_id):
-                indexed = read_indexed(source, self.app_id)
+                found = read_indexed(source, self.app_id, self.node)
                 self._by_index = True
-                yield from self._indexed(indexed)
+                yield from found
             else:
                 raise source.damaged("it is neither a TFile nor an IndexedFile")
         except Damaged as error:
@@ -127,7 +126,7 @@ class NodeFiles:
     def _tfile(
         self, source: Source, index: tfile.Index, problems: list[str]
     ) -> Iterator[Snapshot | None]:
-        for log in tfile.scan_records(source, index, problems):
+        for log in tfile.scan(source, index, problems):
             if log is None:
                 yield None
             else:
@@ -139,21 +138,6 @@ class NodeFiles:
                     log.declared_size,
                     self.uploaded_ms,
                     None,
-                    log.content,
-                )
-
-    def _indexed(self, indexed: IndexedFile) -> Iterator[Snapshot]:
-        node = indexed.node or self.node
-        for cycle in indexed.cycles:
-            for log in cycle.logs:
-                yield Snapshot(
-                    log.container_id,
-                    node,
-                    log.name,
-                    log.size,
-                    log.size,
-                    cycle.uploaded_ms,
-                    log.modified_ms,
                     log.content,
                 )
 
@@ -208,18 +192,15 @@ def _take(
     if entry.is_dir or named is None or (unfinished and final in names):
         return
     if unfinished:
-        found.pending.append(named.node)
+        found.pending.append(named[0])
     # HDFS shows no bytes of a TFile until it is renamed
     if not entry.size or ends.get(entry.name) == 0:
         if not unfinished:
             found.problems.append(f"{path}: is still empty")
         return
-    uploaded = named.uploaded_ms or entry.modified_ms
-    found.nodes.append(
-        NodeFiles(
-            store, app_id, path, named.node, uploaded, memory, unfinished, ends.get(entry.name)
-        )
-    )
+    node, uploaded_ms = named[0], named[1] or entry.modified_ms
+    end = ends.get(entry.name)
+    found.nodes.append(NodeFiles(store, app_id, path, node, uploaded_ms, memory, unfinished, end))
 
 
 def _safe_ends(store: LogStore, directory: AppDirectory) -> dict[str, int]:

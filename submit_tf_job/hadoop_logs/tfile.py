@@ -34,7 +34,6 @@ __all__ = [
     "read_index",
     "salvage_index",
     "scan",
-    "scan_records",
 ]
 
 MAGIC = bytes.fromhex("d111d36891b5d7b639df414092bae150")
@@ -260,12 +259,7 @@ class _Value:
             self._left = 0
 
 
-def scan(source: Source, index: Index, problems: list[str]) -> Iterator[StoredLog]:
-    """Yield every log file: the entries of `scan_records` without None."""
-    return (log for log in scan_records(source, index, problems) if log is not None)
-
-
-def scan_records(source: Source, index: Index, problems: list[str]) -> Iterator[StoredLog | None]:
+def scan(source: Source, index: Index, problems: list[str]) -> Iterator[StoredLog | None]:
     """Yield every log file in the order of the file, without reading contents; None ends a record,
     the files of one container.
 

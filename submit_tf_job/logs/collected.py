@@ -3,7 +3,8 @@
     find the directories ▸ read each node file's index ▸ list containers and log files ▸ read bytes
 
 Formats and layouts are in `hadoop_logs`. Nothing is read twice; a listing skips contents, and a
-tail reads only its own bytes, as far as compression allows.
+tail reads only its own bytes, as far as compression allows. Where there are none, an error
+says why.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
 
-from submit_tf_job.errors import AuthError, BadAnswer, SubmitTFJobError
+from submit_tf_job.errors import AuthError, BadAnswer, NoSuchJob, SubmitTFJobError
 from submit_tf_job.hadoop_logs.cursor import Memory
 from submit_tf_job.hadoop_logs.interfaces import (
     CollectedFile,
@@ -23,7 +26,6 @@ from submit_tf_job.hadoop_logs.interfaces import (
 )
 from submit_tf_job.hadoop_logs.layout import AppDirectory, LogSettings, find_directories
 from submit_tf_job.hadoop_logs.node_files import NodeFiles, Survey, survey
-from submit_tf_job.logs.absence import Absence, NoLogs, WhatYarnSays, explain
 from submit_tf_job.logs.parallel import in_threads
 
 __all__ = [
@@ -102,31 +104,27 @@ class AggregatedLogs:
             )
         return _grouped(snapshots)
 
-    def find(self, name: str, *, node: str | None = None) -> Iterator[Snapshot]:
+    def find(self, name: str) -> Iterator[Snapshot]:
         """Yield the files of a name, of all containers, reading as little as possible.
-
-        Args:
-            name: File name, such as `job-report.json`.
-            node: NodeId (`host:port`), or host, whose file is read first.
 
         Raises:
             NoLogs: The application has no logs.
             AuthError: They may not be read.
         """
-        for logs in sorted(
-            self._nodes(), key=lambda logs: (not _is_at(logs, node), -logs.uploaded_ms)
-        ):
+        for logs in sorted(self._nodes(), key=lambda logs: -logs.uploaded_ms):
             yield from logs.seek(name)
 
     def container(self, container_id: str, *, node: str | None = None) -> ContainerLogs | None:
-        """List the files of one container; with `node` (see `stream`) read that node's file only.
+        """List the files of one container; with `node` (see `read`) read that node's file only.
 
         Raises:
             NoLogs: The application has no logs.
             AuthError: They may not be read.
         """
-        grouped = _grouped(self._of_container(container_id, node))
-        return grouped[0] if grouped else None
+        nodes = sorted(self._nodes(), key=lambda logs: not _is_at(logs, node))
+        home = next((logs.node for logs in nodes if any(logs.of(container_id))), None)
+        found = [log for logs in nodes if logs.node == home for log in logs.of(container_id)]
+        return next(iter(_grouped(found)), None)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -142,13 +140,10 @@ class AggregatedLogs:
 
     # --- contents ---
 
-    def stream(
+    def read(
         self, container_id: str, name: str, *, tail: int | None = None, node: str | None = None
-    ) -> Iterator[bytes]:
-        """Read one log file in pieces of at most about a megabyte.
-
-        Uploads of a rolled log are joined: an upload that begins with the whole previous one
-        replaces it, any other is appended.
+    ) -> bytes:
+        """Read one log file, or its last `tail` bytes, at once.
 
         Args:
             container_id: The container.
@@ -161,36 +156,20 @@ class AggregatedLogs:
             AuthError: They may not be read.
             BadAnswer: The file is not in a format of Hadoop's.
         """
-        file = CollectedFile(name, tuple(self._snapshots_of(container_id, name, node)))
-        yield from content(file, tail)
-
-    def read(
-        self, container_id: str, name: str, *, tail: int | None = None, node: str | None = None
-    ) -> bytes:
-        """Read one log file, or its last `tail` bytes, at once; see `stream`."""
-        return b"".join(self.stream(container_id, name, tail=tail, node=node))
-
-    def _of_container(self, container_id: str, first: str | None) -> list[Snapshot]:
-        """Return the container's log files: find its node, then read that node's files."""
-        nodes = sorted(self._nodes(), key=lambda logs: not _is_at(logs, first))
-        home = next((logs.node for logs in nodes if any(logs.of(container_id))), None)
-        return [log for logs in nodes if logs.node == home for log in logs.of(container_id)]
-
-    def _snapshots_of(self, container_id: str, name: str, first: str | None) -> list[Snapshot]:
-        found = self._of_container(container_id, first)
-        named = sorted((log for log in found if log.name == name), key=lambda log: log.uploaded_ms)
-        if not found:
+        container = self.container(container_id, node=node)
+        if container is None:
             raise NoLogs(
                 f"{self._app_id}: there are no logs of {container_id}",
                 Absence.NOTHING,
                 hint="Check the container's id.",
             )
-        if not named:
-            names = ", ".join(sorted({log.name for log in found}))
+        file = container.file(name)
+        if file is None:
+            names = ", ".join(file.name for file in container.files)
             raise NoLogs(
                 f"{container_id}: has no log file {name}", Absence.NOTHING, hint=f"It has {names}."
             )
-        return named
+        return b"".join(content(file, tail))
 
     # --- finding ---
 
@@ -233,7 +212,7 @@ class AggregatedLogs:
             message = f"{self._app_id}: its logs are just being uploaded"
             return NoLogs(message, Absence.NOT_YET, hint="Try again in a few seconds.")
         where = f"{self._settings.root}/{self._user}"
-        return explain(
+        return _explain(
             self._app_id,
             where,
             self._said,
@@ -274,3 +253,131 @@ def _grouped(snapshots: list[Snapshot]) -> tuple[ContainerLogs, ...]:
 def _order(container_id: str) -> tuple[list[int], str]:
     """Return the key that sorts by attempt and number, without an epoch (`container_e17_…`)."""
     return [int(number) for number in re.findall(r"\d+", container_id)[-4:]], container_id
+
+
+# --- why there are none ---
+
+# an AM runs for 30 s after it has unregistered, a NodeManager counts as lost after 10 minutes
+LATEST_UPLOAD_S = 900
+
+_OFF = "DISABLED"
+_UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
+_FAILED = frozenset({"FAILED", "TIME_OUT"})
+
+
+class Absence(str, Enum):
+    """The reasons for missing logs."""
+
+    NOT_YET = "not-yet"
+    OFF = "off"
+    DELETED = "deleted"
+    FAILED = "failed"
+    ARCHIVED = "archived"
+    NOTHING = "nothing"
+
+
+class NoLogs(NoSuchJob):
+    """The application has no aggregated logs; with `Absence.NOT_YET` they are uploaded later."""
+
+    def __init__(self, message: str, reason: Absence, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint, details={"reason": reason.value})
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class WhatYarnSays:
+    """The ResourceManager's report of the application; None for unknown values.
+
+    Attributes:
+        status: `logAggregationStatus` (LogAggregationStatus).
+        running: Whether the application has not ended.
+        finished_ms: When it ended.
+        now_ms: The current time.
+    """
+
+    status: str | None = None
+    running: bool = False
+    finished_ms: int | None = None
+    now_ms: int | None = None
+
+    @property
+    def age_s(self) -> int | None:
+        """Seconds since the end."""
+        if not self.finished_ms or self.now_ms is None:
+            return None
+        return max(0, (self.now_ms - self.finished_ms) // 1000)
+
+
+def _explain(
+    app_id: str, where: str, said: WhatYarnSays, *, enabled: bool | None, retain_s: int | None
+) -> NoLogs:
+    """Return the error with the reason for missing logs.
+
+    Args:
+        app_id: The application.
+        where: Directory that was searched.
+        said: The ResourceManager's report.
+        enabled: `yarn.log-aggregation-enable`, if known.
+        retain_s: `yarn.log-aggregation.retain-seconds`, None for unlimited or unknown.
+    """
+    if said.status == _OFF or (enabled is False and said.status is None):
+        message = (
+            f"{app_id}: the cluster does not collect logs (yarn.log-aggregation-enable is false)"
+        )
+        return NoLogs(
+            message,
+            Absence.OFF,
+            hint="They are on the nodes only, as long as the NodeManagers keep them.",
+        )
+    if said.running:
+        message = (
+            f"{app_id}: still running; logs are collected when all its containers on a node "
+            f"have ended"
+        )
+        return NoLogs(message, Absence.NOT_YET, hint="Until then the NodeManagers serve them.")
+    age = said.age_s
+    if said.status in _UNDER_WAY and (age is None or age < LATEST_UPLOAD_S):
+        ended = "" if age is None else f", {age} s after its end"
+        message = f"{app_id}: its logs are not collected yet{ended}"
+        return NoLogs(
+            message,
+            Absence.NOT_YET,
+            hint="Try again in half a minute; NodeManagers upload once the last container has "
+            "ended.",
+        )
+    if retain_s is not None and age is not None and age >= retain_s:
+        message = (
+            f"{app_id}: its logs are deleted: it ended {_span(age)} ago, and the cluster keeps "
+            f"them for {_span(retain_s)}"
+        )
+        return NoLogs(
+            message, Absence.DELETED, hint="yarn.log-aggregation.retain-seconds sets how long."
+        )
+    if said.status in _FAILED:
+        message = f"{app_id}: no node could upload its logs (log aggregation: {said.status})"
+        return NoLogs(
+            message,
+            Absence.FAILED,
+            hint="Check the NodeManagers' own logs; the files may still be on the nodes.",
+        )
+    if said.status == "SUCCEEDED":
+        message = f"{app_id}: its logs were collected, but are not in {where}"
+        return NoLogs(
+            message,
+            Absence.DELETED,
+            hint="They were deleted since, or yarn.nodemanager.remote-app-log-dir of the "
+            "cluster is another directory.",
+        )
+    return NoLogs(
+        f"{app_id}: there are no logs in {where}",
+        Absence.NOTHING,
+        hint="Check the application's user, and yarn.nodemanager.remote-app-log-dir. Or the logs "
+        "were never collected, or were deleted since.",
+    )
+
+
+def _span(seconds: int) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

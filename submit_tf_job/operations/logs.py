@@ -308,7 +308,7 @@ class JobLogs:
     def _at_log_server(self, conf: Path) -> Archive | None:
         from submit_tf_job.host.hadoopconf import read_xml
         from submit_tf_job.logs.archive import served
-        from submit_tf_job.logs.logserver import LogServer, log_server_of
+        from submit_tf_job.logs.sources import LogServer, log_server_of
 
         client = self.cluster.client
         address = log_server_of(read_xml(conf / "yarn-site.xml"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,7 @@ def test_read_returns_the_contents(name: str) -> None:
 @pytest.mark.parametrize("name", RECORDED)
 def test_find_returns_containers_with_a_file(name: str) -> None:
     logs = recorded(name)
-    found = list(logs.find("job-report.json", node="localhost:17971"))
+    found = list(logs.find("job-report.json"))
     assert {item.container_id for item in found} == {
         container(recording(name)[0], number) for number in (2, 3)
     }
@@ -568,11 +569,8 @@ def read_everything(logs: AggregatedLogs) -> None:
     list(logs.find("job-report.json"))
     for item in found:
         for file in item.files:
-            try:
-                for piece in logs.stream(item.container_id, file.name):
-                    assert len(piece) <= 1024 * 1024
-            except SubmitTFJobError:
-                pass
+            with suppress(SubmitTFJobError):
+                logs.read(item.container_id, file.name)
 
 
 ROLLED_APP = recording("tfile-none-rolled")[0]

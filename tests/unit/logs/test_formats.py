@@ -45,10 +45,14 @@ def source(data: bytes, *, memory: Memory | None = None) -> Source:
     return Source(Reader(data), "/logs/node_1", memory=memory)
 
 
+def scan(where: Source, index: tfile.Index, problems: list[str]) -> list[tfile.StoredLog]:
+    return [log for log in tfile.scan(where, index, problems) if log is not None]
+
+
 def scanned(data: bytes) -> tuple[list[tfile.StoredLog], list[str]]:
     problems: list[str] = []
     where = source(data)
-    return list(tfile.scan(where, tfile.read_index(where), problems)), problems
+    return scan(where, tfile.read_index(where), problems), problems
 
 
 def damaged(text: str) -> Damaged:
@@ -238,7 +242,7 @@ def test_salvage_index_of_an_interrupted_upload(compression: str) -> None:
     whole = write_tfile(blocks, compression=compression, with_end=False)
     where = source(whole[:-100_000])
     problems: list[str] = []
-    found = list(tfile.scan(where, tfile.salvage_index(where), problems))
+    found = scan(where, tfile.salvage_index(where), problems)
     assert [item.name for item in found] == ["a", "b", "c"]
     assert content(found[0]) == noise
     assert content(found[1]) == b"b"
@@ -246,9 +250,11 @@ def test_salvage_index_of_an_interrupted_upload(compression: str) -> None:
     assert 100_000 < found[2].size < 300_000 == found[2].declared_size
     assert len(problems) == 1
     whole_source = source(whole)
-    assert [
-        item.size for item in tfile.scan(whole_source, tfile.salvage_index(whole_source), [])
-    ] == [300_000, 1, 300_000]
+    assert [item.size for item in scan(whole_source, tfile.salvage_index(whole_source), [])] == [
+        300_000,
+        1,
+        300_000,
+    ]
 
 
 def test_salvage_index_refuses_other_files() -> None:
@@ -273,7 +279,7 @@ def big_file(compression: str) -> Reader:
 def test_tail_of_a_large_file_reads_less_than_100_kilobytes() -> None:
     reader = big_file("none")
     where = Source(reader, "big")
-    found = list(tfile.scan(where, tfile.read_index(where), []))
+    found = scan(where, tfile.read_index(where), [])
     assert content(found[0], found[0].size - 2000) == BIG[-2000:]
     assert content(found[1]) == b"small"
     assert reader.asked < 100_000
@@ -283,7 +289,7 @@ def test_tail_of_a_large_file_reads_less_than_100_kilobytes() -> None:
 def test_tail_of_a_large_compressed_file_inflates_once() -> None:
     reader = big_file("gz")
     where = Source(reader, "big")
-    found = list(tfile.scan(where, tfile.read_index(where), []))
+    found = scan(where, tfile.read_index(where), [])
     assert reader.asked < 1.1 * reader.size + 70_000
     before = reader.asked
     assert content(found[0], found[0].size - 2000) == BIG[-2000:]
@@ -303,7 +309,7 @@ def test_memory_is_bounded_for_one_file() -> None:
     tracemalloc.start()
     try:
         where = source(data)
-        [found] = tfile.scan(where, tfile.read_index(where), [])
+        [found] = scan(where, tfile.read_index(where), [])
         total = sum(len(piece) for piece in found.content.stream(0))
         peak = tracemalloc.get_traced_memory()[1]
     finally:

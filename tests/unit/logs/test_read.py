@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from submit_tf_job.logs import lines, merge
+from submit_tf_job.logs.archive import from_report, name_of
 from submit_tf_job.logs.entries import (
     MACHINE_AND_BOOTSTRAP_LINES,
     MACHINE_LINES,
@@ -18,7 +19,6 @@ from submit_tf_job.logs.entries import (
     Run,
     TaskContainer,
 )
-from submit_tf_job.logs.naming import from_report, name_of
 from submit_tf_job.logs.times import Dates, node_time
 
 NOW = datetime(2026, 5, 12, 12, 30, tzinfo=timezone.utc)
