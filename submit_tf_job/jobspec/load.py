@@ -1,4 +1,4 @@
-"""Load a job spec file, or its text, as a `Job`."""
+"""Read a job spec, or a file of another format (docs/dialects.md), as a `Job`."""
 
 from __future__ import annotations
 
@@ -23,63 +23,26 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_DEFAULTS",
-    "load",
     "loads",
+    "read_file",
     "read_tree",
 ]
 
 NO_DEFAULTS = Defaults()
 
 
-def load(
-    path: Path,
-    *,
-    overrides: Sequence[str] = (),
-    name: str | None = None,
-    defaults: Defaults = NO_DEFAULTS,
-    hadoop_conf: Path | None = None,
-    krb5_conf: Sequence[Path] = (),
-    cache: Path | None = None,
-    dialect: str | None = None,
-) -> Job:
-    """Read a job spec file, or one of another format (docs/dialects.md).
-
-    Args:
-        path: The file, YAML or (by its suffix, or by its content) JSON; relative paths in `files`
-            start from its directory.
-        overrides: `path=value`, as `--set` takes them; a later one wins.
-        name: The job's name instead of the file's.
-        defaults: The site's settings for keys that the job spec does not state.
-        hadoop_conf: The Hadoop configuration directory of this host, for `hadoop.conf: inline`.
-        krb5_conf: The krb5.conf files of this host, for `kerberos.krb5_conf: inline`.
-        cache: The directory for hashes of files and for packages; None for no cache.
-        dialect: The file's format, "jobspec" for none of other systems; None to recognise it.
+def read_file(path: Path) -> bytes:
+    """Return the content of a job spec file; of one that is too large only the beginning.
 
     Raises:
-        JobSpecError: The file cannot be read, or is not a valid job spec; the error has every
-            problem found.
-
-    Example:
-        >>> load(Path("train.yaml"), overrides=["roles.worker.instances=8"])
+        JobSpecError: The file cannot be read.
     """
     try:
-        content = read_input(path, MAX_BYTES + 1)
+        return read_input(path, MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise JobSpecError(
             [Problem(0, 0, "", f"cannot be read: {reason(error)}", str(path))]
         ) from None
-    return loads(
-        content,
-        source=str(path),
-        base=path.parent,
-        overrides=overrides,
-        name=name,
-        defaults=defaults,
-        hadoop_conf=hadoop_conf,
-        krb5_conf=krb5_conf,
-        cache=cache,
-        dialect=dialect,
-    )
 
 
 def loads(
@@ -99,22 +62,25 @@ def loads(
     """Read a job spec from text.
 
     Args:
-        text: The job spec.
-        source: Its name in messages; with the suffix .json it is read as JSON.
+        text: The job spec, YAML or (by the suffix of its source, or by its content) JSON.
+        source: Its name in messages.
         base: The directory from which relative paths start; None if no file of this host may be
             read.
-        overrides: As for `load`.
-        name: As for `load`.
-        defaults: As for `load`.
-        hadoop_conf: As for `load`.
-        krb5_conf: As for `load`.
-        cache: As for `load`.
+        overrides: `path=value`, as `--set` takes them; a later one wins.
+        name: The job's name instead of the file's.
+        defaults: The site's settings for keys that the job spec does not state.
+        hadoop_conf: The Hadoop configuration directory of this host, for `hadoop.conf: inline`.
+        krb5_conf: The krb5.conf files of this host, for `kerberos.krb5_conf: inline`.
+        cache: The directory for hashes of files and for packages; None for no cache.
         uploads: The directory of the files that came with the text; with `base` None the job spec
             may name only those.
-        dialect: As for `load`.
+        dialect: The file's format, "jobspec" for none of other systems; None to recognise it.
 
     Raises:
         JobSpecError: It is not a valid job spec; the error has every problem found.
+
+    Example:
+        >>> loads(text, source="train.yaml", base=Path(), overrides=["roles.worker.instances=8"])
     """
     notes = Diagnostics(source)
     root, reading = read_tree(
@@ -146,10 +112,10 @@ def read_tree(
         content: The file; or the words of a command line, with the program.
         notes: Collects problems.
         base: The directory of the files that a command line names.
-        overrides: As for `load`.
-        name: As for `load`.
-        dialect: As for `load`.
-        defaults: As for `load`.
+        overrides: As for `loads`.
+        name: As for `loads`.
+        dialect: As for `loads`.
+        defaults: As for `loads`.
 
     Returns:
         The tree, and its translation if it has another format.

@@ -99,35 +99,24 @@ def load_job(
     from submit_tf_job import jobspec
     from submit_tf_job.jobspec.job import Given
 
-    defaults = _defaults(settings)
-    conf, krb5, cache = settings.hadoop_conf, krb5_conf_files(settings), directories().cache
+    where: Path | None = path.parent
     if text is None:
-        job = jobspec.load(
-            path,
-            overrides=overrides,
-            name=name,
-            defaults=defaults,
-            hadoop_conf=conf,
-            krb5_conf=krb5,
-            cache=cache,
-            dialect=dialect,
-        )
-        text = path.read_bytes()
+        text = jobspec.read_file(path)
     else:
         where = (base or Path.cwd()) if host_files else None
-        job = jobspec.loads(
-            text,
-            source=str(path),
-            base=where,
-            cache=cache if host_files else None,
-            overrides=overrides,
-            name=name,
-            defaults=defaults,
-            hadoop_conf=conf,
-            krb5_conf=krb5,
-            uploads=uploads,
-            dialect=dialect,
-        )
+    job = jobspec.loads(
+        text,
+        source=str(path),
+        base=where,
+        overrides=overrides,
+        name=name,
+        defaults=_defaults(settings),
+        hadoop_conf=settings.hadoop_conf,
+        krb5_conf=krb5_conf_files(settings),
+        cache=directories().cache if host_files else None,
+        uploads=uploads,
+        dialect=dialect,
+    )
     return replace(job, given=Given(text.decode(errors="replace"), tuple(overrides)))
 
 

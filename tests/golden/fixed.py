@@ -32,7 +32,13 @@ KEY = "0123456789abcdef"
 
 def load(path: Path) -> Job:
     """Return the job of an example job spec."""
-    return jobspec.load(path, hadoop_conf=HADOOP_CONF, krb5_conf=[KRB5_CONF])
+    return jobspec.loads(
+        path.read_bytes(),
+        source=str(path),
+        base=path.parent,
+        hadoop_conf=HADOOP_CONF,
+        krb5_conf=[KRB5_CONF],
+    )
 
 
 def spec_job(text: str = "", roles: str = "", **more: Any) -> Job:

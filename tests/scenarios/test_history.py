@@ -59,6 +59,18 @@ def test_a_run_is_known_after_yarn_has_forgotten_it(kept: World) -> None:
         assert (told.status, told.err.splitlines()[-1]) == (5, "  hint: did you mean mnist?"), told
 
 
+def test_the_record_has_a_job_spec_that_came_by_a_pipe(kept: World) -> None:
+    kept.spec()
+    text = (kept.home / SPEC).read_bytes()
+    reader, writer = os.pipe()  # as a shell's <(command)
+    os.write(writer, text)
+    os.close(writer)
+    assert kept("submit", f"/dev/fd/{reader}", "-d").status == 0
+    os.close(reader)
+    [record] = kept("history", "mnist", "-o", "json").json["runs"]
+    assert record["submission"]["spec"] == text.decode()
+
+
 @pytest.mark.parametrize("ends", ["succeeded", "failed"])
 def test_a_success_that_yarn_has_forgotten_is_not_run_again(kept: World, ends: str) -> None:
     """As Airflow's tries of one task submit it, days after the run has ended."""

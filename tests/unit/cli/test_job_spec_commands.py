@@ -95,7 +95,8 @@ def test_render_explain_shows_origins(cli: Cli, home: Path, spec: Path) -> None:
     done = cli("render", "train.yaml", "--explain", "--set", "queue=ml")
     assert (done.status, done.err) == (0, "")
     lines = done.out.splitlines()
-    made = plan(jobspec.load(spec, overrides=["queue=ml"]), Site("alice"))
+    job = jobspec.loads(spec.read_text(), source="x", base=home, overrides=["queue=ml"])
+    made = plan(job, Site("alice"))
     wanted = f"{made.run}, submission {made.key}, {len(made.body)} bytes, decided by chief-0"
     assert lines[0] == wanted
     places = {line.split()[0]: line.split()[1] for line in lines[1:] if len(line.split()) == 2}

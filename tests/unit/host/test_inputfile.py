@@ -14,7 +14,7 @@ from submit_tf_job.errors import JobSpecError, SettingsError
 from submit_tf_job.host.hadoopconf import read_xml
 from submit_tf_job.host.inputfile import read_input
 from submit_tf_job.host.secretfile import read_secret, refuse_if_others_can_read
-from submit_tf_job.jobspec import load
+from submit_tf_job.jobspec import read_file
 from submit_tf_job.settings import directories, load_settings
 from tests.fakes.command_line import Cli
 
@@ -72,7 +72,7 @@ def test_every_reader_refuses_a_special_file(special: str, fifo: Path, tmp_path:
         with pytest.raises(SettingsError, match=why):
             read()
     with pytest.raises(JobSpecError, match=why):
-        load(path)
+        read_file(path)
 
 
 def test_settings_where_home_is_a_file(

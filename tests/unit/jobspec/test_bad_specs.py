@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.errors import JobSpecError
-from submit_tf_job.jobspec import Defaults, load, loads
+from submit_tf_job.jobspec import Defaults, loads, read_file
 from tests.unit.jobspec import bad_specs
 
 CASES = bad_specs.cases()
@@ -170,7 +170,7 @@ def test_problems_have_source_line_column_and_path() -> None:
 )
 def test_load_reports_an_unreadable_file(tmp_path: Path, name: str, why: str) -> None:
     with pytest.raises(JobSpecError) as caught:
-        load(tmp_path / name)
+        read_file(tmp_path / name)
     assert str(caught.value) == f"{tmp_path / name}: cannot be read: {why}"
 
 
@@ -178,7 +178,7 @@ def test_load_refuses_a_huge_file_without_reading_all_of_it(tmp_path: Path) -> N
     with (tmp_path / "huge.yaml").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(JobSpecError, match="larger than 1 MiB"):
-        load(tmp_path / "huge.yaml")
+        loads(read_file(tmp_path / "huge.yaml"), source="huge.yaml", base=tmp_path)
 
 
 def test_loads_without_base_refuses_files_of_this_host() -> None:

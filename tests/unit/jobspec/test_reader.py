@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.jobspec import example, load, loads
+from submit_tf_job.jobspec import example, loads
 from tests.unit.messages import completed
 
 STRATEGIES = ("single", "multi-worker", "parameter-server", "estimator", "torch", "jax", "custom")
@@ -48,13 +48,6 @@ def test_loads_accepts_a_byte_order_mark_windows_line_ends_and_document_marks() 
     windows = ("\ufeff" + plain.replace("\n", "\r\n")).encode()
     for text in (windows, f"---\n{plain}...\n# end\n"):
         assert loads(text, source="x", base=None) == loads(plain, source="x", base=None)
-
-
-def test_load_reads_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "train.yaml"
-    path.write_text(completed([]))
-    found = load(path, name="other", overrides=["roles.worker.instances=8"])
-    assert (found.name, found.counts["worker"]) == ("other", 8)
 
 
 def test_hadoop_conf_inline_takes_the_files_of_this_host(tmp_path: Path) -> None:
