@@ -41,18 +41,6 @@ ENV_ADDRESS = "TFJOB_ADDRESS"  # host:port of the deciding task
 # each followed by a role's name in capitals
 ENV_HOSTS = "TFJOB_HOSTS_"  # host:port of its tasks, separated by commas
 ENV_HOSTFILE = "TFJOB_HOSTFILE_"  # a file with a host:port in each line, where there are many
-TASK_ENV = (
-    ENV_TF_CONFIG,
-    ENV_JOB,
-    ENV_ROLE,
-    ENV_INDEX,
-    ENV_COUNT,
-    ENV_PORT,
-    ENV_RUN,
-    ENV_GENERATION,
-    ENV_ATTEMPT,
-    ENV_PROGRESS,
-)
 
 # Inputs and outputs; each prefix is followed by the name of one in capitals.
 ENV_INPUT = "TFJOB_INPUT_"  # the input's URI, or its path on this disk once it was downloaded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -69,12 +70,14 @@ class Decider:
 
         me = self.job.me
         self.announced = me.address = me.origin = place.own_address(self.info)
-        if self.peers.listener:
-            place.Announcer(
-                self.info,
-                me.address,
-                lambda *told: self.loop.post(lambda: self._unannounced(*told)),
-            ).start()
+        if not self.peers.listener:
+            return
+
+        def failed(text: str, given_up: bool) -> None:
+            self.loop.post(lambda: self._unannounced(text, given_up))
+
+        announcing = (self.info, me.address, failed)
+        threading.Thread(target=place.announce, args=announcing, daemon=True).start()
 
     def _unannounced(self, text: str, given_up: bool) -> None:
         """Report that the address could not be written; end the job if no task can come."""

@@ -268,9 +268,18 @@ def test_states() -> None:
 
 
 def test_environment_of_a_program_is_documented() -> None:
-    assert ticked(first_column(read("tf-config.md"), "## The environment of a program")) == list(
-        contract.TASK_ENV
-    )
+    assert ticked(first_column(read("tf-config.md"), "## The environment of a program")) == [
+        contract.ENV_TF_CONFIG,
+        contract.ENV_JOB,
+        contract.ENV_ROLE,
+        contract.ENV_INDEX,
+        contract.ENV_COUNT,
+        contract.ENV_PORT,
+        contract.ENV_RUN,
+        contract.ENV_GENERATION,
+        contract.ENV_ATTEMPT,
+        contract.ENV_PROGRESS,
+    ]
 
 
 def test_facts_are_documented() -> None:

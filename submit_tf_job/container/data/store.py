@@ -58,7 +58,10 @@ class NotFound(StoreError):
 
 
 class FileStore(ABC):
-    """A file system; paths are absolute, without scheme and host."""
+    """A file system; paths are absolute, without scheme and host.
+
+    What each method promises is said here, once for all file systems.
+    """
 
     renames = True  # whether a directory is renamed as a whole, so that no reader sees a part of it
 
@@ -68,7 +71,7 @@ class FileStore(ABC):
 
     @abstractmethod
     def list(self, path: str) -> list[Entry]:
-        """List a directory."""
+        """Return the entries of a directory, with whole paths."""
 
     @abstractmethod
     def read(self, path: str) -> Iterator[bytes]:
@@ -99,7 +102,7 @@ class FileStore(ABC):
 
     @abstractmethod
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with its contents, if it exists."""
+        """Remove a file, or a directory with all that is in it, if it exists."""
 
     def exists(self, path: str) -> bool:
         """Return whether a path exists."""

@@ -42,34 +42,28 @@ class Disk(FileStore):
     """Files of this container (`file://`)."""
 
     def stat(self, path: str) -> Entry:
-        """Return the entry of a path."""
         with store_errors(path):
             return path, os.path.isdir(path), os.stat(path).st_size
 
     def list(self, path: str) -> list[Entry]:
-        """List a directory."""
         with store_errors(path):
             return [
                 (entry.path, entry.is_dir(), entry.stat().st_size) for entry in os.scandir(path)
             ]
 
     def read(self, path: str) -> Iterator[bytes]:
-        """Yield a file's contents."""
         with store_errors(path), open(path, "rb") as source:
             yield from iter(lambda: source.read(PIECE), b"")
 
     def write(self, path: str, content: Iterable[bytes], size: int) -> None:  # noqa: ARG002
-        """Write a new file."""
         with store_errors(path), open(path, "xb") as sink:
             sink.writelines(content)
 
     def mkdirs(self, path: str, permission: str = "") -> None:  # noqa: ARG002
-        """Create a directory and its parents."""
         with store_errors(path):
             os.makedirs(path, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file or directory."""
         with store_errors(target):
             if os.path.lexists(target):  # the kernel replaces an empty directory
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
@@ -84,7 +78,6 @@ class Disk(FileStore):
             return [found.st_mtime_ns // 1000000, found.st_ino]
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with its contents."""
         with store_errors(path):
             if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path)
@@ -103,25 +96,21 @@ class Native(FileStore):
             self.options: Any = library.WriteOptions
 
     def stat(self, path: str) -> Entry:
-        """Return the entry of a path."""
         with store_errors(path):
             found = self.client.get_file_info(path)
             return path, found.isdir, found.length
 
     def list(self, path: str) -> list[Entry]:
-        """List a directory."""
         with store_errors(path):
             return [(item.path, item.isdir, item.length) for item in self.client.list_status(path)]
 
     def read(self, path: str) -> Iterator[bytes]:
-        """Yield a file's contents."""
         with store_errors(path):
             reader = self.client.read(path)
             for start in range(0, len(reader), PIECE):
                 yield reader.read_range(start, min(PIECE, len(reader) - start))
 
     def write(self, path: str, content: Iterable[bytes], size: int) -> None:  # noqa: ARG002
-        """Write a new file."""
         with store_errors(path):
             writer = self.client.create(path, self.options(overwrite=False, create_parent=False))
             for piece in content:
@@ -129,12 +118,10 @@ class Native(FileStore):
             writer.close()
 
     def mkdirs(self, path: str, permission: str = "") -> None:
-        """Create a directory and its parents."""
         with store_errors(path):
             self.client.mkdirs(path, int(permission or "755", 8), create_parent=True)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file or directory."""
         with store_errors(target):
             self.client.rename(source, target)
 
@@ -150,7 +137,6 @@ class Native(FileStore):
             return "/user/%s/.Trash" % self.client.get_file_info(path).owner
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with its contents."""
         with store_errors(path):
             self.client.delete(path, True)
 
@@ -168,7 +154,6 @@ class ByFsspec(FileStore):
         self.fs, self.bucket = fs, bucket
 
     def stat(self, path: str) -> Entry:
-        """Return the entry of a path."""
         with store_errors(path):
             found = self.fs.info(self.bucket + path)
             return path, found["type"] == "directory", int(found.get("size") or 0)

@@ -95,12 +95,10 @@ class WebHdfs(FileStore):
 
     # --- operations ---
     def stat(self, path: str) -> Entry:
-        """Return the entry of a path."""
         found = self._send("GET", path, "GETFILESTATUS")["FileStatus"]
         return path, found["type"] == "DIRECTORY", found["length"]
 
     def list(self, path: str) -> list[Entry]:
-        """List a directory."""
         found = self._send("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
         return [
             (posixpath.join(path, item["pathSuffix"]), item["type"] == "DIRECTORY", item["length"])
@@ -108,7 +106,6 @@ class WebHdfs(FileStore):
         ]
 
     def read(self, path: str) -> Iterator[bytes]:
-        """Yield a file's contents."""
         connection, target = self._to(self._send("GET", path, "OPEN"), path)
         with store_errors(path):
             connection.request("GET", target)
@@ -119,7 +116,6 @@ class WebHdfs(FileStore):
             connection.close()
 
     def write(self, path: str, content: Iterable[bytes], size: int) -> None:
-        """Write a new file."""
         connection, target = self._to(self._send("PUT", path, "CREATE", overwrite="false"), path)
         headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
         with store_errors(path):
@@ -139,7 +135,6 @@ class WebHdfs(FileStore):
             _value(path, answer, body)
 
     def mkdirs(self, path: str, permission: str = "") -> None:
-        """Create a directory and its parents."""
         options = {"permission": permission} if permission else {}
         self._send("PUT", path, "MKDIRS", **options)
 
@@ -162,7 +157,6 @@ class WebHdfs(FileStore):
         return str(self._send("GET", path, "GETTRASHROOT")["Path"])
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a directory with its contents."""
         self._send("DELETE", path, "DELETE", recursive="true")
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import posixpath
 import socket
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -95,36 +94,29 @@ def own_address(info: Info) -> str:
     return look_up(None, info.node) or found  # the NameNode may be on this node
 
 
-class Announcer:
-    """Makes the entry of the deciding task in a thread."""
+def announce(info: Info, address: str, failed: Callable[[str, bool], None]) -> None:
+    """Make the entry of the deciding task: try until it exists, or HDFS has refused it.
 
-    def __init__(self, info: Info, address: str, failed: Callable[[str, bool], None]) -> None:
-        """Keep the callback: `failed(sentence, whether it is given up)`, called in the thread."""
-        self.place, self.address, self.failed = Place(info), address, failed
-
-    def start(self) -> None:
-        """Start the thread, which ends with the process."""
-        threading.Thread(target=self.run, name="announcer", daemon=True).start()
-
-    def run(self) -> None:
-        """Try until the entry exists, or HDFS has refused it."""
-        if not self.address:
-            text = "this task has no address from which it reaches HDFS (%s)"
-            self.failed(text % ", ".join(self.place.store.addresses), True)
-            return
-        try:
-            retry(
-                lambda: self.place.announce(self.address),
-                float("inf"),
-                time.sleep,
-                lambda err, _since_s: self._tell(err, given_up=False),
-            )
-        except StoreError as err:
-            self._tell(err, given_up=True)
-
-    def _tell(self, err: StoreError, given_up: bool) -> None:
-        text = "the address of this task cannot be written for the others: %s"
-        self.failed(text % err, given_up)
+    Args:
+        info: The deciding task.
+        address: Where it is.
+        failed: Called with a sentence, and whether this gives up.
+    """
+    place = Place(info)
+    if not address:
+        text = "this task has no address from which it reaches HDFS (%s)"
+        failed(text % ", ".join(place.store.addresses), True)
+        return
+    text = "the address of this task cannot be written for the others: %s"
+    try:
+        retry(
+            lambda: place.announce(address),
+            float("inf"),
+            time.sleep,
+            lambda err, _since_s: failed(text % err, False),
+        )
+    except StoreError as err:
+        failed(text % err, True)
 
 
 class Finder(Resolver):
