@@ -13,7 +13,6 @@ import typer
 
 from submit_tf_job import operations
 from submit_tf_job.errors import UsageError
-from submit_tf_job.host.inputfile import read_input, reason
 from submit_tf_job.jobspec.job import Job
 from submit_tf_job.settings import Settings
 
@@ -71,13 +70,14 @@ def read_job(
         say: Called with each remark about a file of another format.
         dialect: What `--from` gave.
     """
-    text = None
-    if spec == "-":
-        text = sys.stdin.buffer.read(_MAX_STDIN + 1)
-    else:
-        _refuse_directory(spec)
     job = operations.load_job(
-        Path(spec), settings, overrides=overrides or (), name=name, text=text, dialect=dialect
+        Path(spec),
+        settings,
+        overrides=overrides or (),
+        name=name,
+        text=read_content(spec),
+        base=Path.cwd() if spec == "-" else Path(spec).parent,
+        dialect=dialect,
     )
     for remark in job.remarks:
         say(str(remark))
@@ -85,21 +85,17 @@ def read_job(
 
 
 def read_content(spec: str) -> bytes:
-    """Read the bytes of a file or standard input.
+    """Read the bytes of a job spec file or standard input.
 
     Raises:
-        UsageError: It cannot be read.
+        JobSpecError: The file cannot be read.
+        UsageError: It is a directory.
     """
+    from submit_tf_job import jobspec
+
     if spec == "-":
         return sys.stdin.buffer.read(_MAX_STDIN + 1)
-    _refuse_directory(spec)
-    try:
-        return read_input(Path(spec), _MAX_STDIN + 1)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{spec}: cannot be read: {reason(error)}") from None
-
-
-def _refuse_directory(spec: str) -> None:
     with suppress(OSError, ValueError):  # reading the file reports the error
         if stat.S_ISDIR(Path(spec).stat().st_mode):
             raise UsageError(f"{spec} is a directory", hint="name the job spec file in it")
+    return jobspec.read_file(Path(spec))

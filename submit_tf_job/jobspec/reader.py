@@ -29,10 +29,17 @@ from submit_tf_job.jobspec.job import (
 )
 from submit_tf_job.jobspec.keys import JOB, SHARED, SITE
 from submit_tf_job.jobspec.kinds import group
-from submit_tf_job.jobspec.layers import Layer, merge_files, merge_mounts, read_layer
 from submit_tf_job.jobspec.overrides import SET
 from submit_tf_job.jobspec.packages import read_python
-from submit_tf_job.jobspec.roles import RoleDraft, Shapes, read_role
+from submit_tf_job.jobspec.roles import (
+    Layer,
+    RoleDraft,
+    Shapes,
+    merge_files,
+    merge_mounts,
+    read_layer,
+    read_role,
+)
 from submit_tf_job.jobspec.rules import JobDraft
 from submit_tf_job.jobspec.schema import partial_schema, schema
 from submit_tf_job.jobspec.validate import typed

@@ -28,8 +28,7 @@ from submit_tf_job.jobspec.job import (
     TFConfigMode,
 )
 from submit_tf_job.jobspec.keys import role_meant
-from submit_tf_job.jobspec.layers import Layer
-from submit_tf_job.jobspec.roles import RoleDraft
+from submit_tf_job.jobspec.roles import Layer, RoleDraft
 
 __all__ = [
     "RULES",
