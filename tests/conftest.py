@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests import clusters
+from tests.cluster.calls import until
 from tests.fakes.command_line import Cli, Done
 
 # bodies of tests that several files share
@@ -82,16 +84,21 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerHost]:
     SUBMIT_TF_JOB_TEST_DOCKER=required they fail.
     """
     from submit_tf_job.errors import SandboxError
-    from submit_tf_job.sandbox.engine import find_programs, running_engine
+    from submit_tf_job.sandbox import engine as engines
 
     try:
-        find_programs(os.environ)
+        engines.find_programs(os.environ)
     except SandboxError as error:
         if os.environ.get("SUBMIT_TF_JOB_TEST_DOCKER") == "required":
             pytest.fail(f"Docker is required here: {error}")
         pytest.skip(str(error))
-    with running_engine(tmp_path_factory.mktemp("docker") / "engine", os.environ) as engine:
+    home = tmp_path_factory.mktemp("docker")
+    engine = engines.make_bridge(home)
+    try:
+        engines.start_engine(engine, os.environ, "submit_tf_job.tests", home / "dockerd.log")
         made = DockerHost(engine.host)
+        ask = ["docker", "-H", engine.host, "version"]
+        until(lambda: subprocess.run(ask, capture_output=True).returncode == 0)
         build = [
             sys.executable,
             str(Path(__file__).parents[1] / "docker/build"),
@@ -104,6 +111,9 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerHost]:
         made("tag", "submit_tf_job/base:1", "python:3.11")
         made("tag", "submit_tf_job/base:1", "tensorflow/tensorflow:2.15.0")
         yield made
+    finally:
+        engines.end_engine(home)
+        shutil.rmtree(home)
 
 
 @pytest.fixture

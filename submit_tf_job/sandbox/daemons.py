@@ -23,9 +23,16 @@ from submit_tf_job.sandbox.engine import (
 )
 from submit_tf_job.sandbox.hadoop_config import OPENS
 from submit_tf_job.sandbox.hardening import java_options
-from submit_tf_job.sandbox.kdc import KDC_MAIN, kdc_argv, kdc_environment, kdc_path
+from submit_tf_job.sandbox.kdc import KDC_MAIN, find_programs, kdc_argv, kdc_environment
 from submit_tf_job.sandbox.options import DOMAIN, NODEMANAGERS
-from submit_tf_job.sandbox.processes import Process, is_alive, launch, listens, marker
+from submit_tf_job.sandbox.processes import (
+    Process,
+    is_alive,
+    launch,
+    listens,
+    marker,
+    path_with_sbin,
+)
 from submit_tf_job.sandbox.resolver import PRIVATE_MOUNTS
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 from submit_tf_job.sandbox.versions import line_of
@@ -354,12 +361,13 @@ def start(name: str, state: SandboxState, layout: Layout, environ: Mapping[str, 
         restore_bridge(state.engine)
         expose(state.engine, exposed(state, layout))
         dns = state.dns_address if state.dns else None
-        return start_engine(state.engine, environ, dns, dockerd_options(state))
+        mark, log = marker(layout.home), layout.log(name)
+        return start_engine(state.engine, environ, mark, log, dns, dockerd_options(state))
     if name == "kdc":
-        variables |= {**kdc_environment(layout), "PATH": kdc_path(variables["PATH"])}
-        return launch(
-            kdc_argv(layout, marker(layout.home), environ), variables, layout.home, layout.log(name)
-        )
+        find_programs(environ)
+        variables |= {**kdc_environment(layout), "PATH": path_with_sbin(variables)}
+        argv = kdc_argv(layout, marker(layout.home))
+        return launch(argv, variables, layout.home, layout.log(name))
     variables["HADOOP_CONF_DIR"] = str(conf_dir(name, state, layout))
     node = state.nodemanagers.get(name)
     if state.docker and node:  # every container inherits the value

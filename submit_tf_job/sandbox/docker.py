@@ -19,7 +19,7 @@ from pathlib import Path
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import engine, executor
 from submit_tf_job.sandbox.options import RUN_AS, DockerInfo, SandboxOptions
-from submit_tf_job.sandbox.processes import run
+from submit_tf_job.sandbox.processes import find_program, path_with_sbin, run
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 from submit_tf_job.sandbox.versions import DEFAULT_VERSION
 
@@ -138,7 +138,7 @@ def dockerd_options(state: SandboxState) -> list[str]:
         options += ["-H", f"unix://{_DEFAULT_SOCKET}"]
     if state.gpus:
         # The GPUs are simulated, by a runtime that gives containers what NVIDIA's does.
-        programs = Layout(Path(state.home)).programs
+        programs = state.layout.programs
         options += ["--add-runtime", f"nvidia={programs / 'nvidia-runtime'}"]
     return options
 
@@ -207,7 +207,7 @@ def _gpus(state: SandboxState) -> dict[str, str]:
     return {
         "yarn.nodemanager.resource-plugins": GPU,
         "yarn.nodemanager.resource-plugins.gpu.path-to-discovery-executables": str(
-            Layout(Path(state.home)).programs / "gpu/nvidia-smi"
+            state.layout.programs / "gpu/nvidia-smi"
         ),
         # Version 1, the default, calls a plug-in of Docker's that no longer exists: Connection
         # refused.
@@ -255,7 +255,7 @@ def write_programs(state: SandboxState, layout: Layout, environ: Mapping[str, st
             json.dumps(_settings(state, layout, environ), indent=1)
         )
     if state.gpus:
-        runc = shutil.which("runc", path=engine.dockerd_path(environ))
+        runc = shutil.which("runc", path=path_with_sbin(environ))
         smi, runtime = layout.programs / "gpu/nvidia-smi", layout.programs / "nvidia-runtime"
         smi.parent.mkdir(exist_ok=True)
         smi.write_text(_SMI.format(xml=_discovered(state.gpus), all=_numbers(state.gpus)))
@@ -267,14 +267,11 @@ def write_programs(state: SandboxState, layout: Layout, environ: Mapping[str, st
 
 
 def _settings(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> dict[str, object]:
-    setpriv = shutil.which("setpriv", path=engine.dockerd_path(environ))
-    if setpriv is None:
-        raise SandboxError(
-            "setpriv was not found; containers run as another user by it", hint="install util-linux"
-        )
+    why = "containers run as another user by it"
+    setpriv = find_program("setpriv", environ, why, "install util-linux")
     # Prefer the CLI at Docker's default path: another one on PATH may use an API version that is
     # too new for the engine.
-    cli = _CLI if Path(_CLI).exists() else engine.find_programs(environ).docker
+    cli = _CLI if Path(_CLI).exists() else engine.find_programs(environ)
     return {
         "docker": [cli, "-H", state.engine.host, "--config", str(layout.programs / "cli")],
         "setpriv": setpriv,

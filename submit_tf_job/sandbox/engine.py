@@ -19,37 +19,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job import waiting
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.locks import reserve
 from submit_tf_job.sandbox.processes import (
     Process,
     end,
+    find_program,
     group_members,
-    is_alive,
     launch,
-    marker,
     named_processes,
+    path_with_sbin,
     run,
 )
 
 __all__ = [
     "DOCKERD",
     "Engine",
-    "Programs",
+    "bridge_problem",
     "call",
-    "dockerd_argv",
-    "dockerd_path",
     "end_engine",
     "ensure_network",
     "expose",
     "find_programs",
     "make_bridge",
     "restore_bridge",
-    "running_engine",
     "server_version",
     "start_engine",
-    "wait_until_it_answers",
 ]
 
 DOCKERD = "dockerd"
@@ -61,7 +56,7 @@ _PASSED = (*_PROXIES, *map(str.lower, _PROXIES), "SSL_CERT_FILE", "SSL_CERT_DIR"
 # Short, because a socket's path has at most 107 bytes, and containerd creates sockets below.
 RUN = Path("/run/submit_tf_job")
 _CGROUPS = Path("/sys/fs/cgroup")
-_SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin")
+_BRIDGED = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 # The last /16 but one of Docker's range for networks: Docker allocates from the other end, and
 # clouds use 172.31.
 _RANGE = ipaddress.IPv4Network("172.30.0.0/16")
@@ -77,28 +72,16 @@ _PRIVATE = (
 
 
 @dataclass(frozen=True)
-class Programs:
-    """The programs of an engine."""
-
-    dockerd: str
-    docker: str
-
-
-@dataclass(frozen=True)
 class Engine:
     """One engine; all names and paths are derived from its directory and its network's number.
 
     Attributes:
         home: Directory of its images, containers and log.
         number: Index of its block of addresses.
-        owner: Directory in the marker on dockerd's command line; default `home`.
-        log: Output of dockerd; default in its own directory.
     """
 
     home: Path
     number: int
-    owner: Path | None = None
-    log: Path | None = None
 
     @property
     def identity(self) -> str:
@@ -140,11 +123,6 @@ class Engine:
         """Directory of images and containers."""
         return self.home / "data"
 
-    @property
-    def log_file(self) -> Path:
-        """The output of dockerd."""
-        return self.log or self.home / "dockerd.log"
-
 
 def _identity(home: Path) -> str:
     return f"tfj{hashlib.sha256(str(home.absolute()).encode()).hexdigest()[:8]}"
@@ -154,11 +132,8 @@ def _blocks() -> list[ipaddress.IPv4Network]:
     return list(_RANGE.subnets(new_prefix=_BLOCK))
 
 
-# --- programs ---
-
-
-def find_programs(environ: Mapping[str, str]) -> Programs:
-    """Find the programs of an engine; distributions put some of them outside a user's PATH.
+def find_programs(environ: Mapping[str, str]) -> str:
+    """Check that the programs of an engine are there; return Docker's command line.
 
     Raises:
         SandboxError: A program is missing, or the user is not root.
@@ -168,24 +143,14 @@ def find_programs(environ: Mapping[str, str]) -> Programs:
             "a Docker Engine can be started by root only",
             hint="run it as root, or leave docker out",
         )
-    path = dockerd_path(environ)
-    found = {
-        name: shutil.which(name, path=path)
-        for name in (DOCKERD, "docker", "containerd", "runc", "iptables", "ip", "mount", "unshare")
-    }
-    missing = [name for name, where in found.items() if where is None]
-    if missing:
-        raise SandboxError(
-            f"{missing[0]} was not found; a Docker Engine is started of the distribution's package",
-            hint="install it (Debian, Ubuntu: apt-get install docker.io iptables iproute2); "
-            "nothing of it has to run",
-        )
-    return Programs(str(found[DOCKERD]), str(found["docker"]))
-
-
-def dockerd_path(environ: Mapping[str, str]) -> str:
-    """Return a PATH on which dockerd finds containerd, runc and iptables."""
-    return os.pathsep.join([environ.get("PATH") or os.defpath, *_SBIN])
+    why = "a Docker Engine is started of the distribution's package"
+    hint = (
+        "install it (Debian, Ubuntu: apt-get install docker.io iptables iproute2); "
+        "nothing of it has to run"
+    )
+    for name in (DOCKERD, "containerd", "runc", "iptables", "ip", "mount", "unshare"):
+        find_program(name, environ, why, hint)
+    return find_program("docker", environ, why, hint)
 
 
 def call(argv: Sequence[str]) -> str:
@@ -194,7 +159,7 @@ def call(argv: Sequence[str]) -> str:
     Raises:
         SandboxError: It fails, or does not end in time.
     """
-    done = run(argv, {"PATH": dockerd_path(os.environ), "LANG": "C.UTF-8"})
+    done = run(argv, {"PATH": path_with_sbin(os.environ), "LANG": "C.UTF-8"})
     if done.returncode != 0:
         raise SandboxError(f"`{' '.join(argv)}` failed: {done.stderr.strip()}")
     return done.stdout
@@ -299,11 +264,12 @@ def _ip(*words: str) -> list[dict[str, Any]]:
 # --- dockerd ---
 
 
-def dockerd_argv(engine: Engine, dns: str | None = None, options: Sequence[str] = ()) -> list[str]:
+def _dockerd_argv(engine: Engine, mark: str, dns: str | None, options: Sequence[str]) -> list[str]:
     """Return dockerd's command line.
 
     Args:
         engine: The engine.
+        mark: Label that marks its command line as the sandbox's.
         dns: The name server of all containers; None for those of the machine.
         options: Further options of dockerd.
     """
@@ -321,13 +287,18 @@ def dockerd_argv(engine: Engine, dns: str | None = None, options: Sequence[str] 
         *(("--dns", dns) if dns else ()),
         # A separate control group identifies its containers, even when dockerd is dead.
         *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{engine.identity}"),
-        *("--shutdown-timeout", "3", "--label", marker(engine.owner or engine.home)),
+        *("--shutdown-timeout", "3", "--label", mark),
         *options,
     ]
 
 
 def start_engine(
-    engine: Engine, environ: Mapping[str, str], dns: str | None = None, options: Sequence[str] = ()
+    engine: Engine,
+    environ: Mapping[str, str],
+    mark: str,
+    log: Path,
+    dns: str | None = None,
+    options: Sequence[str] = (),
 ) -> Process:
     """Start dockerd on the bridge and return its process at once.
 
@@ -340,11 +311,10 @@ def start_engine(
     # Its pid file may hold a PID that belongs to another process by now.
     (engine.run / "dockerd.pid").unlink(missing_ok=True)
     variables = {name: environ[name] for name in _PASSED if name in environ}
-    variables |= {"PATH": dockerd_path(environ), "LANG": "C.UTF-8", "HOME": str(engine.home)}
+    variables |= {"PATH": path_with_sbin(environ), "LANG": "C.UTF-8", "HOME": str(engine.home)}
     private = ["unshare", "-m", "--propagation", "slave", "/bin/sh", "-c", _PRIVATE, "sh"]
-    return launch(
-        [*private, *dockerd_argv(engine, dns, options)], variables, engine.home, engine.log_file
-    )
+    argv = [*private, *_dockerd_argv(engine, mark, dns, options)]
+    return launch(argv, variables, engine.home, log)
 
 
 def server_version(engine: Engine) -> str:
@@ -366,73 +336,38 @@ def ensure_network(engine: Engine, name: str) -> None:
         _docker(engine, "network", "create", name)
 
 
-def wait_until_it_answers(engine: Engine, process: Process) -> None:
-    """Wait until a dockerd that was just started responds.
+def bridge_problem(engine: Engine) -> str:
+    """Return what keeps containers on the engine's bridge from connecting to one another, or "".
 
-    Raises:
-        SandboxError: It ended or did not respond; the message has the end of its log.
+    Docker without --iptables=false sets the policy of iptables' chain FORWARD to DROP, for the
+    whole machine. Where the kernel passes bridged packets to iptables (br_netfilter), that
+    disconnects the containers of every other bridge. The sandbox changes no firewall rules, so it
+    only reports it.
     """
-    for _ in waiting.SANDBOX_DOCKER_ANSWERS.attempts():
-        if _answers(engine):
-            return
-        if not is_alive(process):
-            break
-    what = "does not answer" if is_alive(process) else "ended while it started"
-    lines = "\n".join(engine.log_file.read_text(errors="replace").splitlines()[-15:])
-    raise SandboxError(
-        f"dockerd {what}; the end of its log:\n{lines}",
-        hint=f"the whole log is {engine.log_file}",
+    try:
+        if not int(_BRIDGED.read_text()):
+            return ""
+        policy, *rules = call(["iptables", "-S", "FORWARD"]).splitlines()
+    except (OSError, SandboxError):
+        return ""
+    wanted = f"FORWARD -i {engine.identity} -o {engine.identity} -j ACCEPT"
+    if not policy.endswith(" DROP") or f"-A {wanted}" in rules:
+        return ""
+    return (
+        f"the policy of iptables' chain FORWARD is DROP, as another Docker Engine sets it. "
+        f"`iptables -I {wanted}` lets their packets pass; or use network: host"
     )
-
-
-def _answers(engine: Engine) -> bool:
-    try:
-        server_version(engine)
-    except SandboxError:
-        return False
-    return True
-
-
-@contextlib.contextmanager
-def running_engine(
-    home: Path, environ: Mapping[str, str], dns: str | None = None
-) -> Iterator[Engine]:
-    """Start a Docker Engine for the block, and remove it completely afterwards.
-
-    Args:
-        home: Directory for its data, created and removed.
-        environ: Environment; PATH and proxies are used.
-        dns: The name server of all containers; None for those of the machine.
-
-    Raises:
-        SandboxError: It cannot be started.
-
-    Example:
-        >>> with running_engine(Path("/var/tmp/engine"), os.environ) as engine:
-        ...     subprocess.run(["docker", "-H", engine.host, "info"])
-    """
-    find_programs(environ)
-    home = home.absolute()
-    end_engine(home)
-    try:
-        home.mkdir(parents=True)
-        engine = make_bridge(home)
-        wait_until_it_answers(engine, start_engine(engine, environ, dns))
-        yield engine
-    finally:
-        end_engine(home)
 
 
 # --- its end ---
 
 
-def end_engine(home: Path, *, keep_data: bool = False) -> bool:
-    """End an engine with all its containers, and remove its mounts, bridges and files; return
-    whether any existed.
+def end_engine(home: Path) -> bool:
+    """End an engine with all its containers, and remove its mounts and bridges; return whether any
+    existed. Its images stay.
 
     Args:
         home: Directory of the engine.
-        keep_data: Keep its images.
 
     Raises:
         SandboxError: A process could not be ended.
@@ -451,8 +386,6 @@ def end_engine(home: Path, *, keep_data: bool = False) -> bool:
         _remove_bridges(identity)
         _remove_groups(identity)
         _remove_run(sockets)
-    if not keep_data:
-        shutil.rmtree(home, ignore_errors=True)
     return found
 
 

@@ -1,13 +1,16 @@
-"""Download Hadoop's jars with Maven, once per version, into a directory for all sandboxes."""
+"""Download Hadoop's jars, and libhadoop.so for Kerberos, with Maven, once per version, into a
+directory for all sandboxes.
+"""
 
 from __future__ import annotations
 
-import os
+import platform
 import re
 import shutil
 import subprocess
 import tarfile
 import tempfile
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -16,19 +19,17 @@ from xml.sax.saxutils import escape
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.locks import file_lock
+from submit_tf_job.sandbox.processes import find_program
 from submit_tf_job.sandbox.versions import Coordinate, Line, line_of, maven_line, services_version
 
 __all__ = [
-    "MAVEN_TIMEOUT_S",
     "JarSet",
-    "copy_artifact",
     "ensure_jars",
-    "find_maven",
+    "ensure_native",
     "jars_of_home",
-    "render_pom",
 ]
 
-MAVEN_TIMEOUT_S = 900.0
+_MAVEN_TIMEOUT_S = 900.0
 
 _HADOOP = "org.apache.hadoop"
 _COMMON = (
@@ -51,14 +52,17 @@ _SERVICES = ("hadoop-yarn-services-core", "hadoop-yarn-services-api")
 # log4j.properties would shadow the sandbox's.
 _SERVICES_EXCLUDES = ((_HADOOP, "hadoop-common"),)
 
-# file name pattern → the reason why such a jar conflicts, with Jersey 1 and always
-_JAX_RS_2 = dict.fromkeys(
-    (r"jersey-server-2.*", r"javax\.ws\.rs-api-2.*"), "breaks the ResourceManager's Jersey 1"
-)
-_FORBIDDEN = {
-    r".*-tests\.jar": "holds test configuration that shadows the sandbox's",
-    r"hadoop-client-(api|runtime|minicluster)-.*": "is a shaded copy of Hadoop",
+# The only jar on Maven Central with libhadoop.so.
+_NATIVE_VERSION = "3.3.5-3"
+_NATIVE_ARTIFACT = f"io.trino.hadoop:hadoop-apache:{_NATIVE_VERSION}"
+_ARCHITECTURES = {
+    "x86_64": "amd64",
+    "amd64": "amd64",
+    "aarch64": "aarch64",
+    "arm64": "aarch64",
+    "ppc64le": "ppc64le",
 }
+_LIBRARY = "libhadoop.so"
 
 
 @dataclass(frozen=True)
@@ -100,24 +104,22 @@ def ensure_jars(
         return jars
     lock = cache_dir / f"hadoop-{version}.lock"
     with file_lock(
-        lock, MAVEN_TIMEOUT_S, lambda: progress(f"another process is fetching Hadoop {version}")
+        lock, _MAVEN_TIMEOUT_S, lambda: progress(f"another process is fetching Hadoop {version}")
     ):
         if not jars.directory.is_dir():
-            mvn = find_maven(environ)
+            mvn = _find_maven(environ)
             progress(f"fetching Hadoop {version} through Maven (once; about 100 MB)")
             _build(mvn, version, line, home, environ)
     return jars
 
 
-def find_maven(environ: Mapping[str, str]) -> str:
-    mvn = shutil.which("mvn", path=environ.get("PATH", os.defpath))
-    if mvn is None:
-        raise SandboxError(
-            "mvn was not found on PATH; the sandbox fetches Hadoop's jars with Maven",
-            hint="install Maven (Debian, Ubuntu: apt-get install maven), or give the directory "
-            "of an unpacked Hadoop",
-        )
-    return mvn
+def _find_maven(environ: Mapping[str, str]) -> str:
+    why = "the sandbox fetches Hadoop's jars with Maven"
+    hint = (
+        "install Maven (Debian, Ubuntu: apt-get install maven), or give the directory of an "
+        "unpacked Hadoop"
+    )
+    return find_program("mvn", environ, why, hint)
 
 
 def _build(mvn: str, version: str, line: Line, home: Path, environ: Mapping[str, str]) -> None:
@@ -125,15 +127,14 @@ def _build(mvn: str, version: str, line: Line, home: Path, environ: Mapping[str,
     work = Path(tempfile.mkdtemp(prefix=f".hadoop-{version}-", dir=home.parent))
     try:
         work.chmod(0o755)
-        (work / "pom.xml").write_text(render_pom(version, line))
+        (work / "pom.xml").write_text(_render_pom(version, line))
         jars = work / "jars"
         goal = ["-f", str(work / "pom.xml"), "dependency:copy-dependencies"]
         _run_maven([mvn, "-q", "-B", *goal, "-DincludeScope=runtime"], jars, environ)
         services = services_version(version)
         if line.services_alone:
             for artifact in _SERVICES:
-                copy_artifact(mvn, f"{_HADOOP}:{artifact}:{services}", jars, environ)
-        check_jars(jars, version, services)
+                _copy_artifact(mvn, f"{_HADOOP}:{artifact}:{services}", jars, environ)
         if not line.services_classpath:
             _pack(jars, work / "service-dep.tar.gz")
         work.rename(home)
@@ -142,7 +143,7 @@ def _build(mvn: str, version: str, line: Line, home: Path, environ: Mapping[str,
         raise
 
 
-def copy_artifact(mvn: str, artifact: str, directory: Path, environ: Mapping[str, str]) -> None:
+def _copy_artifact(mvn: str, artifact: str, directory: Path, environ: Mapping[str, str]) -> None:
     """Download one artifact, without its dependencies, into a directory."""
     goal = ["dependency:copy", f"-Dartifact={artifact}"]
     _run_maven([mvn, "-q", "-B", *goal], directory, environ)
@@ -159,12 +160,12 @@ def _run_maven(argv: list[str], directory: Path, environ: Mapping[str, str]) -> 
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=MAVEN_TIMEOUT_S,
+            timeout=_MAVEN_TIMEOUT_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
         raise SandboxError(
-            f"Maven did not finish within {MAVEN_TIMEOUT_S:.0f} s",
+            f"Maven did not finish within {_MAVEN_TIMEOUT_S:.0f} s",
             hint="check the network and try again",
         ) from None
     if done.returncode != 0:
@@ -184,7 +185,7 @@ def _pack(jars: Path, target: Path) -> None:
             tar.add(jar.resolve(), arcname=jar.name)
 
 
-def render_pom(version: str, line: Line) -> str:
+def _render_pom(version: str, line: Line) -> str:
     """Return the pom.xml whose dependencies are the sandbox's classpath."""
     wanted = [
         Coordinate(_HADOOP, artifact, version) for artifact in (*_COMMON, line.registry_artifact)
@@ -216,42 +217,6 @@ def _dependency(coordinate: Coordinate) -> str:
     return f"    <dependency>{''.join(parts)}</dependency>"
 
 
-def check_jars(
-    directory: Path,
-    version: str,
-    services: str | None = None,
-    hint: str = "remove the directory and try again",
-) -> None:
-    """Check for missing and conflicting jars, which make daemons fail with unrelated errors.
-
-    Args:
-        directory: The directory with the jars.
-        version: Hadoop version.
-        services: Version of the services API's jars; None for that of Hadoop.
-        hint: Hint of the error.
-
-    Raises:
-        SandboxError: A jar is missing or conflicts; the message names it.
-    """
-    names = sorted(jar.name for jar in directory.glob("*.jar"))
-    wanted = [f"{artifact}-{version}.jar" for artifact in _COMMON]
-    wanted += [f"{artifact}-{services or version}.jar" for artifact in _SERVICES]
-    for jar in wanted:
-        if jar not in names:
-            raise SandboxError(f"{jar} is missing in {directory}", hint=hint)
-    forbidden = _FORBIDDEN | (_JAX_RS_2 if line_of(version).jersey_1 else {})
-    for pattern, reason in forbidden.items():
-        for name in names:
-            if re.fullmatch(pattern, name):
-                raise SandboxError(f"{name} in {directory} {reason}", hint=hint)
-    backends = [name for name in names if name.startswith(("slf4j-reload4j-", "slf4j-log4j12-"))]
-    if len(backends) != 1:
-        raise SandboxError(
-            f"expected one logging backend in {directory}, found {', '.join(backends) or 'none'}",
-            hint=hint,
-        )
-
-
 def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
     """Link the jars of an unpacked Hadoop into one directory.
 
@@ -281,12 +246,13 @@ def jars_of_home(hadoop_home: Path, target: Path) -> JarSet:
             link = target / jar.name
             if not jar.name.endswith("-tests.jar") and not link.is_symlink():
                 link.symlink_to(jar.resolve())
-    check_jars(
-        target,
-        version,
-        hint=f"{hadoop_home} has to be a complete Hadoop with the YARN services API, as Apache "
-        f"packs it",
-    )
+    for artifact in (*_COMMON, *_SERVICES):
+        if not (target / f"{artifact}-{version}.jar").exists():
+            raise SandboxError(
+                f"{artifact}-{version}.jar is missing in {target}",
+                hint=f"{hadoop_home} has to be a complete Hadoop with the YARN services API, as "
+                f"Apache packs it",
+            )
     if line.services_classpath:
         return JarSet(version, target)
     tarball = target.parent / "service-dep.tar.gz"
@@ -305,3 +271,63 @@ def _version_of_home(share: Path) -> str:
             hint="give the directory that has bin, etc and share in it",
         )
     return found[0]
+
+
+def ensure_native(
+    hadoop_home: Path | None,
+    cache_dir: Path,
+    environ: Mapping[str, str],
+    progress: Callable[[str], None],
+) -> Path:
+    """Return a directory with libhadoop.so: an unpacked Hadoop's own, else the cache's, which is
+    filled first.
+
+    Without it a NodeManager with Kerberos ends when it first reads or collects logs (SecureIOUtils
+    requires native code).
+
+    Raises:
+        SandboxError: Maven has none for this processor, or fails.
+    """
+    if hadoop_home and (hadoop_home / "lib" / "native" / _LIBRARY).is_file():
+        return hadoop_home / "lib" / "native"
+    machine = platform.machine()
+    architecture = _ARCHITECTURES.get(machine.lower())
+    if architecture is None:
+        raise SandboxError(
+            f"a sandbox with Kerberos needs {_LIBRARY}, and Maven has none for this "
+            f"processor ({machine})",
+            hint="give the directory of an unpacked Hadoop that has lib/native/libhadoop.so",
+        )
+    home = cache_dir / f"native-{_NATIVE_VERSION}-{architecture}"
+    with file_lock(
+        cache_dir / f"native-{_NATIVE_VERSION}.lock",
+        _MAVEN_TIMEOUT_S,
+        lambda: progress(f"another process is fetching {_LIBRARY}"),
+    ):
+        if not (home / _LIBRARY).is_file():
+            progress(f"fetching {_LIBRARY} through Maven (once; about 32 MB)")
+            _fetch_native(_find_maven(environ), architecture, home, environ)
+    return home
+
+
+def _fetch_native(mvn: str, architecture: str, home: Path, environ: Mapping[str, str]) -> None:
+    """Fill a temporary directory and rename it, so that `home` exists only when it is complete."""
+    work = Path(tempfile.mkdtemp(prefix=".native-", dir=home.parent))
+    try:
+        _copy_artifact(mvn, _NATIVE_ARTIFACT, work / "jar", environ)
+        target = work / "native"
+        target.mkdir()
+        jar = next((work / "jar").glob("*.jar"))
+        try:
+            with zipfile.ZipFile(jar) as archive:
+                (target / _LIBRARY).write_bytes(
+                    archive.read(f"nativelib/Linux-{architecture}/{_LIBRARY}")
+                )
+        except (KeyError, zipfile.BadZipFile) as error:
+            raise SandboxError(
+                f"{jar.name} holds no {_LIBRARY} for {architecture}: {error}"
+            ) from None
+        shutil.rmtree(home, ignore_errors=True)
+        target.rename(home)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.options import REALM
-from submit_tf_job.sandbox.processes import run
+from submit_tf_job.sandbox.processes import find_program, run
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "job_keytab",
     "kdc_argv",
     "kdc_environment",
-    "kdc_path",
     "make_kdc",
     "principal_of",
     "principals",
@@ -35,7 +34,6 @@ USERS = ("alice", "bob")
 GATEWAY = "gw"
 
 _DAEMONS = ("nn", "rm", "nm", "HTTP")
-_SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/lib/mit/sbin")
 
 
 def principal_of(user: str) -> str:
@@ -71,23 +69,17 @@ def job_keytab(state: SandboxState, layout: Layout, user: str) -> Path:
 
 
 def find_programs(environ: Mapping[str, str]) -> dict[str, str]:
-    """Find the programs of a KDC; distributions put them outside a user's PATH.
+    """Find the programs of a KDC.
 
     Raises:
         SandboxError: One is missing.
     """
-    path = os.pathsep.join([environ.get("PATH") or os.defpath, *_SBIN])
-    found = {
-        name: shutil.which(name, path=path) for name in (KDC_MAIN, "kdb5_util", "kadmin.local")
+    why = "a sandbox with Kerberos runs a KDC of its own"
+    hint = "install MIT Kerberos (Debian, Ubuntu: apt-get install krb5-kdc krb5-admin-server)"
+    return {
+        name: find_program(name, environ, why, hint)
+        for name in (KDC_MAIN, "kdb5_util", "kadmin.local")
     }
-    for name, where in found.items():
-        if where is None:
-            raise SandboxError(
-                f"{name} was not found; a sandbox with Kerberos runs a KDC of its own",
-                hint="install MIT Kerberos (Debian, Ubuntu: apt-get install krb5-kdc "
-                "krb5-admin-server)",
-            )
-    return {name: str(where) for name, where in found.items()}
 
 
 def make_kdc(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> None:
@@ -138,15 +130,11 @@ def kdc_environment(layout: Layout) -> dict[str, str]:
     return {"KRB5_CONFIG": str(layout.krb5_conf), "KRB5_KDC_PROFILE": str(layout.kdc / "kdc.conf")}
 
 
-def kdc_argv(layout: Layout, marker: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the KDC's command line, with the marker after `--`, where the KDC ignores it."""
-    find_programs(environ)
+def kdc_argv(layout: Layout, marker: str) -> list[str]:
+    """Return the KDC's command line, with the marker after `--`, where the KDC ignores it, and the
+    program's plain name, by which `down` recognises it.
+    """
     return [KDC_MAIN, "-n", "-r", REALM, "-P", str(layout.kdc / "pid"), "--", marker]
-
-
-def kdc_path(path: str) -> str:
-    """Return a PATH with the KDC under its plain name, by which `down` recognises it."""
-    return os.pathsep.join([path, *_SBIN])
 
 
 def _order(name: str, keytab: Path) -> str:

@@ -18,13 +18,11 @@ from typing import Literal
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, docker, hadoop_config, port_blocks
 from submit_tf_job.sandbox.access import require_gssapi
-from submit_tf_job.sandbox.bridge import bridge_problem
-from submit_tf_job.sandbox.engine import end_engine, make_bridge, restore_bridge
+from submit_tf_job.sandbox.engine import bridge_problem, end_engine, make_bridge, restore_bridge
 from submit_tf_job.sandbox.hardening import RM_IDS
-from submit_tf_job.sandbox.jars import JarSet, ensure_jars, jars_of_home
+from submit_tf_job.sandbox.jars import JarSet, ensure_jars, ensure_native, jars_of_home
 from submit_tf_job.sandbox.jvm import find_java_home
 from submit_tf_job.sandbox.kdc import find_programs, make_kdc, principal_of
-from submit_tf_job.sandbox.libhadoop import ensure_native
 from submit_tf_job.sandbox.locks import file_lock
 from submit_tf_job.sandbox.options import (
     ALL_DAEMONS,
@@ -201,7 +199,7 @@ class Sandbox:
         try:
             return self._first_start(options, environ, progress)
         except BaseException:
-            end_engine(self._layout.docker, keep_data=True)
+            end_engine(self._layout.docker)
             # With a state file the directory has logs of daemons; without one nothing is worth
             # keeping.
             if not self._layout.state_file.exists():
@@ -403,7 +401,7 @@ class Sandbox:
             require_gssapi()
         if state.hadoop_home is None:
             ensure_jars(state.hadoop_version, Path(state.jars).parent.parent, environ, progress)
-        with port_blocks.keep_block(state.block, timeout_s=5.0):
+        with port_blocks.keep_block(state.block):
             if "dockerd" in dead:
                 restore_bridge(state.engine)  # removed by `down --keep`; other daemons listen on it
             for name in dead:

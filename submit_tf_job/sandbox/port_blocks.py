@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Iterator
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import SandboxError
@@ -21,12 +20,11 @@ from submit_tf_job.sandbox.locks import reserve
 __all__ = [
     "BLOCKS",
     "PORT_NAMES",
-    "Reserve",
     "block_ports",
     "dns_address",
+    "keep_block",
     "pick_block",
     "port_is_free",
-    "reserve_block",
 ]
 
 # Below the ephemeral range (32768) and below the range of job tasks (20000 to 32767).
@@ -59,12 +57,6 @@ PORT_NAMES = (
 )
 
 
-class Reserve(Protocol):
-    """Reserve a block for this process, or return None where another process has it."""
-
-    def __call__(self, block: int) -> contextlib.AbstractContextManager[object] | None: ...
-
-
 def block_ports(block: int) -> dict[str, int]:
     """Return the ports of a block by purpose."""
     return {name: _FIRST + block * _SIZE + offset for offset, name in enumerate(PORT_NAMES)}
@@ -73,11 +65,6 @@ def block_ports(block: int) -> dict[str, int]:
 def dns_address(block: int) -> str:
     """Return the loopback address that belongs to a block, for a Registry DNS on port 53."""
     return f"127.83.{block // 250}.{1 + block % 250}"
-
-
-def reserve_block(block: int) -> contextlib.AbstractContextManager[object] | None:
-    """Reserve a block among all processes of this machine; `None` where another process has it."""
-    return reserve(f"ports.{block}")
 
 
 def port_is_free(port: int, address: str = "") -> bool:
@@ -98,26 +85,22 @@ def port_is_free(port: int, address: str = "") -> bool:
 
 
 @contextlib.contextmanager
-def pick_block(
-    first: int, reserve: Reserve = reserve_block, is_free: Callable[[int], bool] = port_is_free
-) -> Iterator[int]:
+def pick_block(first: int) -> Iterator[int]:
     """Choose a block whose ports are all free, and keep it reserved while the body runs.
 
     Args:
         first: Block to try first; the next ones follow.
-        reserve: Reserves one block between processes.
-        is_free: Returns whether a port is free.
 
     Raises:
         SandboxError: Every block is in use.
     """
     for step in range(BLOCKS):
         block = (first + step) % BLOCKS
-        held = reserve(block)
+        held = reserve(f"ports.{block}")
         if held is None:
             continue
         with held:
-            if all(is_free(_FIRST + block * _SIZE + offset) for offset in range(_SIZE)):
+            if all(port_is_free(_FIRST + block * _SIZE + offset) for offset in range(_SIZE)):
                 yield block
                 return
     raise SandboxError(
@@ -127,18 +110,14 @@ def pick_block(
 
 
 @contextlib.contextmanager
-def keep_block(
-    block: int,
-    timeout_s: float,
-    reserve: Reserve = reserve_block,
-) -> Iterator[None]:
+def keep_block(block: int) -> Iterator[None]:
     """Reserve the block that a sandbox already has, while the body restarts some of its daemons.
 
     Raises:
-        SandboxError: Another process holds the block for longer than `timeout_s`.
+        SandboxError: Another process does not release the block.
     """
-    for _ in waiting.SANDBOX_IS_UNLOCKED.attempts(within_s=timeout_s):
-        if (held := reserve(block)) is not None:
+    for _ in waiting.SANDBOX_IS_UNLOCKED.attempts():
+        if (held := reserve(f"ports.{block}")) is not None:
             with held:
                 yield
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ __all__ = [
     "Process",
     "container_processes",
     "end",
+    "find_program",
     "group_members",
     "is_alive",
     "launch",
@@ -24,10 +26,12 @@ __all__ = [
     "marked_processes",
     "marker",
     "named_processes",
+    "path_with_sbin",
     "run",
 ]
 
 _PROC = Path("/proc")
+_SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/lib/mit/sbin")
 
 # State of a listening socket in /proc/net/tcp.
 _LISTEN = "0A"
@@ -56,9 +60,9 @@ class _Stat:
     start_ticks: int
 
 
-def _stat(pid: int, proc: Path = _PROC) -> _Stat | None:
+def _stat(pid: int) -> _Stat | None:
     try:
-        text = (proc / str(pid) / "stat").read_text(errors="replace")
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
     # The second field is the program's name in brackets, and may itself contain brackets.
@@ -68,16 +72,39 @@ def _stat(pid: int, proc: Path = _PROC) -> _Stat | None:
     return _Stat(fields[0], int(fields[1]), int(fields[3]), int(fields[4]), int(fields[19]))
 
 
-def is_alive(process: Process, proc: Path = _PROC) -> bool:
+def is_alive(process: Process) -> bool:
     """Return whether the process exists, with the same start time, and is not a zombie."""
-    return _identify(process.pid, proc) == process
+    return _identify(process.pid) == process
 
 
-def _identify(pid: int, proc: Path = _PROC) -> Process | None:
-    stat = _stat(pid, proc)
+def _identify(pid: int) -> Process | None:
+    stat = _stat(pid)
     if stat is None or stat.state in ("Z", "X"):
         return None
     return Process(pid, stat.start_ticks)
+
+
+def path_with_sbin(environ: Mapping[str, str]) -> str:
+    """Return the caller's PATH with the directories of root's programs, which many users lack."""
+    return os.pathsep.join([environ.get("PATH") or os.defpath, *_SBIN])
+
+
+def find_program(name: str, environ: Mapping[str, str], why: str, hint: str) -> str:
+    """Return the path of a program.
+
+    Args:
+        name: Its name.
+        environ: Environment with PATH.
+        why: What it is needed for.
+        hint: How to install it.
+
+    Raises:
+        SandboxError: It is missing.
+    """
+    found = shutil.which(name, path=path_with_sbin(environ))
+    if found is None:
+        raise SandboxError(f"{name} was not found; {why}", hint=hint)
+    return found
 
 
 def run(
@@ -138,78 +165,74 @@ def marker(home: Path) -> str:
     return f"-Dsubmit_tf_job.sandbox={home}"
 
 
-def marked_processes(
-    home: Path, mains: Mapping[str, str], proc: Path = _PROC
-) -> dict[Process, str]:
+def marked_processes(home: Path, mains: Mapping[str, str]) -> dict[Process, str]:
     """Find the daemons of a sandbox by their command line, even without a state file.
 
     Args:
         home: Directory of the sandbox.
         mains: Main class -> daemon.
-        proc: Root of procfs, for tests.
 
     Returns:
         Process -> daemon.
     """
     wanted = marker(home).encode()
     found = {}
-    for process in _all(proc):
-        argv = _read(proc / str(process.pid) / "cmdline").split(b"\0")
+    for process in _all():
+        argv = _read(_PROC / str(process.pid) / "cmdline").split(b"\0")
         names = [name for main, name in mains.items() if main.encode() in argv]
         if names and wanted in argv:
             found[process] = names[0]
     return found
 
 
-def named_processes(names: Iterable[str], needle: str, proc: Path = _PROC) -> list[Process]:
+def named_processes(names: Iterable[str], needle: str) -> list[Process]:
     """Find processes by a prefix of their program's name and a part of their command line.
 
     Args:
         names: Prefixes of their names in /proc/<pid>/comm, which has at most 15 characters.
         needle: Text that their command line contains.
-        proc: Root of procfs, for tests.
     """
     starts = tuple(name.encode() for name in names)
     return [
         process
-        for process in _all(proc)
-        if _read(proc / str(process.pid) / "comm").startswith(starts)
-        and needle.encode() in _read(proc / str(process.pid) / "cmdline")
+        for process in _all()
+        if _read(_PROC / str(process.pid) / "comm").startswith(starts)
+        and needle.encode() in _read(_PROC / str(process.pid) / "cmdline")
     ]
 
 
-def group_members(group: str, proc: Path = _PROC) -> list[Process]:
+def group_members(group: str) -> list[Process]:
     """Find the processes in a control group and those below it, in each cgroup hierarchy."""
     return [
         process
-        for process in _all(proc)
-        if any(path.startswith(f"/{group}/") for path in _groups(process.pid, proc))
+        for process in _all()
+        if any(path.startswith(f"/{group}/") for path in _groups(process.pid))
     ]
 
 
-def _groups(pid: int, proc: Path) -> list[str]:
-    lines = _read(proc / str(pid) / "cgroup").decode(errors="replace").splitlines()
+def _groups(pid: int) -> list[str]:
+    lines = _read(_PROC / str(pid) / "cgroup").decode(errors="replace").splitlines()
     return [f"{line.split(':', 2)[-1]}/" for line in lines]
 
 
-def container_processes(local_dir: Path, proc: Path = _PROC) -> list[Process]:
+def container_processes(local_dir: Path) -> list[Process]:
     """Find the processes of containers that a NodeManager with this local directory launched.
 
     A container of DefaultContainerExecutor is a separate session and outlives its NodeManager. Its
     processes are identified by LOCAL_DIRS in their environment, by their session, or by a working
     directory in the local directory without a terminal (a user's shell has one).
     """
-    processes = {process.pid: process for process in _all(proc)}
-    stats = {pid: stat for pid in processes if (stat := _stat(pid, proc))}
+    processes = {process.pid: process for process in _all()}
+    stats = {pid: stat for pid in processes if (stat := _stat(pid))}
     spared = _ancestors(os.getpid(), stats)
     launched = {
-        pid for pid in stats if _has_local_dir(_read(proc / str(pid) / "environ"), local_dir)
+        pid for pid in stats if _has_local_dir(_read(_PROC / str(pid) / "environ"), local_dir)
     }
     sessions = {stats[pid].session for pid in launched}
     inside = {
         pid
         for pid, stat in stats.items()
-        if stat.terminal == 0 and _cwd_is_below(proc / str(pid) / "cwd", local_dir)
+        if stat.terminal == 0 and _cwd_is_below(_PROC / str(pid) / "cwd", local_dir)
     }
     same_session = {
         pid for pid, stat in stats.items() if stat.session in sessions and stat.terminal == 0
@@ -217,19 +240,19 @@ def container_processes(local_dir: Path, proc: Path = _PROC) -> list[Process]:
     return [processes[pid] for pid in sorted((launched | inside | same_session) - spared)]
 
 
-def listens(process: Process, port: int, proc: Path = _PROC) -> bool:
+def listens(process: Process, port: int) -> bool:
     """Return whether this process, and no other, listens on a TCP port; True where /proc does not
     list the port.
     """
     inodes = set()
     for table in ("tcp", "tcp6"):
-        for line in _read(proc / "net" / table).decode().splitlines()[1:]:
+        for line in _read(_PROC / "net" / table).decode().splitlines()[1:]:
             fields = line.split()
             if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
                 inodes.add(f"socket:[{fields[9]}]")
     try:
         return not inodes or any(
-            _target(link) in inodes for link in (proc / str(process.pid) / "fd").iterdir()
+            _target(link) in inodes for link in (_PROC / str(process.pid) / "fd").iterdir()
         )
     except OSError:
         return False
@@ -261,9 +284,9 @@ def _ancestors(pid: int, stats: Mapping[int, _Stat]) -> set[int]:
     return found
 
 
-def _all(proc: Path) -> Iterable[Process]:
-    for entry in proc.iterdir():
-        if entry.name.isdigit() and (process := _identify(int(entry.name), proc)):
+def _all() -> Iterable[Process]:
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit() and (process := _identify(int(entry.name))):
             yield process
 
 

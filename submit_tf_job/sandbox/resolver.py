@@ -5,27 +5,24 @@ from __future__ import annotations
 import os
 import re
 import socket
-import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.options import Resolver, ResolverChoice
 from submit_tf_job.sandbox.port_blocks import dns_address, port_is_free
+from submit_tf_job.sandbox.processes import run
 
-__all__ = ["PRIVATE_MOUNTS", "choose_resolver", "hosts_file_text", "why_not_system"]
+__all__ = ["PRIVATE_MOUNTS", "choose_resolver", "hosts_file_text"]
+
+_ETC = Path("/etc")
 
 # Runs a command in a separate mount namespace.
 PRIVATE_MOUNTS = ("unshare", "-m", "--propagation", "private")
 _TRY = (*PRIVATE_MOUNTS, "/bin/sh", "-c", "mount --bind /dev/null /etc/resolv.conf")
 
 
-def why_not_system(
-    block: int,
-    environ: Mapping[str, str],
-    etc: Path = Path("/etc"),
-    is_root: Callable[[], bool] = lambda: os.geteuid() == 0,
-) -> str:
+def _why_not_system(block: int, environ: Mapping[str, str]) -> str:
     """Return why containers cannot use the system's resolver for the sandbox's names; "" where they
     can.
 
@@ -33,12 +30,12 @@ def why_not_system(
     DNS needs port 53 of a loopback address, and the NodeManager needs a mount namespace with a
     separate /etc/resolv.conf, which containers inherit.
     """
-    if not is_root():
+    if os.geteuid() != 0:
         return "only root may listen on port 53 and have a mount namespace"
-    if not (etc / "resolv.conf").exists():
+    if not (_ETC / "resolv.conf").exists():
         return "there is no /etc/resolv.conf to put another one over"
     try:
-        switch = (etc / "nsswitch.conf").read_text()
+        switch = (_ETC / "nsswitch.conf").read_text()
     except OSError:
         switch = ""
     if re.search(r"^\s*hosts:.*\bresolve\b", switch, re.MULTILINE):
@@ -47,17 +44,9 @@ def why_not_system(
             "/etc/resolv.conf"
         )
     try:
-        tried = subprocess.run(
-            _TRY,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"`unshare -m` does not work here: {error}"
+        tried = run(_TRY, environ, timeout_s=20)
+    except SandboxError as error:
+        return f"`unshare -m` does not work here: {error.message}"
     if tried.returncode != 0:
         return f"`unshare -m` and a bind mount do not work here: {tried.stderr.strip()}"
     if not port_is_free(53, dns_address(block)):
@@ -78,7 +67,7 @@ def choose_resolver(
     """
     if wanted in ("direct", "none"):
         return wanted, ""
-    reason = why_not_system(block, environ)
+    reason = _why_not_system(block, environ)
     if not reason:
         return "system", ""
     if wanted == "system":
@@ -89,14 +78,14 @@ def choose_resolver(
     return "direct", reason
 
 
-def hosts_file_text(etc: Path = Path("/etc"), name: str = "") -> str | None:
+def hosts_file_text() -> str | None:
     """Return the text of a hosts file for the daemons, None if the machine resolves its own name.
 
     Hadoop's daemons resolve the machine's own name when they start, and a NodeManager passes the
     address to its containers. Where the name does not resolve, Java reads names from this file
     instead.
     """
-    name = name or socket.gethostname()
+    name = socket.gethostname()
     try:
         socket.gethostbyname(name)
     except OSError:
@@ -104,7 +93,7 @@ def hosts_file_text(etc: Path = Path("/etc"), name: str = "") -> str | None:
     else:
         return None
     try:
-        known = (etc / "hosts").read_text(errors="replace")
+        known = (_ETC / "hosts").read_text(errors="replace")
     except OSError:
         known = ""
     return f"127.0.0.1 localhost {name}\n{known}"

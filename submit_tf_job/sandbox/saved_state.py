@@ -206,6 +206,11 @@ class SandboxState:
     daemons: Mapping[str, Process] = field(default_factory=dict)
 
     @property
+    def layout(self) -> Layout:
+        """Its files."""
+        return Layout(Path(self.home))
+
+    @property
     def secure(self) -> bool:
         """Whether the sandbox uses Kerberos."""
         return "kerberos" in self.modes
@@ -247,8 +252,7 @@ class SandboxState:
     @property
     def engine(self) -> Engine:
         """The Docker Engine."""
-        layout = Layout(Path(self.home))
-        return Engine(layout.docker, self.network, layout.home, layout.log("dockerd"))
+        return Engine(self.layout.docker, self.network)
 
     @property
     def hdfs_host(self) -> str:

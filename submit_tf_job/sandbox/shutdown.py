@@ -52,4 +52,4 @@ def end_everything(layout: Layout) -> bool:
             break
         found = True
         end(left, grace_s=1.0)
-    return end_engine(layout.docker, keep_data=True) or found
+    return end_engine(layout.docker) or found

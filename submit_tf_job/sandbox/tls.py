@@ -5,12 +5,11 @@ localhost.
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.processes import run
+from submit_tf_job.sandbox.processes import find_program, run
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 
 __all__ = ["STORE_WORD", "make_certificates"]
@@ -49,12 +48,8 @@ def make_certificates(state: SandboxState, layout: Layout, environ: Mapping[str,
     Raises:
         SandboxError: openssl is missing, or a program fails.
     """
-    openssl = shutil.which("openssl", path=environ.get("PATH"))
-    if openssl is None:
-        raise SandboxError(
-            "openssl was not found on PATH; a sandbox with TLS makes its own certificates",
-            hint="apt-get install openssl",
-        )
+    why = "a sandbox with TLS makes its own certificates"
+    openssl = find_program("openssl", environ, why, "apt-get install openssl")
     layout.tls.mkdir(mode=0o700, exist_ok=True)
     (layout.tls / "server.ext").write_text(_EXTENSIONS)
     programs = {"openssl": openssl, "keytool": f"{state.java_home}/bin/keytool"}

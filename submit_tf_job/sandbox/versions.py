@@ -56,7 +56,6 @@ class Line:
         extra: Artifacts that newer JDKs need and this line does not include.
         services_classpath: Whether the service AM supports `yarn.service.classpath`; before 3.3 it
             supports an uploaded tarball only.
-        jersey_1: Whether the daemons use Jersey 1, which JAX-RS 2 breaks.
         am_java_opts: Whether `yarn.service.am.java.opts` may contain `--add-opens=java.base/...`;
             3.2 rejects the slash, so JDK_JAVA_OPTIONS is used there.
     """
@@ -67,7 +66,6 @@ class Line:
     services_alone: bool = False
     extra: tuple[Coordinate, ...] = ()
     services_classpath: bool = True
-    jersey_1: bool = True
     am_java_opts: bool = True
 
 
@@ -88,7 +86,7 @@ _SERVICES_EXTRA = (
 _LINES = {
     line.name: line
     for line in (
-        Line("3.5", services_alone=True, extra=_SERVICES_EXTRA, jersey_1=False),
+        Line("3.5", services_alone=True, extra=_SERVICES_EXTRA),
         Line("3.4"),
         Line("3.3", services_alone=True, extra=_SERVICES_EXTRA),
         Line(

@@ -322,8 +322,7 @@ def test_only_settings_read_the_environment() -> None:
                     "storage/hdfs.py": "HADOOP_USER_NAME",
                     "host/kerberos.py": "KRB5",
                     "sandbox/access.py": "KRB5_CONFIG",
-                    "sandbox/bridge.py": "dockerd_path",
-                    "sandbox/engine.py": "dockerd_path",
+                    "sandbox/engine.py": "path_with_sbin",
                 }
                 if name not in allowed_here or allowed_here[name] not in line:
                     found.append(f"{name}: {line}")
