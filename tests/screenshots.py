@@ -93,7 +93,7 @@ def main(only: list[str]) -> None:
         sandbox = Sandbox("screenshots", sandbox_dirs(environ))
         try:
             options = SandboxOptions(container_path=(tensorflow,))
-            environ["SUBMIT_TF_JOB_PROFILE"] = sandbox.up(options, environ, print).profile
+            environ["SUBMIT_TF_JOB_PROFILE"] = sandbox.up(options, environ, print).sandbox.profile
             _animate(home, environ)
             if "animation" not in only:
                 _draw_all(home, environ)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +13,7 @@ from submit_tf_job.cli.context import Context
 from submit_tf_job.settings import directories, process_environment
 
 if TYPE_CHECKING:
-    from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxStatus
+    from submit_tf_job.sandbox import Sandbox, SandboxState, SandboxStatus, StartedSandbox
 
 SandboxName = Annotated[str, typer.Option("--name", metavar="NAME", help="Sandbox name.")]
 
@@ -154,8 +153,10 @@ def up(
         nodes=nodes,
     )
     context.interrupted = "The sandbox may be partly up; `submit_tf_job sandbox down` removes it."
-    info = _sandbox(name).up(options, process_environment(), context.say)
-    context.result(_up_lines(info), lambda: _info_object(info))
+    done = _sandbox(name).up(options, process_environment(), context.say)
+    context.result(
+        _up_lines(done), lambda: _sandbox_object(done.sandbox, done.started, done.seconds)
+    )
 
 
 def down(
@@ -221,51 +222,93 @@ _DNS_USERS = {
 }
 
 
-def _up_lines(info: SandboxInfo) -> Iterator[str]:
-    did = "was up already"
-    if info.started:
-        did = f"started {', '.join(info.started)}"
-    yield f"sandbox {info.name} is up (Hadoop {info.hadoop_version}, {did}, {info.seconds:.1f} s)"
-    yield f"  profile          {info.profile}"
-    yield f"  ResourceManager  {', '.join(info.rm_urls)}"
-    yield f"  NodeManager      {', '.join(info.nm_urls)}"
-    yield f"  NameNode         {info.namenode_url}  {info.hdfs_uri}"
-    yield f"  Registry DNS     {_DNS_USERS[info.resolver].format(info.dns_server)}"
-    yield f"  client files     {info.client_conf}"
-    if info.docker:
-        yield f"  Docker Engine    DOCKER_HOST={info.docker.host}"
+def _up_lines(done: StartedSandbox) -> Iterator[str]:
+    sandbox = done.sandbox
+    did = f"started {', '.join(done.started)}" if done.started else "was up already"
+    version = sandbox.hadoop_version
+    yield f"sandbox {sandbox.name} is up (Hadoop {version}, {did}, {done.seconds:.1f} s)"
+    yield f"  profile          {sandbox.profile}"
+    yield f"  ResourceManager  {', '.join(sandbox.rm_urls)}"
+    yield f"  NodeManager      {', '.join(sandbox.nm_urls)}"
+    yield f"  NameNode         {sandbox.namenode_url}  {sandbox.hdfs_uri}"
+    yield f"  Registry DNS     {_DNS_USERS[sandbox.resolver].format(sandbox.dns_server)}"
+    yield f"  client files     {sandbox.layout.client_conf}"
+    if docker := _docker_object(sandbox):
+        yield f"  Docker Engine    DOCKER_HOST={docker['host']}"
         yield (
-            f"    networks       {', '.join(info.docker.networks)}; {info.docker.address} is "
+            f"    networks       {', '.join(docker['networks'])}; {docker['address']} is "
             f"this machine on bridge"
         )
-        executor = (
-            info.docker.executor
-            or "the sandbox's own: for one user on one machine, and no security boundary"
-        )
-        yield f"    executor       {executor}"
-        if info.docker.gpus:
-            yield f"    GPUs           {info.docker.gpus}, simulated"
-    if info.kerberos:
+        own = "the sandbox's own: for one user on one machine, and no security boundary"
+        yield f"    executor       {docker['executor'] or own}"
+        if docker["gpus"]:
+            yield f"    GPUs           {docker['gpus']}, simulated"
+    if kerberos := _kerberos_object(sandbox):
         yield (
-            f"  Kerberos         realm {info.kerberos.realm}, KDC {info.kerberos.kdc}, you are "
-            f"{info.kerberos.principal}"
+            f"  Kerberos         realm {kerberos['realm']}, KDC {kerberos['kdc']}, you are "
+            f"{kerberos['principal']}"
         )
-        yield f"    KRB5_CONFIG    {info.kerberos.krb5_conf}"
-        yield f"    keytabs        {info.kerberos.keytabs}"
-    if info.ca_file:
-        yield f"  CA               {info.ca_file}"
+        yield f"    KRB5_CONFIG    {kerberos['krb5_conf']}"
+        yield f"    keytabs        {kerberos['keytabs']}"
+    if sandbox.tls:
+        yield f"  CA               {sandbox.layout.ca_file}"
 
 
-def _info_object(info: SandboxInfo) -> dict[str, object]:
-    inner = ("profile_path", "user", "home")
-    shown = {key: value for key, value in _plain(info).items() if key not in inner}
-    return {"kind": "Sandbox", "format": 1, **shown, "seconds": round(info.seconds, 2)}
+def _sandbox_object(
+    sandbox: SandboxState, started: Iterable[str] = (), seconds: float = 0.0
+) -> dict[str, object]:
+    return {
+        "kind": "Sandbox",
+        "format": 1,
+        "name": sandbox.name,
+        "profile": sandbox.profile,
+        "hadoop_version": sandbox.hadoop_version,
+        "modes": list(sandbox.modes),
+        "rm_url": sandbox.rm_urls[0],
+        "rm_urls": list(sandbox.rm_urls),
+        "nm_url": sandbox.nm_urls[0],
+        "nm_urls": list(sandbox.nm_urls),
+        "namenode_url": sandbox.namenode_url,
+        "hdfs_uri": sandbox.hdfs_uri,
+        "dns_server": sandbox.dns_server,
+        "resolver": sandbox.resolver,
+        "client_conf": str(sandbox.layout.client_conf),
+        "ca_file": str(sandbox.layout.ca_file) if sandbox.tls else None,
+        "kerberos": _kerberos_object(sandbox),
+        "docker": _docker_object(sandbox),
+        "ports": dict(sandbox.ports),
+        "started": list(started),
+        "seconds": round(seconds, 2),
+    }
 
 
-def _plain(made: SandboxInfo | SandboxStatus) -> dict[str, object]:
-    """Return the fields as JSON values: a path as text."""
-    plain: dict[str, object] = json.loads(json.dumps(asdict(made), default=str))
-    return plain
+def _docker_object(sandbox: SandboxState) -> dict[str, Any] | None:
+    from submit_tf_job.sandbox.docker import NETWORKS
+
+    if not sandbox.docker:
+        return None
+    return {
+        "host": sandbox.engine.host,
+        "address": sandbox.engine.address,
+        "networks": list(NETWORKS),
+        "executor": sandbox.executor,
+        "gpus": sandbox.gpus,
+    }
+
+
+def _kerberos_object(sandbox: SandboxState) -> dict[str, str] | None:
+    from submit_tf_job.sandbox.kdc import principal_of
+    from submit_tf_job.sandbox.options import REALM
+
+    if not sandbox.secure:
+        return None
+    return {
+        "realm": REALM,
+        "kdc": sandbox.kdc_address,
+        "krb5_conf": str(sandbox.layout.krb5_conf),
+        "keytabs": str(sandbox.layout.keytabs),
+        "principal": principal_of(sandbox.submitter),
+    }
 
 
 # by whether the daemon is alive, and whether it is healthy
@@ -286,14 +329,19 @@ def _status_lines(found: SandboxStatus) -> Iterator[str]:
             f"  {daemon.name:<16} {word:<9} pid {daemon.pid or '-':<8} ports {ports}  "
             f"{daemon.reason}"
         ).rstrip()
-    if found.info and found.info.docker:
-        yield f"  DOCKER_HOST={found.info.docker.host}"
+    if found.sandbox and found.sandbox.docker:
+        yield f"  DOCKER_HOST={found.sandbox.engine.host}"
     if found.state == "degraded":
         name = "" if found.name == "default" else f" --name {found.name}"
         yield f"  `submit_tf_job sandbox up{name}` repairs it"
 
 
 def _status_object(found: SandboxStatus) -> dict[str, object]:
-    shown = {key: value for key, value in _plain(found).items() if key != "info"}
-    sandbox = _info_object(found.info) if found.info else None
-    return {"kind": "SandboxStatus", "format": 1, **shown, "sandbox": sandbox}
+    return {
+        "kind": "SandboxStatus",
+        "format": 1,
+        "name": found.name,
+        "state": found.state,
+        "daemons": [{**asdict(daemon), "log": str(daemon.log)} for daemon in found.daemons],
+        "sandbox": _sandbox_object(found.sandbox) if found.sandbox else None,
+    }

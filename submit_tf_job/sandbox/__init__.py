@@ -8,16 +8,15 @@ from submit_tf_job.sandbox.options import (
     DAEMONS,
     MODES,
     DaemonStatus,
-    DockerInfo,
-    KerberosInfo,
     Mode,
     SandboxDirs,
-    SandboxInfo,
     SandboxOptions,
     SandboxStatus,
+    StartedSandbox,
     parse_modes,
     profile_name,
 )
+from submit_tf_job.sandbox.saved_state import SandboxState
 from submit_tf_job.sandbox.versions import DEFAULT_VERSION, MAVEN_VERSIONS
 
 __all__ = [
@@ -27,14 +26,13 @@ __all__ = [
     "MAVEN_VERSIONS",
     "MODES",
     "DaemonStatus",
-    "DockerInfo",
-    "KerberosInfo",
     "Mode",
     "Sandbox",
     "SandboxDirs",
-    "SandboxInfo",
     "SandboxOptions",
+    "SandboxState",
     "SandboxStatus",
+    "StartedSandbox",
     "parse_modes",
     "profile_name",
 ]

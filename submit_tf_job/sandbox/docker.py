@@ -18,7 +18,7 @@ from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import engine, executor
-from submit_tf_job.sandbox.options import RUN_AS, DockerInfo, SandboxOptions
+from submit_tf_job.sandbox.options import RUN_AS, SandboxOptions
 from submit_tf_job.sandbox.processes import find_program, path_with_sbin, run
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 from submit_tf_job.sandbox.versions import DEFAULT_VERSION
@@ -28,7 +28,6 @@ __all__ = [
     "NETWORKS",
     "allowed_mounts",
     "check_options",
-    "docker_info",
     "dockerd_options",
     "exposed",
     "nodemanager",
@@ -141,17 +140,6 @@ def dockerd_options(state: SandboxState) -> list[str]:
         programs = state.layout.programs
         options += ["--add-runtime", f"nvidia={programs / 'nvidia-runtime'}"]
     return options
-
-
-def docker_info(state: SandboxState) -> DockerInfo:
-    """Return the address, networks, executor and GPUs of the Docker Engine."""
-    return DockerInfo(
-        state.engine.host,
-        state.engine.address,
-        NETWORKS,
-        Path(state.executor) if state.executor else None,
-        state.gpus,
-    )
 
 
 def runtimes(state: SandboxState) -> list[str]:

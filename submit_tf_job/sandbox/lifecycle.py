@@ -22,20 +22,18 @@ from submit_tf_job.sandbox.engine import bridge_problem, end_engine, make_bridge
 from submit_tf_job.sandbox.hardening import RM_IDS
 from submit_tf_job.sandbox.jars import JarSet, ensure_jars, ensure_native, jars_of_home
 from submit_tf_job.sandbox.jvm import find_java_home
-from submit_tf_job.sandbox.kdc import find_programs, make_kdc, principal_of
+from submit_tf_job.sandbox.kdc import find_programs, make_kdc
 from submit_tf_job.sandbox.locks import file_lock
 from submit_tf_job.sandbox.options import (
     ALL_DAEMONS,
     MAX_NODES,
-    REALM,
     DaemonStatus,
-    KerberosInfo,
     Mode,
     Resolver,
     SandboxDirs,
-    SandboxInfo,
     SandboxOptions,
     SandboxStatus,
+    StartedSandbox,
     check_name,
     profile_name,
 )
@@ -72,7 +70,7 @@ class Sandbox:
 
     Example:
         >>> sandbox = Sandbox("default", SandboxDirs(Path("/srv/state"), Path("/srv/cache"), Path("/srv/config")))
-        >>> info = sandbox.up(SandboxOptions(), os.environ, print)
+        >>> started = sandbox.up(SandboxOptions(), os.environ, print)
         >>> sandbox.down()
     """  # noqa: E501
 
@@ -84,7 +82,7 @@ class Sandbox:
 
     def up(
         self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress = _silent
-    ) -> SandboxInfo:
+    ) -> StartedSandbox:
         """Start the sandbox, or its dead daemons; return when all are healthy.
 
         Args:
@@ -111,7 +109,7 @@ class Sandbox:
             write_profile(state, self._layout)
             if state.docker and (cut_off := bridge_problem(state.engine)):
                 progress(f"warning: containers on a bridge cannot reach one another: {cut_off}")
-        return replace(self._info(state), started=tuple(started), seconds=time.monotonic() - begun)
+        return StartedSandbox(state, tuple(started), time.monotonic() - begun)
 
     def down(self, *, keep: bool = False, progress: Progress = _silent) -> bool:
         """End every process of the sandbox, containers too, and remove its files and its profile.
@@ -154,7 +152,7 @@ class Sandbox:
         health: Literal["up", "degraded"] = "degraded"
         if all(row.healthy for row in rows):
             health = "up"
-        return SandboxStatus(self.name, health, rows, self._info(state))
+        return SandboxStatus(self.name, health, rows, state)
 
     def logs(self, daemon: str, tail: int | None = None) -> str:
         """Return a daemon's log.
@@ -430,34 +428,6 @@ class Sandbox:
             reason = "it is not running"
         ports, log = daemons.daemon_ports(name, state), self._layout.log(name)
         return DaemonStatus(name, pid, is_there, not reason, reason, ports, log)
-
-    def _info(self, state: SandboxState) -> SandboxInfo:
-        return SandboxInfo(
-            name=self.name,
-            profile=profile_name(self.name),
-            profile_path=Path(state.profile_path),
-            hadoop_version=state.hadoop_version,
-            user=state.user,
-            home=self._layout.home,
-            client_conf=self._layout.client_conf,
-            hdfs_uri=state.hdfs_uri,
-            rm_url=state.rm_urls[0],
-            rm_urls=state.rm_urls,
-            nm_urls=state.nm_urls,
-            nm_url=state.nm_urls[0],
-            namenode_url=state.namenode_url,
-            dns_server=f"{state.dns_address}:{state.dns_port}" if state.dns else None,
-            resolver=state.resolver,
-            ports=state.ports,
-            modes=state.modes,
-            ca_file=self._layout.ca_file if state.tls else None,
-            kerberos=self._kerberos_info(state) if state.secure else None,
-            docker=docker.docker_info(state) if state.docker else None,
-        )
-
-    def _kerberos_info(self, state: SandboxState) -> KerberosInfo:
-        layout, principal = self._layout, principal_of(state.submitter)
-        return KerberosInfo(REALM, state.kdc_address, layout.krb5_conf, layout.keytabs, principal)
 
 
 def _dead(state: SandboxState) -> tuple[str, ...]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from submit_tf_job.errors import SandboxError, UsageError
+
+if TYPE_CHECKING:
+    from submit_tf_job.sandbox.saved_state import SandboxState
 
 __all__ = [
     "ALL_DAEMONS",
@@ -20,15 +23,13 @@ __all__ = [
     "REALM",
     "RUN_AS",
     "DaemonStatus",
-    "DockerInfo",
-    "KerberosInfo",
     "Mode",
     "Resolver",
     "ResolverChoice",
     "SandboxDirs",
-    "SandboxInfo",
     "SandboxOptions",
     "SandboxStatus",
+    "StartedSandbox",
     "check_name",
     "daemons_of",
     "parse_modes",
@@ -155,93 +156,18 @@ class SandboxOptions:
 
 
 @dataclass(frozen=True)
-class DockerInfo:
-    """The Docker Engine of a sandbox.
+class StartedSandbox:
+    """The result of `up`.
 
     Attributes:
-        host: The value of DOCKER_HOST for it.
-        address: Address of this machine on its bridge; HDFS and Registry DNS listen there.
-        networks: Networks that jobs may use.
-        executor: The container-executor in use; None for the sandbox's own.
-        gpus: GPUs that the NodeManager offers.
-    """
-
-    host: str
-    address: str
-    networks: tuple[str, ...]
-    executor: Path | None
-    gpus: int
-
-
-@dataclass(frozen=True)
-class KerberosInfo:
-    """The Kerberos realm of a sandbox.
-
-    Attributes:
-        realm: Its realm.
-        kdc: `address:port` of its KDC.
-        krb5_conf: Configuration for clients: `KRB5_CONFIG`.
-        keytabs: Directory with a keytab per principal, `alice.keytab` and `alice.localhost.keytab`.
-        principal: The principal that the profile logs in as.
-    """
-
-    realm: str
-    kdc: str
-    krb5_conf: Path
-    keytabs: Path
-    principal: str
-
-
-@dataclass(frozen=True)
-class SandboxInfo:
-    """A running sandbox.
-
-    Attributes:
-        name: Its name.
-        profile: Name of its settings profile.
-        profile_path: File of that profile.
-        hadoop_version: Hadoop version.
-        user: OS user that the daemons run as; HDFS superuser, and owner of every container process.
-        home: Directory of its configuration, data and logs.
-        client_conf: Directory with core-site.xml, hdfs-site.xml and yarn-site.xml for clients.
-        hdfs_uri: Default file system.
-        rm_url, nm_url, namenode_url: Web addresses.
-        rm_urls: Web addresses of all ResourceManagers, `rm_url` first.
-        nm_urls: Web addresses of all NodeManagers, `nm_url` first.
-        dns_server: `address:port` of Registry DNS; None without one.
-        resolver: `system` if containers' own resolver uses Registry DNS, `direct` if only the
-            bootstrap does, `none` without one.
-        ports: Every port, by purpose.
+        sandbox: The running sandbox.
         started: Daemons that this `up` started; empty if all were healthy.
         seconds: Duration of this `up`.
-        modes: Its additions to a simple cluster.
-        ca_file: CA that signed its certificates, None without TLS.
-        kerberos: None without Kerberos.
-        docker: None without Docker.
     """
 
-    name: str
-    profile: str
-    profile_path: Path
-    hadoop_version: str
-    user: str
-    home: Path
-    client_conf: Path
-    hdfs_uri: str
-    rm_url: str
-    nm_url: str
-    namenode_url: str
-    dns_server: str | None
-    resolver: Resolver
-    ports: Mapping[str, int]
-    started: tuple[str, ...] = ()
-    seconds: float = 0.0
-    rm_urls: tuple[str, ...] = ()
-    modes: tuple[Mode, ...] = ()
-    ca_file: Path | None = None
-    kerberos: KerberosInfo | None = None
-    docker: DockerInfo | None = None
-    nm_urls: tuple[str, ...] = ()
+    sandbox: SandboxState
+    started: tuple[str, ...]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -274,7 +200,7 @@ class SandboxStatus:
     name: str
     state: Literal["down", "up", "degraded"]
     daemons: tuple[DaemonStatus, ...] = ()
-    info: SandboxInfo | None = None
+    sandbox: SandboxState | None = None
 
 
 def check_name(name: str) -> None:

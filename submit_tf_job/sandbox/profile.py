@@ -50,7 +50,7 @@ def _names(state: SandboxState) -> dict[str, object]:
         return {"names": "rendezvous"}
     dns = {"domain": DOMAIN}
     if state.resolver == "direct":
-        dns["server"] = f"{state.dns_address}:{state.dns_port}"
+        dns["server"] = str(state.dns_server)
     return {"dns": dns}
 
 

@@ -10,7 +10,14 @@ from typing import Any, cast
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.engine import Engine
-from submit_tf_job.sandbox.options import NODEMANAGERS, RUN_AS, Mode, Resolver, daemons_of
+from submit_tf_job.sandbox.options import (
+    NODEMANAGERS,
+    RUN_AS,
+    Mode,
+    Resolver,
+    daemons_of,
+    profile_name,
+)
 from submit_tf_job.sandbox.processes import Process
 
 __all__ = ["Layout", "SandboxState", "load_state", "node_host", "save_state"]
@@ -243,6 +250,16 @@ class SandboxState:
         exist on this machine and must not be root (LinuxContainerExecutor).
         """
         return RUN_AS if self.secure and self.docker else self.user
+
+    @property
+    def profile(self) -> str:
+        """The name of its settings profile."""
+        return profile_name(self.name)
+
+    @property
+    def dns_server(self) -> str | None:
+        """`address:port` of Registry DNS; None without one."""
+        return f"{self.dns_address}:{self.dns_port}" if self.dns else None
 
     @property
     def kdc_address(self) -> str:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
+from submit_tf_job.sandbox import Sandbox, SandboxOptions, SandboxState
 from tests.bench.measure import Row, Times, clean_environment
 from tests.fakes.sandbox import sandbox_dirs
 
@@ -66,7 +66,7 @@ class ClusterTimes:
 class Bench:
     """A sandbox, and the tool as its user calls it."""
 
-    info: SandboxInfo
+    info: SandboxState
     environ: dict[str, str]
     home: Path
 
@@ -92,7 +92,7 @@ class Bench:
 
     def get(self, path: str) -> dict[str, Any]:
         """Ask the ResourceManager."""
-        with urllib.request.urlopen(f"{self.info.rm_url}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{self.info.rm_urls[0]}{path}", timeout=30) as answer:
             value: dict[str, Any] = json.load(answer)
         return value
 
@@ -152,7 +152,7 @@ def bench_sandbox(options: SandboxOptions | None = None) -> Iterator[Bench]:
         environ = clean_environment(home) | {"PYTHONPATH": str(ROOT)}
         sandbox = Sandbox("bench", sandbox_dirs(environ))
         try:
-            info = sandbox.up(options or SandboxOptions(), environ, lambda _line: None)
+            info = sandbox.up(options or SandboxOptions(), environ).sandbox
             yield Bench(info, environ, home)
         finally:
             sandbox.down()
@@ -196,7 +196,7 @@ def _by_plain_post(bench: Bench, name: str) -> _Run:
 def _post(bench: Bench, name: str, body: str, times: Path) -> _Run:
     path = times.with_suffix(".body")
     path.write_text(body)
-    argv = [sys.executable, str(BARE_POST), bench.info.rm_url, bench.info.user, str(path)]
+    argv = [sys.executable, str(BARE_POST), bench.info.rm_urls[0], bench.info.user, str(path)]
     done = subprocess.run(
         argv, env=bench.environ, capture_output=True, text=True, timeout=JOB_S, check=True
     )

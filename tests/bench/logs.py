@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable
 
-from submit_tf_job.sandbox.saved_state import Layout, load_state
 from tests.bench.cluster import JOB_S, Bench, bench_sandbox
 from tests.bench.measure import Row, Sample, interleave, run_process
 
@@ -82,13 +81,11 @@ def _container(bench: Bench, name: str, index: int) -> str:
 
 
 def _compare(bench: Bench, rounds: int, what: str, ours: list[str], theirs: list[str]) -> Row:
-    state = load_state(Layout(bench.info.home))
-    assert state is not None
     tool = [sys.executable, "-m", "submit_tf_job", "logs", *ours, "--profile", bench.info.profile]
     java = [
         "java",
         "-cp",
-        f"{Layout(bench.info.home).conf}:{state.jars}/*",
+        f"{bench.info.layout.conf}:{bench.info.jars}/*",
         "org.apache.hadoop.yarn.client.cli.LogsCLI",
     ]
     hadoop = {"PATH": os.environ["PATH"], "HADOOP_USER_NAME": bench.info.user, "LC_ALL": "C.UTF-8"}

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.operations.listing import JobSelection, Listing
-from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.yarn.auth import SimpleAuth
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.bench.cluster import bench_sandbox
@@ -40,10 +39,8 @@ def measure_status(rounds: int) -> list[Row]:
     with bench_sandbox() as bench:
         spec, _times = bench.spec("asked")
         app_id = json.loads(bench.tool("submit", spec, "-o", "json").stdout)["application_id"]
-        state = load_state(Layout(bench.info.home))
-        assert state is not None
         tool, profile = [sys.executable, "-m", "submit_tf_job"], ["--profile", bench.info.profile]
-        classpath = f"{Layout(bench.info.home).conf}:{state.jars}/*"
+        classpath = f"{bench.info.layout.conf}:{bench.info.jars}/*"
         java = [
             "java",
             "-cp",

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from submit_tf_job.operations.cluster import connect
-from submit_tf_job.sandbox import Sandbox, SandboxInfo, SandboxOptions
+from submit_tf_job.sandbox import Sandbox, SandboxOptions, SandboxState
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.bench.measure import Row, clean_environment
@@ -32,7 +32,7 @@ def measure_secure(rounds: int) -> list[Row]:
         environ = clean_environment(Path(home))
         sandbox = Sandbox(f"bench{os.getpid()}", sandbox_dirs(environ))
         try:
-            info = sandbox.up(SandboxOptions(modes=("kerberos", "ha")), environ)
+            info = sandbox.up(SandboxOptions(modes=("kerberos", "ha")), environ).sandbox
             settings = load_settings(profile=info.profile, environ=environ, cwd=Path("/"))
             rows = [_exchanges(settings, rounds * 20)]
             return [*rows, _failovers(sandbox, info, settings, environ, max(2, rounds // 2))]
@@ -62,7 +62,7 @@ def _exchanges(settings: Settings, calls: int) -> Row:
 
 
 def _failovers(
-    sandbox: Sandbox, info: SandboxInfo, settings: Settings, environ: dict[str, str], rounds: int
+    sandbox: Sandbox, info: SandboxState, settings: Settings, environ: dict[str, str], rounds: int
 ) -> Row:
     """Kill the active ResourceManager while a client asks; count from the moment that another one
     would have answered.

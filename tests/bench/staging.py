@@ -15,7 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from submit_tf_job.operations.cluster import storage_of
-from submit_tf_job.sandbox.saved_state import Layout, load_state
 from submit_tf_job.settings import load_settings
 from tests.bench.cluster import Bench, bench_sandbox
 from tests.bench.measure import Row, Sample, interleave, run_process
@@ -84,8 +83,6 @@ def _spec(bench: Bench, name: str, files: Path | None) -> Path:
 def _against_put(
     bench: Bench, rounds: int, what: str, files: Path, about: str, put_files: Path, goal: float
 ) -> Row:
-    state = load_state(Layout(bench.info.home))
-    assert state is not None
     settings = load_settings(profile=bench.info.profile, environ=bench.environ, cwd=bench.home)
     storage = storage_of(settings)
     home = storage.home(bench.info.user)
@@ -93,7 +90,7 @@ def _against_put(
     java = [
         "java",
         "-cp",
-        f"{Layout(bench.info.home).conf}:{state.jars}/*",
+        f"{bench.info.layout.conf}:{bench.info.jars}/*",
         "org.apache.hadoop.fs.FsShell",
         "-put",
     ]
