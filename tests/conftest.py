@@ -95,7 +95,7 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerHost]:
     home = tmp_path_factory.mktemp("docker")
     engine = engines.make_bridge(home)
     try:
-        engines.start_engine(engine, os.environ, "submit_tf_job.tests", home / "dockerd.log")
+        engines.start_engine(engine, os.environ, "submit_tf_job.tests=docker", home / "dockerd.log")
         made = DockerHost(engine.host)
         ask = ["docker", "-H", engine.host, "version"]
         until(lambda: subprocess.run(ask, capture_output=True).returncode == 0)

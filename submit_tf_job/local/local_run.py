@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Protocol
 
 from submit_tf_job import waiting
 from submit_tf_job.container import contract
@@ -19,17 +20,38 @@ from submit_tf_job.container.tfconfig import host_name
 from submit_tf_job.errors import DeadlinePassed, SettingsError
 from submit_tf_job.jobspec.job import Job, Restart, RoleKind
 from submit_tf_job.local.cache import LocalCache
-from submit_tf_job.local.runners import Processes, Runner
+from submit_tf_job.local.processes import Processes
 from submit_tf_job.local.task import LOG_FILES, LocalTask, inherited
 from submit_tf_job.observation import Evidence, JobReport, JobStatus
-from submit_tf_job.plan import Plan, plan
+from submit_tf_job.plan import Plan, Site, plan
 from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.records import Component
 from submit_tf_job.yarn.states import AppState, FinalStatus
 
 __all__ = ["LocalRun", "Outcome", "run_local"]
 
 STAGING = "local:"
 _LINE_MAX = 64 * 1024
+
+
+class Runner(Protocol):
+    """Creates the tasks of one run; a context manager around the run."""
+
+    @property
+    def network(self) -> str:
+        """The job's network."""
+
+    def __enter__(self) -> Runner: ...
+
+    def __exit__(self, *failure: object) -> None: ...
+
+    def site(self, user: str, port_range: tuple[int, int], staging: str) -> Site:
+        """Return the site that a job is planned for."""
+
+    def task(
+        self, name: str, component: Component, root: Path, cache: LocalCache, host: str
+    ) -> LocalTask:
+        """Create a task without starting it."""
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from submit_tf_job.sandbox import SandboxDirs
+from submit_tf_job.sandbox import SandboxDirs, SandboxState
 from submit_tf_job.sandbox.port_blocks import block_ports
-from submit_tf_job.sandbox.saved_state import SandboxState
 from submit_tf_job.settings import directories
 
 __all__ = ["sandbox_dirs", "state_of"]

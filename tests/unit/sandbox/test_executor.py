@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.sandbox import docker, engine
-from submit_tf_job.sandbox.saved_state import Layout, SandboxState
+from submit_tf_job.sandbox import SandboxState, docker, engine
+from submit_tf_job.sandbox.saved_state import Layout
 from tests.fakes.sandbox import state_of
 
 ENVIRON = {"PATH": os.environ["PATH"]}
