@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.access import NoTicket, access_of
 from submit_tf_job.sandbox.docker import dockerd_options, exposed
 from submit_tf_job.sandbox.engine import (
     DOCKERD,
@@ -36,7 +35,15 @@ from submit_tf_job.sandbox.processes import (
 from submit_tf_job.sandbox.resolver import PRIVATE_MOUNTS
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 from submit_tf_job.sandbox.versions import line_of
-from submit_tf_job.sandbox.web import NotWell, ask_dns, ask_zookeeper, get_json, send
+from submit_tf_job.sandbox.web import (
+    NoTicket,
+    NotWell,
+    access_of,
+    ask_dns,
+    ask_zookeeper,
+    get_json,
+    send,
+)
 
 __all__ = [
     "TABLE",

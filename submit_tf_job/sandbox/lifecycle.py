@@ -17,9 +17,8 @@ from typing import Literal
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, docker, hadoop_config, port_blocks
-from submit_tf_job.sandbox.access import require_gssapi
 from submit_tf_job.sandbox.engine import bridge_problem, end_engine, make_bridge, restore_bridge
-from submit_tf_job.sandbox.hardening import RM_IDS
+from submit_tf_job.sandbox.hardening import RM_IDS, make_certificates
 from submit_tf_job.sandbox.jars import JarSet, ensure_jars, ensure_native, jars_of_home
 from submit_tf_job.sandbox.jvm import find_java_home
 from submit_tf_job.sandbox.kdc import find_programs, make_kdc
@@ -41,17 +40,16 @@ from submit_tf_job.sandbox.processes import end
 from submit_tf_job.sandbox.profile import remove_profile, write_profile
 from submit_tf_job.sandbox.resolver import choose_resolver, hosts_file_text
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state, save_state
-from submit_tf_job.sandbox.shutdown import end_everything
-from submit_tf_job.sandbox.startup import (
+from submit_tf_job.sandbox.start_stop import (
     Progress,
     alive,
+    end_everything,
     refuse_taken_ports,
     start_daemons,
     wait_until_well,
 )
-from submit_tf_job.sandbox.tls import make_certificates
 from submit_tf_job.sandbox.versions import DEFAULT_VERSION, line_of
-from submit_tf_job.sandbox.web import NotWell
+from submit_tf_job.sandbox.web import NotWell, require_gssapi
 
 __all__ = ["Sandbox"]
 

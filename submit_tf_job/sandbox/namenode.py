@@ -7,10 +7,9 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.access import access_of
 from submit_tf_job.sandbox.kdc import GATEWAY, USERS
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState
-from submit_tf_job.sandbox.web import NotWell, send
+from submit_tf_job.sandbox.web import NotWell, access_of, send
 
 __all__ = ["EXTRA_USERS", "directories", "prepare_hdfs"]
 

@@ -321,7 +321,7 @@ def test_only_settings_read_the_environment() -> None:
                 allowed_here = {
                     "storage/hdfs.py": "HADOOP_USER_NAME",
                     "host/kerberos.py": "KRB5",
-                    "sandbox/access.py": "KRB5_CONFIG",
+                    "sandbox/web.py": "KRB5_CONFIG",
                     "sandbox/engine.py": "path_with_sbin",
                 }
                 if name not in allowed_here or allowed_here[name] not in line:
