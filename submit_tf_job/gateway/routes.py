@@ -16,7 +16,6 @@ from fastapi.security import HTTPBearer
 
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError, error_class
 from submit_tf_job.gateway import openapi, submission
-from submit_tf_job.gateway.bodies import received
 from submit_tf_job.gateway.paging import MOMENT, moment_ms, page, selected
 from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.threads import in_thread
@@ -122,14 +121,13 @@ async def submit(
     ] = None,
 ) -> Response:
     """Submit a job: the same request again finds its run while that lives."""
-    key = submission.check_key(idempotency_key)
     gateway = gateway_of(request)
     action = request.state.action
-    async with received(request, gateway, caller) as sent:
+    async with submission.received(request, gateway, caller) as sent:
         action["body_sha256"] = hashlib.sha256(sent.identity).hexdigest()
 
         def post(client: Client) -> tuple[JobHandle, Any]:
-            planned = submission.plan(client, sent, key=key, dialect=dialect)
+            planned = submission.plan(client, sent, key=idempotency_key, dialect=dialect)
             action["job"] = planned.job.name
             with gateway.policy.admitted(client, planned):
                 handle = submission.submit(client, planned)

@@ -1,4 +1,4 @@
-"""POST /v1/jobs: turn a body into a submission, once per idempotency key.
+"""POST /v1/jobs: read the body, with or without files, and submit it once per idempotency key.
 
 The submission's key is a hash of the caller and of the caller's key, and the run's name follows
 from it. So any gateway that gets the same request finds the run, also after a crash; the service
@@ -8,43 +8,34 @@ gateway itself keeps nothing.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job.errors import UsageError
+from fastapi import Request
+from python_multipart.multipart import parse_options_header
+
 from submit_tf_job.gateway.problems import RequestRefused
+from submit_tf_job.gateway.running import Gateway
+from submit_tf_job.gateway.slots import MAX_BODY
+from submit_tf_job.gateway.threads import in_thread
+from submit_tf_job.gateway.uploads import Parts
 from submit_tf_job.jsonview import submission_object
 from submit_tf_job.sdk.client import Client, JobHandle
 from submit_tf_job.sdk.types import Plan
 
 __all__ = [
     "SentJob",
-    "check_key",
     "plan",
+    "received",
     "submission_key",
     "submit",
     "submitted_object",
 ]
-
-_KEY = re.compile(r"[!-~]{1,255}")
-
-
-def check_key(key: str | None) -> str | None:
-    """Return an idempotency key unchanged.
-
-    Raises:
-        UsageError: The key is invalid.
-    """
-    if key is not None and not _KEY.fullmatch(key):
-        raise UsageError(
-            "Idempotency-Key: 1 to 255 visible ASCII characters, without blanks",
-            hint="a UUID, or the run's id",
-        )
-    return key
 
 
 def submission_key(caller: str, key: str) -> str:
@@ -134,3 +125,135 @@ def _reused(what: str) -> RequestRefused:
         f"this Idempotency-Key was used before with {what}",
         hint="a key belongs to one submission; use another for this one",
     )
+
+
+# --- the body ---
+
+_JSON = frozenset({"application/json", "text/json"})
+_YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
+_XML = frozenset({"application/xml", "text/xml"})  # TonY's
+_MULTIPART = "multipart/form-data"
+_PIECE = 256 * 1024
+_CLOSE = {"Connection": "close"}
+
+
+@asynccontextmanager
+async def received(request: Request, gateway: Gateway, caller: str) -> AsyncIterator[SentJob]:
+    """Receive the body of a submission; its files are removed when the block ends.
+
+    Raises:
+        RequestRefused: The body is too large, too slow, or of an unknown content type.
+        UsageError: The body is not valid multipart/form-data.
+    """
+    media = _media(request)
+    if media != _MULTIPART:
+        source = _source(media)
+        yield SentJob(await _job_spec(request, gateway.limits.body_s), source)
+        return
+    with gateway.uploading.one(caller):
+        directory = await in_thread(gateway.uploads.new)
+        _, options = parse_options_header(request.headers["content-type"])
+        try:
+            parts = Parts(options.get(b"boundary", b""), directory, gateway.limits)
+            try:
+                await _parts(request, gateway, parts)
+            finally:
+                parts.close()
+            yield SentJob(
+                parts.finish(), f"job.{'json' if parts.is_json else 'yaml'}", directory, parts.files
+            )
+        finally:
+            await in_thread(lambda: gateway.uploads.remove(directory))
+
+
+def _media(request: Request) -> str:
+    media, _, parameters = request.headers.get("content-type", "").partition(";")
+    if "charset" in parameters.lower() and "utf-8" not in parameters.lower():
+        raise RequestRefused("media-type", "a body must be UTF-8")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise RequestRefused("media-type", "a body must not have a Content-Encoding")
+    return media.strip().lower()
+
+
+def _source(media: str) -> str:
+    """Return the body's name for messages, by its content type."""
+    if media in _JSON:
+        return "body.json"
+    if media in _YAML:
+        return "body.yaml"
+    if media in _XML:
+        return "body.xml"
+    raise RequestRefused(
+        "media-type",
+        f"{media[:100] or 'no content type'}: a job spec is application/json or "
+        f"application/yaml, with files multipart/form-data",
+    )
+
+
+async def _job_spec(request: Request, within_s: float) -> bytes:
+    content = bytearray()
+
+    async def take(piece: bytes) -> None:
+        content.extend(piece)
+
+    too_large = RequestRefused(
+        "too-large",
+        "larger than 1 MiB; a job spec holds no data",
+        hint="send files as multipart/form-data, or put them on HDFS or into the image",
+        headers=_CLOSE,
+    )
+    await _bounded(request, MAX_BODY, too_large, within_s, take)
+    return bytes(content)
+
+
+async def _parts(request: Request, gateway: Gateway, parts: Parts) -> None:
+    """Pass the body to its parser in pieces, in a thread because the disk may be slow."""
+    limits, waiting = gateway.limits, bytearray()
+
+    async def take(piece: bytes) -> None:
+        waiting.extend(piece)
+        if len(waiting) >= _PIECE:
+            await flush()
+
+    async def flush() -> None:
+        data = bytes(waiting)
+        waiting.clear()
+        await in_thread(lambda: parts.feed(data))
+
+    most = limits.upload_bytes
+    too_large = RequestRefused(
+        "too-large",
+        f"the files come to more than {most / 1024**2:g} MiB",
+        hint="put large ones on HDFS",
+        headers=_CLOSE,
+    )
+    await _bounded(request, most + MAX_BODY, too_large, limits.upload_s, take)
+    await flush()
+
+
+async def _bounded(
+    request: Request,
+    most: int,
+    too_large: RequestRefused,
+    within_s: float,
+    take: Callable[[bytes], Awaitable[None]],
+) -> None:
+    """Read a body within its limits of size and time."""
+
+    async def read() -> None:
+        size = 0
+        async for piece in request.stream():
+            size += len(piece)
+            if size > most:
+                raise too_large
+            await take(piece)
+
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > most:
+        raise too_large
+    try:
+        await asyncio.wait_for(read(), within_s)
+    except asyncio.TimeoutError:
+        raise RequestRefused(
+            "request-timeout", "the body did not arrive in time", headers=_CLOSE
+        ) from None
