@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     )
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.observation import JobState
-    from submit_tf_job.sdk.client import Client, JobHandle, Status, attach, jobs, load, submit
+    from submit_tf_job.sdk.client import Client, JobHandle, Status
+    from submit_tf_job.sdk.default_client import attach, jobs, load, submit
     from submit_tf_job.sdk.functions import remote, run, start
 
 __version__ = VERSION
@@ -75,9 +76,8 @@ __all__ = [
 _HOMES = {
     "Job": "jobspec.job",
     "JobState": "observation",
-    **dict.fromkeys(
-        ("Client", "JobHandle", "Status", "attach", "jobs", "load", "submit"), "sdk.client"
-    ),
+    **dict.fromkeys(("Client", "JobHandle", "Status"), "sdk.client"),
+    **dict.fromkeys(("attach", "jobs", "load", "submit"), "sdk.default_client"),
     **dict.fromkeys(("remote", "run", "start"), "sdk.functions"),
 }
 

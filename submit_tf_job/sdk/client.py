@@ -44,12 +44,8 @@ __all__ = [
     "JobHandle",
     "JobState",
     "Status",
-    "attach",
     "job_schema",
-    "jobs",
-    "load",
     "setting_names",
-    "submit",
 ]
 
 _log = logging.getLogger(__name__)
@@ -175,41 +171,34 @@ class Client:
 
         _check_list("overrides", overrides)
         _check_texts(name=name, dialect=dialect)
+        text = None
         if isinstance(spec, (str, Path)):
-            path, text = Path(spec), None
+            path = Path(spec)
             if render is not None:
                 text, base = render(operations.read_text(path)).encode(), path.parent
-            return operations.load_job(
-                path,
-                self.settings,
-                overrides=overrides,
-                name=name,
-                text=text,
-                base=base,
-                dialect=dialect,
-            )
-        if isinstance(spec, Mapping):
-            text = json.dumps(dict(spec), default=str).encode()
-            return operations.load_job(
-                Path("<mapping>"),
-                self.settings,
-                overrides=overrides,
-                name=name,
-                text=text,
-                base=base,
-                dialect=dialect,
-            )
-        if not isinstance(spec, Job):
+        elif isinstance(spec, Mapping):
+            path, text = Path("<mapping>"), json.dumps(dict(spec), default=str).encode()
+        elif not isinstance(spec, Job):
             raise UsageError(
                 "spec: expected the path of a job spec, a mapping or a loaded job, found "
                 f"{type(spec).__name__}"
             )
-        if overrides or name or dialect:
+        elif overrides or name or dialect:
             raise UsageError(
                 "a job that is loaded already takes no overrides, no other name and no format",
                 hint="give them to load",
             )
-        return spec
+        else:
+            return spec
+        return operations.load_job(
+            path,
+            self.settings,
+            overrides=overrides,
+            name=name,
+            text=text,
+            base=base,
+            dialect=dialect,
+        )
 
     def load_sent(
         self,
@@ -532,62 +521,3 @@ def job_schema() -> dict[str, Any]:
     from submit_tf_job.jobspec import schema
 
     return schema()
-
-
-# --- for a program with one cluster ---
-# Without `plan`: the package `submit_tf_job.plan` has that name.
-
-
-def load(
-    spec: JobSpec,
-    *,
-    overrides: Sequence[str] = (),
-    name: str | None = None,
-    dialect: str | None = None,
-    base: Path | None = None,
-    render: Callable[[str], str] | None = None,
-) -> Job:
-    """Read a job spec under the settings that the commands would use; see `Client.load`."""
-    return Client().load(
-        spec, overrides=overrides, name=name, dialect=dialect, base=base, render=render
-    )
-
-
-def submit(
-    spec: JobSpec | Plan,
-    *,
-    overrides: Sequence[str] = (),
-    name: str | None = None,
-    submission_id: str | None = None,
-    once: bool = False,
-    dialect: str | None = None,
-) -> JobHandle:
-    """Submit a job; see `Client.submit`."""
-    return Client().submit(
-        spec,
-        overrides=overrides,
-        name=name,
-        submission_id=submission_id,
-        once=once,
-        dialect=dialect,
-    )
-
-
-def attach(name: str, *, own: bool = False) -> JobHandle:
-    """Return the handle of an existing job; see `Client.attach`."""
-    return Client().attach(name, own=own)
-
-
-def jobs(
-    *,
-    user: str | None = "",
-    queue: str | None = None,
-    states: Iterable[JobState | str] = (),
-    within_s: float | None = None,
-    limit: int | None = None,
-    names: Iterable[str] = (),
-) -> ListedJobs:
-    """List jobs; see `Client.jobs`."""
-    return Client().jobs(
-        user=user, queue=queue, states=states, within_s=within_s, limit=limit, names=names
-    )
