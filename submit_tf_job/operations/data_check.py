@@ -220,7 +220,7 @@ class DataCheck:
     def _taken(self, output: Output, storage: Storage, path: str) -> list[Problem]:
         """Return the existing data that an upload would replace."""
         from submit_tf_job.jobspec.job import Uploader
-        from submit_tf_job.plan.targets import writers
+        from submit_tf_job.plan.data import writers
 
         if not output.upload or output.overwrite:
             return []

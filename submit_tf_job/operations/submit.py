@@ -217,7 +217,7 @@ def make_plan(
         Refused: This Hadoop could not read the service again.
     """
     from submit_tf_job.plan import plan
-    from submit_tf_job.plan.version_check import check_endings, check_size
+    from submit_tf_job.plan.check import check_endings, check_size
 
     version = settings.hadoop_version or ""
     check_endings(job, version)
@@ -229,7 +229,7 @@ def make_plan(
         properties=properties,
         lifetime_s=int(settings.detached_lifetime_s) if lifetime else 0,
     )
-    check_size(planned, version)
+    check_size(planned.service, planned.site, version)
     return planned
 
 
@@ -389,12 +389,12 @@ def _check_version(planned: Plan, cluster: Cluster) -> None:
     """Check whether this Hadoop can run the job. Its request is the first one: where no
     ResourceManager answers, `submit` gives up after `timeouts.failover`, not `timeouts.submit`.
     """
-    from submit_tf_job.plan.version_check import check_endings, check_size, check_version
+    from submit_tf_job.plan.check import check_endings, check_size, check_version
 
     found = cluster.client.recent_info().hadoop_version
     version = cluster.settings.hadoop_version or found or ""
     check_version(planned.body, version)
-    check_size(planned, version)
+    check_size(planned.service, planned.site, version)
     check_endings(planned.job, version)
 
 

@@ -1,4 +1,5 @@
-"""Find what YARN or a NodeManager would refuse of a valid job on its cluster, before the POST.
+"""Find what YARN or a NodeManager would refuse of a valid job on its cluster, or by the cluster's
+version of Hadoop, before the POST.
 
 What no cluster takes, the job spec's reader refuses (`jobspec/keys.py`, `rules.py`).
 
@@ -13,13 +14,23 @@ from collections.abc import Callable, Iterator
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.tfconfig import host_name
-from submit_tf_job.errors import Problem
+from submit_tf_job.errors import JobSpecError, Problem, Refused
+from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import HostFile, Job, Role, TFConfigMode
 from submit_tf_job.plan import secrets
 from submit_tf_job.plan.site import Cap, Site
+from submit_tf_job.yarn.records import Service, dumps
 from submit_tf_job.yarn.run_names import SUFFIX, fits, is_run
 
-__all__ = ["caps_problems", "check_job", "room_for_name", "shown"]
+__all__ = [
+    "caps_problems",
+    "check_endings",
+    "check_job",
+    "check_size",
+    "check_version",
+    "room_for_name",
+    "shown",
+]
 
 MAX_NAME = 63  # a DNS label; ServiceApiUtil.validateNameFormat
 # 63 minus the 19 digits of the largest instance number (ServiceApiUtil with
@@ -51,7 +62,7 @@ def check_job(job: Job, site: Site) -> list[Problem]:
         *caps_problems(job, site.caps),
     ]
     for role in job.roles.values():
-        problems += [*_files(job, role, site), *_role(job, role), *_env(job, role)]
+        problems += [*_files(job, role, site), *_command(job, role), *_env(job, role)]
     return problems
 
 
@@ -82,18 +93,12 @@ def _names(job: Job, site: Site) -> Iterator[Problem]:
             f"which YARN's registry requires",
         )
     for role in job.roles.values():
-        yield from _role_name(job, role)
-
-
-def _role_name(job: Job, role: Role) -> Iterator[Problem]:
-    path = f"roles.{role.name}"
-    if len(role.name) > MAX_COMPONENT:
-        yield job.problem(
-            path,
-            f"{role.name!r} has {len(role.name)} characters, and YARN takes {MAX_COMPONENT}; "
-            f"shorten the role's name",
-        )
-        return
+        if len(role.name) > MAX_COMPONENT:
+            yield job.problem(
+                f"roles.{role.name}",
+                f"{role.name!r} has {len(role.name)} characters, and YARN takes {MAX_COMPONENT}; "
+                f"shorten the role's name",
+            )
 
 
 def room_for_name(job: Job, site: Site) -> int:
@@ -117,11 +122,10 @@ def _network(job: Job, site: Site) -> Iterator[Problem]:
         )
 
 
-def _role(job: Job, role: Role) -> Iterator[Problem]:
-    path = f"roles.{role.name}"
+def _command(job: Job, role: Role) -> Iterator[Problem]:
     if (size := len(str(role.command).encode())) > MAX_ENV_ENTRY:
         yield job.problem(
-            f"{path}.command",
+            f"roles.{role.name}.command",
             f"the command has {size} bytes; put it into a script and list it in `files`",
         )
 
@@ -217,9 +221,99 @@ def shown(name: str, amount: int) -> str:
     if name == "gpus":
         return f"{amount} GPU{'s' * (amount != 1)}"
     if name == "memory":
-        return _with_unit(amount, (("Ti", 1024**2), ("Gi", 1024), ("Mi", 1)))
-    return _with_unit(amount, (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)))
-
-
-def _with_unit(amount: int, units: tuple[tuple[str, int], ...]) -> str:
+        return memory_text(amount)
+    units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
     return next(f"{amount // size}{unit}" for unit, size in units if amount % size == 0)
+
+
+# --- the version of Hadoop ---
+
+# Before, more than 64 KiB is accepted with a 202, and cannot be read back
+# (hadoop-facts.md#sizes).
+_FIRST_WITH_LARGE_SERVICES = (3, 3)
+_MOST_BEFORE = 60_000
+_FIRST_WITH_DECIDING_COMPONENT = (3, 3)  # YARN-8489
+_FIRST_WITH_RESTART_POLICY = (3, 1, 1)
+# Runtime variables → the first version that supports them.
+_FIRST_WITH_VARIABLE = {
+    "RUNTIME": ((3, 3), "docker.runtime"),
+    "TMPFS_MOUNTS": ((3, 1, 2), "docker.tmpfs"),
+    "PORTS_MAPPING": ((3, 1, 2), "docker.publish"),
+}
+_DIGEST = re.compile(r'"id": "[^"]+@sha256:[0-9a-f]{64}"')
+
+
+def check_version(body: str, hadoop_version: str) -> None:
+    """Raise `Refused` if a version of Hadoop cannot run a service.
+
+    Raises:
+        Refused: The version lacks restart policies, a runtime variable or images by digest.
+    """
+    numbers = _numbers(hadoop_version)
+    if numbers and numbers < _FIRST_WITH_RESTART_POLICY:
+        raise Refused(
+            f"Hadoop {hadoop_version} does not support restart_policy (YARN-8080), and would "
+            f"start finished tasks again without end"
+        )
+    for variable, (first, key) in _FIRST_WITH_VARIABLE.items():
+        if numbers and numbers < first and f'"YARN_CONTAINER_RUNTIME_DOCKER_{variable}"' in body:
+            known = ".".join(map(str, first))
+            raise Refused(
+                f"Hadoop {hadoop_version} does not support {key}; {known} is the first",
+                hint="leave it out",
+            )
+    if (
+        numbers
+        and not (numbers >= (3, 3, 5) or (3, 2, 5) <= numbers < (3, 3))
+        and _DIGEST.search(body)
+    ):
+        raise Refused(
+            f"Hadoop {hadoop_version} does not support images by digest (3.2.5 and 3.3.5 are "
+            f"the first), and every container would fail",
+            hint="name the image by a tag",
+        )
+
+
+def check_size(service: Service, site: Site, hadoop_version: str) -> None:
+    """Refuse a service that Hadoop 3.1 and 3.2 would accept and could not read again.
+
+    Raises:
+        Refused: It is too large; without a staging directory it always is.
+    """
+    numbers = _numbers(hadoop_version)
+    size = len(dumps(service.with_files()))
+    if not numbers or numbers >= _FIRST_WITH_LARGE_SERVICES or size <= _MOST_BEFORE:
+        return
+    if site.staging is None:
+        raise Refused(
+            f"Hadoop {hadoop_version} cannot read back a service of more than {_MOST_BEFORE} "
+            "bytes, and without a staging directory the bootstrap is inside it",
+            hint="set hadoop_conf, or staging: hdfs://…, in the settings",
+        )
+    raise Refused(
+        f"the service has {size} bytes, and Hadoop {hadoop_version} cannot read back "
+        f"more than {_MOST_BEFORE}",
+        hint="put long commands into scripts, and long values into files",
+    )
+
+
+def check_endings(job: Job, hadoop_version: str) -> None:
+    """Refuse a job that could hold its place for ever on Hadoop 3.1 and 3.2.
+
+    They do not end an application with its witness (docs/internals/endings.md).
+
+    Raises:
+        JobSpecError: It has `retries` and no `lifetime`.
+    """
+    numbers = _numbers(hadoop_version)
+    if numbers and numbers < _FIRST_WITH_DECIDING_COMPONENT and job.retries and not job.lifetime_s:
+        message = (
+            f"a job with `retries` needs a `lifetime` on Hadoop {hadoop_version}, which does not "
+            "end an application while a lost task gets no other container; say lifetime: 12h"
+        )
+        raise JobSpecError([job.problem("retries", message)])
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return up to three numbers of a version; () if it is not known."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

@@ -7,16 +7,18 @@ tasks times files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import Problem
-from submit_tf_job.jobspec.job import Input, Job, Output, RoleKind, Strategy, Uploader
-from submit_tf_job.plan import targets
+from submit_tf_job.jobspec.job import PATTERN, Input, Job, Output, RoleKind, Strategy, Uploader
 from submit_tf_job.plan.delivery import Contribution, File, Stage
 from submit_tf_job.plan.site import Site
 
-__all__ = ["contribution", "readers", "shares"]
+__all__ = ["contribution", "readers", "shares", "writers"]
 
 
 def readers(job: Job) -> tuple[str, ...]:
@@ -110,7 +112,7 @@ def _problems(job: Job, site: Site) -> Iterator[Problem]:
         elif output.upload and output.by is not Uploader.DECIDING_TASK:
             yield from _ended(job, output)
     yield from _twice(job)
-    yield from targets.problems(job, site)
+    yield from _targets_problems(job, site)
 
 
 def _ended(job: Job, output: Output) -> Iterator[Problem]:
@@ -136,3 +138,120 @@ def _twice(job: Job) -> Iterator[Problem]:
                 f"outputs.{output.name}",
                 f"{output.uri} is the output {other.name} already; use another URI",
             )
+
+
+# --- what an output would replace ---
+
+_HADOOP = {
+    "/tmp": "everybody's directory for temporary files",  # noqa: S108
+    "/user": "the directory of all homes",
+    "/user/*": "a home directory",  # dfs.user.home.dir.prefix
+}
+_DISK = {
+    "/tmp": "everybody's directory for temporary files",  # noqa: S108
+    "/home": "the directory of all homes",
+    "/home/*": "a home directory",
+    "/root": "a home directory",
+}
+_SHARED = {"hdfs": _HADOOP, "viewfs": _HADOOP, "file": _DISK}
+
+
+class _Place(NamedTuple):
+    """Where a URI leads: a kind of file system, a server or bucket, and a path."""
+
+    kind: str
+    authority: str
+    path: str
+
+    @classmethod
+    def of(cls, uri: str) -> _Place:
+        scheme, _, rest = uri.partition(":")
+        authority, path = "", rest
+        if rest.startswith("//"):
+            authority, slash, path = rest[2:].partition("/")
+            path = slash + path
+        kind = {"webhdfs": "hdfs", "swebhdfs": "hdfs", "s3a": "s3", "s3n": "s3"}.get(scheme, scheme)
+        if scheme in ("webhdfs", "swebhdfs"):
+            authority = ""  # the same server under another port
+        return cls(kind, authority, re.sub("/+", "/", path).rstrip("/") or "/")
+
+    def may_be_on(self, other: _Place) -> bool:
+        """Whether both are on one file system; without an authority that may be any."""
+        named = bool(self.authority and other.authority)
+        return self.kind == other.kind and not (named and self.authority != other.authority)
+
+    def holds(self, other: _Place) -> bool:
+        """Whether the other is this place, or below it."""
+        inside = f"{other.path.rstrip('/')}/".startswith(f"{self.path.rstrip('/')}/")
+        return inside and self.may_be_on(other)
+
+
+def writers(job: Job) -> tuple[str, ...]:
+    """Return the roles whose tasks store an output each, with `by: every-task`."""
+    return tuple(role.name for role in job.roles.values() if role.kind is RoleKind.TRAINS)
+
+
+def _targets(job: Job, output: Output) -> list[_Place]:
+    """Return the places whose content an upload replaces."""
+    if output.by is Uploader.DECIDING_TASK:
+        return [_Place.of(output.uri)]
+    return [
+        _Place.of(f"{output.uri}/{name}-{index}")
+        for name in writers(job)
+        for index in range(job.roles[name].instances)
+    ]
+
+
+def _targets_problems(job: Job, site: Site) -> Iterator[Problem]:
+    """Yield a problem for each output that would replace, or hold, what is not its own: storing one
+    replaces all that is there.
+
+    A URI without a path, which is the root or a whole bucket, is refused where it is read.
+    """
+    for output in job.outputs:
+        if not output.upload:
+            continue
+        targets = _targets(job, output)
+        what = next(filter(None, map(_shared, targets)), "") or next(
+            (
+                f"or holds {words}"
+                for words, uri in _held(job, site, output)
+                if any(target.holds(_Place.of(uri)) for target in targets)
+            ),
+            "",
+        )
+        if what:
+            yield job.problem(
+                f"outputs.{output.name}",
+                f"{output.uri} is {what}, and all that is there would be replaced; name a "
+                f"directory of its own, as in {output.uri.rstrip('/')}/{output.name}",
+            )
+
+
+def _shared(target: _Place) -> str:
+    """Return the name of a directory that several jobs share, such as a home; "" for another."""
+    shared = _SHARED.get(target.kind, {})
+    depth = target.path.count("/")
+    return next(
+        (
+            what
+            for path, what in shared.items()
+            if path.count("/") == depth and fnmatchcase(target.path, path)
+        ),
+        "",
+    )
+
+
+def _held(job: Job, site: Site, output: Output) -> Iterator[tuple[str, str]]:
+    """Yield what must not lie at or below an output: words, and a URI."""
+    if site.staging:
+        yield "the staging directory", site.staging
+    for item in job.inputs:
+        uri = item.uri
+        pattern = PATTERN.search(uri)
+        if pattern:
+            uri = uri[: pattern.start()].rpartition("/")[0]
+        yield f"the input {item.name}", uri
+    for other in job.outputs:
+        if other is not output and other.uri != output.uri:
+            yield f"the output {other.name}", other.uri

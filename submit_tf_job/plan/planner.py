@@ -30,7 +30,6 @@ from submit_tf_job.plan import (
     data,
     docker,
     hadoop,
-    meeting,
     python_packages,
 )
 from submit_tf_job.plan.content_key import content_key
@@ -44,7 +43,7 @@ from submit_tf_job.plan.delivery import (
     remote_files,
 )
 from submit_tf_job.plan.site import Site
-from submit_tf_job.plan.task_description import TaskDescription
+from submit_tf_job.plan.task_description import task_description, task_text
 from submit_tf_job.yarn.records import (
     Artifact,
     Component,
@@ -253,8 +252,8 @@ class Planner:
             hadoop.configuration_contribution(job),
             hadoop.contribution(job, site, stage),
             data.contribution(job, site, stage),
-            meeting.contribution(job, site, stage),
-            meeting.report_contribution(site, run),
+            hadoop.meeting_contribution(job, site, stage),
+            hadoop.report_contribution(site, run),
             remote_files(job),
         )
         mounts = [mount for part in parts for mount in part.mounts]
@@ -275,7 +274,7 @@ class Planner:
     def build(self) -> tuple[Service, tuple[Upload, ...]]:
         """Return the service, and the files to upload for it."""
         files = tuple(file for part in self.parts for file in part.files)
-        described = self.task_description().text()
+        described = task_text(self.task_description())
         task = File(contract.TASK_FILE, type="TEMPLATE", text=described)
         files = (task, *self.delivery.files, *files)
         uploads = {
@@ -285,16 +284,16 @@ class Planner:
         }
         return self._service(files), tuple(uploads.values())
 
-    def task_description(self) -> TaskDescription:
+    def task_description(self) -> dict[str, object]:
         """Return the task description, which the bootstrap reads."""
-        return TaskDescription(
+        return task_description(
             self.job,
             self.site,
-            self.delivery,
-            self.parts,
             self.run,
-            self.ports,
-            self.cluster_roles,
+            ports=self.ports,
+            cluster_roles=self.cluster_roles,
+            of_roles=self.delivery.task,
+            parts=self.parts,
         )
 
     def _service(self, files: Sequence[File]) -> Service:

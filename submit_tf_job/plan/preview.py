@@ -110,7 +110,7 @@ def _info(planned: Plan, planner: Planner, task: str) -> Info:
     site = planned.site
     name = f"{task}.{planned.run}.{site.registry_user}.{site.domain or _DOMAIN}"
     env = {contract.ENV_INSTANCE: task, contract.ENV_HOSTNAME: name}
-    return Info(planner.task_description().to_json(), env, _HERE)
+    return Info(planner.task_description(), env, _HERE)
 
 
 def _variables(info: Info) -> dict[str, str]:

@@ -7,8 +7,7 @@ It is readable JSON, the same for all tasks, in a TEMPLATE file of YARN
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from submit_tf_job.container import contract
@@ -20,10 +19,10 @@ from submit_tf_job.jobspec.job import (
     Role,
     Strategy,
 )
-from submit_tf_job.plan.delivery import Contribution, Delivery
+from submit_tf_job.plan.delivery import Contribution
 from submit_tf_job.plan.site import Site
 
-__all__ = ["TaskDescription"]
+__all__ = ["task_description", "task_text"]
 
 _FRAMEWORKS = {
     Strategy.MULTI_WORKER: "tensorflow",
@@ -34,76 +33,73 @@ _FRAMEWORKS = {
 }
 
 
-@dataclass(frozen=True)
-class TaskDescription:
-    """The task description of a run.
+def task_text(description: Mapping[str, object]) -> str:
+    """Return it without the patterns that the AM replaces: `${TOKEN}` and `{{content}}`
+    (ProviderUtils, ConfigUtils.replaceProps).
+    """
+    text = json.dumps(description, indent=1, ensure_ascii=True)
+    return text.replace("${", "\\u0024{").replace("{{", "{\\u007b")
 
-    Attributes:
-        delivery: How the roles' files get there.
-        parts: The contributions to the plan.
+
+def task_description(
+    job: Job,
+    site: Site,
+    run: str,
+    *,
+    ports: Mapping[str, object],
+    cluster_roles: Sequence[str],
+    of_roles: Mapping[str, Mapping[str, object]],
+    parts: Sequence[Contribution],
+) -> dict[str, object]:
+    """Return the task description of a run, as docs/tf-config.md documents it.
+
+    Args:
+        job: The job.
+        site: The cluster.
         run: The run's name.
         ports: How the tasks' ports are chosen.
         cluster_roles: The roles in TensorFlow's cluster spec, in its order.
+        of_roles: Role → the bootstrap's work on its files.
+        parts: The contributions to the plan.
     """
-
-    job: Job
-    site: Site
-    delivery: Delivery
-    parts: tuple[Contribution, ...]
-    run: str
-    ports: Mapping[str, object]
-    cluster_roles: tuple[str, ...]
-
-    def text(self) -> str:
-        """Return it without the patterns that the AM replaces: `${TOKEN}` and `{{content}}`
-        (ProviderUtils, ConfigUtils.replaceProps).
-        """
-        text = json.dumps(self.to_json(), indent=1, ensure_ascii=True)
-        return text.replace("${", "\\u0024{").replace("{{", "{\\u007b")
-
-    def to_json(self) -> dict[str, object]:
-        """Return the task description, as docs/tf-config.md documents it."""
-        job, site, delivery = self.job, self.site, self.delivery
-        domain = f"{self.run}.{site.registry_user}.{site.domain}" if site.domain else None
-        added: dict[str, Any] = {
-            key: value for part in self.parts for key, value in part.task.items()
-        }
-        files: dict[str, object] = {}
-        of_roles = {role: dict(work) for role, work in delivery.task.items()}
-        for role, packages in added.pop("role_packages", {}).items():
-            of_roles.setdefault(role, {})["packages"] = packages
-        if of_roles:
-            files["roles"] = of_roles
-        if "packages" in added:
-            files["packages"] = added.pop("packages")
-        if job.image_policy is not ImagePolicy.REQUIRE:
-            added["image_policy"] = job.image_policy.value
-        return {
-            "version": contract.TASK_VERSION,
-            "job": job.name,
-            "run": self.run,
-            "strategy": job.strategy.value,
-            "host_suffix": domain,
-            "dns_server": site.dns_server,
-            "ports": self.ports,
-            "deciding": job.deciding_role,
-            "ends_with": job.ends_with.value,
-            "cluster_roles": list(self.cluster_roles),
-            "legacy_master": job.legacy_master,
-            "tf_config": job.tf_config.value,
-            "start_timeout_s": job.start_timeout_s,
-            "finish_timeout_s": job.finish_timeout_s,
-            "grace_s": job.grace_s,
-            **({"variables": [item.value for item in job.variables]} if job.variables else {}),
-            **_retries(job.retries),
-            **_elastic(job),
-            **_unusual(job),
-            **_gpus(job, site),
-            **added,
-            **({"files": files} if files else {}),
-            **_framework(job.strategy),
-            "roles": {name: _task_of(role) for name, role in job.roles.items()},
-        }
+    domain = f"{run}.{site.registry_user}.{site.domain}" if site.domain else None
+    added: dict[str, Any] = {key: value for part in parts for key, value in part.task.items()}
+    files: dict[str, object] = {}
+    work_of = {role: dict(work) for role, work in of_roles.items()}
+    for role, packages in added.pop("role_packages", {}).items():
+        work_of.setdefault(role, {})["packages"] = packages
+    if work_of:
+        files["roles"] = work_of
+    if "packages" in added:
+        files["packages"] = added.pop("packages")
+    if job.image_policy is not ImagePolicy.REQUIRE:
+        added["image_policy"] = job.image_policy.value
+    return {
+        "version": contract.TASK_VERSION,
+        "job": job.name,
+        "run": run,
+        "strategy": job.strategy.value,
+        "host_suffix": domain,
+        "dns_server": site.dns_server,
+        "ports": ports,
+        "deciding": job.deciding_role,
+        "ends_with": job.ends_with.value,
+        "cluster_roles": list(cluster_roles),
+        "legacy_master": job.legacy_master,
+        "tf_config": job.tf_config.value,
+        "start_timeout_s": job.start_timeout_s,
+        "finish_timeout_s": job.finish_timeout_s,
+        "grace_s": job.grace_s,
+        **({"variables": [item.value for item in job.variables]} if job.variables else {}),
+        **_retries(job.retries),
+        **_elastic(job),
+        **_unusual(job),
+        **_gpus(job, site),
+        **added,
+        **({"files": files} if files else {}),
+        **_framework(job.strategy),
+        "roles": {name: _task_of(role) for name, role in job.roles.items()},
+    }
 
 
 def _retries(rule: Retries | None) -> dict[str, object]:

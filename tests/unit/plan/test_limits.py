@@ -12,7 +12,7 @@ from submit_tf_job.errors import JobSpecError, Refused
 from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.jobspec.job import Retries
 from submit_tf_job.plan import plan
-from submit_tf_job.plan.version_check import check_endings, check_size, check_version
+from submit_tf_job.plan.check import check_endings, check_size, check_version
 from submit_tf_job.yarn.observed import MaximumResources
 from tests.golden.fixed import SITE, SITE_WITHOUT_STAGING, make_job, make_role
 
@@ -97,12 +97,12 @@ def test_old_hadoop_cannot_read_a_large_service_again(version: str) -> None:
         ),
     ):
         with pytest.raises(Refused) as told:
-            check_size(planned, version)
+            check_size(planned.service, planned.site, version)
         assert told.value.message.startswith(message)
         assert told.value.hint == hint
-    check_size(plan(make_job(), SITE), version)
+    check_size(plan(make_job(), SITE).service, SITE, version)
     for other in ("3.3.0", "3.4.2", "3.5.0-SNAPSHOT", "10.0.0", "", "unknown"):
-        check_size(inside, other)
+        check_size(inside.service, inside.site, other)
 
 
 def test_check_version_ignores_digest_in_command() -> None:
