@@ -9,7 +9,7 @@ from pathlib import Path
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.inputfile import open_input, reason
 
-__all__ = ["read_xml", "resource_managers"]
+__all__ = ["expanded", "read_xml", "resource_managers"]
 
 
 def read_xml(path: Path) -> dict[str, str]:
@@ -53,13 +53,13 @@ def resource_managers(yarn: Mapping[str, str]) -> list[str]:
         host = yarn.get(f"yarn.resourcemanager.hostname{suffix}")
         if host and not address:
             address = f"{host}:{port}"
-        address = _expanded(address, yarn)
+        address = expanded(address, yarn)
         if address and "${" not in address:
             addresses.append(f"{scheme}://{address}")
     return addresses
 
 
-def _expanded(text: str, values: Mapping[str, str]) -> str:
+def expanded(text: str, values: Mapping[str, str]) -> str:
     """Expand `${name}` from the file's own values, as Hadoop's Configuration.substituteVars does;
     unknown names stay.
     """

@@ -127,7 +127,12 @@ class Storage(ABC):
         """
 
     @abstractmethod
-    def _home(self, user: str) -> str: ...
+    def home(self, user: str) -> str:
+        """Return the path of a user's home directory, which may not exist.
+
+        Raises:
+            UsageError: This storage has no home directories.
+        """
 
     @abstractmethod
     def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
@@ -176,14 +181,6 @@ class Storage(ABC):
         Hadoop's `Path` expects that.
         """
         return self.root + self.path(path)
-
-    def home(self, user: str) -> str:
-        """Return the path of a user's home directory, which may not exist.
-
-        Raises:
-            UsageError: This storage has no home directories.
-        """
-        return self._home(user)
 
     def exists(self, path: str) -> bool:
         """Return whether a file or directory of that path exists."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from submit_tf_job.errors import (
     AuthError,
@@ -19,91 +20,77 @@ from submit_tf_job.storage.base import NoSuchPath, PathExists
 
 __all__ = ["failure", "translated"]
 
-Make = Callable[[str], SubmitTFJobError]
+
+class _Meaning(NamedTuple):
+    """The error of this package for a failure."""
+
+    kind: type[SubmitTFJobError]
+    hint: str = ""
 
 
-def _not_allowed(message: str) -> SubmitTFJobError:
-    return AuthError(message, hint="Ask the owner for access, or name another user or path.")
-
-
-def _not_authenticated(message: str) -> SubmitTFJobError:
-    return AuthError(
-        message,
-        hint="Get a ticket (kinit), or check that the Hadoop configuration is this cluster's.",
-    )
-
-
-def _no_room(message: str) -> SubmitTFJobError:
-    return Refused(
-        message,
-        hint="Free room (`hdfs dfs -rm -skipTrash`), or ask for a larger quota or more DataNodes.",
-    )
-
-
-def _later(message: str) -> SubmitTFJobError:
-    return ClusterUnavailable(
-        message,
-        hint="Wait until the NameNode serves again; `hdfs dfsadmin -safemode get` and `hdfs "
-        "haadmin` tell.",
-    )
-
-
-def _wrong_path(message: str) -> SubmitTFJobError:
-    return UsageError(message, hint="Name another path.")
-
-
-def _missing(message: str) -> SubmitTFJobError:
-    return NoSuchPath(message, hint="Check the path, and that the storage is the right one.")
-
-
-def _encrypted(message: str) -> SubmitTFJobError:
-    return Refused(
-        message, hint="Without Java, files of an encryption zone go through webhdfs:// only."
-    )
-
+_NOT_ALLOWED = _Meaning(AuthError, "Ask the owner for access, or name another user or path.")
+_NOT_AUTHENTICATED = _Meaning(
+    AuthError,
+    "Get a ticket (kinit), or check that the Hadoop configuration is this cluster's.",
+)
+_NO_ROOM = _Meaning(
+    Refused,
+    "Free room (`hdfs dfs -rm -skipTrash`), or ask for a larger quota or more DataNodes.",
+)
+_LATER = _Meaning(
+    ClusterUnavailable,
+    "Wait until the NameNode serves again; `hdfs dfsadmin -safemode get` and `hdfs haadmin` tell.",
+)
+_WRONG_PATH = _Meaning(UsageError, "Name another path.")
+_MISSING = _Meaning(NoSuchPath, "Check the path, and that the storage is the right one.")
+_EXISTS = _Meaning(PathExists)
+_UNREACHABLE = _Meaning(ClusterUnavailable)
+_ENCRYPTED = _Meaning(
+    Refused, "Without Java, files of an encryption zone go through webhdfs:// only."
+)
 
 # Meanings of Hadoop's messages. The patterns contain the names of Hadoop's exception classes, and
 # their messages too, since WebHDFS returns only the message.
-_WORDS: tuple[tuple[str, Make], ...] = (
-    (r"AccessControlException|AuthorizationException|Permission denied", _not_allowed),
+_WORDS: tuple[tuple[str, _Meaning], ...] = (
+    (r"AccessControlException|AuthorizationException|Permission denied", _NOT_ALLOWED),
     (
         r"GSSAPIError|SASLError|NoSASLMechanism|InvalidToken|SaslException|AuthenticationException",
-        _not_authenticated,
+        _NOT_AUTHENTICATED,
     ),
     (
         r"QuotaExceeded|quota .*is exceeded|could only be (written|replicated) to|No space left|FSLimitException",  # noqa: E501
-        _no_room,
+        _NO_ROOM,
     ),
-    (r"SafeMode|[Ss]afe mode|StandbyException|state standby|RetriableException", _later),
-    (r"FileAlreadyExists|AlreadyBeingCreated|already exists", PathExists),
-    (r"FileNotFoundException|File does not exist|FileNotFound\(|BlocksNotFound", _missing),
+    (r"SafeMode|[Ss]afe mode|StandbyException|state standby|RetriableException", _LATER),
+    (r"FileAlreadyExists|AlreadyBeingCreated|already exists", _EXISTS),
+    (r"FileNotFoundException|File does not exist|FileNotFound\(|BlocksNotFound", _MISSING),
     (
         r"PathIsNotEmptyDirectory|is non empty|NotDirectory|not a directory|InvalidPath|is a directory",  # noqa: E501
-        _wrong_path,
+        _WRONG_PATH,
     ),
-    (r"File encryption", _encrypted),
-    (r"IOError|DataTransferError|timed out|Connection (refused|reset)", ClusterUnavailable),
+    (r"File encryption", _ENCRYPTED),
+    (r"IOError|DataTransferError|timed out|Connection (refused|reset)", _UNREACHABLE),
 )
 
-_ERRNO: dict[int, Make] = {
-    errno.ENOENT: _missing,
-    errno.EEXIST: PathExists,
-    errno.EACCES: _not_allowed,
-    errno.EPERM: _not_allowed,
-    errno.ENOSPC: _no_room,
-    errno.EDQUOT: _no_room,
-    errno.ENOTDIR: _wrong_path,
-    errno.EISDIR: _wrong_path,
-    errno.ENOTEMPTY: _wrong_path,
-    errno.EROFS: _not_allowed,
+_ERRNO: dict[int, _Meaning] = {
+    errno.ENOENT: _MISSING,
+    errno.EEXIST: _EXISTS,
+    errno.EACCES: _NOT_ALLOWED,
+    errno.EPERM: _NOT_ALLOWED,
+    errno.ENOSPC: _NO_ROOM,
+    errno.EDQUOT: _NO_ROOM,
+    errno.ENOTDIR: _WRONG_PATH,
+    errno.EISDIR: _WRONG_PATH,
+    errno.ENOTEMPTY: _WRONG_PATH,
+    errno.EROFS: _NOT_ALLOWED,
 }
 
-_KINDS: tuple[tuple[type[BaseException], Make], ...] = (
-    (FileNotFoundError, _missing),
-    (FileExistsError, PathExists),
-    (PermissionError, _not_allowed),
-    (IsADirectoryError, _wrong_path),
-    (NotADirectoryError, _wrong_path),
+_KINDS: tuple[tuple[type[BaseException], _Meaning], ...] = (
+    (FileNotFoundError, _MISSING),
+    (FileExistsError, _EXISTS),
+    (PermissionError, _NOT_ALLOWED),
+    (IsADirectoryError, _WRONG_PATH),
+    (NotADirectoryError, _WRONG_PATH),
 )
 
 
@@ -115,15 +102,17 @@ def failure(error: BaseException, where: str) -> SubmitTFJobError:
         where: The URI of the operation; the message starts with it.
     """
     words = _hadoop_words(error)
-    for kind, make in _KINDS:
+    for kind, meaning in _KINDS:
         if isinstance(error, kind):
-            return make(f"{where}: {_plain(kind, words)}")
-    for pattern, make in _WORDS:
-        if re.search(pattern, f"{type(error).__name__} {words}"):
-            return make(f"{where}: {words}")
+            return meaning.kind(f"{where}: {_plain(kind, words)}", hint=meaning.hint)
+    known = (
+        made for pattern, made in _WORDS if re.search(pattern, f"{type(error).__name__} {words}")
+    )
+    otherwise = _Meaning(BadAnswer)
     if isinstance(error, OSError):
-        return _ERRNO.get(error.errno or 0, ClusterUnavailable)(f"{where}: {words}")
-    return BadAnswer(f"{where}: {words}")
+        otherwise = _ERRNO.get(error.errno or 0, _UNREACHABLE)
+    meaning = next(known, otherwise)
+    return meaning.kind(f"{where}: {words}", hint=meaning.hint)
 
 
 def _plain(kind: type[BaseException], words: str) -> str:

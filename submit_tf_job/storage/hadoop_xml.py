@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.host.hadoopconf import read_xml
+from submit_tf_job.host.hadoopconf import expanded, read_xml
 
 __all__ = [
     "default_fs",
-    "expanded",
     "is_own_hdfs",
     "is_secure",
     "name_nodes",
@@ -21,7 +19,6 @@ __all__ = [
 ]
 
 NAMENODE_RPC_PORT = 8020  # HdfsClientConfigKeys.DFS_NAMENODE_RPC_PORT_DEFAULT
-MAX_SUBSTITUTIONS = 20  # Configuration.MAX_SUBST
 
 
 def properties(hadoop_conf: Path | None) -> dict[str, str]:
@@ -39,26 +36,7 @@ def properties(hadoop_conf: Path | None) -> dict[str, str]:
     merged: dict[str, str] = {}
     for file in ("core-site.xml", "hdfs-site.xml"):
         merged.update(read_xml(hadoop_conf / file))
-    return expanded(merged)
-
-
-def expanded(values: Mapping[str, str]) -> dict[str, str]:
-    """Replace `${name}` by that property's value, as Hadoop's Configuration does; unknown names
-    remain unchanged.
-    """
-    return {name: _expand(value, values) for name, value in values.items()}
-
-
-def _expand(value: str, values: Mapping[str, str]) -> str:
-    for _ in range(MAX_SUBSTITUTIONS):
-        found = next(
-            (match for match in re.finditer(r"\$\{([^{}$\s]+)\}", value) if match[1] in values),
-            None,
-        )
-        if found is None or len(value) > 65536:
-            return value
-        value = value[: found.start()] + values[found[1]] + value[found.end() :]
-    return value
+    return {name: expanded(value, merged) for name, value in merged.items()}
 
 
 def default_fs(hadoop_conf: Path) -> str:

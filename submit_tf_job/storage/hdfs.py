@@ -260,7 +260,8 @@ class HdfsStorage(Storage):
         path = self.path(path)
         self._call(path, lambda client: client.delete(path, recursive))
 
-    def _home(self, user: str) -> str:
+    def home(self, user: str) -> str:
+        """Return the path of a user's home directory."""
         # HdfsClientConfigKeys.DFS_USER_HOME_DIR_PREFIX_DEFAULT
         prefix = self._conf.get("dfs.user.home.dir.prefix", "/user")
         return f"{prefix.rstrip('/')}/{user}"

@@ -78,7 +78,8 @@ class LocalStorage(Storage):
             else:
                 file.rmdir()
 
-    def _home(self, user: str) -> str:
+    def home(self, user: str) -> str:
+        """Return the path of a user's home directory."""
         try:
             return str(Path(f"~{user}").expanduser())
         except RuntimeError:

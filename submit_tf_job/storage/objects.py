@@ -103,7 +103,8 @@ class ObjectStorage(Storage):
             with translated(self.root + path):
                 self._fs.rm(self._key(path), recursive=recursive)
 
-    def _home(self, user: str) -> str:
+    def home(self, user: str) -> str:
+        """Return the path of a user's home directory."""
         raise UsageError(
             f"{self.root}: a bucket has no home of {user}", hint="Name the directory to use."
         )

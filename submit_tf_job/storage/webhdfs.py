@@ -162,7 +162,8 @@ class WebHdfsStorage(Storage):
         """Remove a file, an empty directory, or with `recursive` a directory with its content."""
         self.call("DELETE", self.path(path), "delete", recursive=str(recursive).lower())
 
-    def _home(self, user: str) -> str:
+    def home(self, user: str) -> str:
+        """Return the path of a user's home directory."""
         return f"/user/{user}"
 
     def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:

@@ -121,7 +121,7 @@ class Hdfs(Storage):
             told = re.sub(r"\.[0-9a-f]{8}$", "", path)  # random
             self._cluster.kernel.log("hdfs", f"{told} is removed")
 
-    def _home(self, user: str) -> str:
+    def home(self, user: str) -> str:
         return f"/user/{user}"
 
     def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:

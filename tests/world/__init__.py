@@ -208,6 +208,6 @@ def world_of(cli: Cli, home: Path) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         made = World(cli, home, patch)
         patch.setattr(operations, "connect", made.connect)
-        expanded = "submit_tf_job.storage.local_files.LocalStorage._home"
+        expanded = "submit_tf_job.storage.local_files.LocalStorage.home"
         patch.setattr(expanded, lambda _storage, user: str(home / user))
         yield made
