@@ -31,7 +31,7 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.host.secretfile import leave_no_core
-from submit_tf_job.report.untrusted import clean
+from submit_tf_job.report.table import clean
 from submit_tf_job.settings import Settings, load_settings, process_environment
 
 __all__ = [

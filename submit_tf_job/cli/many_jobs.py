@@ -214,7 +214,7 @@ def watch(
                 f"{option} selects among many jobs, but one job is given",
                 hint=f"leave out {option}, or {job}",
             )
-    from submit_tf_job.report.view import DETAILS_EVERY_S, JobView
+    from submit_tf_job.report.live import DETAILS_EVERY_S, JobView
 
     cluster = operations.connect(settings)
     ref = operations.find(cluster, job)

@@ -5,29 +5,23 @@ The texts are those of a real NodeManager with Docker (hadoop-facts.md#docker-er
 
 from __future__ import annotations
 
-import re
-
-from submit_tf_job.diagnose.patterns import Pattern
+from submit_tf_job.diagnose.patterns import Pattern, known
 
 __all__ = ["CONTAINER", "MASTER", "NEVER_GRANTED"]
-
-
-def _p(code: str, regex: str, sentence: str, hint: str = "", when: tuple[int, ...] = ()) -> Pattern:
-    return Pattern(code, re.compile(regex, re.MULTILINE), sentence, hint, when)
 
 
 _ASK = "ask the administrator of the cluster"
 
 # Errors in the ApplicationMaster's log: hadoop-facts.md#errors-of-the-applicationmaster
 MASTER: tuple[Pattern, ...] = (
-    _p(
+    known(
         "kerberos-somebody-else",
         r"Permission denied: user=(?P<user>[^,\s]+), access=\w+, inode=\"(?P<path>/user/(?P<owner>[^/\"]+)/\.yarn[^\"]*)",  # noqa: E501
         "the ApplicationMaster logged in as {user}, who may not read {path}: the "
         "principal of `kerberos` is not {owner}'s",
         "name a principal and a keytab of {owner}'s: {owner}/_HOST@REALM; or submit as {user}",
     ),
-    _p(
+    known(
         "kerberos-login",
         r"KerberosAuthException: failure to login: for principal: (?P<who>\S+) from keytab \S+[^\n]*?LoginException: (?P<why>[^\n]+)",  # noqa: E501
         "the ApplicationMaster could not log in as {who}: {why}",
@@ -37,32 +31,32 @@ MASTER: tuple[Pattern, ...] = (
 )
 
 CONTAINER: tuple[Pattern, ...] = (
-    _p(
+    known(
         "docker-unreachable",
         r"Cannot connect to the Docker daemon",
         "Docker does not answer on the node of {task}",
         f"{_ASK} to look at dockerd there; until then keep the job off that node",
     ),
-    _p(
+    known(
         "image-not-pulled",
         r"pull access denied for (?P<denied>[^\s,]+)|(?:unauthorized|no basic auth credentials|authentication required)[^\n]*",  # noqa: E501
         "the image {denied} of {task} may not be pulled: the registry wants credentials",
         "give Docker's config.json as `docker_client_config`, and check the image's name",
     ),
-    _p(
+    known(
         "image-not-pulled",
         r"manifest for (?P<image>\S+) not found|manifest unknown|Unable to find image '(?P<local>[^']+)' locally"  # noqa: E501
         r"|No such image: (?P<none>\S+)",
         "the image {image}{local}{none} of {task} is not on its node and could not be pulled",
         "check its name and tag; can the nodes reach the registry?",
     ),
-    _p(
+    known(
         "image-without-bash",
         r"exec: \\?\"?(?P<program>[\w./-]*sh)\\?\"?: (?:executable file not found|stat [^\n]*no such file)",  # noqa: E501
         "the image of {task} has no {program}, with which YARN starts every command",
         "install bash in the image",
     ),
-    _p(
+    known(
         "image-not-trusted",
         r"image: (?P<image>\S+) is not trusted|Disable mount volume for untrusted image",
         "the image {image} of {task} is not from a registry that the nodes trust: YARN "
@@ -70,13 +64,13 @@ CONTAINER: tuple[Pattern, ...] = (
         "docker.trusted.registries in container-executor.cfg names them; use an image "
         "from one of those",
     ),
-    _p(
+    known(
         "image-name-invalid",
         r"Image name '(?P<image>[^']+)' doesn't match docker image name pattern|Invalid docker image name",  # noqa: E501
         "YARN does not take {image} for the name of an image",
         "lower case letters, digits, and a tag after the colon",
     ),
-    _p(
+    known(
         "mount-refused",
         r"Configuration does not allow mount src='(?P<source>[^']+)', dest='(?P<target>[^']+)'|Invalid read-(?:only|write) mount",  # noqa: E501
         "the node does not allow the mount {source} of {task}",
@@ -85,7 +79,7 @@ CONTAINER: tuple[Pattern, ...] = (
     ),
     # container-executor rejects every mount if a path in its own lists does not exist
     # (docker-util.c, add_mounts).
-    _p(
+    known(
         "allowed-mount-missing",
         r"(?:Could not determine real path of mount '(?P<source>[^']+)'[^\n]*\n(?:[^\n]*\n){0,3}?[^\n]*)?"  # noqa: E501
         r"(?:Unable to find permitted docker mounts on disk|docker error code=52\b)",
@@ -95,115 +89,115 @@ CONTAINER: tuple[Pattern, ...] = (
         f"docker.allowed.rw-mounts; "
         "until then no Docker container with a mount starts on that node, whatever the job mounts",
     ),
-    _p(
+    known(
         "mount-missing",
         r"Could not determine real path of mount '(?P<source>[^']+)'",
         "the mount {source} of {task} does not exist on its node",
         "a mount must be there on every node that may run the task; `placement` can name those",
     ),
-    _p(
+    known(
         "mount-invalid",
         r"Unable to parse user supplied mount list: (?P<mounts>[^\n]+)",
         "YARN cannot read the mounts of {task}: {mounts}",
     ),
-    _p(
+    known(
         "network-refused",
         r"Disallowed network:\s+'(?P<network>[^']+)' specified\. Allowed networks: are (?P<allowed>\[[^\]]*\])",  # noqa: E501
         "the node does not allow the network {network}; it allows {allowed}",
         "choose one of them as `network`",
     ),
-    _p(
+    known(
         "network-refused",
         r"Could not inspect docker network|network (?P<network>\S+) not found",
         "the node of {task} has no Docker network {network}",
         f"{_ASK}, or choose another `network`",
     ),
-    _p(
+    known(
         "privileged-refused",
         r"Privileged container being requested but",
         "privileged containers are not allowed on the nodes",
         "leave it out",
     ),
-    _p(
+    known(
         "runtime-refused",
         r"Disallowed runtime:\s+'(?P<runtime>[^']+)'|Invalid docker runtime",
         "the nodes do not allow Docker's runtime {runtime}",
         f"{_ASK}: yarn.nodemanager.runtime.linux.docker.allowed-container-runtimes",
     ),
-    _p(
+    known(
         "runtime-refused",
         r"Requested runtime not allowed",
         "the node of {task} does not allow Docker as a runtime",
         f"{_ASK}: docker belongs into yarn.nodemanager.runtime.linux.allowed-runtimes",
     ),
-    _p(
+    known(
         "host-name-too-long",
         r"Hostname can not be greater than 64 characters: (?P<name>\S+)",
         "the host name of {task} is longer than the 64 characters that Docker takes",
         "a shorter name for the job or the role",
     ),
-    _p(
+    known(
         "gpu-not-prepared",
         r"ResourceHandlerChain\.preStart\(\) failed|make sure gpu module is enabled|nvidia-docker",
         "the node could not prepare GPUs for {task}",
         f"{_ASK}: [gpu] module.enabled in container-executor.cfg, and nvidia-docker-v2 as "
         f"the plugin",
     ),
-    _p(
+    known(
         "user-missing",
         r"User (?P<user>\S+) not found|Requested user (?P<banned>\S+) is (?:banned|not whitelisted)|user (?P<low>\S+) .*min\.user\.id",  # noqa: E501
         "the user {user}{banned}{low} may not run containers on the node, or does not exist there",
         f"{_ASK}: every node needs the user, above min.user.id and not banned",
     ),
-    _p(
+    known(
         "arguments-too-long",
         r"Argument list too long",
         "{task} has an environment or a command that is too long to start a process",
         "put long values into a file under `files`",
     ),
     # Commands of YARN's launch script; docs/images.md lists what YARN requires of an image.
-    _p(
+    known(
         "image-without-tools",
         r"launch_container\.sh: line \d+: (?:\S*/)?(?P<tool>ls|find|cp|chmod|mkdir|ln|cat|date): "
         r"(?:command not found|not found|No such file or directory)",
         "the image of {task} has no {tool}, which YARN's launch script calls before the command",
         "install coreutils and findutils in the image; see: submit_tf_job help images",
     ),
-    _p(
+    known(
         "python-missing",
         r"(?:line \d+: |exec: )\"?(?P<python>[^\s:\"]*python[\d.]*)\"?: "
         r"(?:command not found|not found|No such file or directory|executable file not found)",
         "the image of {task} has no {python}, which the bootstrap needs",
         "use an image with Python 3.6 or later, or name its interpreter as `python`",
     ),
-    _p(
+    known(
         "command-not-found",
         r"(?:line \d+: |exec: )(?P<command>[^\s:]+): (?:command not found|not found|No such file or directory)",  # noqa: E501
         "{task} did not find the command {command}",
         "is it in the image, and on its PATH?",
     ),
     # hadoop.tmp.dir of the ApplicationMasters is one directory for all users: ServiceScheduler
-    _p(
+    known(
         "hdfs-permission",
         r"Permission denied: user=(?P<user>[^,\s]+), access=\w+, inode=\"(?P<path>[^\"]*/\.yarn(?:/services)?)\":(?P<owner>[^:\s]+):",  # noqa: E501
         "YARN could not launch {task}: {path} belongs to {owner}, who ran the first service, and "
         "{user} may not write there",
         "the administrator of HDFS lets all users write there: hdfs dfs -chmod 1777 {path}",
     ),
-    _p(
+    known(
         "hdfs-permission",
         r"Permission denied: user=(?P<user>[^,\s]+), access=(?P<access>\w+), inode=\"(?P<path>[^\"]+)\"",  # noqa: E501
         "YARN could not launch {task}: user {user} has no {access} access to {path} on HDFS",
         "the administrator of HDFS creates it, or allows it",
     ),
-    _p(
+    known(
         "files-not-there",
         r"(?:FileNotFoundException|does not exist)[^\n]*?(?P<path>(?:hdfs|viewfs|file|/)\S*)|changed on src filesystem",  # noqa: E501
         "a file that YARN was to bring to {task} was not there, or had changed: {path}",
         "submit again, which stages the files anew",
         when=(-1000, -1, 1),
     ),
-    _p(
+    known(
         "executor-configuration",
         r"container-executor\.cfg|Configuration file [^\n]*|Invalid permissions or ownership|not owned by root",  # noqa: E501
         "the node's container-executor is not set up well",
@@ -214,7 +208,7 @@ CONTAINER: tuple[Pattern, ...] = (
 
 # The ResourceManager's diagnostics: hadoop-facts.md#requests-that-are-never-granted
 NEVER_GRANTED: tuple[Pattern, ...] = (
-    _p(
+    known(
         "request-refused",
         r"Invalid resource request[^\n]*?resource type=\[(?P<resource>[^\]]+)\], Requested resource=(?P<asked><[^>]+>), "  # noqa: E501
         r"maximum allowed allocation=(?P<most><[^>]+>)",

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.diagnose.capacity import ways_out
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.container_patterns import CONTAINER
-from submit_tf_job.diagnose.image_support import ways_out
 from submit_tf_job.diagnose.patterns import PROGRAM, STILL_RUNS, recognise
 from submit_tf_job.diagnose.statuses import LOST, meaning_of, of_executor
 from submit_tf_job.diagnose.tracebacks import OF_TORCHRUN, PythonError, python_error

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from submit_tf_job.diagnose.amounts import clause, listed, plural, seconds
 from submit_tf_job.diagnose.capacity import capacity_causes
 from submit_tf_job.diagnose.cause import Cause
-from submit_tf_job.diagnose.masters import REPLACED, masters_cause
-from submit_tf_job.diagnose.queueing import queue_causes
+from submit_tf_job.diagnose.queueing import REPLACED, masters_cause, queue_causes
 from submit_tf_job.diagnose.situation import LateTask, Situation
 from submit_tf_job.yarn.observed import AppReport, items, text_of
 from submit_tf_job.yarn.queues import QueueResources

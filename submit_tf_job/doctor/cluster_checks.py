@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from submit_tf_job.diagnose.amounts import listed, plural, resource, seconds
-from submit_tf_job.diagnose.image_support import ways_out, why_no_images
+from submit_tf_job.diagnose.capacity import ways_out, why_no_images
 from submit_tf_job.diagnose.situation import total_of
 from submit_tf_job.doctor.findings import FAILURE, Check, Examined, Subject
 from submit_tf_job.errors import AuthError, SubmitTFJobError

@@ -73,7 +73,7 @@ def _images(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
     Sends one request for the configuration of a NodeManager; if that one runs no images, one to
     each of some others.
     """
-    from submit_tf_job.diagnose.image_support import ways_out, why_no_images
+    from submit_tf_job.diagnose.capacity import ways_out, why_no_images
     from submit_tf_job.jobspec.job import ImagePolicy
     from submit_tf_job.yarn.inspection import configuration
 

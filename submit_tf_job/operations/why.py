@@ -77,7 +77,7 @@ def why_pending(cluster: Cluster, status: JobStatus) -> tuple[Cause, ...]:
 
 
 def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation:
-    from submit_tf_job.diagnose.masters import are_alone
+    from submit_tf_job.diagnose.queueing import are_alone
     from submit_tf_job.diagnose.situation import Situation, asks_of, placements_of
     from submit_tf_job.yarn import inspection
 

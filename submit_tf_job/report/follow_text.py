@@ -17,8 +17,7 @@ from submit_tf_job.operations.follow_events import (
     Trouble,
     Waits,
 )
-from submit_tf_job.report.cause_text import cause_lines
-from submit_tf_job.report.job_text import change_line, change_text, link_lines
+from submit_tf_job.report.job_text import cause_lines, change_line, change_text, link_lines
 
 __all__ = ["PROGRESS_EVERY_S", "EventLines"]
 

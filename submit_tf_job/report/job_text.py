@@ -1,7 +1,8 @@
-"""Format a job as lines, and its changes as one line."""
+"""Format a job as lines, its changes as one line, and the causes of its wait or failure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -17,15 +18,15 @@ from submit_tf_job.observation import (
     RoleCounts,
 )
 from submit_tf_job.operations.description import Link, links_of
-from submit_tf_job.report.cause_text import cause_lines, root_cause_lines
 from submit_tf_job.report.table import number
 
 if TYPE_CHECKING:
-    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.diagnose.cause import Cause, Consequence
     from submit_tf_job.observation import JobStatus
 
 __all__ = [
     "awaited_words",
+    "cause_lines",
     "change_line",
     "change_text",
     "job_lines",
@@ -38,6 +39,13 @@ __all__ = [
 _MAX_NAMED = 5
 _MAX_GENERATIONS = 5  # the last ones, in text
 _MAX_LINKS = 10
+_LABELS = ("waits because", "also", "also", "also")
+# Lines that a NodeManager writes for every container that fails.
+_SAYS_NOTHING = (
+    r"Exception from container-launch|Exit code: |Container exited with a non-zero|Container killed on request|Killed by external signal"  # noqa: E501
+    r"|Exception message: *$|Shell (?:error )?output: *(?:<unknown>)?$|ExitCodeException exitCode=\d+: *$"  # noqa: E501
+)
+_QUOTED = 6
 
 
 def link_lines(links: Sequence[Link]) -> Iterator[str]:
@@ -203,7 +211,7 @@ def job_lines(
     if verdict.reason and not (cause and cause.sentence == verdict.reason):
         yield f"  {verdict.reason}"
     if cause:
-        yield from root_cause_lines(cause)
+        yield from _root_cause_lines(cause)
     else:
         yield from _failure_lines(verdict.failure)
     if verdict.state is JobState.SUCCEEDED and verdict.confirmed:
@@ -288,3 +296,58 @@ def _duration(status: JobStatus) -> str:
     if app.elapsed_ms and not status.state.is_final:
         return f" for {duration_text(app.elapsed_ms / 1000)}"
     return ""
+
+
+# --- causes ---
+
+
+def cause_lines(causes: Sequence[Cause]) -> Iterator[str]:
+    """Return the lines of a waiting job's causes, the most important first."""
+    for label, cause in zip(_LABELS, causes, strict=False):
+        yield f"  {label}: {cause.sentence}"
+        if cause.hint:
+            yield f"    next: {cause.hint}"
+    if len(causes) > len(_LABELS):
+        yield f"  and {len(causes) - len(_LABELS)} more; -o json shows all"
+
+
+def _root_cause_lines(cause: Cause) -> Iterator[str]:
+    """Return the lines of a failed job's cause: what happened, where, the next step, the logs."""
+    yield f"  first cause  {cause.sentence}"
+    if cause.hint:
+        yield f"  hint: {cause.hint}"
+    if cause.task and (cause.host or cause.status is not None):
+        where = f"{cause.task}{clause(' on {}', cause.host)}"
+        yield f"  {'failed task':<12} {where}{_cause_status(cause)}"
+    if cause.exception:
+        place = clause("  ({})", cause.facts.get("place"))
+        yield f"  {'exception':<12} {cause.exception}{place}"
+    if cause.last_lines:
+        yield f"  last lines of {cause.task}'s stderr:"
+        yield from (f"    {line}" for line in cause.last_lines)
+    elif said := [
+        line for line in cause.diagnostics.splitlines() if not re.match(_SAYS_NOTHING, line)
+    ]:
+        yield "  YARN reports:"
+        yield from (f"    {line}" for line in said[:_QUOTED])
+    yield from _consequence_lines(cause.consequences)
+
+
+def _cause_status(cause: Cause) -> str:
+    if cause.status is None:
+        return ""
+    if not cause.meaning or cause.meaning in cause.sentence:
+        return f", exit status {cause.status}"
+    return f", exit status {cause.status} ({cause.meaning})"
+
+
+def _consequence_lines(ends: tuple[Consequence, ...]) -> Iterator[str]:
+    if ends:
+        yield "  Also ended:"
+    for end in ends[:_MAX_NAMED]:
+        why = [end.message] if end.message else []
+        if end.status is not None:
+            why.append(f"exit status {end.status}")
+        yield f"    {end.task}{clause(' ({})', ', '.join(why))}"
+    if len(ends) > _MAX_NAMED:
+        yield f"    and {len(ends) - _MAX_NAMED} more"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.jsonview import FORMAT_VERSION
 from submit_tf_job.logs.lines import as_left
-from submit_tf_job.report.untrusted import clean
+from submit_tf_job.report.table import clean
 
 if TYPE_CHECKING:
     from submit_tf_job.logs.entries import LogInventory, LogLine

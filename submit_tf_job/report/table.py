@@ -1,10 +1,12 @@
-"""Format rows as aligned columns that fit a terminal."""
+"""Format for a terminal: rows as aligned columns that fit it, text of others without control
+characters.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["columns", "number"]
+__all__ = ["clean", "columns", "number"]
 
 _GAP = "  "
 _LEAST = 6
@@ -61,3 +63,18 @@ def number(value: object, text: str = "{}") -> str:
     if value is None:
         return "-"
     return text.format(value)
+
+
+def clean(text: str, *, keep_lines: bool = False) -> str:
+    """Return a text with its control characters escaped; tabs stay.
+
+    Args:
+        text: The text of another program.
+        keep_lines: Leave newlines as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c == "\t" or (keep_lines and c == "\n") else f"\\x{ord(c):02x}"
+        for c in text
+    )

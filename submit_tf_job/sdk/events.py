@@ -13,7 +13,7 @@ from submit_tf_job.operations.follow_events import (
     Waits,
 )
 from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, EventLines
-from submit_tf_job.report.untrusted import clean
+from submit_tf_job.report.table import clean
 from submit_tf_job.sdk.client import Status
 
 __all__ = [

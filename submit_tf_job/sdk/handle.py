@@ -196,7 +196,7 @@ class JobHandle:
         """
         from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL
         from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, EventLines
-        from submit_tf_job.report.untrusted import clean
+        from submit_tf_job.report.table import clean
 
         lines = EventLines(progress_every_s=PROGRESS_EVERY_S if output else 0.0)
 

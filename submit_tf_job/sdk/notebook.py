@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.report.job_table import listing_lines, listing_rows
-from submit_tf_job.report.untrusted import clean
-from submit_tf_job.report.view import JobView
+from submit_tf_job.report.live import JobView
+from submit_tf_job.report.table import clean
 
 if TYPE_CHECKING:
     from submit_tf_job.operations import Cluster

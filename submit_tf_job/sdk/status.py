@@ -107,6 +107,6 @@ class Status:
 
     def __str__(self) -> str:
         from submit_tf_job.report.job_text import job_lines
-        from submit_tf_job.report.untrusted import clean
+        from submit_tf_job.report.table import clean
 
         return "\n".join(map(clean, job_lines(self.job, cause=self.root_cause)))
