@@ -23,6 +23,7 @@ from pathlib import Path
 
 import yaml
 from rich.console import Console
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from submit_tf_job.sandbox import Sandbox, SandboxOptions
@@ -34,6 +35,11 @@ IMAGES = ROOT / "docs" / "images"
 COLUMNS, LINES = 80, 30
 SMALL = {"memory": "256Mi"}
 README = ROOT / "README.md"
+# those of the animation: grey text can still be read on a phone
+BLACK, WHITE, GREY = (13, 17, 23), (230, 237, 243), (139, 148, 158)
+RED, GREEN, YELLOW, BLUE = (255, 123, 114), (126, 231, 135), (227, 179, 65), (121, 192, 255)
+COLOURS = [BLACK, RED, GREEN, YELLOW, BLUE, RED, BLUE, WHITE]
+THEME = TerminalTheme(BLACK, WHITE, COLOURS, [GREY, *COLOURS[1:]])
 MISTAKE = ("default_rng", "defualt_rng")  # of the program in the README
 QUIET = 'job: {image_policy: warn, env: {TF_CPP_MIN_LOG_LEVEL: "2"}}'  # TensorFlow's own remarks
 TRAIN = """
@@ -200,7 +206,9 @@ def _save(name: str, command: str, shown: str) -> None:
     )
     console.print(Text(f"$ {command}", style="bold"))
     console.print(Text.from_ansi(shown.strip("\n")))
-    (IMAGES / f"{name}.svg").write_text(console.export_svg(title=command, unique_id=name))
+    (IMAGES / f"{name}.svg").write_text(
+        console.export_svg(title=command, unique_id=name, theme=THEME)
+    )
     print(f"docs/images/{name}.svg")
 
 
