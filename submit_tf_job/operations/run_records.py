@@ -34,6 +34,7 @@ __all__ = [
     "begin",
     "complete",
     "forgotten",
+    "names",
     "read",
     "recorded_jobs",
     "recorded_runs",
@@ -215,17 +216,33 @@ def recorded_jobs(cluster: Cluster) -> list[str]:
 
 def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
     """Return what `run_history` returns; nothing where no record knows the job."""
-    storage = _opened(cluster)
-    heads = {job, short_head(job)} if job else None
-    found: list[Stat] = []
-    for name in recorded_jobs(cluster):
-        if heads is None or name in heads:
-            found += _listed(storage, storage.path(f"{_root(cluster)}/{name}"))
+    storage, found = _opened(cluster), _files(cluster, job)
     found.sort(key=lambda item: item.modified_ms, reverse=True)
     records = [_parsed(storage.read(item.path)) for item in found[:limit]]
     chosen = [record for record in records if record and record["name"] == (job or record["name"])]
     chosen.sort(key=lambda record: -int(record["submission"]["at"]))
     return [_with_end(cluster, record) for record in chosen]
+
+
+def names(cluster: Cluster, job: str) -> list[str]:
+    """Return the names of a job's runs that have records; none without a staging directory.
+
+    Raises:
+        SubmitTFJobError: They cannot be read.
+    """
+    if staging_root(cluster.settings) is None:
+        return []
+    return [item.name.removesuffix(".json") for item in _files(cluster, job)]
+
+
+def _files(cluster: Cluster, job: str | None) -> list[Stat]:
+    storage = _opened(cluster)
+    heads = dict.fromkeys([job, short_head(job)]) if job else recorded_jobs(cluster)
+    return [
+        item
+        for head in heads
+        for item in _listed(storage, storage.path(f"{_root(cluster)}/{head}"))
+    ]
 
 
 def _with_end(cluster: Cluster, record: dict[str, Any]) -> dict[str, Any]:

@@ -282,6 +282,11 @@ def submit(
                 recorded=lambda run: (
                     None if planned.again is Again.ALWAYS else run_records.stored_run(cluster, run)
                 ),
+                recorded_runs=lambda: (
+                    ()
+                    if planned.again is Again.ALWAYS
+                    else run_records.names(cluster, planned.job.name)
+                ),
                 again_forgotten=lambda run, app_id: (
                     planned.again is Again.ALWAYS
                     or (

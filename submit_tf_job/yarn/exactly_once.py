@@ -112,6 +112,7 @@ class KeyedSubmission:
             (`retries.memory`).
         before: Called with the number before its POST, except shortly after the last call.
         recorded: Run → what its record tells of it, where no stored service does.
+        recorded_runs: Returns the names of the job's runs that have such a record.
         again_forgotten: Run, application id → whether the key is run again after an application
             that the ResourceManager has forgotten; None for what `again(None)` says.
     """
@@ -125,6 +126,7 @@ class KeyedSubmission:
     heirs_of: Callable[[str], Collection[str]] = lambda _run: ()
     before: Callable[[int], None] = lambda _number: None
     recorded: Callable[[str], StoredRun | None] = lambda _run: None
+    recorded_runs: Callable[[], Collection[str]] = tuple
     again_forgotten: Callable[[str, str], bool] | None = None
 
 
@@ -323,6 +325,8 @@ class _Submitting:
         if not left:
             self._tagged = self._apps_of(range(_WINDOW))
             left.update(name for name, apps in self._tagged.items() if apps)
+        if not left:
+            left.update(self._what.recorded_runs())
         # what is never run again has more than one number only where some were spoiled
         most = _NUMBERS_MAX if self._what.again(None) else _WINDOW
         for number in range(most if left else 0):
@@ -427,22 +431,25 @@ class _Submitting:
     def _read(self) -> tuple[StoredRun | None, bool]:
         """Return the stored service, and whether it could not be read."""
         if self._stored is not None:
-            try:
-                stored = self._stored.read(self._name)
-                return stored or self._what.recorded(self._name), False
-            except SubmitTFJobError as error:
-                _LOG.info("the stored service %s: %s", self._name, error.message)
-                return None, True
+            return self._kept(self._stored.read)
         try:
             service = self._client.get_service(self._name, deadline=self._deadline)
         except NoSuchJob:
-            return None, False
+            return self._kept(lambda _run: None)
         except ServiceUnreadable as error:
             forgotten = re.search(_FORGOTTEN, error.message)  # Hadoop 3.1
             if forgotten:
                 return StoredRun(app_id=forgotten[1]), False
             return (StoredRun(torn=True), False) if error.torn else (None, True)
         return StoredRun(service.version or "", service.id), False
+
+    def _kept(self, read: Callable[[str], StoredRun | None]) -> tuple[StoredRun | None, bool]:
+        """Return the stored service, or what a record tells of it, and whether that is unknown."""
+        try:
+            return read(self._name) or self._what.recorded(self._name), False
+        except SubmitTFJobError as error:
+            _LOG.info("the stored service %s: %s", self._name, error.message)
+            return None, True
 
     def _is_followed(self) -> bool:
         """Return whether the next number is there. Without HDFS a command does not see how old a

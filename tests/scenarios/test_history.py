@@ -71,6 +71,20 @@ def test_the_record_has_a_job_spec_that_came_by_a_pipe(kept: World) -> None:
     assert record["submission"]["spec"] == text.decode()
 
 
+def test_a_key_is_used_as_long_as_any_of_its_numbers_has_a_record(kept: World) -> None:
+    kept.submitted()
+    first = kept.name
+    kept.ends("FAILED")
+    app = kept.submitted()
+    kept.cluster.clock.after(1, kept.ends)
+    assert kept("wait", "mnist").status == 0
+    assert kept("delete", "mnist").status == 0
+    kept.yarn.apps.clear()
+    (kept.home / f"staging/records/mnist/{first}.json").unlink()
+    done = kept("submit", SPEC, "--once", "-d")
+    assert (done.status, done.out.strip(), kept.yarn.apps) == (0, app, {}), done
+
+
 @pytest.mark.parametrize("ends", ["succeeded", "failed"])
 def test_a_success_that_yarn_has_forgotten_is_not_run_again(kept: World, ends: str) -> None:
     """As Airflow's tries of one task submit it, days after the run has ended."""
