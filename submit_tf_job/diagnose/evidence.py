@@ -401,14 +401,8 @@ def _short(text: str) -> str:
 # --- the exit status ---
 
 _BY_STATUS = {
-    126: (
-        "not-executable",
-        "make it executable before it is shipped, or start it with its interpreter",
-    ),
-    127: (
-        "command-not-found",
-        "is it in the image, and on its PATH? python is often called python3",
-    ),
+    126: _BY_BOOTSTRAP["not-executable"],
+    127: _BY_BOOTSTRAP["command-not-found"],
     132: (
         "cpu-too-old",
         "send the job to newer nodes (`placement`), or use libraries built for these",

@@ -182,13 +182,16 @@ class Storage(ABC):
         """
         return self.root + self.path(path)
 
+    def look(self, path: str) -> Stat | None:
+        """Return the metadata of a file or directory; None if it does not exist."""
+        try:
+            return self.stat(path)
+        except FileNotFoundError:
+            return None
+
     def exists(self, path: str) -> bool:
         """Return whether a file or directory of that path exists."""
-        try:
-            self.stat(path)
-        except FileNotFoundError:
-            return False
-        return True
+        return self.look(path) is not None
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         """Read up to `length` bytes from `start`; fewer only at the end of the file."""

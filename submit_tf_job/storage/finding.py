@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 
-from submit_tf_job.storage.base import NoSuchPath, Stat, Storage, join
+from submit_tf_job.storage.base import Stat, Storage, join
 
 __all__ = ["files_of"]
 
@@ -64,14 +64,7 @@ def _matches(storage: Storage, pattern: str) -> list[Stat]:
                     if fnmatch.fnmatchcase(child.name, part)
                     and (_is_hidden(part) or not _is_hidden(child.name))
                 )
-            else:
-                nearer += _one(storage, join(item.path, part))
+            elif (child := storage.look(join(item.path, part))) is not None:
+                nearer.append(child)
         found = nearer
     return found
-
-
-def _one(storage: Storage, path: str) -> list[Stat]:
-    try:
-        return [storage.stat(path)]
-    except NoSuchPath:
-        return []

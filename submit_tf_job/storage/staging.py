@@ -235,7 +235,7 @@ def stage(
 
 
 def _is_there(upload: Upload, storage: Storage, user: str | None) -> bool:
-    found = _look(storage, storage.path(upload.uri))
+    found = storage.look(storage.path(upload.uri))
     if found is not None and user:
         _refuse_strangers(storage, found, user)
     return found is not None and found.size == upload.size
@@ -267,7 +267,7 @@ def _send(upload: Upload, storage: Storage, progress: _SentBytes) -> int:
             path,
             progress.through(stream(upload.content)),
             mode=FILE_MODE,
-            overwrite=_look(storage, path) is not None,
+            overwrite=storage.look(path) is not None,
         )
     return upload.size
 
@@ -300,7 +300,7 @@ def stage_secret(storage: Storage, path: str, content: bytes, *, user: str, leve
         if found.mode != DIRECTORY_MODE:
             storage.chmod(directory, DIRECTORY_MODE)
         directory = parent_of(directory)
-    there = _look(storage, path)
+    there = storage.look(path)
     if there is None or storage.read(path) != content:
         storage.write(path, content, mode=SECRET_MODE)
     if storage.stat(path).mode != SECRET_MODE:
@@ -312,13 +312,6 @@ def stage_secret(storage: Storage, path: str, content: bytes, *, user: str, leve
                 hint="Use HDFS for `staging`.",
             )
     return there is None
-
-
-def _look(storage: Storage, path: str) -> Stat | None:
-    try:
-        return storage.stat(path)
-    except NoSuchPath:
-        return None
 
 
 def _refuse_strangers(storage: Storage, found: Stat, user: str) -> None:
