@@ -149,7 +149,7 @@ def _draw_all(home: Path, environ: dict[str, str]) -> None:
         run("delete", name, "--force", "-q")
 
 
-def _on_terminal(argv: list[str], cwd: Path, environ: dict[str, str], within_s: float = 60) -> str:
+def _on_terminal(argv: list[str], cwd: Path, environ: dict[str, str], within_s: float = 240) -> str:
     """Return what a command shows; one that goes on is left by Ctrl-C after six seconds of
     drawing.
     """
