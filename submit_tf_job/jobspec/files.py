@@ -245,6 +245,8 @@ class Shipper:
             )
         if self.host.cache is None:
             return at.fail("there is no cache directory to build it in")
+        if at.notes.problems:
+            return None  # the job spec is refused anyway, and pip may take minutes
         try:
             with shown_path(src, path):
                 tree = list(

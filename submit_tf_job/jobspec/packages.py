@@ -103,6 +103,8 @@ def _requirements(
         return None
     if shipper.host.cache is None:
         return at.fail("there is no cache directory to resolve it in")
+    if at.notes.problems:
+        return None  # the job spec is refused anyway, and pip may take minutes
     try:
         return [
             shipper.described(path)

@@ -263,3 +263,7 @@ def test_requirements_resolve_in_an_environment_without_pip(user: User) -> None:
     done = user.tool("validate", "job.yaml")
     assert done.returncode == 2
     assert "pip says: " in done.stdout
+    # a job spec that is refused anyway is refused at once
+    done = user.tool("validate", "job.yaml", "--set", "roles.worker.memry=1Gi")
+    assert "unknown key 'memry'" in done.stdout
+    assert "pip says: " not in done.stdout
