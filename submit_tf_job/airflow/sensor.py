@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.airflow.airflow_names import BaseSensorOperator, conf
 from submit_tf_job.airflow.operator import DEFAULT_CONNECTION
+from submit_tf_job.errors import NoSuchJob
 
 if TYPE_CHECKING:
     from submit_tf_job.sdk.client import JobHandle
@@ -19,7 +20,7 @@ class SubmitTFJobSensor(BaseSensorOperator):
     """Waits until a job has succeeded; fails if the job did. It never stops a job.
 
     Args:
-        job: Name of the job, or its application id.
+        job: Name of the job, which may be submitted later, or its application id.
         submit_tf_job_conn_id: The connection; None for the settings of the commands on the worker.
         deferrable: Wait in the triggerer; default: `[operators] default_deferrable`.
     """
@@ -52,8 +53,8 @@ class SubmitTFJobSensor(BaseSensorOperator):
         with airflow_errors():
             handle = self._handle()
         trigger = SubmitTFJobTrigger(
-            name=handle.name,
-            application_id=handle.application_id,
+            name=handle.name if handle else self.job,
+            application_id=handle.application_id if handle else None,
             submit_tf_job_conn_id=self.submit_tf_job_conn_id,
             ends_at=time.time() + float(self.timeout),
         )
@@ -78,17 +79,28 @@ class SubmitTFJobSensor(BaseSensorOperator):
         from submit_tf_job.airflow.outcome import airflow_errors
 
         with airflow_errors():
-            seen = self._handle().status()
+            handle = self._handle()
+            if handle is None:
+                return False
+            seen = handle.status()
             if not seen.is_over:
                 self.log.info("%s is %s", seen.name, seen.state.value)
                 return False
             # the final status, with the first cause, once the logs are collected
-            ended = self._handle().wait()
+            ended = handle.wait()
             if ended.error is not None:
                 raise ended.error
         return True
 
-    def _handle(self) -> JobHandle:
+    def _handle(self) -> JobHandle | None:
+        """Return the job's handle; None if no job of this name has been submitted yet."""
         from submit_tf_job.airflow.hook import SubmitTFJobHook
 
-        return SubmitTFJobHook(self.submit_tf_job_conn_id).get_conn().attach(self.job)
+        client = SubmitTFJobHook(self.submit_tf_job_conn_id).get_conn()
+        try:
+            return client.attach(self.job)
+        except NoSuchJob:
+            if self.job.startswith("application_"):
+                raise  # an id exists from the submission on
+            self.log.info("there is no job %s yet", self.job)
+            return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from submit_tf_job.errors import DeadlinePassed, SubmitTFJobError
+from submit_tf_job.errors import DeadlinePassed, NoSuchJob, SubmitTFJobError
 
 if TYPE_CHECKING:
     from submit_tf_job.airflow.hook import SubmitTFJobHook
@@ -24,6 +24,7 @@ T = TypeVar("T")
 _LINKS_TRIES = 10
 # states of a task that is still to be run, or to be tried again
 _GOES_ON = ("deferred", "scheduled", "queued", "running", "up_for_retry")
+ABSENT_EVERY_S = 5.0  # a sensor's job may be submitted at any time
 OUTPUT_EVERY_S = 5.0  # a triggerer follows many jobs at once
 
 # Requests may take long: do not use the triggerer's own threads, which other triggers need.
@@ -133,10 +134,11 @@ class SubmitTFJobTrigger(BaseTrigger):
     async def _followed(self, client: Client) -> Status:
         from submit_tf_job.sdk.events import EventLog, Pause, Status
 
+        while (handle := await _in_thread(partial(self._find, client))) is None:
+            await asyncio.sleep(ABSENT_EVERY_S)
         left_s = None
         if self.ends_at is not None:
             left_s = max(0.0, self.ends_at - time.time())
-        handle = await _in_thread(partial(client.attach, self._job, own=self.own))
         log = EventLog()
         events = handle.events(
             left_s, output_every_s=OUTPUT_EVERY_S if self.get_logs else None, pauses=True
@@ -150,6 +152,17 @@ class SubmitTFJobTrigger(BaseTrigger):
                 return found[-1]
             await self._report(handle, found)
             await asyncio.sleep(sum(e.seconds for e in found if isinstance(e, Pause)))
+
+    def _find(self, client: Client) -> JobHandle | None:
+        """Return the job's handle; None for a sensor's job that is not submitted yet."""
+        try:
+            return client.attach(self._job, own=self.own)
+        except NoSuchJob as error:
+            if self.own or self.application_id or self.ends_at is None:
+                raise
+            if time.time() >= self.ends_at:
+                raise DeadlinePassed(error.message) from error
+            return None
 
     async def _report(self, handle: JobHandle, found: list[Event]) -> None:
         """Store the links of a running job.

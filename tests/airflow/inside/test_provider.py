@@ -20,6 +20,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
+    AirflowSensorTimeout,
     AirflowTaskTimeout,
     TaskDeferred,
 )
@@ -530,3 +531,42 @@ def test_trigger_reports_the_end_and_stops_its_own_job(
         sensor = SubmitTFJobSensor(task_id="sensed", job=str(other.application_id))
     assert sensor.execute_complete({}, said)["name"] == other.name
     assert sensor.poke({}) is True
+
+
+def test_sensor_waits_for_a_job_that_is_submitted_later(
+    hook: FakeHook, fakes: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = planned(hook)
+    with DAG("dag", start_date=START, schedule=None):
+        sensor = SubmitTFJobSensor(
+            task_id="sensed", job=plan.job.name, deferrable=True, timeout=3600
+        )
+        mistaken = SubmitTFJobSensor(task_id="mistaken", job="application_1_0001")
+    assert sensor.poke({}) is False
+    with pytest.raises(AirflowFailException, match="does not list application_1_0001"):
+        mistaken.poke({})
+    fakes.yarn.job_s = 3.0
+    slept = []
+
+    async def sleep(seconds: float, real: Any = asyncio.sleep) -> None:
+        slept.append(seconds)
+        if len(slept) == 2:
+            hook.submit(plan, RUN)
+        fakes.clock.sleep(seconds)
+        await real(0)
+
+    async def payload(trigger: Any) -> Any:
+        (event,) = [event async for event in trigger.run()]
+        return event.payload
+
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute({})
+    monkeypatch.setattr("submit_tf_job.airflow.trigger.asyncio.sleep", sleep)
+    event = asyncio.run(payload(deferred.value.trigger))
+    assert sensor.execute_complete({}, event)["state"] == "SUCCEEDED"
+    assert len(slept) > 2
+    late = SubmitTFJobTrigger(
+        name="nobody", application_id=None, submit_tf_job_conn_id=None, ends_at=time.time() - 1
+    )
+    with pytest.raises(AirflowSensorTimeout, match="was not over within 3600 s"):
+        sensor.execute_complete({}, asyncio.run(payload(late)))
