@@ -13,8 +13,7 @@ from pathlib import Path
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 from submit_tf_job.host.dockercli import Answer, Docker, refusal
 from submit_tf_job.jobspec.job import Job
-from submit_tf_job.local.cache import LocalCache
-from submit_tf_job.local.task import LOG_FILES, LocalTask
+from submit_tf_job.local.task import LOG_FILES, LocalCache, LocalTask
 from submit_tf_job.plan import Site
 from submit_tf_job.yarn.records import Component
 

@@ -16,8 +16,7 @@ from dns.rcode import Rcode
 from dns.rrset import from_text as records
 
 from submit_tf_job.container.names import FAMILY
-from submit_tf_job.local.cache import LocalCache
-from submit_tf_job.local.task import LocalTask
+from submit_tf_job.local.task import LocalCache, LocalTask
 from submit_tf_job.plan import Site
 from submit_tf_job.yarn.records import Component
 

@@ -1,13 +1,18 @@
-"""Run one task as a process, with a NodeManager's directory, launch script and environment."""
+"""Do a NodeManager's part: keep a plan's staged files and unpacked archives, each once and
+read-only, and run a task as a process, with its directory, launch script and environment.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shlex
 import signal
 import subprocess
+import tarfile
 import time
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +20,11 @@ from pathlib import Path
 from submit_tf_job import waiting
 from submit_tf_job.container import contract
 from submit_tf_job.errors import SubmitTFJobError, UsageError
-from submit_tf_job.local.cache import LocalCache
+from submit_tf_job.plan.delivery import Content
+from submit_tf_job.storage.staging import stream
 from submit_tf_job.yarn.records import Component, ConfigFile
 
-__all__ = ["LOG_FILES", "LocalTask", "inherited"]
+__all__ = ["LOG_FILES", "LocalCache", "LocalTask", "inherited"]
 
 LOG_FILES = ("stdout.txt", "stderr.txt")
 
@@ -40,6 +46,56 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in environ.items()
         if name in _INHERITED or name.startswith(("LC_", "CUDA_", "NVIDIA_"))
     }
+
+
+class LocalCache:
+    """The staged files of one run.
+
+    Args:
+        root: The directory for them; created if needed.
+        contents: Contents by URI.
+    """
+
+    def __init__(self, root: Path, contents: Mapping[str, Content]) -> None:
+        self._root, self._contents = root, contents
+
+    def __contains__(self, uri: str) -> bool:
+        return uri in self._contents
+
+    def file(self, uri: str) -> Path:
+        """Return the path of the file for a URI; the first call writes it.
+
+        Raises:
+            UsageError: A file of this host was removed or changed.
+        """
+        path = self._directory(uri) / uri.rpartition("/")[2]
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as out:
+                out.writelines(stream(self._contents[uri]))
+            path.chmod(0o500)  # FSDownload.changePermissions
+        return path
+
+    def tree(self, uri: str) -> Path:
+        """Return the directory of an unpacked archive; the first call unpacks it."""
+        path = self._directory(uri) / "unpacked"
+        if not path.exists():
+            archive = self.file(uri)
+            try:
+                if archive.name.endswith(".zip"):
+                    with zipfile.ZipFile(archive) as packed:
+                        packed.extractall(path)  # noqa: S202 - jobspec.archives has checked it
+                else:
+                    with tarfile.open(archive) as found:
+                        found.extractall(path)  # noqa: S202 - jobspec.archives has checked it
+            except (OSError, tarfile.TarError, zipfile.BadZipFile) as error:
+                raise UsageError(
+                    f"{archive.name} cannot be unpacked: {error}", hint="pack it anew"
+                ) from None
+        return path
+
+    def _directory(self, uri: str) -> Path:
+        return self._root / hashlib.sha256(uri.encode()).hexdigest()[:16]
 
 
 @dataclass

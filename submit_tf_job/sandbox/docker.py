@@ -309,7 +309,6 @@ min.user.id=1000
 banned.users=hdfs,yarn,mapred,bin
 allowed.system.users={RUN_AS}
 feature.tc.enabled=false
-feature.yarn.sysfs.enabled=true
 [docker]
 module.enabled=true
 docker.binary={_CLI}

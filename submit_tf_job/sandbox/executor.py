@@ -20,16 +20,7 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-OK, FAILED, NO_SIGNAL, NO_PROCESS, NOT_YET, NOT_BUILT, DISABLED, CRASHED = (
-    0,
-    7,
-    8,
-    9,
-    18,
-    29,
-    32,
-    255,
-)
+OK, FAILED, NO_SIGNAL, NO_PROCESS, NOT_BUILT, DISABLED, CRASHED = 0, 7, 8, 9, 29, 32, 255
 # Sources of mounts that container-executor accepts besides paths (docker-util.c:
 # validate_volume_name, is_regex).
 VOLUME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{1,63}|regex:.*")
@@ -317,26 +308,6 @@ def _delete(settings: ExecutorSettings, target: str) -> int:
     return OK
 
 
-def sync_sysfs(places: Places, rest: list[str]) -> int:
-    """Operation 6: copy app.json to the containers that requested it."""
-    app, locals_ = rest[0], rest[1].split("%")
-    found = [
-        (source, directory)
-        for local in locals_
-        if os.path.isfile(source := f"{local}/nmPrivate/{app}/sysfs/app.json")
-        for directory in Path(f"{local}/usercache/{places.user}/appcache/{app}/filecache").glob(
-            "*/sysfs.tar/sysfs"
-        )
-    ]
-    for source, directory in found:
-        part = f"{directory}/.app.json"
-        if os.path.lexists(part):
-            os.unlink(part)
-        places.copy(source, part, 0o750)
-        os.replace(part, f"{directory}/app.json")
-    return OK if found else NOT_YET
-
-
 # --- Docker ---
 
 
@@ -611,7 +582,7 @@ def operation(settings: ExecutorSettings, argv: list[str]) -> int:
     places = Places(settings, run_as, user)
     if number == "0":
         localize(places, rest)
-    calls = {"1": launch, "2": send_signal, "4": launch_docker, "6": sync_sysfs}
+    calls = {"1": launch, "2": send_signal, "4": launch_docker}
     if number not in calls:
         raise ExecutorRefused(DISABLED, f"Feature disabled: operation {number}")
     return calls[number](places, rest)

@@ -1,9 +1,10 @@
-"""Download Hadoop's jars, and libhadoop.so for Kerberos, with Maven, once per version, into a
-directory for all sandboxes.
+"""Find or download what the daemons run on: a Java, and with Maven, once per version, Hadoop's jars
+and libhadoop.so for Kerberos.
 """
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import shutil
@@ -26,6 +27,7 @@ __all__ = [
     "JarSet",
     "ensure_jars",
     "ensure_native",
+    "find_java_home",
     "jars_of_home",
 ]
 
@@ -63,6 +65,15 @@ _ARCHITECTURES = {
     "ppc64le": "ppc64le",
 }
 _LIBRARY = "libhadoop.so"
+
+
+_INSTALL_JAVA = (
+    "install a JDK or JRE, 8 to 22 (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), "
+    "or point JAVA_HOME at one"
+)
+
+# JDK 23 disabled Subject.getSubject, which all these Hadoop lines use to log in.
+_NEWEST_JAVA = 22
 
 
 @dataclass(frozen=True)
@@ -331,3 +342,45 @@ def _fetch_native(mvn: str, architecture: str, home: Path, environ: Mapping[str,
         target.rename(home)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def find_java_home(environ: Mapping[str, str]) -> Path:
+    """Return the home of the Java to use: JAVA_HOME, else that of the `java` on PATH.
+
+    Raises:
+        SandboxError: Java was not found, or is too new for Hadoop.
+    """
+    given = environ.get("JAVA_HOME")
+    if given:
+        home = Path(given)
+        if not (home / "bin" / "java").is_file():
+            raise SandboxError(
+                f"JAVA_HOME is {given}, and there is no bin/java in it", hint=_INSTALL_JAVA
+            )
+    else:
+        java = shutil.which("java", path=environ.get("PATH", os.defpath))
+        if java is None:
+            raise SandboxError(
+                "java was not found: JAVA_HOME is not set, and PATH has none", hint=_INSTALL_JAVA
+            )
+        home = Path(java).resolve().parent.parent
+        if not (home / "bin" / "java").is_file():
+            raise SandboxError(
+                f"{java} is not in the bin directory of a Java, so its home is not known",
+                hint="set JAVA_HOME",
+            )
+    major = _java_major(home)
+    if major is not None and major > _NEWEST_JAVA:
+        raise SandboxError(
+            f"the Java in {home} is version {major}; Hadoop does not run on it", hint=_INSTALL_JAVA
+        )
+    return home
+
+
+def _java_major(home: Path) -> int | None:
+    try:
+        text = (home / "release").read_text()
+    except OSError:
+        return None
+    found = re.findall(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
+    return next(map(int, found), None)

@@ -19,8 +19,13 @@ from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import daemons, docker, hadoop_config, port_blocks
 from submit_tf_job.sandbox.engine import bridge_problem, end_engine, make_bridge, restore_bridge
 from submit_tf_job.sandbox.hardening import RM_IDS, make_certificates
-from submit_tf_job.sandbox.jars import JarSet, ensure_jars, ensure_native, jars_of_home
-from submit_tf_job.sandbox.jvm import find_java_home
+from submit_tf_job.sandbox.jars import (
+    JarSet,
+    ensure_jars,
+    ensure_native,
+    find_java_home,
+    jars_of_home,
+)
 from submit_tf_job.sandbox.kdc import find_programs, make_kdc
 from submit_tf_job.sandbox.locks import file_lock
 from submit_tf_job.sandbox.options import (

@@ -11,13 +11,10 @@ from submit_tf_job.sandbox.kdc import GATEWAY, USERS
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 from submit_tf_job.sandbox.web import NotWell, access_of, send
 
-__all__ = ["EXTRA_USERS", "directories", "prepare_hdfs"]
-
-# Users other than the HDFS superuser who get a home, to submit jobs as one of them.
-EXTRA_USERS = USERS
+__all__ = ["prepare_hdfs"]
 
 
-def directories(state: SandboxState, layout: Layout) -> list[tuple[str, str, str | None]]:
+def _directories(state: SandboxState, layout: Layout) -> list[tuple[str, str, str | None]]:
     """Return path, mode and owner of every directory to create, parents first.
 
     Every service AM writes below `<hadoop.tmp.dir>/.yarn/services` *in HDFS*. Otherwise the first
@@ -29,7 +26,7 @@ def directories(state: SandboxState, layout: Layout) -> list[tuple[str, str, str
         for parent in reversed(services.parents)
         if str(parent) not in ("/", "/tmp")  # noqa: S108
     ]
-    names = [state.user, state.submitter, *EXTRA_USERS]
+    names = [state.user, state.submitter, *USERS]
     if state.secure:
         names.append(GATEWAY)
     users = [(f"/user/{user}", "755", user) for user in dict.fromkeys(names)]
@@ -50,7 +47,7 @@ def prepare_hdfs(state: SandboxState, layout: Layout) -> None:
     Raises:
         SandboxError: The NameNode returns an error.
     """
-    for path, mode, owner in directories(state, layout):
+    for path, mode, owner in _directories(state, layout):
         _call(state, "PUT", path, {"op": "MKDIRS", "permission": mode})
         # MKDIRS does not change the mode of an existing directory, and applies the umask.
         _call(state, "PUT", path, {"op": "SETPERMISSION", "permission": mode})

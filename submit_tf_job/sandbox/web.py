@@ -28,7 +28,6 @@ from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 
 __all__ = [
     "Access",
-    "DnsAnswer",
     "NoTicket",
     "NotWell",
     "SandboxLogin",
@@ -292,29 +291,19 @@ def ask_zookeeper(port: int, timeout_s: float = 3.0) -> None:
         raise NotWell(f"port {port} answers {answer!r} instead of imok")
 
 
-@dataclass(frozen=True)
-class DnsAnswer:
-    """The result code of a DNS response, and its records as text: for type A addresses."""
-
-    code: int
-    records: tuple[str, ...]
-
-
-def ask_dns(
-    server: str, port: int, name: str, kind: str = "A", timeout_s: float = 3.0
-) -> DnsAnswer:
-    """Send one query to one DNS server over UDP.
+def ask_dns(server: str, port: int, zone: str, timeout_s: float = 3.0) -> None:
+    """Check that a DNS server knows its zone.
 
     Raises:
-        NotWell: The server did not respond, or its response is for another query.
+        NotWell: It did not respond, or does not know the zone.
     """
     from dns.exception import DNSException
     from dns.message import make_query
     from dns.query import udp
 
     try:
-        answer = udp(make_query(name, kind), server, timeout=timeout_s, port=port)
-        records = (record.to_text() for group in answer.answer for record in group)
-        return DnsAnswer(int(answer.rcode()), tuple(records))
+        answer = udp(make_query(zone, "SOA"), server, timeout=timeout_s, port=port)
     except (DNSException, OSError) as error:
         raise NotWell(f"{server}:{port} does not answer: {error}") from None
+    if answer.rcode() or not answer.answer:
+        raise NotWell(f"it does not know its zone {zone} (code {int(answer.rcode())})")
