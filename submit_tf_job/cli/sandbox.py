@@ -152,7 +152,10 @@ def up(
         default_timeouts=default_timeouts or None,
         nodes=nodes,
     )
-    context.interrupted = "The sandbox may be partly up; `submit_tf_job sandbox down` removes it."
+    named = "" if name == "default" else f" --name {name}"
+    context.interrupted = (
+        f"The sandbox may be partly up; `submit_tf_job sandbox down{named}` removes it."
+    )
     done = _sandbox(name).up(options, process_environment(), context.say)
     context.result(
         _up_lines(done), lambda: _sandbox_object(done.sandbox, done.started, done.seconds)
