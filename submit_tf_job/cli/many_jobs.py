@@ -86,7 +86,9 @@ def history(
     job: Annotated[
         str | None,
         typer.Argument(
-            metavar="[JOB]", help="Job; without it, all jobs.", autocompletion=completed("job")
+            metavar="[JOB]",
+            help="Job or run; without it, all jobs.",
+            autocompletion=completed("job"),
         ),
     ] = None,
     limit: Annotated[

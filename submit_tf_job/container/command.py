@@ -31,7 +31,7 @@ LEFT = (
 SHELL_REASONS = {126: "not-executable", 127: "command-not-found"}
 
 
-class Command:
+class TaskCommand:
     """The command of one task, which may be started several times (`retries`).
 
     Whoever leads the task sets `ended` (called with the time once `record` has a result),

@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.command import Command
+from submit_tf_job.container.command import TaskCommand
+from submit_tf_job.container.connections import Peer, Peers
 from submit_tf_job.container.info import BootstrapProblem, Info, exit_status, log
 from submit_tf_job.container.job_end import FLUSH_S, JobEnd
 from submit_tf_job.container.job_report import Writer
@@ -18,7 +19,6 @@ from submit_tf_job.container.meeting import members as states
 from submit_tf_job.container.meeting.members import Member
 from submit_tf_job.container.meeting.rendezvous import Rendezvous
 from submit_tf_job.container.names import PlaceWatch, finder
-from submit_tf_job.container.peers import Peer, Peers
 from submit_tf_job.container.wire import ChannelClosed, pack, pack_addresses
 
 STILL_S = 2 * TICK_S  # a longer turn means that this task may have been suspended
@@ -30,7 +30,7 @@ class Decider:
     A job of one task has this, too, without listening.
     """
 
-    def __init__(self, info: Info, loop: Loop, command: Command) -> None:
+    def __init__(self, info: Info, loop: Loop, command: TaskCommand) -> None:
         """Create the state machine; `open` starts to listen."""
         self.info, self.loop, self.command = info, loop, command
         command.ended, command.renewed, command.warn = self.ended, self.renewed, self.warn

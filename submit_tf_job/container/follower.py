@@ -9,7 +9,7 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.caller import ANSWER_S, Caller
-from submit_tf_job.container.command import Command
+from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.info import BootstrapProblem, Info, exit_status, log, signal_name
 from submit_tf_job.container.loop import Loop
 from submit_tf_job.container.wire import unpack_addresses
@@ -20,7 +20,7 @@ REPORT_S = 1.0  # to report the end of the command when the job is over
 class Follower:
     """Leads a task that follows the deciding task's messages."""
 
-    def __init__(self, info: Info, loop: Loop, command: Command) -> None:
+    def __init__(self, info: Info, loop: Loop, command: TaskCommand) -> None:
         """Start without a connection."""
         self.info, self.loop, self.command = info, loop, command
         command.ended, command.renewed, command.warn = self.ended, self.renewed, self.warn

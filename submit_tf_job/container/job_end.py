@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from submit_tf_job.container.command import Command
+from submit_tf_job.container.command import TaskCommand
+from submit_tf_job.container.connections import Peer, Peers
 from submit_tf_job.container.info import exit_status
 from submit_tf_job.container.job_report import Writer
 from submit_tf_job.container.loop import Loop
@@ -13,7 +14,6 @@ from submit_tf_job.container.meeting import members as states
 from submit_tf_job.container.meeting.ending import saves
 from submit_tf_job.container.meeting.members import Member
 from submit_tf_job.container.meeting.rendezvous import Rendezvous
-from submit_tf_job.container.peers import Peer, Peers
 
 LAST_REPORT_S = 10.0  # how long the last report is tried again
 LAST_S = 3.0  # from the SIGKILL of a command to the end of its deciding task
@@ -24,7 +24,7 @@ class JobEnd:
     """The end of the job: who is told when, and how long they have."""
 
     def __init__(
-        self, loop: Loop, command: Command, job: Rendezvous, peers: Peers, writer: Writer
+        self, loop: Loop, command: TaskCommand, job: Rendezvous, peers: Peers, writer: Writer
     ) -> None:
         """Keep the parts of the deciding task."""
         self.loop, self.command, self.job = loop, command, job

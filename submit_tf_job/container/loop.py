@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from submit_tf_job.container.child import Signals
-from submit_tf_job.container.command import Command
+from submit_tf_job.container.command import TaskCommand
 
 TICK_S = 1.0  # the pause of an idle loop
 BUSY_S = 0.1
@@ -38,7 +38,7 @@ class Loop:
         self.posted: collections.deque[Callable[[], None]] = collections.deque()
 
     def run(
-        self, command: Command, tick: Callable[[float], bool], stopped: Callable[[float], None]
+        self, command: TaskCommand, tick: Callable[[float], bool], stopped: Callable[[float], None]
     ) -> int:
         """Run to the end; return the exit status.
 

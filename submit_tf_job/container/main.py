@@ -10,7 +10,7 @@ from typing import Any
 
 from submit_tf_job.container import contract, environment, ports, task_files
 from submit_tf_job.container.child import Signals
-from submit_tf_job.container.command import Command
+from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.decider import Decider
 from submit_tf_job.container.follower import Follower
 from submit_tf_job.container.info import BootstrapProblem, Info, log
@@ -68,7 +68,7 @@ def main() -> int:
 
 def _run(info: Info, signals: Signals) -> int:
     loop = Loop(signals, info.started)
-    command = Command(info, signals, loop.post)
+    command = TaskCommand(info, signals, loop.post)
     part = _part(info, loop, command)
     # the report of the deciding task contains this warning for every task
     if info.ignored_image and not info.decides:
@@ -111,7 +111,7 @@ def _run(info: Info, signals: Signals) -> int:
     return status
 
 
-def _part(info: Info, loop: Loop, command: Command) -> Decider | Follower:
+def _part(info: Info, loop: Loop, command: TaskCommand) -> Decider | Follower:
     """Return what leads this task; here and below only modules that it needs are imported."""
     if info.decides:
         from submit_tf_job.container import decider
@@ -122,7 +122,7 @@ def _part(info: Info, loop: Loop, command: Command) -> Decider | Follower:
     return follower.Follower(info, loop, command)
 
 
-def _prepare(info: Info, env: dict[str, str], command: Command) -> None:
+def _prepare(info: Info, env: dict[str, str], command: TaskCommand) -> None:
     environment.require_image(info)
     if info.task.get("gpus") and info.roles[info.role]["gpus"]:
         from submit_tf_job.container.devices import gpus
@@ -159,7 +159,7 @@ def _prepare(info: Info, env: dict[str, str], command: Command) -> None:
         command.data.prepare()
 
 
-def _credentials(info: Info, env: dict[str, str], command: Command) -> None:
+def _credentials(info: Info, env: dict[str, str], command: TaskCommand) -> None:
     """Give the program its HDFS credentials: delegation tokens, or a ticket of its own."""
     if not info.task.get("tokens"):
         return

@@ -21,7 +21,7 @@ from submit_tf_job.observation import AWAITED, JobReport, JobState, Verdict
 from submit_tf_job.operations.cluster import Cluster, JobRef, storage_of
 from submit_tf_job.operations.site_facts import staging_root
 from submit_tf_job.program_version import VERSION
-from submit_tf_job.yarn.run_names import job_of, short_head
+from submit_tf_job.yarn.run_names import is_run, job_of, short_head
 from submit_tf_job.yarn.submission_steps import StoredRun
 
 if TYPE_CHECKING:
@@ -189,7 +189,8 @@ def _end_of(report: JobReport | None) -> dict[str, Any]:
 
 
 def run_history(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
-    """Return the records of runs, the newest first; of all jobs without one.
+    """Return the records of a job's runs, the newest first, of one run by its own name, or of all
+    jobs.
 
     Raises:
         NoSuchJob: Neither a record nor YARN knows the job.
@@ -216,10 +217,16 @@ def recorded_jobs(cluster: Cluster) -> list[str]:
 
 def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
     """Return what `run_history` returns; nothing where no record knows the job."""
-    storage, found = _opened(cluster), _files(cluster, job)
+    storage, found = _opened(cluster), _files(cluster, job and job_of(job))
+    if job and is_run(job):
+        found = [item for item in found if item.name == f"{job}.json"]
     found.sort(key=lambda item: item.modified_ms, reverse=True)
     records = [_parsed(storage.read(item.path)) for item in found[:limit]]
-    chosen = [record for record in records if record and record["name"] == (job or record["name"])]
+    chosen = [
+        record
+        for record in records
+        if record and (not job or job in (record["name"], record["run"]))
+    ]
     chosen.sort(key=lambda record: -int(record["submission"]["at"]))
     return [_with_end(cluster, record) for record in chosen]
 

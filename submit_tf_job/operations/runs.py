@@ -132,8 +132,7 @@ def _recorded(cluster: Cluster, job: str) -> JobRef | None:
     from submit_tf_job.operations import run_records
 
     with suppress(SubmitTFJobError):
-        record = run_records.read(cluster, job) if is_run(job) else None
-        for found in [record] if record else run_records.recorded_runs(cluster, job, 1):
+        for found in run_records.recorded_runs(cluster, job, 1):
             return JobRef(found["name"], found["application_id"], found["run"])
     return None
 

@@ -21,37 +21,37 @@ from submit_tf_job.storage.base import NoSuchPath, PathExists
 __all__ = ["failure", "translated"]
 
 
-class _Meaning(NamedTuple):
+class _FailureRow(NamedTuple):
     """The error of this package for a failure."""
 
     kind: type[SubmitTFJobError]
     hint: str = ""
 
 
-_NOT_ALLOWED = _Meaning(AuthError, "Ask the owner for access, or name another user or path.")
-_NOT_AUTHENTICATED = _Meaning(
+_NOT_ALLOWED = _FailureRow(AuthError, "Ask the owner for access, or name another user or path.")
+_NOT_AUTHENTICATED = _FailureRow(
     AuthError,
     "Get a ticket (kinit), or check that the Hadoop configuration is this cluster's.",
 )
-_NO_ROOM = _Meaning(
+_NO_ROOM = _FailureRow(
     Refused,
     "Free room (`hdfs dfs -rm -skipTrash`), or ask for a larger quota or more DataNodes.",
 )
-_LATER = _Meaning(
+_LATER = _FailureRow(
     ClusterUnavailable,
     "Wait until the NameNode serves again; `hdfs dfsadmin -safemode get` and `hdfs haadmin` tell.",
 )
-_WRONG_PATH = _Meaning(UsageError, "Name another path.")
-_MISSING = _Meaning(NoSuchPath, "Check the path, and that the storage is the right one.")
-_EXISTS = _Meaning(PathExists)
-_UNREACHABLE = _Meaning(ClusterUnavailable)
-_ENCRYPTED = _Meaning(
+_WRONG_PATH = _FailureRow(UsageError, "Name another path.")
+_MISSING = _FailureRow(NoSuchPath, "Check the path, and that the storage is the right one.")
+_EXISTS = _FailureRow(PathExists)
+_UNREACHABLE = _FailureRow(ClusterUnavailable)
+_ENCRYPTED = _FailureRow(
     Refused, "Without Java, files of an encryption zone go through webhdfs:// only."
 )
 
 # Meanings of Hadoop's messages. The patterns contain the names of Hadoop's exception classes, and
 # their messages too, since WebHDFS returns only the message.
-_WORDS: tuple[tuple[str, _Meaning], ...] = (
+_WORDS: tuple[tuple[str, _FailureRow], ...] = (
     (r"AccessControlException|AuthorizationException|Permission denied", _NOT_ALLOWED),
     (
         r"GSSAPIError|SASLError|NoSASLMechanism|InvalidToken|SaslException|AuthenticationException",
@@ -72,7 +72,7 @@ _WORDS: tuple[tuple[str, _Meaning], ...] = (
     (r"IOError|DataTransferError|timed out|Connection (refused|reset)", _UNREACHABLE),
 )
 
-_ERRNO: dict[int, _Meaning] = {
+_ERRNO: dict[int, _FailureRow] = {
     errno.ENOENT: _MISSING,
     errno.EEXIST: _EXISTS,
     errno.EACCES: _NOT_ALLOWED,
@@ -85,7 +85,7 @@ _ERRNO: dict[int, _Meaning] = {
     errno.EROFS: _NOT_ALLOWED,
 }
 
-_KINDS: tuple[tuple[type[BaseException], _Meaning], ...] = (
+_KINDS: tuple[tuple[type[BaseException], _FailureRow], ...] = (
     (FileNotFoundError, _MISSING),
     (FileExistsError, _EXISTS),
     (PermissionError, _NOT_ALLOWED),
@@ -108,7 +108,7 @@ def failure(error: BaseException, where: str) -> SubmitTFJobError:
     known = (
         made for pattern, made in _WORDS if re.search(pattern, f"{type(error).__name__} {words}")
     )
-    otherwise = _Meaning(BadAnswer)
+    otherwise = _FailureRow(BadAnswer)
     if isinstance(error, OSError):
         otherwise = _ERRNO.get(error.errno or 0, _UNREACHABLE)
     meaning = next(known, otherwise)

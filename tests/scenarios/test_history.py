@@ -54,6 +54,7 @@ def test_a_run_is_known_after_yarn_has_forgotten_it(kept: World) -> None:
     check("RunRecord", record)
     assert (record["run"], record["end"]["state"]) == (run, "SUCCEEDED")
     assert record["submission"]["spec"] == (kept.home / SPEC).read_text()
+    assert kept("history", run, "-o", "json").json["runs"] == [record]
     for verb in ("status", "history", "delete"):
         told = kept(verb, "mnits")
         assert (told.status, told.err.splitlines()[-1]) == (5, "  hint: did you mean mnist?"), told

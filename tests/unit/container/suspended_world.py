@@ -24,16 +24,16 @@ import pytest
 from submit_tf_job.container import (
     caller,
     command,
+    connections,
     contract,
     decider,
     follower,
     info,
     job_end,
     loop,
-    peers,
     ports,
 )
-from submit_tf_job.container.command import Command
+from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.decider import Decider
 from submit_tf_job.container.follower import Follower
 from submit_tf_job.container.info import Info
@@ -204,7 +204,7 @@ def parts(part: Any, world: World, env: dict[str, str]) -> tuple[Any, Any, Any]:
     """Return the loop, the command and the part in the job of one task."""
     task = Info(world.task, env, "/nowhere")
     own = Loop(world.signals, task.started)
-    run = Command(task, world.signals, own.post)
+    run = TaskCommand(task, world.signals, own.post)
     return own, run, part(task, own, run)
 
 
@@ -448,7 +448,7 @@ class World:
     def play(self, patch: pytest.MonkeyPatch) -> Any:
         """Play the history to its end; return the deciding task's state machine."""
         clock = SimpleNamespace(monotonic=self.monotonic, sleep=lambda _s: None, time=lambda: 0.0)
-        modules: Any = (caller, command, decider, follower, info, job_end, loop, peers)
+        modules: Any = (caller, command, decider, follower, info, job_end, loop, connections)
         for module in modules:
             if hasattr(module, "time"):
                 patch.setattr(module, "time", clock)
@@ -460,8 +460,8 @@ class World:
         ):
             setattr(self, name, getattr(socket, name))
         patch.setattr(caller, "socket", self)
-        patch.setattr(Command, "run", lambda own, *_what: setattr(own, "child", Child()))
-        patch.setattr(Command, "set_variables", lambda _own: None)
+        patch.setattr(TaskCommand, "run", lambda own, *_what: setattr(own, "child", Child()))
+        patch.setattr(TaskCommand, "set_variables", lambda _own: None)
         patch.setattr(command, "oom_kills", lambda: 0)
         patch.setattr(selectors, "DefaultSelector", lambda: Selector(self))
         patch.setattr(ports, "reserve_own", lambda *_what: None)
