@@ -245,9 +245,9 @@ DOCKER = Keys(
             '`"18080:8080"`: that one does. Quote them.',
             words="port_mapping port_mappings ports ports_mapping"),
         Key("runtime", matching("[A-Za-z0-9][A-Za-z0-9_.-]*",
-            "is not a valid runtime name; write it alone, as in nvidia"),
-            "OCI runtime, where it differs from the node's own choice; GPUs need none.",
-            ("nvidia",), words="oci_runtime"),
+            "is not a valid runtime name; write it alone, as in runsc"),
+            "OCI runtime, where it differs from the node's own choice; not for a role with `gpus`.",
+            ("runsc",), words="oci_runtime"),
     ],
     advice={
         **dict.fromkeys(

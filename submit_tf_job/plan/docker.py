@@ -190,6 +190,13 @@ def _options(job: Job, role: Role, site: Site) -> Iterator[Problem]:
             f"{path}.runtime",
             f"this site does not allow the runtime {docker.runtime!r}; it allows {listed}",
         )
+    if docker.runtime and role.gpus and (role.gpu_resource or site.gpu_resource) == "yarn.io/gpu":
+        # DockerRunCommand.addRuntime joins them by a comma; seen on 3.4.2
+        yield job.problem(
+            f"{path}.runtime",
+            f"for tasks with GPUs YARN names the runtime nvidia itself, and Docker would get "
+            f"'{docker.runtime},nvidia', which it does not know; leave runtime out",
+        )
 
 
 def _mount_problem(job: Job, role: Role, index: int, message: str) -> Problem:
