@@ -56,7 +56,8 @@ def wait(
 ) -> int:
     """Wait until a job is ready or done; the exit status is the job's.
 
-    A job that is submitted again with more memory (retries.memory) is followed to its last run.
+    A job that is submitted again with more memory (retries.memory) is followed to its last run. One
+    that can never start is stopped, as by `submit` (start_timeout).
 
     \b
     Examples:

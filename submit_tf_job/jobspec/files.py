@@ -18,7 +18,7 @@ from submit_tf_job.host.located.diagnostics import Where
 from submit_tf_job.host.located.nodes import clip
 from submit_tf_job.jobspec.digests import Digests
 from submit_tf_job.jobspec.job import PATTERN, HostFile, RemoteFile, ShippedFile
-from submit_tf_job.jobspec.path_kinds import ON_HDFS, ON_THE_WEB
+from submit_tf_job.jobspec.path_kinds import ON_HDFS, ON_THE_WEB, without_secrets
 
 __all__ = [
     "HADOOP_FILES",
@@ -440,7 +440,9 @@ def _remote(asked: _Entry, at: Where) -> list[RemoteFile] | None:
     name = asked.name or posixpath.basename(place)
     wrong = "@" in place.partition("/")[0] or re.search(r"\s", asked.src) or name == ".."
     if PATTERN.search(asked.src) or wrong:
-        return at.fail(f"{_shown(asked.src)} is not the URI of one file; write hdfs:///path/file")
+        return at.fail(
+            f"{without_secrets(asked.src)} is not the URI of one file; write hdfs:///path/file"
+        )
     if "/" not in place or place.endswith("/"):
         return at.fail(
             f"{clip(asked.src)} is not the URI of a file; a directory is an input: "
@@ -516,13 +518,6 @@ def _is_below(path: str, root: str) -> bool:
 
 def _plain(name: str) -> str:
     return re.sub(r"[^\w.+-]", "_", name, flags=re.ASCII)[-100:]
-
-
-def _shown(uri: str) -> str:
-    """Return a URI for messages, without the secrets that it may hold."""
-    from submit_tf_job.host.download import shown_url
-
-    return clip(shown_url(uri))
 
 
 def _not_found(shown: str, path: Path) -> str:

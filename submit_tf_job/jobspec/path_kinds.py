@@ -26,6 +26,7 @@ __all__ = [
     "SCHEMES",
     "SOURCE",
     "URI",
+    "without_secrets",
 ]
 
 SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs", "file", "s3", "s3a", "gs", "abfs", "abfss")
@@ -54,7 +55,7 @@ _LONGEST_NAME = 1024
 def _local_path(path: str) -> str:
     if "://" in path:
         raise ValueError(
-            f"{_without_secrets(path)} is not a file on this host; read it from the program, or "
+            f"{without_secrets(path)} is not a file on this host; read it from the program, or "
             f"download it first"
         )
     return path
@@ -64,13 +65,14 @@ def _source(path: str) -> str:
     scheme, is_uri, _ = path.partition("://")
     if is_uri and scheme not in (*ON_HDFS, *ON_THE_WEB):
         raise ValueError(
-            f"{_without_secrets(path)} is not a file on this host, nor hdfs:// or https://; read "
+            f"{without_secrets(path)} is not a file on this host, nor hdfs:// or https://; read "
             f"it from the program, or download it first"
         )
     return path
 
 
-def _without_secrets(uri: str) -> str:
+def without_secrets(uri: str) -> str:
+    """Return a URI for messages, without the secrets that it may hold."""
     from submit_tf_job.host.download import shown_url
 
     return clip(shown_url(uri))

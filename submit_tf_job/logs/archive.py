@@ -26,6 +26,7 @@ __all__ = ["Archive", "ReadEnd", "collected", "from_report", "name_of", "served"
 _WORKERS = 8
 # containers that the ApplicationMaster released leave gaps in the numbers
 _GAP = 20
+# the script copies itself into the log directory when it runs (ContainerLaunch)
 LAUNCH_SCRIPT = "launch_container.sh"
 _ENVIRONMENT_MAX = 1024 * 1024
 _OUTCOME_MAX = 8 * 1024

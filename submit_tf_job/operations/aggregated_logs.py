@@ -8,6 +8,7 @@ from pathlib import Path
 from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.host.hadoopconf import read_xml
+from submit_tf_job.logs.archive import LAUNCH_SCRIPT
 from submit_tf_job.logs.collected import (
     Absence,
     AggregatedLogs,
@@ -26,8 +27,6 @@ __all__ = [
     "read_report",
 ]
 
-# the script copies itself into the log directory when it runs (ContainerLaunch)
-LAUNCH_SCRIPT = "launch_container.sh"
 _AM_FILES = ("serviceam.log", "serviceam-out.txt", "serviceam-err.txt")
 _PROGRAM_FILES = ("stdout.txt", "stderr.txt", "prelaunch.out")
 # LogAggregationStatus; the others are final

@@ -70,8 +70,8 @@ def follow(
         ref: The run.
         plan: The plan of the submission: a job that ran out of memory is submitted again by its
             `retries.memory`. Only the first plan of a job, never that of a later run.
-        own: Whether the caller has submitted the job, as with `plan`: then it is stopped if it can
-            never start.
+        own: Whether the caller answers for the job, as who has submitted it or waits for it: then
+            it is stopped if it can never start. So it is with `plan`.
         next_runs: Whether to wait for the run that somebody else with the job spec starts after
             one that ran out of memory, and to follow it.
         until: Returns whether to end before the job is over.

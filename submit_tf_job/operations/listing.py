@@ -17,7 +17,7 @@ from submit_tf_job.observation import GIVEN_UP, OVER, JobState
 from submit_tf_job.operations.cluster import Cluster, stored_services
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.run_names import job_of
-from submit_tf_job.yarn.states import GOING_ON, AppState, FinalStatus
+from submit_tf_job.yarn.states import FINAL_STATES, GOING_ON, AppState, FinalStatus
 
 __all__ = [
     "JobSelection",
@@ -41,7 +41,6 @@ _YARN_STATES = {
     JobState.FAILED: frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED}),
     JobState.STOPPED: frozenset({AppState.FINISHED, AppState.KILLED}),
 }
-_OVER = frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED})
 
 CLOCKS_DIFFER_MS = 600_000  # the ResourceManager's clock and this machine's, at most
 FORGOTTEN_S = 30.0
@@ -322,7 +321,7 @@ class _Polls:
         # None of them can be missing where only ended ones are selected.
         unseen = not GOING_ON & (self._selection.yarn_states or GOING_ON)
         if unseen or self._going is None or self._going - ids:
-            self._over = self._apps(_OVER, self._ended_after_ms)
+            self._over = self._apps(FINAL_STATES, self._ended_after_ms)
         self._going = ids
         both = [*going, *(app for app in self._over if app.id not in ids)]
         both.sort(key=lambda app: (app.started_ms or 0, app.id), reverse=True)

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StatusReader", "read_status"]
 
-FINAL_STATES = frozenset({AppState.FINISHED, AppState.FAILED, AppState.KILLED})
 _SERVICE_EVERY_S = 5.0
 SERVICE_S = 15.0  # the ResourceManager asks the ApplicationMaster, which may hang
 OUTDATED_S = 75.0  # the report is written every 30 s at least
@@ -122,7 +121,7 @@ class StatusReader:
                     f"how its tasks stand: it is a job of {app.user}, and only {app.user} can ask "
                     f"its ApplicationMaster"
                 )
-            elif app.state not in FINAL_STATES and (detail or self._service_is_old()):
+            elif not app.state.is_final and (detail or self._service_is_old()):
                 try:
                     self._ask_service(answer_s=SERVICE_S)
                 except (ClusterUnavailable, NoSuchJob) as error:
@@ -166,7 +165,7 @@ class StatusReader:
 
     def _find_former_report(self, app: AppReport) -> None:
         """Read the deciding task's report where its ApplicationMaster cannot say where that is."""
-        if app.state in FINAL_STATES:
+        if app.state.is_final:
             return
         found = read_from_its_node(self._cluster, app)
         if found is not None and found[1] is not None:
@@ -217,8 +216,8 @@ class StatusReader:
         )
 
     def _read_report(self, app: AppReport) -> None:
-        live = self._decider is not None and self._read_live(over=app.state in FINAL_STATES)
-        if app.state not in FINAL_STATES or self._is_settled(app):
+        live = self._decider is not None and self._read_live(over=app.state.is_final)
+        if not app.state.is_final or self._is_settled(app):
             return
         evidence, content = read_last_report(self._cluster, app)
         if content is not None and JobReport.parse(content) is None:

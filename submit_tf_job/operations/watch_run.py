@@ -37,7 +37,7 @@ class WatchOptions(TypedDict, total=False):
 
     Attributes:
         until: Returns whether to end before the run is over; never by default.
-        own: Whether the caller has submitted the run: then it is stopped if it can never start.
+        own: Whether the caller answers for the run: then it is stopped if it can never start.
         timeout_s: Time limit in seconds; None for no limit.
         details_every_s: Seconds between requests for the node and start of each task; None if these
             are not needed.

@@ -86,7 +86,8 @@ class AppState(_State):
         return self in (AppState.FINISHED, AppState.FAILED, AppState.KILLED)
 
 
-GOING_ON = frozenset(state for state in AppState if not state.is_final) - {AppState.UNKNOWN}
+FINAL_STATES = frozenset(state for state in AppState if state.is_final)
+GOING_ON = frozenset(AppState) - FINAL_STATES - {AppState.UNKNOWN}
 
 
 class FinalStatus(_State):

@@ -327,6 +327,14 @@ def test_tree_names_every_folder_and_module() -> None:
     assert sorted(named) == sorted(folders | {path.name for path in package.glob("*.py")})
 
 
+def test_files_that_the_architecture_names_exist() -> None:
+    files = [f"/{path.relative_to(ROOT)}" for path in (ROOT / "submit_tf_job").rglob("*.py")]
+    files += ["/submit_tf_job/dialects/NAME.py", "/tests/unit/jobspec/key_tables.py"]
+    named = set(re.findall(r"`([\w/]+\.py)`", read("internals/architecture.md")))
+    missing = {name for name in named if not any(file.endswith(f"/{name}") for file in files)}
+    assert not missing
+
+
 def test_layers_equal_the_import_contract() -> None:
     project = (ROOT / "pyproject.toml").read_text("utf-8")
     layers = re.findall(
@@ -354,7 +362,7 @@ def test_examples_of_the_python_page_pass_mypy_strict(tmp_path: Path) -> None:
         ("too_many", "run(train, 3, 4, job=job)"),
     ):
         (tmp_path / f"wrong_{name}.py").write_text(f"{wrong}{call}\n")
-    # the cache of `make check`: reading the package anew takes 30 s
+    # the cache of `make lint`: reading the package anew takes 30 s
     options = ["--strict", "--config-file", "pyproject.toml", "--no-error-summary"]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *options, *sorted(tmp_path.glob("*.py"))],
