@@ -34,6 +34,7 @@ def help_(
       submit_tf_job help troubleshooting | less
     """
     every = topics()
+    topic = topic and topic.removeprefix("docs/").removesuffix(".md")
     shown = [topic] if topic in every else every
     pages = {name: read_page(name) for name in shown}
     if topic is None:

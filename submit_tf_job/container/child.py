@@ -277,6 +277,8 @@ def _cannot_start(argv: Sequence[str], err: Exception, path: str | None) -> Boot
         hint = ""
         if name == "python" and find_program("python3", path):
             hint = "; this image has python3"
+        elif " " in name:
+            hint = "; it is one word, with blanks: write the words without quotes around them"
         text = "the command %r was not found in the container%s" % (name, hint)
         return BootstrapProblem(text, "command-not-found")
     why = getattr(err, "strerror", None) or str(err)

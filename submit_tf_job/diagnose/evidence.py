@@ -237,8 +237,9 @@ _BY_BOOTSTRAP = {
     ),
     "output-failed": (
         "output-failed",
-        "is there room, and may the job's user write there? `on_failure: keep` saves what "
-        "a failed command has written; "
+        "did the program write into $TFJOB_OUTPUT_NAME, which is tfjob-outputs/NAME? is there "
+        "room, and may the job's user write there? `on_failure: keep` saves what a failed command "
+        "has written; "
         "see: submit_tf_job help data",
     ),
     "wrong-job": (

@@ -181,9 +181,9 @@ PROGRAM: tuple[Pattern, ...] = (
         r"File system scheme '(?P<scheme>\w+)' not implemented|(?P<module>hdfs_native|pyarrow)[^\n]*(?:not installed|libhdfs)"  # noqa: E501
         r"|(?:Unable to load|cannot open) libhdfs|HadoopFileSystem load error",
         "{task} cannot use hdfs:// : the image lacks what TensorFlow needs for it",
-        "TensorFlow 2.6 and later need tensorflow-io, libhdfs and Java for it, as "
-        "specs/tensorflow-io.yaml has them (`submit_tf_job help data`); or read HDFS with fsspec "
-        "and hdfs-native, as specs/digits/train.py does",
+        "let the job copy it: `inputs` with download: true, `outputs` with upload: true "
+        "(`submit_tf_job help data`). TensorFlow 2.6 and later need tensorflow-io, libhdfs and "
+        "Java to do it themselves, as that page shows",
     ),
     known(
         "hdfs-path-missing",

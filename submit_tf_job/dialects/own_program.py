@@ -94,7 +94,9 @@ def job_of_program(asked: Asked, base: Path, overrides: Sequence[str] = ()) -> P
     """
     program = find_program(asked.command, base)
     notes = Diagnostics("run")
-    tree = apply(from_python(_spec(asked, program, base), Location("run")), overrides, notes)
+    tree = apply(
+        from_python(_spec(asked, program, base, overrides), Location("run")), overrides, notes
+    )
     if notes.problems:
         raise JobSpecError(notes.problems)
     assert isinstance(tree, Table)
@@ -102,7 +104,7 @@ def job_of_program(asked: Asked, base: Path, overrides: Sequence[str] = ()) -> P
     return ProgramJob(write(tree, "Made by submit_tf_job run", ()), tree, said)
 
 
-def _spec(asked: Asked, program: Program, base: Path) -> dict[str, Any]:
+def _spec(asked: Asked, program: Program, base: Path, overrides: Sequence[str]) -> dict[str, Any]:
     inputs = dict(map(_input, asked.data))
     strategy = asked.strategy or _strategy(asked)
     spec: dict[str, Any] = {
@@ -117,7 +119,8 @@ def _spec(asked: Asked, program: Program, base: Path) -> dict[str, Any]:
     }
     if strategy == Strategy.CUSTOM.value:
         spec["deciding_role"] = "worker"
-    if asked.hadoop_conf and "hdfs:/" in " ".join((*asked.command, *asked.env, *asked.data)):
+    words = (*asked.command, *asked.env, *asked.data, *overrides)
+    if asked.hadoop_conf and "hdfs:/" in " ".join(words):
         spec["hadoop"] = {"conf": "inline"}
     return {key: value for key, value in spec.items() if value}
 

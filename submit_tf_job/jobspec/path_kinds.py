@@ -181,7 +181,7 @@ KRB5_CONF = text(
 def _uri(written: str) -> str:
     found = _URI.fullmatch(written)
     if found is None:
-        meant = clip(f"hdfs:///{written.removeprefix('/')}")[1:-1]
+        meant = clip(f"hdfs:///{re.sub('^(hdfs:)?/*([.]/)?', '', written)}")[1:-1]
         raise ValueError(
             f"{clip(written)} does not say which file system; write {meant}, or file://…"
         )

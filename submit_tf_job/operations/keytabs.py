@@ -30,7 +30,12 @@ __all__ = [
 
 def warnings(job: Job, settings: Settings) -> list[str]:
     """Return a warning with its solution for each problem that YARN does not detect at the POST."""
-    return [*_without_chief(job), *_without_configuration(job), *_of_kerberos(job, settings)]
+    return [
+        *_without_chief(job),
+        *_without_shell(job),
+        *_without_configuration(job),
+        *_of_kerberos(job, settings),
+    ]
 
 
 def _without_chief(job: Job) -> list[str]:
@@ -44,6 +49,16 @@ def _without_chief(job: Job) -> list[str]:
         "roles: without a chief worker-0 decides, as in TensorFlow 1's replicated training: say so "
         "by deciding_role: worker. ParameterServerStrategy of TensorFlow 2 needs a chief: add "
         "chief: {memory: 4Gi}"
+    ]
+
+
+def _without_shell(job: Job) -> list[str]:
+    words = [word for role in job.roles.values() for word in role.command.argv or ()]
+    return [
+        f"command: {word} stays as it is in a list, which no shell reads; write the command as "
+        f"text, or the directory tfjob-outputs/NAME or tfjob-inputs/NAME"
+        for word in dict.fromkeys(words)
+        if word.startswith("$TFJOB_")
     ]
 
 

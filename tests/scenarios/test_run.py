@@ -145,9 +145,10 @@ def test_run_gives_variables_and_inputs_and_says_what_is_not_sent(
     assert spec["inputs"] == {"mnist": "hdfs:///data/mnist.npz", "w": "s3://b/x"}
     script = ("bash", "-c", "pwd && python helper.py>log")
     assert "note: helper.py is a file" in cli("run", "--rm", RM, *GIVEN, "-d", "--", *script).err
-    program = ("-d", "--", "python", "broken.py", "conf.yaml")
+    program = ("-d", "--", "python", "broken.py", "conf.yaml", "$TFJOB_OUTPUT_MODEL")
     told = cli("run", "--rm", RM, *GIVEN, *program).err.splitlines()
     assert "note: conf.yaml is a file here, and is not sent; send it by --file conf.yaml" in told
+    assert any("command: $TFJOB_OUTPUT_MODEL stays as it is in a list" in line for line in told)
     assert any(line.startswith("note: the imports of broken.py could not be read") for line in told)
 
 
