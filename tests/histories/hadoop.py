@@ -230,6 +230,7 @@ class Cluster:
         self.may_end: set[str] = set()  # commands that may end a run of the job
         self.may_delete: set[str] = set()  # commands that may delete one that is over
         self.deleted: list[tuple[float, str, str]] = []  # when, name, command
+        self.slow: set[str] = set()  # applications of POSTs that took longer than FORGIVEN_S
         self.raced: set[str] = set()  # names whose POSTs passed Hadoop's checks together
         self.led_since: list[float] = []  # when a ResourceManager became active
         self.serial = 0
@@ -505,10 +506,11 @@ class Cluster:
             self.break_promise("2 other people's", f"{by} ends {app.id}, {app.name}")
 
     def came_late(self, app: App) -> bool:
-        """Whether its POST was on its way when a person deleted what it had begun before: then
-        nothing tells of that run any more (best effort, docs/verdict.md).
+        """Whether its POST was on its way when a person deleted what it had begun before, so that
+        nothing tells of that run any more, or for longer than a POST takes (best effort,
+        docs/verdict.md).
         """
-        return any(
+        return app.id in self.slow or any(
             name == app.name and by in self.may_delete and app.sent_at <= at <= app.accepted_at
             for at, name, by in self.deleted
         )

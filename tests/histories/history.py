@@ -298,6 +298,8 @@ class History:
     def _check_key(self, apps: list[App]) -> None:
         """Promise 1; the applications are those of one key, the oldest first."""
         key, again = apps[0].key, self.people.again.get(apps[0].key, Again.NEVER)
+        # one that came late failed without its keytab, and is what is run again
+        late = any(self.cluster.came_late(a) for a in self.cluster.apps.values() if a.key == key)
         for first, second in combinations(apps, 2):
             both = f"{first.id} ({first.name}) and {second.id} ({second.name})"
             # a client that stood still posts by what it saw before
@@ -305,10 +307,8 @@ class History:
             free = free or self._was_deleted(first, second)
             if first.name == second.name and not free:
                 self._break("1 one application", f"{both} have one name")
-            if first.by == second.by and not self._was_deleted(first, second):
+            if first.by == second.by and not (late or self._was_deleted(first, second)):
                 self._break("1 one application", f"{both} are one command's, {first.by}")
-        # one that came late failed without its keytab, and is what is run again
-        late = any(self.cluster.came_late(a) for a in self.cluster.apps.values() if a.key == key)
         for first, second in pairwise(apps if not late else ()):
             both = f"{key}, {again.value}: {first.id} and {second.id}"
             succeeded = first.final == "SUCCEEDED" and not first.forgotten
