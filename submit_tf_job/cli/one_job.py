@@ -18,7 +18,6 @@ from submit_tf_job.observation import JobState
 from submit_tf_job.operations.description import events_of
 from submit_tf_job.report.detail_text import description_lines, events_lines, events_object
 from submit_tf_job.report.job_text import job_lines
-from submit_tf_job.report.log_text import inventory_lines, inventory_object, log_json, log_text
 
 
 def status(context: Context, job: JobArgument) -> None:
@@ -167,6 +166,13 @@ def logs(
       submit_tf_job logs mnist -f --grep 'loss|Error'
       submit_tf_job logs application_1795256400000_0007 --am
     """
+    from submit_tf_job.report.log_text import (
+        inventory_lines,
+        inventory_object,
+        log_json,
+        log_text,
+    )
+
     cluster = operations.connect(context.settings())
     if list_:
         inventory = operations.log_files(cluster, job, task, am=am, say=context.say)

@@ -238,9 +238,11 @@ class Sending:
 
     def files(self) -> dict[str, int]:
         """Return what is staged: path and length, also of what is still written."""
-        if not self.hdfs.exists(self.place):
+        names = self.hdfs.list(self.place) if self.hdfs.exists(self.place) else []
+        directories = [name for name in names if not name.endswith(".used")]
+        if not directories:
             return {}
-        [directory] = self.hdfs.list(self.place)
+        [directory] = directories
         above = f"{self.place}/{directory}"
         paths = [f"{above}/{name}" for name in self.hdfs.list(above)]
         return {path: int(self.hdfs.stat(path)["length"]) for path in paths}

@@ -206,12 +206,8 @@ def test_keytabs_of_every_kind(shell: Shell) -> None:
         assert said.get("java", [0, True, ""]) == [0, True, ""]
         assert f"{shell.user}/localhost@SANDBOX.TEST is logged in from its keytab until" in logs
 
-    taken = shell("submit", shell.job("kj-local", "other", keytab="mine.keytab"))
-    assert (taken.status, shell.tree(STAGED.format(shell.user))) == (6, staged), (
-        "what was staged for the one that was refused is gone"
-    )
     assert shell("delete", "kj-local").status == 0
-    assert shell.tree(STAGED.format(shell.user)) == {}
+    assert not [path for path in shell.tree(STAGED.format(shell.user)) if path.startswith(own)]
 
 
 @pytest.mark.long
