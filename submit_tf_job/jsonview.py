@@ -492,7 +492,7 @@ def _job_fields(status: JobStatus, pending: Sequence[Cause], cause: Cause | None
         "user": app and app.user,
         "queue": app and app.queue,
         "state": verdict.state,
-        "reason": verdict.reason,
+        "reason": verdict.reason or status.trouble,
         "confirmed": verdict.confirmed,
         # by the cause, because without one the verdict's hint is a guess
         "hint": cause.hint if cause else verdict.hint,

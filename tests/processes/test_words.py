@@ -224,6 +224,9 @@ def test_a_silent_node_of_a_running_job_is_named(world: World) -> None:
     done = world("status", "line")
     assert "line  RUNNING" in done.out
     assert "not known at this moment: how its tasks stand: " in done.out
+    world.yarn.service_state = "STARTED"
+    seen = world("status", "line", "-o", "json").json
+    assert (seen["state"], seen["reason"][:20]) == ("STARTING", "how its tasks stand:")
 
 
 def test_logs_go_on_where_a_restarted_resource_manager_lists_no_job_yet(world: World) -> None:
