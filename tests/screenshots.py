@@ -54,8 +54,9 @@ JOBS = {
     "digits": {
         "strategy": "multi-worker",
         "lifetime": "2h",
+        "files": ["steps.py"],
         "roles": {
-            "chief": {**SMALL, "command": ["python3", "-c", TRAIN]},
+            "chief": {**SMALL, "command": "python3 steps.py"},
             "worker": {**SMALL, "instances": 2, "command": "sleep 300"},
             "tensorboard": {
                 **SMALL,
@@ -66,7 +67,7 @@ JOBS = {
     },
     "waits": {
         "strategy": "custom",
-        "roles": {"chief": SMALL, "worker": {"memory": "7Gi", "instances": 40}},
+        "roles": {"chief": SMALL, "worker": {"memory": "5632Mi", "instances": 2}},
         "command": "sleep 300",
     },
     "broken": {
@@ -127,14 +128,16 @@ def _draw_all(home: Path, environ: dict[str, str]) -> None:
     def run(*words: str) -> str:
         return _on_terminal([sys.executable, "-m", "submit_tf_job", *words], home, environ)
 
+    (home / "steps.py").write_text(TRAIN)
     for name, content in JOBS.items():
         (home / f"{name}.yaml").write_text(
-            yaml.safe_dump({"name": name, "image": "registry.example.com/ml/tf:2.15", **content})
+            yaml.safe_dump({"name": name, "image": "none", **content})
         )
     run("submit", "digits.yaml", "--detach", "-q")
     run("wait", "digits", "--for", "ready", "-q")
     _save("failed", "submit_tf_job submit broken.yaml", run("submit", "broken.yaml"))
-    run("submit", "waits.yaml", "--detach", "-q")
+    posted = run("submit", "waits.yaml", "--detach", "-q")
+    assert "error" not in posted, posted
     time.sleep(15)
     _save("list", "submit_tf_job list", run("list"))
     _save("describe", "submit_tf_job describe digits", run("describe", "digits"))
