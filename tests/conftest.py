@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from tests import clusters
+from tests.builders.command_line import Cli, Done
 from tests.cluster.calls import until
-from tests.fakes.command_line import Cli, Done
 
 # bodies of tests that several files share
 pytest.register_assert_rewrite("tests.unit.yarn.behaviours", "tests.unit.storage.storage_verbs")

@@ -28,7 +28,7 @@ from rich.text import Text
 
 from submit_tf_job.sandbox import Sandbox, SandboxOptions
 from tests import animation
-from tests.fakes.sandbox import sandbox_dirs
+from tests.builders.sandbox import sandbox_dirs
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"

@@ -29,7 +29,7 @@ from typing import Any
 
 from submit_tf_job.sandbox import Sandbox, SandboxOptions, SandboxState
 from tests.bench.measure import Row, Times, clean_environment
-from tests.fakes.sandbox import sandbox_dirs
+from tests.builders.sandbox import sandbox_dirs
 
 __all__ = ["Bench", "ClusterTimes", "bench_sandbox", "cluster_rows", "measure_cluster"]
 

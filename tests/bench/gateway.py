@@ -21,8 +21,8 @@ from submit_tf_job.gateway.callers import line_of
 from submit_tf_job.settings import Settings, load_settings
 from tests.bench.cluster import bench_sandbox
 from tests.bench.measure import Row
-from tests.fakes.served import served_cluster
 from tests.gateway.conftest import JOB, TOKEN, Process
+from tests.world.served import served_cluster
 
 __all__ = ["measure_gateway"]
 

@@ -18,7 +18,7 @@ from submit_tf_job.sandbox import Sandbox, SandboxOptions, SandboxState
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.bench.measure import Row, clean_environment
-from tests.fakes.sandbox import sandbox_dirs
+from tests.builders.sandbox import sandbox_dirs
 
 __all__ = ["measure_secure"]
 

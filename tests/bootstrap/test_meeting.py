@@ -12,7 +12,7 @@ import pytest
 
 from submit_tf_job.container import contract
 from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, role
-from tests.fakes.web_hdfs import WebNameNode, web_name_node
+from tests.world.web_hdfs import WebNameNode, web_name_node
 
 NAMELESS = {contract.ENV_HOSTNAME: ""}
 SHOW = 'echo "$TF_CONFIG $TFJOB_ADDRESS"'

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.bootstrap.harness import HOLD, WITNESS, Cluster, role
-from tests.fakes.web_hdfs import CLOSE, Fault, WebNameNode, web_name_node
+from tests.world.web_hdfs import CLOSE, Fault, WebNameNode, web_name_node
 
 WRITE = "mkdir $TFJOB_OUTPUT_M/deep; echo new > $TFJOB_OUTPUT_M/deep/x"
 NEW = {"deep/x": b"new\n"}

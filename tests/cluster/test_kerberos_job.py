@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
+from tests.builders.keytabs import keytab
 from tests.cluster.conftest import SPECS, bare_python, hdfs_environ, with_hadoop
 from tests.clusters import Cluster
-from tests.fakes.keytabs import keytab
 from tests.tool import (
     Tool,
 )

@@ -20,10 +20,10 @@ from submit_tf_job.yarn.exactly_once import submit
 from submit_tf_job.yarn.nodemanager import NodeManagers
 from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.resource_manager import ResourceManager
+from tests.builders.services import service_of
 from tests.clusters import Cluster
-from tests.fakes.services import service_of
-from tests.fakes.transport import connection_broke
 from tests.unit.yarn.behaviours import YarnBehaviours, submission, until
+from tests.world.transport import connection_broke
 
 pytestmark = pytest.mark.cluster
 

@@ -18,8 +18,8 @@ import requests
 from submit_tf_job import __version__
 from submit_tf_job.gateway.callers import line_of
 from tests.conftest import DockerHost
-from tests.fakes.served import Served, served_cluster
 from tests.gateway.conftest import JOB, TOKEN, until
+from tests.world.served import Served, served_cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 

@@ -17,7 +17,7 @@ import pytest
 import requests
 
 from submit_tf_job.gateway.callers import line_of
-from tests.fakes.served import Served, served_cluster
+from tests.world.served import Served, served_cluster
 
 JOB: dict[str, Any] = {
     "image": "library/python:3.11",

@@ -14,9 +14,9 @@ import pytest
 
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.gateway.callers import Negotiator
-from tests.fakes.served import Served
 from tests.gateway.conftest import JOB, TOKEN, Process
 from tests.kerberos.conftest import Kdc, kdc
+from tests.world.served import Served
 
 __all__ = ["kdc"]
 

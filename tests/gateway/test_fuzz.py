@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from submit_tf_job.gateway.app import document, served
-from tests.fakes.gateway import JOB, World
+from tests.world.gateway import JOB, World
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

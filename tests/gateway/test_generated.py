@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.fakes.served import Served
 from tests.gateway import generated
 from tests.gateway.conftest import JOB, TOKEN, Process
+from tests.world.served import Served
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(

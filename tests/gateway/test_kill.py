@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.fakes.served import Served
 from tests.gateway.conftest import JOB, Process, until
+from tests.world.served import Served
 
 SCHEDULERS, EACH = 5, 20
 

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 import requests
 
-from tests.fakes.served import Served, served_cluster
 from tests.gateway.conftest import JOB, TOKEN, Process, until
+from tests.world.served import Served, served_cluster
 
 LISTENERS = 500
 IDLE = 2000

@@ -20,8 +20,8 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.select import Select
 
-from tests.fakes.served import Served
 from tests.gateway.conftest import JOB, TOKEN, Process, until
+from tests.world.served import Served
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 SCREENSHOTS = os.environ.get("SUBMIT_TF_JOB_TEST_SCREENSHOTS")

@@ -12,7 +12,7 @@ import pytest
 
 from submit_tf_job.jobspec.job import Command, ShippedFile, Strategy
 from submit_tf_job.plan import plan
-from tests.fakes.command_line import Cli, Done
+from tests.builders.command_line import Cli, Done
 from tests.golden.fixed import (
     HADOOP_CONF,
     KRB5_CONF,

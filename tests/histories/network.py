@@ -16,11 +16,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import requests
 from requests.adapters import BaseAdapter
 
-from tests.fakes.transport import Answer, FakeNetwork, connection_broke, refused
 from tests.histories.hadoop import App, Cluster, Server
 from tests.histories.kernel import Actor, Steps
 from tests.histories.services import Services
 from tests.histories.weather import Fate, Weather
+from tests.world.transport import Answer, FakeNetwork, connection_broke, refused
 
 __all__ = ["Connection", "Network"]
 

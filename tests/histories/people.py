@@ -31,7 +31,7 @@ from submit_tf_job.yarn.nodemanager import NodeManagers
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from submit_tf_job.yarn.run_names import Again, run_name
-from tests.fakes.keytabs import keytab
+from tests.builders.keytabs import keytab
 from tests.histories.hadoop import Cluster
 from tests.histories.kernel import Actor, Killed
 from tests.histories.network import Connection, Network

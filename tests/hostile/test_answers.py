@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.command_line import Cli, Done
+from tests.builders.command_line import Cli, Done
 from tests.hostile.conftest import Serve
 from tests.hostile.server import Answering, Asked, Authority, always, raw
 

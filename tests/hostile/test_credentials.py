@@ -14,7 +14,7 @@ import yaml
 
 import submit_tf_job
 from submit_tf_job import AuthError, SettingsError
-from tests.fakes.command_line import Cli, Done
+from tests.builders.command_line import Cli, Done
 from tests.hostile.conftest import Serve
 from tests.hostile.server import Answering, Asked, HostileServer, always, raw
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.fakes.name_node import late_name_node
+from tests.world.name_node import late_name_node
 
 # Python takes two seconds for its end, so that the answer comes while it is at it.
 GIVES_UP = """

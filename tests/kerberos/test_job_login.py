@@ -18,8 +18,8 @@ import pytest
 from submit_tf_job.container import contract
 from submit_tf_job.container.login import keytab
 from tests.bootstrap.harness import Cluster, cluster, role
-from tests.fakes.keytabs import keytab as made
-from tests.fakes.tokens import hdfs_token, token_file
+from tests.builders.keytabs import keytab as made
+from tests.builders.tokens import hdfs_token, token_file
 from tests.kerberos.conftest import REALM, Kdc
 
 PRINCIPAL = f"svc/node-of-chief-0@{REALM}"

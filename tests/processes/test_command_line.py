@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.command_line import GOOD
+from tests.builders.command_line import GOOD
 
 HEAVY = (
     "requests",

@@ -15,9 +15,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.fakes.logged_job import ONE, Job
-from tests.fakes.served import Served, served_cluster, submit_tf_job
-from tests.fakes.transport import Answer, Asked
+from tests.world.logged_job import ONE, Job
+from tests.world.served import Served, served_cluster, submit_tf_job
+from tests.world.transport import Answer, Asked
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "log_servers.json").read_text()

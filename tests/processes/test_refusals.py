@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.served import served_cluster, submit_tf_job
+from tests.world.served import served_cluster, submit_tf_job
 
 SPEC = """\
 name: mnist

@@ -20,9 +20,9 @@ from submit_tf_job.container import contract
 from submit_tf_job.yarn.auth import SimpleAuth
 from submit_tf_job.yarn.records import Configuration, dumps
 from submit_tf_job.yarn.resource_manager import ResourceManager
-from tests.fakes.command_line import Cli, Done
-from tests.fakes.served import Served, served_cluster
-from tests.fakes.services import service_of
+from tests.builders.command_line import Cli, Done
+from tests.builders.services import service_of
+from tests.world.served import Served, served_cluster
 
 CONTAINER = "container_1700000000000_0001_01_{:06}"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.command_line import Cli
+from tests.builders.command_line import Cli
 from tests.world import World, world_of
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.transport import Answer
 from tests.world import World
+from tests.world.transport import Answer
 
 ROLES: dict[str, Any] = {
     "chief": {"memory": "1Gi"},

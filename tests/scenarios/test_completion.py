@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.errors import ClusterUnavailable
-from tests.fakes.command_line import Cli
+from tests.builders.command_line import Cli
 from tests.world import RM, World
 
 

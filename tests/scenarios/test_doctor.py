@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.fakes.command_line import Cli, Done
+from tests.builders.command_line import Cli, Done
 from tests.hostile.server import Asked, HostileServer, raw
 
 ROOT = Path(__file__).parents[2]

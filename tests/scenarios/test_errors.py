@@ -22,9 +22,8 @@ from submit_tf_job.errors import (
     SettingsError,
     SubmitTFJobError,
 )
-from tests.fakes import gateway
-from tests.fakes.command_line import Cli, Done
-from tests.world import RM, World
+from tests.builders.command_line import Cli, Done
+from tests.world import RM, World, gateway
 
 
 class Retried(Exception):

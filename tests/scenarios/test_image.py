@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.command_line import Cli, Done
+from tests.builders.command_line import Cli, Done
 
 IMAGEPROBE = Path(__file__).parents[2] / "submit_tf_job/container/programs/imageprobe.py"
 # The shell is asked with --entrypoint; without it the image's own ENTRYPOINT runs.

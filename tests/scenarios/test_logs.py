@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from tests.fakes.command_line import Done
-from tests.fakes.transport import Answer
+from tests.builders.command_line import Done
 from tests.world import World
+from tests.world.transport import Answer
 
 LOGS = "/ws/v1/node/containers"
 FIRST = "worker-0 | 2023-05-12 12:00:01 a"

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 import submit_tf_job
-from tests.fakes import gateway
-from tests.fakes.command_line import Done
-from tests.world import RM, TASKS, World
+from tests.builders.command_line import Done
+from tests.world import RM, TASKS, World, gateway
 
 SPEC = "mnist.yaml"
 RULE = {"max": 2, "memory": 1.5}

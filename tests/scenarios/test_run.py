@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.fakes.command_line import Cli
+from tests.builders.command_line import Cli
 from tests.world import RM, World
 
 GIVEN = ("--image", "library/tf:2", "--memory", "1Gi")

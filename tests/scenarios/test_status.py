@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.command_line import Done
+from tests.builders.command_line import Done
 from tests.world import World
 
 TASKS = ("chief-0", "worker-0", "worker-1")

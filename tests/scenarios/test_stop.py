@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.transport import Answer, Asked, refused
 from tests.world import World
+from tests.world.transport import Answer, Asked, refused
 
 DUMP, TERM = "OUTPUT_THREAD_DUMP", "GRACEFUL_SHUTDOWN"
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.fakes.transport import Answer
 from tests.world import World
+from tests.world.transport import Answer
 
 SPEC = "mnist.yaml"
 

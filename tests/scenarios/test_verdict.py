@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import submit_tf_job
-from tests.fakes.transport import Answer
 from tests.world import RM, World
+from tests.world.transport import Answer
 
 SPEC = "mnist.yaml"
 SCRIPT = {"launch_container.sh": "exec python3 bootstrap.zip\n", "prelaunch.out": "Launching\n"}

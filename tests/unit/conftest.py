@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.fakes.host import Host
+from tests.builders.host import Host
 
 
 @pytest.fixture(autouse=True)

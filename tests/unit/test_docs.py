@@ -21,7 +21,7 @@ from submit_tf_job.jobspec.job import Job, RoleKind
 from submit_tf_job.observation import JobState
 from submit_tf_job.plan import Site, plan
 from submit_tf_job.settings import keys, load_settings
-from tests.fakes.command_line import Cli
+from tests.builders.command_line import Cli
 from tests.golden.fixed import task_of
 from tests.pages import DOCS, ROOT, Block, blocks, resolve
 

@@ -31,7 +31,7 @@ from submit_tf_job.yarn.observed import (
     ObservedService,
     ServiceState,
 )
-from tests.fakes.statuses import FAILURE, FAILURE_JSON, app, observations, report
+from tests.builders.statuses import FAILURE, FAILURE_JSON, app, observations, report
 
 
 def judge(

@@ -15,7 +15,7 @@ from submit_tf_job.settings import (
     directories,
     keys,
 )
-from tests.fakes.host import Host
+from tests.builders.host import Host
 
 PACKAGE = Path(submit_tf_job.__file__).parent
 

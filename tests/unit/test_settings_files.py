@@ -10,7 +10,7 @@ import pytest
 
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.settings import keys, load_settings
-from tests.fakes.host import Host
+from tests.builders.host import Host
 
 XML = "<configuration>%s</configuration>"
 

@@ -17,11 +17,11 @@ import yaml
 from submit_tf_job import operations
 from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.nodemanager import NodeManagers
-from tests.fakes.command_line import GOOD, Cli, Done
-from tests.fakes.log_files import log, record, reserved, write_tfile
-from tests.fakes.resource_manager import FakeCluster
-from tests.fakes.transport import Answer, Fault
-from tests.fakes.yarn import App, Yarn
+from tests.builders.command_line import GOOD, Cli, Done
+from tests.builders.log_files import log, record, reserved, write_tfile
+from tests.world.resource_manager import FakeCluster
+from tests.world.transport import Answer, Fault
+from tests.world.yarn import App, Yarn
 
 __all__ = ["World", "world_of"]
 

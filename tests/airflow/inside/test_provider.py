@@ -36,7 +36,7 @@ from submit_tf_job.airflow.trigger import JobEnded, SubmitTFJobTrigger
 from submit_tf_job.operations.cluster import JobRef
 from submit_tf_job.plan import Plan
 from tests.airflow.inside.conftest import FakeHook
-from tests.fakes.resource_manager import FakeCluster
+from tests.world.resource_manager import FakeCluster
 
 JOB: dict[str, Any] = {
     "image": "library/python:3.11",

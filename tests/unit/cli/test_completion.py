@@ -12,7 +12,7 @@ import pytest
 
 from submit_tf_job.cli import COMMANDS
 from submit_tf_job.cli.manual import readable, topics
-from tests.fakes.command_line import Cli
+from tests.builders.command_line import Cli
 
 ROOT = Path(__file__).parents[3]
 PROFILES = (

@@ -13,7 +13,7 @@ import pytest
 from submit_tf_job.gateway.callers import CallersFile
 from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.server import Listening
-from tests.fakes.command_line import Cli
+from tests.builders.command_line import Cli
 from tests.pages import DOCS, blocks, resolve
 
 RM = ("--rm", "http://rm1:8088")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.doctor.findings import Examination
-from tests.fakes.command_line import Cli
+from tests.builders.command_line import Cli
 
 TFJOB = {
     "apiVersion": "kubeflow.org/v1",

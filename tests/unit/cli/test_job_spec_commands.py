@@ -10,7 +10,7 @@ import pytest
 
 from submit_tf_job import jobspec
 from submit_tf_job.plan import Site, plan
-from tests.fakes.command_line import GOOD, Cli, Done, planned
+from tests.builders.command_line import GOOD, Cli, Done, planned
 
 TYPO = GOOD.replace("instances: 2", "instancez: 2")
 

@@ -10,7 +10,7 @@ import pytest
 from submit_tf_job import __version__
 from submit_tf_job.cli import COMMANDS, SECTIONS
 from submit_tf_job.errors import JobSpecError, Problem, SubmitTFJobError
-from tests.fakes.command_line import Cli, Done
+from tests.builders.command_line import Cli, Done
 
 SUBCOMMANDS = [
     *(c for c in COMMANDS if c not in ("config", "image", "sandbox", "gateway", "staging")),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.command_line import Cli
+from tests.builders.command_line import Cli
 
 USAGE, FAILED = 2, 1
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submit_tf_job.container.login import keytab
-from tests.fakes.keytabs import RECORDED
-from tests.fakes.keytabs import keytab as made
+from tests.builders.keytabs import RECORDED
+from tests.builders.keytabs import keytab as made
 
 SVC, ALICE = "svc/node1.example.com@EXAMPLE.COM", "alice@EXAMPLE.COM"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from submit_tf_job.container.delegation import tokens
 from submit_tf_job.container.delegation.tokens import Reader, Token, Tokens
-from tests.fakes.tokens import PASSWORD, hdfs_token, identifier, token_file
+from tests.builders.tokens import PASSWORD, hdfs_token, identifier, token_file
 
 KMS = Token(b"kms", identifier(until=4.1e9), PASSWORD, b"kms-dt", b"10.0.0.1:9600")
 OTHER = Token(b"x", b"\x0a\x05hello", PASSWORD, b"YARN_AM_RM_TOKEN", b"")

@@ -28,8 +28,8 @@ from submit_tf_job.gateway.server import Listening
 from submit_tf_job.gateway.slots import Limits, Slots
 from submit_tf_job.gateway.watchers import change_of
 from submit_tf_job.observation import JobReport
-from tests.fakes.gateway import JOB, World, is_a, refused
-from tests.fakes.transport import Fault
+from tests.world.gateway import JOB, World, is_a, refused
+from tests.world.transport import Fault
 
 ROOT = Path(__file__).parents[3]
 

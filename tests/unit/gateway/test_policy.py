@@ -11,7 +11,7 @@ import pytest
 
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.gateway.policy import Policy
-from tests.fakes.gateway import JOB, World, refused
+from tests.world.gateway import JOB, World, refused
 
 EVERYBODY = '"*": {jobs: 2, gpus: 4, queues: [ml], registries: [registry.example.com/ml]}\n'
 OWN: dict[str, Any] = {**JOB, "queue": "ml", "image": "registry.example.com/ml/tf:2.15"}

@@ -16,7 +16,7 @@ from submit_tf_job.host.inputfile import read_input
 from submit_tf_job.host.secretfile import read_secret, refuse_if_others_can_read
 from submit_tf_job.jobspec import read_file
 from submit_tf_job.settings import directories, load_settings
-from tests.fakes.command_line import Cli
+from tests.builders.command_line import Cli
 
 FIFO, DEVICE = "is a FIFO, and a file is needed", "is a device or a socket, and a file is needed"
 

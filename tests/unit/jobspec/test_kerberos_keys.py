@@ -11,7 +11,7 @@ import pytest
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import Defaults, loads
 from submit_tf_job.jobspec.job import Job, Kerberos, Krb5Conf
-from tests.fakes.keytabs import RECORDED, keytab
+from tests.builders.keytabs import RECORDED, keytab
 
 PRINCIPAL = "svc/_HOST@EXAMPLE.COM"
 SECRET = "Sixteen-Byte-Key"

@@ -12,7 +12,7 @@ import pytest
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads, schema
 from submit_tf_job.jobspec.job import Job
-from tests.fakes.keytabs import keytab
+from tests.builders.keytabs import keytab
 
 SCHEMA = schema()
 

@@ -16,9 +16,9 @@ from submit_tf_job.logs import archive
 from submit_tf_job.logs.collected import NoLogs
 from submit_tf_job.logs.entries import TaskContainer
 from submit_tf_job.logs.sources import log_server_of
-from tests.fakes.logged_job import Job
-from tests.fakes.recorded_logs import DATA, container, recorded, recording
-from tests.fakes.resource_manager import FakeCluster
+from tests.builders.recorded_logs import DATA, container, recorded, recording
+from tests.world.logged_job import Job
+from tests.world.resource_manager import FakeCluster
 
 
 def over(

@@ -30,8 +30,8 @@ from submit_tf_job.logs.collected import (
 )
 from submit_tf_job.storage import NoSuchPath
 from submit_tf_job.storage.local_files import LocalStorage
+from tests.builders.recorded_logs import DATA, container, recorded, recording
 from tests.examples import examples
-from tests.fakes.recorded_logs import DATA, container, recorded, recording
 
 RECORDED = ("tfile-gz", "tfile-none-rolled", "indexed-gz", "indexed-gz-rolled")
 ODD_NAME = "Über ein 😀.log"
@@ -496,7 +496,7 @@ def test_no_logs_names_a_hadoop_archive() -> None:
 
 
 def rolled(*uploads: bytes) -> AggregatedLogs:
-    from tests.fakes.log_files import log, record, write_tfile
+    from tests.builders.log_files import log, record, write_tfile
 
     stamp = 1_795_259_223_013
     files = {
@@ -643,7 +643,7 @@ def test_spliced_file_raises_damaged(sample: str, data: st.DataObject) -> None:
 @fuzzed
 @given(st.binary(max_size=600))
 def test_scan_of_any_records(value: bytes) -> None:
-    from tests.fakes.log_files import record, write_tfile
+    from tests.builders.log_files import record, write_tfile
 
     for compression in ("none", "gz"):
         read_everything(

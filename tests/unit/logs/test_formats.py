@@ -17,8 +17,8 @@ from submit_tf_job.hadoop_logs import tfile
 from submit_tf_job.hadoop_logs.cursor import InflatingCursor, Memory, PlainCursor, Source
 from submit_tf_job.hadoop_logs.interfaces import Damaged
 from submit_tf_job.hadoop_logs.javaobject import Fields, modified_utf8
+from tests.builders.log_files import content, log, record, reserved, utf, vint, write_tfile
 from tests.examples import examples
-from tests.fakes.log_files import content, log, record, reserved, utf, vint, write_tfile
 
 # --- a writer -------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from submit_tf_job.logs import lines
 from submit_tf_job.logs.entries import Origin, Run, TaskContainer
 from submit_tf_job.logs.read import log_lines
 from submit_tf_job.logs.times import offset_before, read_stamps, stamped
-from tests.fakes.task_info import task_info
+from tests.builders.task_info import task_info
 
 OUT = Origin(TaskContainer("worker-0", "c1"), "stdout.txt")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.command_line import Cli
+from tests.builders.command_line import Cli
 from tests.unit.messages import Case, cases
 
 CASES = cases()

@@ -12,7 +12,7 @@ from hypothesis import given
 from submit_tf_job.jsonview import job_object
 from submit_tf_job.observation import Evidence, JobStatus
 from submit_tf_job.report.job_text import change_line, job_lines
-from tests.fakes.statuses import FAILURE_JSON, app, observations, report
+from tests.builders.statuses import FAILURE_JSON, app, observations, report
 
 ROLES = {
     "chief": {"wanted": 1, "running": 1},

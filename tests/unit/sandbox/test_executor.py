@@ -12,7 +12,7 @@ import pytest
 
 from submit_tf_job.sandbox import SandboxState, docker, engine
 from submit_tf_job.sandbox.saved_state import Layout
-from tests.fakes.sandbox import state_of
+from tests.builders.sandbox import state_of
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 

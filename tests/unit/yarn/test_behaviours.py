@@ -15,10 +15,10 @@ from submit_tf_job.errors import NoSuchJob, UsageError
 from submit_tf_job.yarn.exactly_once import Submitted, submit
 from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.resource_manager import ResourceManager
-from tests.fakes.resource_manager import FakeCluster
-from tests.fakes.services import service_of
-from tests.fakes.transport import Fault
+from tests.builders.services import service_of
 from tests.unit.yarn.behaviours import ADDRESS, YarnBehaviours, submission, until
+from tests.world.resource_manager import FakeCluster
+from tests.world.transport import Fault
 
 
 @dataclass

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.fakes.clock import FakeClock
+from tests.world.clock import FakeClock
 
 ENDED = ("FINISHED", "FAILED", "KILLED")
 AM_START_S = 4.0  # ACCEPTED to RUNNING, quiet machine

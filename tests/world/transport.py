@@ -19,7 +19,7 @@ import requests
 import urllib3
 from requests.adapters import BaseAdapter
 
-from tests.fakes.clock import FakeClock
+from tests.world.clock import FakeClock
 
 LATE_S = 6.0  # twice as long as during a failover: hadoop-facts.md#failover
 

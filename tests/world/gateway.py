@@ -19,7 +19,7 @@ from submit_tf_job.gateway.uploads import UploadDirectory
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.nodemanager import NodeManagers
-from tests.fakes.resource_manager import FakeCluster
+from tests.world.resource_manager import FakeCluster
 
 JOB: dict[str, Any] = {
     "name": "mnist",

@@ -13,9 +13,9 @@ import requests
 
 from submit_tf_job.yarn.auth import SimpleAuth
 from submit_tf_job.yarn.resource_manager import ResourceManager, Timeouts
-from tests.fakes.clock import EPOCH_MS, FakeClock
-from tests.fakes.node_manager import FakeNM
-from tests.fakes.transport import (
+from tests.world.clock import EPOCH_MS, FakeClock
+from tests.world.node_manager import FakeNM
+from tests.world.transport import (
     Answer,
     Asked,
     FakeNetwork,
@@ -23,7 +23,7 @@ from tests.fakes.transport import (
     refused,
     remote_exception,
 )
-from tests.fakes.yarn import ENDED, App, Yarn, YarnSays, parse
+from tests.world.yarn import ENDED, App, Yarn, YarnSays, parse
 
 STEP_S = 0.2
 TORN = (

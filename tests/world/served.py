@@ -18,9 +18,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import requests
 
-from tests.fakes.clock import FakeClock
-from tests.fakes.resource_manager import FakeCluster
-from tests.fakes.transport import Answer, Asked, Server
+from tests.world.clock import FakeClock
+from tests.world.resource_manager import FakeCluster
+from tests.world.transport import Answer, Asked, Server
 
 __all__ = ["Served", "served_cluster"]
 

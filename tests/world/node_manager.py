@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from tests.fakes.transport import Answer, Asked, remote_exception
+from tests.world.transport import Answer, Asked, remote_exception
 
 _NODE = "org.apache.hadoop.yarn.server.nodemanager"
 
