@@ -23,7 +23,7 @@ count, all with a warm bytecode cache. The goal is on CPU time (the least of all
 the wall clock stands beside it. The floor of the commands that ask a ResourceManager is the same application after one GET by `requests`: they
 may take 1.6 times as long. Against hello world alone there is no goal: the ratio moves by half with typer's release. What keeps it small: only the module of the command is imported; help and errors are plain text, so that rich is never
 imported; `requests` is imported with the first request, threads' pools only where several files are read, `yaml` at
-the first file, `jsonschema`, `fsspec` and `hdfs_native` only where they are used. `tests/bench/test_bench.py` asserts this by name.
+the first file, `jsonschema`, `fsspec` and `hdfs_native` only where they are used. `tests/processes/test_command_line.py` asserts this by name.
 
 **The bootstrap.** A job of one task without files that runs `true`, from the start of Python to its end: 0.15 s of CPU time, where bare Python 3.11
 takes 0.01 (2026-11-25). More than half of it is Python's compiler, for the modules in `bootstrap.zip`.

@@ -4,17 +4,13 @@ with generous slack, imports by name.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from tests.bench.followers import notice_silence, simulate
-from tests.bench.measure import Samples, clean_environment
+from tests.bench.measure import Samples
 from tests.bench.operate import measure_fleet
 from tests.bench.size import SIZE_GOAL, posted_bytes
-from tests.bench.startup import ASKING, GOAL, SPEC, measure_startup, resource_manager
+from tests.bench.startup import ASKING, GOAL, measure_startup
 
 SLACK = 1.25
 
@@ -35,79 +31,6 @@ def test_ten_thousand_workers_are_posted_in_as_many_bytes_as_ten() -> None:
     few, many = posted_bytes(10), posted_bytes(10_000)
     assert few <= many <= few * SIZE_GOAL
     assert many - few < 64, "the difference is digits"
-
-
-# What a command must not import, because others need it and it does not.
-HEAVY = (
-    "rich",
-    "jsonschema",
-    "fsspec",
-    "hdfs_native",
-    "requests_kerberos",
-    "asyncio",
-    "concurrent.futures",
-    "submit_tf_job.sandbox",
-    "submit_tf_job.container.main",
-)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "needless"),
-    [
-        (
-            ["version"],
-            (
-                *HEAVY,
-                "requests",
-                "yaml",
-                "submit_tf_job.plan",
-                "submit_tf_job.jobspec",
-            ),
-        ),
-        (
-            ["render", str(SPEC)],
-            (
-                *(name for name in HEAVY if name != "jsonschema"),
-                "requests",
-                "urllib3",
-            ),
-        ),
-        (
-            ["status", "mnist"],
-            (
-                *HEAVY,
-                "submit_tf_job.diagnose.cause",
-                "submit_tf_job.jobspec",
-                "submit_tf_job.logs",
-                "submit_tf_job.plan",
-                "submit_tf_job.storage",
-                "submit_tf_job.yarn.records",
-            ),
-        ),
-    ],
-    ids=["version", "render", "status"],
-)
-def test_a_command_imports_nothing_that_it_does_not_need(
-    arguments: list[str], needless: tuple[str, ...], tmp_path: Path
-) -> None:
-    program = (
-        # what typer imports (before 0.17: rich) is hello world's, too
-        "import sys, typer; floor = set(sys.modules)\n"
-        "from submit_tf_job.cli import main; main(sys.argv[1:]); print('\\n' + ' "
-        "'.join(set(sys.modules) - floor))"
-    )
-    with resource_manager() as url:
-        environ = clean_environment(tmp_path) | {
-            "SUBMIT_TF_JOB_RESOURCE_MANAGERS": url,
-            "SUBMIT_TF_JOB_USER": "alice",
-        }
-        argv = [sys.executable, "-c", program, *arguments]
-        done = subprocess.run(
-            argv, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60
-        )
-    assert done.returncode == 0, done.stderr
-    modules = set(done.stdout.splitlines()[-1].split())
-    assert sorted(modules & set(needless)) == []
 
 
 def test_a_thousand_jobs_cost_one_request_for_each_look_and_no_memory() -> None:

@@ -144,7 +144,7 @@ def _load_images(cluster: DockerCluster, directory: Path) -> None:
     build = [sys.executable, str(ROOT / "docker" / "build"), "--packages", "base", "no-exec"]
     environ = {**clusters.environment(), "DOCKER_HOST": cluster.info["docker"]["host"]}
     subprocess.run(build, env=environ, check=True, timeout=900)
-    for name in ("python:3.11", "tensorflow/tensorflow:2.15.0", "untrusted/base:1"):
+    for name in ("python:3.11", "tensorflow/tensorflow:2.15.0"):
         cluster.docker("tag", "submit_tf_job/base:1", name)
     (directory / "nothing").touch()
     packed = subprocess.run(

@@ -36,6 +36,7 @@ pytestmark = pytest.mark.cluster
 RECORDS = "/data/digits-tfrecord"
 MODEL = "/models/digits-tfrecord"
 MARK = ".submit_tf_job"  # of each stored output
+DOWN: dict[str, Any] = {"do": "download", "name": "d", "to": "/", "file": "/", "share": None}
 TRAINING = 1437  # of scikit-learn's 1,797 digits
 ALL = 1797
 
@@ -132,9 +133,6 @@ def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_a
     assert hdfs.list("/predictions/digits") == ["infer-0", "infer-1"]
 
 
-# --- before the POST ------------------------------------------------------------------------------
-
-
 @pytest.mark.long
 def test_tensorflow_itself_uses_hdfs_and_a_killed_training_keeps_its_curves(
     tool: Tool, hdfs: Hdfs, records: str, hadoop_home: Path
@@ -222,9 +220,6 @@ def test_what_is_wrong_is_said_before_anything_is_posted(
     assert hdfs.list(place) == ["in", "roots"]
 
 
-# --- every way to HDFS ----------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def conf(real_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A configuration with a nameservice whose first NameNode is dead, and viewfs over it."""
@@ -247,73 +242,34 @@ def copied(python: Path | str, environ: dict[str, str], step: dict[str, Any]) ->
     return found
 
 
-@pytest.mark.parametrize("library", ["hdfs-native", "standard library"])
-def test_a_task_copies_with_and_without_a_library(
-    real_cluster: Cluster,
-    hdfs: Hdfs,
-    place: str,
-    conf: Path,
-    tensorflow: Path,
-    tmp_path: Path,
-    library: str,
+def test_a_task_copies_without_a_library(
+    real_cluster: Cluster, hdfs: Hdfs, place: str, conf: Path, tmp_path: Path
 ) -> None:
-    python = tensorflow / "bin" / "python" if library == "hdfs-native" else bare_python(tmp_path)
-    uris = [
-        f"{real_cluster.hdfs_uri.rstrip('/')}{place}",
-        f"hdfs://ns1{place}",
-        f"viewfs:///all{place}",
-    ]
-    uris.append(real_cluster.namenode_url.replace("http://", "webhdfs://").rstrip("/") + place)
-    big = os.urandom(9_000_000)
-    for number, uri in enumerate(uris):
-        own = {
-            "HADOOP_CONF_DIR": str(
-                conf if "ns1" in uri or "viewfs" in uri else real_cluster.client_conf
-            ),
-            "HADOOP_USER_NAME": real_cluster.user,
-        }
-        to = tmp_path / f"down{number}"
-        step = {
-            "do": "download",
-            "name": "d",
-            "uri": f"{uri}/in/*.txt",
-            "to": str(to),
-            "file": str(tmp_path / "list"),
-            "share": None,
-        }
-        assert copied(python, own, step) == {"t": "done", "files": 3, "bytes": 18}, uri
-        assert sorted(path.read_text() for path in to.iterdir()) == [
-            "row 0\n",
-            "row 1\n",
-            "row 2\n",
-        ]
-        share = [f"{uri}/in/part 2.txt"] if uri.startswith("hdfs") else []
-        assert copied(python, own, {**step, "share": share, "to": f"{to}s"})["files"] == len(share)
+    """By all four kinds of addresses; by the library: tests/promises/test_data.py."""
+    python, big = bare_python(tmp_path), os.urandom(9_000_000)
+    web = real_cluster.namenode_url.replace("http://", "webhdfs://").rstrip("/")
+    roots = {real_cluster.hdfs_uri.rstrip("/"): real_cluster.client_conf, "hdfs://ns1": conf}
+    roots |= {"viewfs:///all": conf, web: real_cluster.client_conf}
+    up = {"do": "upload", "name": "m", "overwrite": False, "task": "chief-0", "run": "s"}
+    for number, (root, configured) in enumerate(roots.items()):
+        own = {"HADOOP_CONF_DIR": str(configured), "HADOOP_USER_NAME": real_cluster.user}
+        to, local, target = tmp_path / f"down{number}", tmp_path / f"up{number}", f"{place}/up"
+        step = {**DOWN, "uri": f"{root}{place}/in/*.txt", "to": str(to), "file": f"{to}.list"}
+        assert copied(python, own, step) == {"t": "done", "files": 3, "bytes": 18}, root
+        rows = sorted(path.read_text() for path in to.iterdir())
+        assert rows == ["row 0\n", "row 1\n", "row 2\n"]
 
-        local = tmp_path / f"up{number}"
         (local / "deep").mkdir(parents=True)
-        (local / "deep" / "big").write_bytes(big)
+        (local / "deep/big").write_bytes(big)
         (local / "empty").touch()
-        target = f"{place}/up-{number}-{library[:4]}"
-        up = {
-            "do": "upload",
-            "name": "m",
-            "uri": uri.removesuffix(place) + target,
-            "from": str(local),
-            "overwrite": False,
-            "run": "s",
-            "task": "chief-0",
-            "mark": f"x{number}",
-        }
+        up |= {"uri": f"{root}{target}", "from": str(local), "mark": f"x{number}"}
         assert copied(python, own, up) == {"t": "done", "files": 2, "bytes": len(big)}
         assert hdfs.read(f"{target}/deep/big") == big
-        assert hdfs.stat(f"{target}/empty")["length"] == 0
         other = {**up, "run": "other"}
         assert copied(python, own, other)["why"].endswith(
             ": exists already; set overwrite: true to replace it; the output is at "
             f"{target}.failed-other"
         )
-        assert hdfs.read(f"{target}.failed-other/deep/big") == big
         (local / "empty").unlink()
         assert copied(python, own, {**other, "overwrite": True})["t"] == "done"
         assert hdfs.list(target) == [MARK, "deep"]
@@ -327,22 +283,7 @@ def test_a_task_copies_with_and_without_a_library(
 
     stranger = {"HADOOP_CONF_DIR": str(real_cluster.client_conf), "HADOOP_USER_NAME": "alice"}
     hdfs.mkdirs(f"{place}/mine", 0o700)
-    refused = copied(
-        python,
-        stranger,
-        {
-            "do": "download",
-            "name": "d",
-            "uri": f"hdfs://{place}/mine/x",
-            "to": "/",
-            "file": "/",
-            "share": None,
-        },
-    )
-    assert "Permission denied: user=alice, access=EXECUTE" in refused["why"]
-    assert "\n" not in refused["why"]
-    refused = copied(python, stranger, {**up, "uri": f"hdfs://{place}/mine/x"})
-    assert "Permission denied: user=alice, access=" in refused["why"]
-
-
-# --- a job without TensorFlow: the whole way ------------------------------------------------------
+    for step in (DOWN, up):
+        refused = copied(python, stranger, {**step, "uri": f"hdfs://{place}/mine/x"})["why"]
+        assert "Permission denied: user=alice, access=" in refused
+        assert "\n" not in refused

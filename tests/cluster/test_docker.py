@@ -1,13 +1,12 @@
 """The sandbox with Docker: the acceptance job on a bridge, small ones on other networks, and what
 goes wrong with containers.
 
-Everything runs at once on one cluster, so that one waits for all of it only once. What a
-NodeManager refuses is asked for by a service that this tool would not post, and the tool's own
-diagnosis reads what the ApplicationMaster wrote of it.
+What a NodeManager refuses is told by recorded texts (tests/scenarios/test_why_failed.py).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -17,8 +16,6 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.diagnose.evidence import by_container, by_program, by_yarn
-from submit_tf_job.yarn.amlog import ContainerEnd, container_ends
 from tests.cluster.calls import call, until
 from tests.cluster.conftest import (
     SPECS,
@@ -37,86 +34,20 @@ pytestmark = [
 
 SMALL = {"memory": "256Mi"}
 AT_ONCE = 3  # jobs: the machine has two cores, and each ApplicationMaster is a Java of its own
-AGAIN = "again"  # YARN starts it once more, in the same container
-LONG = "c" * 43  # with everything behind it 68 characters
-# arguments past YARN, without a shell
-RAW = ("three short words", "$HOME", "${COMPONENT_ID}", "it's", "--x=1;2")
 MISSING = "localhost:1/nope:1"  # a registry that refuses at once
-FINDLESS = "local/findless:1"
-
-# Component -> image, command, network, further environment of YARN's, and what is found: status,
-# code, words of the sentence.
-ROWS: dict[str, tuple[str, str, str, dict[str, str], int, str, str]] = {
-    "missing": (MISSING, "true", "bridge", {}, 7, "image-not-pulled", MISSING),
-    "bashless": ("local/bashless:1", "true", "bridge", {}, 7, "image-without-bash", "no bash"),
-    "misnamed": ("Local/Base:1", "true", "bridge", {}, -1, "image-name-invalid", "Local/Base:1"),
-    "untrusted": (
-        "untrusted/base:1",
-        "true",
-        "bridge",
-        {},
-        127,
-        "image-not-trusted",
-        "untrusted/base:1",
-    ),
-    "secret": (
-        "",
-        "true",
-        "bridge",
-        {"MOUNTS": "/etc/shadow:/x:ro"},
-        29,
-        "mount-refused",
-        "/etc/shadow",
-    ),
-    "writes": (
-        "",
-        "true",
-        "bridge",
-        {"MOUNTS": "/etc/passwd:/x:rw"},
-        29,
-        "mount-refused",
-        "/etc/passwd",
-    ),
-    "nowhere": (
-        "",
-        "true",
-        "bridge",
-        {"MOUNTS": "/no/where:/x:ro"},
-        29,
-        "mount-missing",
-        "/no/where",
-    ),
-    "garbled": ("", "true", "bridge", {"MOUNTS": "abc"}, -1, "mount-invalid", "abc"),
-    "foreign": ("", "true", "foo", {}, -1, "network-refused", "foo"),
-    LONG: ("", "true", "bridge", {}, -1, "host-name-too-long", "64 characters"),
-    "mighty": (
-        "",
-        "true",
-        "bridge",
-        {"RUN_PRIVILEGED_CONTAINER": "true"},
-        -1,
-        "privileged-refused",
-        "privileged",
-    ),
-    "kata": ("", "true", "bridge", {"RUNTIME": "kata"}, -1, "runtime-refused", "kata"),
+# Job -> its keys, and what is found: status, code, words of the sentence.
+CAUSES: dict[str, tuple[dict[str, Any], int, str, str]] = {
+    "unpulled": ({"image": MISSING}, 7, "image-not-pulled", MISSING),
+    "bashless": ({"image": "local/bashless:1"}, 7, "image-without-bash", "no bash"),
+    "toolless": ({"image": "local/findless:1"}, 127, "image-without-tools", "no find"),
     "hungry": (
-        "",
-        # NodeManagers of busy machines take their time
-        "exec python3 -c 'held = bytearray(600 << 20); import time; time.sleep(600)'",
-        "host",
-        {},
+        {"command": ["python3", "-c", "held = bytearray(600 << 20); import time; time.sleep(600)"]},
         -104,
         "out-of-memory",
-        "of the 128 MB",
+        "of the 256 MB",
     ),
-    "unheard": ("", "nosuchcommand", "bridge", {}, 127, "command-not-found", "nosuchcommand"),
-    "killed": ("", "python3 -c 'import os; os.kill(os.getpid(), 9)'", "jobs", {}, 137, "", ""),
-    "entered": ("", 'bash -c "exit 5"', "bridge", {"RUN_OVERRIDE_DISABLE": "true"}, 5, "", ""),
-    AGAIN: ("", "test -e /tmp/been || { touch /tmp/been; exit 3; }", "bridge", {}, 0, "", ""),
-    "toolless": (FINDLESS, "true", "bridge", {}, 127, "image-without-tools", "no find"),
 }
 WORDS, TWICE = "hdfs:///tmp/words.txt", "hdfs:///tmp/twice"
-FILL = "open('/dev/shm/batch', 'wb').write(bytes(128 << 20))"  # Docker gives it 64 MB
 LOOK = (
     "import json, os, socket; cluster = json.loads(os.environ['TF_CONFIG'])['cluster'];"
     " print('MET', *[socket.gethostbyname(a.rpartition(':')[0]) for peers in "
@@ -127,55 +58,6 @@ LOOK = (
     " print('AM', os.getuid(), os.environ['HADOOP_USER_NAME'], "
     "os.environ.get('NVIDIA_VISIBLE_DEVICES'))"
 )
-
-
-def component(
-    name: str, image: str, command: str, network: str, extra: dict[str, str]
-) -> dict[str, Any]:
-    """One component of the service that fails in every way."""
-    prefix = "YARN_CONTAINER_RUNTIME_DOCKER_"
-    env = {
-        f"{prefix}CONTAINER_NETWORK": network,
-        **{prefix + key: value for key, value in extra.items()},
-    }
-    return {
-        "name": name,
-        "number_of_containers": 1,
-        "restart_policy": "ON_FAILURE" if name == AGAIN else "NEVER",
-        "artifact": {"id": image or "submit_tf_job/base:1", "type": "DOCKER"},
-        "launch_command": command,
-        "resource": {"cpus": 1, "memory": "128"},
-        "configuration": {"env": env},
-    }
-
-
-def run_rows(cluster: DockerCluster) -> dict[str, ContainerEnd]:
-    """Post the service, wait for its end, and read how its containers ended."""
-    info = cluster
-    components = [component(name, *row[:4]) for name, row in ROWS.items()]
-    service = {"name": "rows", "version": "1", "lifetime": 600, "components": components}
-    status, answer = call("POST", f"{info.rm_url}/app/v1/services?user.name={info.user}", service)
-    assert status == 202, answer
-    apps = f"{info.rm_url}/ws/v1/cluster/apps"
-    app = until(
-        lambda: next(
-            (app for app in call("GET", apps)[1]["apps"]["app"] if app["name"] == "rows"), None
-        )
-    )
-    until(lambda: call("GET", f"{apps}/{app['id']}")[1]["app"]["state"] == "FINISHED", 200)
-    (log,) = (info.home / "run" / "nm-log" / app["id"]).glob("*/serviceam.log")
-    node = call("GET", f"{info.nm_url}/ws/v1/node/info")[1]["nodeInfo"]
-    assert node["nodeHealthy"], "no status of theirs makes the node ill"
-    return {end.task.rpartition("-")[0]: end for end in container_ends(log.read_text())}
-
-
-def explain(end: ContainerEnd) -> Any:
-    """Say why, as the diagnosis of a job would."""
-    return (
-        by_yarn(end, 128)
-        or by_container(end)
-        or by_program(end.task, end.status, end.diagnostics)[0]
-    )
 
 
 def ask_every_verb(tool: Tool, cluster: DockerCluster) -> dict[str, tuple[int, str]]:
@@ -198,7 +80,6 @@ def ask_every_verb(tool: Tool, cluster: DockerCluster) -> dict[str, tuple[int, s
 
     def ask(moment: str, verb: str, *words: object) -> None:
         done = tool(verb, *words, "-o", "json", timeout=400)
-        assert done.stdout, done.stderr
         assert done.stdout, done.stderr
         found[f"{verb} {moment}"] = (done.status, done.json["state"])
 
@@ -244,12 +125,8 @@ def started(
     }
     copies |= {"roles": {"worker": SMALL}, "inputs": {"words": {"uri": WORDS, "download": True}}}
     copies |= {"outputs": {"twice": {"uri": TWICE, "upload": True}}}
-    fills: dict[str, Any] = {
-        "strategy": "single",
-        "command": ["python", "-c", FILL],
-        "roles": {"worker": {"memory": "512Mi"}},
-    }
     bridge, host, jobs = tools["bridge"], tools["host"], tools["jobs"]
+    tiny = {"strategy": "single", "command": "true", "roles": {"worker": SMALL}}
     Hdfs(docker_cluster).write("/tmp/words.txt", b"to be ")
 
     def submit(tool: Tool, spec: Path, *words: str) -> Result:
@@ -260,15 +137,14 @@ def started(
             "trains": pool.submit(
                 submit, bridge, SPECS / "parameter-server.yaml", "--name", "trains"
             ),
-            "rows": pool.submit(run_rows, docker_cluster),
             "host": pool.submit(submit, host, host.spec("on-host", **pair)),
             "jobs": pool.submit(submit, jobs, jobs.spec("on-jobs", **pair)),
             "stops": pool.submit(submit, bridge, bridge.spec("stops", **stops), "--detach"),
             "copies": pool.submit(submit, bridge, bridge.spec("copies", **copies)),
-            "fills": pool.submit(submit, bridge, bridge.spec("fills", **fills)),
-            "unpulled": pool.submit(
-                submit, bridge, bridge.spec("unpulled", **{**pair, "image": MISSING})
-            ),
+            **{
+                name: pool.submit(submit, bridge, bridge.spec(name, **{**tiny, **CAUSES[name][0]}))
+                for name in CAUSES
+            },
         }
 
 
@@ -317,16 +193,14 @@ def test_tasks_meet_on_every_network_as_nobody_with_their_gpus(
     assert seen["worker-0"][2] in ("0", "1"), "one of the two devices is its own"
 
 
-def test_an_image_that_is_not_there_is_the_root_cause(started: dict[str, Future[Any]]) -> None:
-    done = started["unpulled"].result()
-    assert done.status == 1, done.stderr
+@pytest.mark.parametrize("name", CAUSES)
+def test_why_a_container_failed(started: dict[str, Future[Any]], name: str) -> None:
+    done = started[name].result()
+    _keys, status, code, words = CAUSES[name]
     cause = done.json["root_cause"]
-    assert (cause["code"], cause["status"], cause["host"]) == (
-        "image-not-pulled",
-        7,
-        "localhost",
-    ), cause
-    assert MISSING in cause["sentence"]
+    assert done.status == 1, done.stderr
+    assert (cause["code"], cause["status"], cause["host"]) == (code, status, "localhost"), cause
+    assert words in cause["sentence"]
 
 
 def test_an_image_that_swallows_the_command_has_one_verdict(
@@ -339,19 +213,6 @@ def test_an_image_that_swallows_the_command_has_one_verdict(
     assert set(found.values()) == {(1, "FAILED")}, found
     assert {looks[name] for name in looks if name.endswith("later")} == {(0, "FAILED")}, looks
     assert set(looks.values()) <= {(0, "FAILED"), (0, "FINISHING")}, looks
-
-
-@pytest.mark.parametrize("name", list(ROWS))
-def test_what_goes_wrong_with_a_container_is_explained(
-    started: dict[str, Future[Any]], name: str
-) -> None:
-    *_, status, code, words = ROWS[name]
-    end = started["rows"].result()[name]
-    assert end.status == status, end
-    finding = explain(end)
-    if code:
-        assert finding is not None, end
-        assert (finding.code, words in finding.sentence) == (code, True), (finding, end)
 
 
 @pytest.mark.parametrize(
@@ -393,6 +254,52 @@ def test_a_job_is_told_to_stop(
     assert until(
         lambda: task["container_id"] not in docker_cluster.docker("ps", "--format", "{{.Names}}")
     )
+
+
+def test_a_published_port_is_linked_where_it_is_reached(tools: dict[str, Tool]) -> None:
+    tool = tools["bridge"]
+    board = {
+        "command": "exec python3 -m http.server 6006",
+        "ports": {"http": 6006, "other": 6007},
+        "docker": {"publish": ["28086:6006"]},
+    }
+    roles = {"chief": {**SMALL, "command": "sleep 600"}, "board": {**SMALL, **board}}
+    assert (
+        tool("submit", tool.spec("served", strategy="single", roles=roles), "--detach").status == 0
+    )
+    tool.until("served", lambda seen: seen["state"] == "RUNNING")
+    links = until(lambda: tool("describe", "served", "-o", "json").json["links"])
+    by_name = {link["name"]: link for link in links}
+    assert (by_name["http"]["url"], by_name["http"]["via"]) == ("http://localhost:28086", None)
+    assert (by_name["other"]["url"].startswith("http://172.30."), by_name["other"]["via"]) == (
+        True,
+        "localhost",
+    )
+    until(lambda: tool("open", "served", "board", "--port", "http", "-o", "json").json["reachable"])
+    assert tool("stop", "served").status == 0
+
+
+@pytest.mark.long
+def test_stop_names_a_container_that_ignores_its_stop_signal(
+    tools: dict[str, Tool], docker_cluster: DockerCluster
+) -> None:
+    tool = tools["bridge"]
+    one = {"strategy": "single", "command": "sleep 900", "roles": {"worker": SMALL}}
+    spec = tool.spec("stubborn", image="local/immortal:1", **one)
+    assert tool("submit", spec, "--detach").status == 0
+    tool.until("stubborn", lambda seen: seen["state"] == "RUNNING")
+    stopped = tool("stop", "stubborn", "-o", "json")
+    assert stopped.status == 8, stopped
+    error = json.loads(stopped.stderr[stopped.stderr.index("{") :])
+    assert (error["code"], [one["state"] for one in error["details"]["containers"]]) == (
+        "deadline-passed",
+        ["KILLING"],
+    )
+    assert error["details"]["containers"][0]["id"] in error["message"]
+    left = docker_cluster.docker("ps", "-q", "--filter", "name=container_").split()
+    assert left
+    docker_cluster.docker("kill", *left)
+    assert tool("stop", "stubborn").status == 0
 
 
 @pytest.mark.alone

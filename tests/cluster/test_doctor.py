@@ -42,17 +42,6 @@ def test_a_whole_cluster(tool: Tool) -> None:
     )
 
 
-def test_one_thing_broken(tool: Tool) -> None:
-    queue = tool("doctor", "--queue", "nosuch", "-o", "json")
-    assert (queue.status, broken(queue)) == (1, {"queue"})
-    homeless = tool("doctor", "--user", "nobody-here", "-o", "json")
-    assert (homeless.status, broken(homeless)) == (1, {"hdfs"})
-    away = tool("doctor", "--rm", "http://localhost:1", "-o", "json")
-    assert (away.status, broken(away)) == (1, {"resource-manager"})
-    assert "services-api" in away.json["skipped"]
-    assert statuses(away)["hdfs"] == "ok"
-
-
 @pytest.mark.alone
 def test_hdfs_that_does_not_answer(tool: Tool, real_cluster: Cluster) -> None:
     pid = real_cluster.pid_of("namenode")

@@ -62,6 +62,13 @@ def test_one_program_places_operations_on_ps_and_workers(tool: Tool) -> None:
     gone("in-graph")
 
 
+def test_estimator_trains_and_ends(tool: Tool) -> None:
+    tool.jobs.append("estimator")
+    done = tool("submit", SPECS / "estimator.yaml", "-o", "json")
+    assert (done.status, done.json["confirmed"]) == (0, True), done.stderr
+    gone("estimator")
+
+
 def address(tool: Tool, job: str) -> str:
     """Return the address that `open` prints, as soon as the job's role serves."""
     done = tool("wait", job, "--for", "ready", "--timeout", "8m", timeout=SERVES_S)

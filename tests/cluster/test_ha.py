@@ -20,8 +20,8 @@ import pytest
 from tests.clusters import Cluster
 from tests.tool import (
     Tool,
-    application_master,
     gone,
+    runs_of,
 )
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
@@ -77,7 +77,7 @@ class Pair:
         found = (
             self.get(f"{self.cluster.info['rm_urls'][number]}/ws/v1/cluster/apps").get("apps") or {}
         )
-        return [app for app in found.get("app", []) if app["name"] == name]
+        return runs_of(name, found.get("app", []))
 
     def heal(self) -> tuple[str, ...]:
         """Start what is dead."""
@@ -110,15 +110,6 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
     stdout, stderr = process.communicate(timeout=IN_FLIGHT_S + 180)
     assert "Traceback" not in stderr, stderr
     return process.returncode, json.loads(stdout), stderr
-
-
-def one_application(pair: Pair, name: str) -> dict[str, Any]:
-    """The one application of a job."""
-    found = pair.apps(name)
-    assert len(found) == 1, [
-        (app["id"], app["state"], app["finalStatus"], app["diagnostics"]) for app in found
-    ]
-    return found[0]
 
 
 @pytest.mark.long
@@ -176,24 +167,5 @@ def test_both_are_away_for_half_a_minute_and_the_job_ends_meanwhile(tool: Tool, 
         "worker-0 exited with status 4",
     ), stderr
     assert "cannot be reached" in stderr or "could be reached" in stderr
-    one_application(pair, "alone")
+    assert len(pair.apps("alone")) == 1
     gone("alone")
-
-
-@pytest.mark.long
-def test_applicationmaster_and_nodemanager_die_and_training_goes_on(tool: Tool, pair: Pair) -> None:
-    spec = tool.spec(
-        "tough", strategy="single", command="sleep 30; echo trained", roles={"worker": SMALL}
-    )
-    assert tool("submit", spec, "--detach").status == 0
-    following = tool.start("wait", "tough", "-o", "json")
-    tool.until("tough", lambda seen: seen["state"] == "RUNNING")
-    os.kill(application_master("tough"), signal.SIGKILL)
-    time.sleep(2)
-    pair.kill_active()
-    pair.kill("nodemanager")
-    assert "nodemanager" in pair.heal()
-    status, job, stderr = ended(following)
-    assert (status, job["state"], job["confirmed"]) == (0, "SUCCEEDED", True), stderr
-    one_application(pair, "tough")
-    gone("tough")

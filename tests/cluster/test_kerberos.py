@@ -28,6 +28,12 @@ from tests.tool import (
 pytestmark = pytest.mark.cluster
 
 REALM = "SANDBOX.TEST"
+JOB = {
+    "image": "library/python:3.11",
+    "strategy": "single",
+    "command": "true",
+    "roles": {"worker": {"memory": "128Mi"}},
+}
 
 
 class Shell:
@@ -71,25 +77,25 @@ class Shell:
         )
 
     def kinit(self, user: str) -> None:
-        argv = ["kinit", "-c", f"{self.home}/krb5cc", "-kt", str(self.keytab(user)), user]
-        subprocess.run(
-            argv, env={**self.environ, "KRB5_CONFIG": str(self.krb5_conf)}, check=True, timeout=30
-        )
+        self.run("kinit", "-c", f"{self.home}/krb5cc", "-kt", self.keytab(user), user)
 
-    def __call__(self, *words: object, prefix: tuple[str, ...] = ()) -> Result:
-        tool = Tool(self.environ, "secure", self.home)
-        if not prefix:
-            return tool(*words)
+    def job(self, name: str) -> str:
+        """Write a job spec of one small task."""
+        (self.home / "job.yaml").write_text(yaml.safe_dump({"name": name, **JOB}))
+        return "job.yaml"
+
+    def run(self, *argv: object, timeout: float = 90, **environ: str) -> str:
+        """Run another program with the ticket cache of this user."""
+        own = {**self.environ, "KRB5_CONFIG": str(self.krb5_conf), **environ}
+        words = [str(word) for word in argv]
         done = subprocess.run(
-            [*prefix, *tool.argv(*words)],
-            env=self.environ,
-            cwd=self.home,
-            capture_output=True,
-            text=True,
-            timeout=60,
+            words, env=own, cwd=self.home, capture_output=True, text=True, timeout=timeout
         )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Result(done.returncode, done.stdout, done.stderr, 0.0)
+        assert done.returncode == 0, (done, list(self.home.iterdir()))
+        return done.stdout
+
+    def __call__(self, *words: object) -> Result:
+        return Tool(self.environ, "secure", self.home)(*words)
 
 
 @pytest.fixture
@@ -130,52 +136,10 @@ def test_a_ticket_of_kinit_and_no_ticket(shell: Shell) -> None:
     assert found["hdfs"]["status"] == "ok", found["hdfs"]
 
 
-def test_who_is_not_believed(shell: Shell) -> None:
-    """Simple authentication, a name that is not the ticket's, an address that Kerberos does not
-    know, and a clock that is wrong.
-    """
-    shell.settings(**shell.site(auth="simple", user="alice"))
-    simple = shell("list")
-    assert (simple.status, "--auth kerberos" in simple.stderr) == (4, True), simple
-    shell.settings(**shell.login("alice", user="bob"))
-    (shell.home / "job.yaml").write_text(
-        yaml.safe_dump(
-            {
-                "name": "imposter",
-                "image": "a/b",
-                "strategy": "single",
-                "command": "true",
-                "roles": {"worker": {"memory": "128Mi"}},
-            }
-        )
-    )
-    other = shell("submit", "job.yaml")
-    assert (other.status, "you are alice, not bob" in other.stderr) == (4, True), other
-    number = shell("list", "--rm", shell.cluster.rm_url.replace("localhost", "127.0.0.1"))
-    assert (number.status, "has no service HTTP/127.0.0.1" in number.stderr) == (4, True), number
-    shell.settings(**shell.site(kerberos={"krb5_conf": str(shell.krb5_conf)}))
-    shell.kinit("alice")
-    early = shell("list", prefix=("faketime", "-f", "+600s"))
-    assert early.status == 4, early
-    assert re.search(
-        r"clock is 60\d s ahead of the server's|clock and the KDC's are too far apart", early.stderr
-    ), early
-
-
 def test_a_proxy_user(shell: Shell) -> None:
     shell.settings(**shell.login("gw"))
-    (shell.home / "job.yaml").write_text(
-        yaml.safe_dump(
-            {
-                "name": "for-alice",
-                "image": "library/python:3.11",
-                "strategy": "single",
-                "command": "true",
-                "roles": {"worker": {"memory": "128Mi"}},
-            }
-        )
-    )
-    submitted = shell("submit", "job.yaml", "--as-user", "alice", "--detach", "-o", "json")
+    spec = shell.job("for-alice")
+    submitted = shell("submit", spec, "--as-user", "alice", "--detach", "-o", "json")
     assert submitted.status == 0, submitted
     try:
         jobs = shell("list", "--as-user", "alice", "-o", "json").json["jobs"]
@@ -183,15 +147,13 @@ def test_a_proxy_user(shell: Shell) -> None:
     finally:
         deleted = shell("delete", "for-alice", "--as-user", "alice", "--force")
     assert deleted.status == 0, deleted
-    refused = shell("submit", "job.yaml", "--as-user", "mallory")
-    assert (
-        refused.status,
-        "may not submit for mallory" in refused.stderr,
-        "hadoop.proxyuser.gw" in refused.stderr,
-    ) == (4, True, True), refused
-    shell.settings(**shell.login("alice"))
-    nobody = shell("list", "--as-user", "bob")
-    assert (nobody.status, "may not submit for bob" in nobody.stderr) == (4, True), nobody
+    refused = shell("submit", spec, "--as-user", "mallory")
+    assert refused.status == 4, refused
+    assert "may not submit for mallory" in refused.stderr
+    assert "hadoop.proxyuser.gw" in refused.stderr
+    shell.settings(**shell.login("alice", user="bob"))
+    other = shell("submit", spec)
+    assert (other.status, "you are alice, not bob" in other.stderr) == (4, True), other
 
 
 def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: Shell) -> None:
@@ -207,30 +169,14 @@ def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: S
     # without hadoop_conf, as the page says: all files travel inside the service
     kerberos = shell.site(kerberos={"krb5_conf": str(shell.krb5_conf)}, user="alice")
     shell.settings(**{name: value for name, value in kerberos.items() if name != "hadoop_conf"})
-    job = {
-        "image": "library/python:3.11",
-        "strategy": "single",
-        "command": "true",
-        "roles": {"worker": {"memory": "128Mi"}},
-    }
-    (shell.home / "train.yaml").write_text(yaml.safe_dump({"name": "negotiated", **job}))
+    shell.job("negotiated")
+    (shell.home / "job.yaml").rename(shell.home / "train.yaml")
     shell.kinit("alice")
-    path = f"{programs}:{shell.environ['PATH']}"
-    environ = {
-        **shell.environ,
-        "PATH": path,
-        "RUN": "7",
-        "RM": shell.cluster.rm_url,
-        "KRB5_CONFIG": str(shell.krb5_conf),
-    }
     [recipe] = [
         block.text for block in blocks(DOCS / "schedulers.md") if block.mark == "runs: kerberos"
     ]
-    argv = ["bash", "-eu", "-o", "pipefail", "-c", recipe]
-    done = subprocess.run(
-        argv, cwd=shell.home, env=environ, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, (done, (shell.home / "answer").read_text())
+    path = f"{programs}:{shell.environ['PATH']}"
+    shell.run("bash", "-euc", recipe, PATH=path, RUN="7", RM=shell.cluster.rm_url)
     [application] = re.findall(r"application_\d+_\d+", (shell.home / "answer").read_text())
     seen = shell("status", "negotiated", "-o", "json").json
     assert (seen["application_id"], seen["user"]) == (application, "alice")
@@ -255,36 +201,16 @@ def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: S
     )
     try:
         url = f"http://localhost:{gateway.port}/v1/jobs"
-        curl = ["curl", "-sS", "--negotiate", "-u", ":"]
-        body = json.dumps({"name": "by-gateway", **job})
-        told = subprocess.run(
-            [*curl, "-H", "Content-Type: application/json", "-d", body, url],
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        submission = json.loads(told.stdout)
-        assert submission.get("name") == "by-gateway", told
+        curl = ("curl", "-sS", "--negotiate", "-u", ":")
+        body = json.dumps({"name": "by-gateway", **JOB})
+        posted = shell.run(*curl, "-H", "Content-Type: application/json", "-d", body, url)
+        submission = json.loads(posted)
+        assert submission.get("name") == "by-gateway", posted
         assert "principal" not in " ".join(submission["warnings"]), "the default is the caller's"
-        made = json.loads(
-            subprocess.run(
-                [*curl, f"{url}/by-gateway"],
-                env=environ,
-                capture_output=True,
-                text=True,
-                timeout=60,
-            ).stdout
-        )
+        made = json.loads(shell.run(*curl, f"{url}/by-gateway"))
         assert made["user"] == "alice", "not the gateway's own user, gw"
-        gone = subprocess.run(
-            [*curl, "-X", "DELETE", f"{url}/by-gateway?force=true"],
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=90,
-        )
-        assert json.loads(gone.stdout)["deleted"] is True, gone
+        gone = json.loads(shell.run(*curl, "-X", "DELETE", f"{url}/by-gateway?force=true"))
+        assert gone["deleted"] is True, gone
     finally:
         gateway.end(signal.SIGTERM)
     assert {entry["caller"] for entry in gateway.entries() if entry["status"] < 300} == {"alice"}
@@ -292,13 +218,9 @@ def test_curl_negotiates_with_the_resource_manager_and_with_the_gateway(shell: S
 
 def test_a_delegation_token_opens_the_resource_manager_and_nothing_else(shell: Shell) -> None:
     shell.kinit("alice")
-    curl = ["curl", "-sS", "--negotiate", "-u", ":", "-H", "Content-Type: application/json"]
+    json_ = ("-H", "Content-Type: application/json", "-d", '{"renewer": "alice"}')
     url = f"{shell.cluster.rm_url}/ws/v1/cluster/delegation-token"
-    environ = {**shell.environ, "KRB5_CONFIG": str(shell.krb5_conf)}
-    said = subprocess.run(
-        [*curl, "-d", '{"renewer": "alice"}', url], env=environ, capture_output=True, timeout=60
-    )
-    made = json.loads(said.stdout)
+    made = json.loads(shell.run("curl", "-sS", "--negotiate", "-u", ":", *json_, url))
     token = shell.home / "rm.token"
     token.write_text(f"{made['token']}\n")
     token.chmod(0o600)
@@ -306,11 +228,7 @@ def test_a_delegation_token_opens_the_resource_manager_and_nothing_else(shell: S
         **shell.site(auth="delegation-token", user="alice", credentials={"file": str(token)})
     )
     assert shell("list").status == 0
-    token.chmod(0o644)
-    readable = shell("list")
-    assert (readable.status, "chmod 600" in readable.stderr) == (2, True), readable
     token.write_text("AAAA\n")
-    token.chmod(0o600)
     refused = shell("list")
     assert (refused.status, "does not accept the delegation token" in refused.stderr) == (
         4,

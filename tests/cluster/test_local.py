@@ -4,7 +4,6 @@ left of them.
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -18,9 +17,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.conftest import (
-    SPECS,
-)
 from tests.tool import (
     Result,
     gone,
@@ -159,12 +155,6 @@ def test_inputs_are_shared_and_fetched_and_outputs_stored(shell: Shell) -> None:
     is_clean(shell, "data")
 
 
-def test_json_alone_on_stdout(shell: Shell) -> None:
-    done = shell(shell.spec("asjson", command="echo hello"), "-o", "json")
-    assert (done.status, done.json["state"], done.json["kind"]) == (0, "SUCCEEDED", "Job")
-    assert "hello" in done.stderr
-
-
 def test_the_task_that_fails_first_is_named_and_the_others_end(shell: Shell) -> None:
     command = (
         'if [ "$TFJOB_INDEX" = 1 ]; then sleep 0.5; echo out of luck >&2; exit 7; fi; sleep 600'
@@ -182,36 +172,6 @@ def test_the_task_that_fails_first_is_named_and_the_others_end(shell: Shell) -> 
     assert "out of luck" in done.stdout
     assert re.search(r"worker-2 +\| ", done.stdout)
     is_clean(shell, "failing")
-
-
-def test_ps_are_told_to_end_when_the_chief_is_done(shell: Shell) -> None:
-    roles = {
-        "chief": {"memory": "128Mi", "command": "echo $TF_CONFIG"},
-        "worker": {"instances": 2, "memory": "128Mi", "command": "sleep 600"},
-        "ps": {"memory": "128Mi", "command": "sleep 600"},
-        "board": {"memory": "128Mi", "command": "sleep 600"},
-    }
-    done = shell(shell.spec("serving", strategy="parameter-server", roles=roles))
-    assert done.status == 0, done
-    assert '"task":{"type":"chief","index":0}' in done.stdout
-    is_clean(shell, "serving")
-
-
-def test_a_task_that_may_be_restarted_is(shell: Shell) -> None:
-    roles = {
-        "chief": {"memory": "128Mi", "command": "sleep 4"},
-        "worker": {
-            "memory": "128Mi",
-            "command": 'echo attempt "$TFJOB_ATTEMPT"; [ "$TFJOB_ATTEMPT" -ge 1 ]',
-            "restart": {"policy": "on-failure", "max": 2},
-        },
-    }
-    spec = shell.spec("again", strategy="custom", deciding_role="chief", roles=roles)
-    done = shell(spec)
-    assert done.status == 0, done
-    assert "attempt 0\n" in done.stdout
-    assert "attempt 1\n" in done.stdout
-    is_clean(shell, "again")
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -267,38 +227,3 @@ def test_what_is_wrong(shell: Shell, change: dict[str, Any], status: int, words:
     assert done.status == status, done
     assert re.search(words, done.stdout + done.stderr), done
     is_clean(shell, "wrong")
-
-
-@pytest.mark.cluster
-def test_tensorflow_trains_over_two_processes(shell: Shell, tensorflow: Path) -> None:
-    """The example of MultiWorkerMirroredStrategy, as it stands in specs/, on this machine."""
-    (shell.cwd / "train.py").write_text(
-        "import json, os, tensorflow as tf\n"
-        "strategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
-        "with strategy.scope():\n"
-        "    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
-        "    model.compile('sgd', 'mse')\n"
-        "x = tf.random.normal((64, 4))\n"
-        "data = tf.data.Dataset.from_tensor_slices((x, x)).batch(16).repeat()\n"
-        "model.fit(data, epochs=1, steps_per_epoch=4, verbose=0)\n"
-        "print('replicas', strategy.num_replicas_in_sync, flush=True)\n"
-    )
-    environ = {**shell.environ, "PATH": f"{tensorflow / 'bin'}:{os.environ['PATH']}"}
-    roles = {"worker": {"instances": 2, "memory": "1Gi"}}
-    spec = shell.spec(
-        "trains",
-        strategy="multi-worker",
-        command="python3 train.py",
-        files=["train.py"],
-        roles=roles,
-    )
-    done = Shell(environ, shell.cwd)(spec, timeout=240)
-    assert done.status == 0, done
-    assert done.stdout.count("replicas 2") == 2
-    is_clean(shell, "trains")
-
-
-def test_an_example_as_it_stands(shell: Shell) -> None:
-    done = shell(SPECS / "custom.yaml")
-    assert (done.status, "custom main 0\n" in done.stdout) == (0, True), done
-    is_clean(shell, "custom")

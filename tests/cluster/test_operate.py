@@ -10,7 +10,6 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
 
@@ -54,7 +53,6 @@ def operated(tool: Tool) -> str:
 
 def test_a_job_from_the_start_to_the_end(tool: Tool, operated: str) -> None:
     _seen(tool, operated)
-    _completed(tool, operated)
     _changed(tool, operated)
     _reached(tool, operated)
     _drawn(tool, operated)
@@ -75,101 +73,43 @@ def _seen(tool: Tool, job: str) -> None:
     described = tool("describe", job, "-o", "json").json
     tasks = {task["task"]: task for task in described["task_list"]}
     assert set(tasks) == {"chief-0", "worker-0", "worker-1", "web-0"}
-    assert {task["state"] for task in tasks.values()} == {"running"}
-    assert all(
-        task["launched_at"] and task["container_id"] and task["host"] for task in tasks.values()
-    )
+    assert all(task["container_id"] and task["host"] for task in tasks.values())
     (limit,) = described["limits"]
     assert 0 < limit["remaining_s"] <= 600
-    text = tool("describe", job).stdout
-    assert re.search(r"^  worker-1  running +localhost", text, re.MULTILINE)
 
     events = tool("events", job, "-o", "json").json["events"]
     told = " ".join(event["text"] for event in events)
-    for words in (
-        "is submitted to queue default",
-        "attempt 1 of the Appl",
-        "worker-1 is launched",
-        "all 3 tasks started",
-    ):
+    for words in ("submitted to queue default", "worker-1 is launched", "all 3 tasks started"):
         assert words in told
-    assert [event["at_ms"] for event in events] == sorted(event["at_ms"] for event in events)
 
 
-def _completed(tool: Tool, job: str) -> None:
-    for words, found in (
-        (f"status --profile {tool.profile} {job[:-1]}", job),
-        (f"restart --profile {tool.profile} {job} worker", "worker-0 worker-1"),
-        (f"scale --profile {tool.profile} {job} w", "web="),
-        (f"logs --profile {tool.profile} {job} chief", "chief chief-0"),
-    ):
-        line = f"submit_tf_job {words}"
-        asked = {
-            "_SUBMIT_TF_JOB_COMPLETE": "complete_bash",
-            "COMP_WORDS": line,
-            "COMP_CWORD": str(len(line.split()) - 1),
-        }
-        argv = [sys.executable, "-m", "submit_tf_job"]
-        done = subprocess.run(
-            argv,
-            env={**tool.environ, **asked},
-            cwd=tool.cwd,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert (done.stdout.split(), done.stderr) == (found.split(), ""), words
-    assert "there is no task 'worker-9'" in tool("logs", job, "worker-9").stderr
+def _containers(tool: Tool, job: str) -> dict[str, str]:
+    tasks = tool("describe", job, "-o", "json").json["task_list"]
+    return {task["task"]: task["container_id"] for task in tasks}
 
 
 def _changed(tool: Tool, job: str) -> None:
     assert "Scaled web from 1 to 2 tasks" in tool("scale", job, "web=2").stdout
-    again = tool("scale", job, "web=2", "-o", "json").json
-    assert (again["changed"], again["value"]) == (False, 2)
-    fixed = tool("scale", job, "worker=3")
-    assert fixed.status == 2
-    assert "it is not a sidecar, and the job waits for each of its tasks" in fixed.stderr
-    assert "did you mean web?" in tool("scale", job, "wev=1").stderr
-
-    before = {
-        task["task"]: task["container_id"]
-        for task in tool("describe", job, "-o", "json").json["task_list"]
-    }
+    before = _containers(tool, job)
     assert tool("restart", job, "worker-1").status == 0
     tool.until(
         job,
         lambda seen: seen["roles"]["worker"]
         == {**seen["roles"]["worker"], "running": 2, "restarts": 1},
     )
-    after = {
-        task["task"]: task["container_id"]
-        for task in tool("describe", job, "-o", "json").json["task_list"]
-    }
+    after = _containers(tool, job)
     assert {name for name in before if before[name] != after[name]} == {"worker-1"}
-    assert "decides the job" in tool("restart", job, "chief-0").stderr
-    assert "roles.web.restart is not set" in tool("restart", job, "web-0").stderr
-
-    assert "may already run until " in tool("extend", job, "1m").stdout
     assert tool("extend", job, "2h", "-o", "json").json["value"] > 7000
     refused = tool("priority", job, "7")
     assert (refused.status, refused.stdout) == (9, "")
     assert "priority 7 exceeds the cluster maximum of 0; unchanged" in refused.stderr
     nowhere = tool("move", job, "no-such-queue")
-    assert nowhere.status == 9
-    assert "queue no-such-queue" in nowhere.stderr
-    assert tool("move", job, "default", "-o", "json").json["changed"] is False
+    assert (nowhere.status, "queue no-such-queue" in nowhere.stderr) == (9, True)
 
 
 def _reached(tool: Tool, job: str) -> None:
     link = tool("open", job, "web-0", "-o", "json").json
     assert (link["port"], link["reachable"]) == (PORT, True)
-    assert (
-        tool("tunnel", job, "web-0", "--via", "edge", "--local-port", "8000").stdout
-        == f"ssh -N -L 8000:localhost:{PORT} edge\n"
-    )
-    silent = tool("open", job, "chief")
-    assert silent.status == 9
-    assert "roles.chief.ports" in silent.stderr
 
 
 def _drawn(tool: Tool, job: str) -> None:
@@ -216,18 +156,11 @@ def _on_terminal(tool: Tool, *arguments: str, until: bytes, status: int = 130) -
 
 def _ended(tool: Tool, job: str) -> None:
     app_id = tool.status(job)["application_id"]
-    asked = tool("stop", app_id, "--user", "mallory")
-    assert asked.status == 2
-    assert "is a job of" in asked.stderr
-    assert "--yes" in asked.stderr
-    assert tool("delete", app_id, "--user", "mallory").status == 4
-    assert tool("scale", app_id, "web=1", "--user", "mallory").status == 4
+    for verb in (("delete",), ("scale", "web=1")):  # YARN knows whose it is
+        theirs = tool(verb[0], app_id, *verb[1:], "--user", "mallory")
+        assert theirs.status == 4, theirs
     assert tool.status(job)["state"] == "RUNNING"
-
     assert tool("stop", job).status == 0
-    over = tool("scale", job, "web=1")
-    assert over.status == 9
-    assert "is over (STOPPED)" in over.stderr
     assert tool("status", app_id, "-o", "json").json["state"] == "STOPPED"
 
 

@@ -5,16 +5,13 @@ has.
 from __future__ import annotations
 
 import secrets
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from submit_tf_job.errors import AuthError, ClusterUnavailable, Refused
-from submit_tf_job.plan import Upload
-from submit_tf_job.storage import PathExists, Storage, open_storage
-from submit_tf_job.storage.staging import stage
+from submit_tf_job.errors import AuthError, Refused
+from submit_tf_job.storage import Storage, open_storage
 from tests.clusters import Cluster
 from tests.hdfs import Hdfs, nameservice
 from tests.unit.storage.storage_verbs import StorageVerbs
@@ -81,81 +78,11 @@ def test_what_others_may_not_read_is_an_auth_error(
         stranger.mkdirs(f"{base}/mine/d")
 
 
-def test_users_side_by_side_are_not_mixed_up(
-    real_cluster: Cluster, storage: Storage, base: str
-) -> None:
-    storage.chmod(base, 0o777)
-    problems: list[BaseException] = []
-
-    def work(user: str) -> None:
-        try:
-            for number in range(5):
-                open_as("hdfs", real_cluster, user).write(f"{base}/{user}-{number}", b"x" * 100_000)
-        except BaseException as error:
-            problems.append(error)
-            raise
-
-    threads = [threading.Thread(target=work, args=(user,)) for user in ("alice", "bob", "carol")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert problems == []
-    assert all(item.name.startswith(f"{item.owner}-") for item in storage.list_dir(base))
-    assert len(storage.list_dir(base)) == 15
-
-
 def test_a_space_quota_is_no_room(real_cluster: Cluster, storage: Storage, base: str) -> None:
     Hdfs(real_cluster).limit(base, space=1 << 20)
     with pytest.raises(Refused, match="quota"):
         storage.write(f"{base}/big", b"x" * 2_000_000)
     assert storage.list_dir(base) == []
-
-
-def test_nobody_listens(kind: str) -> None:
-    with pytest.raises(ClusterUnavailable, match=r"localhost:1|port=1"):
-        open_storage(f"{kind}://localhost:1", timeout_s=5).stat("/")
-
-
-def test_the_default_file_system_and_a_host_without_path(real_cluster: Cluster) -> None:
-    storage = open_storage("hdfs:///anything", hadoop_conf=real_cluster.client_conf)
-    assert storage.root == real_cluster.hdfs_uri
-    assert storage.stat("/").is_dir
-
-
-def test_hadoop_conf_dir_of_the_environment_is_not_looked_at(
-    real_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "core-site.xml").write_text("this is no XML, and hdfs-native would say so")
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    assert open_storage(real_cluster.hdfs_uri).stat("/").is_dir
-
-
-def test_many_submitters_of_one_content(
-    kind: str, real_cluster: Cluster, storage: Storage, base: str
-) -> None:
-    one = Upload(f"{real_cluster.hdfs_uri}{base}/s/files/job/0123/job.tar", b"payload" * 300_000)
-    results: list[int] = []
-
-    def submit() -> None:
-        results.append(stage([one], open_as(kind, real_cluster, real_cluster.user))[0].sent)
-
-    threads = [threading.Thread(target=submit) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert len(results) == 5
-    assert [item.name for item in storage.list_dir(one.directory)] == ["job.tar"]
-    assert storage.read(one.uri) == one.content
-
-
-def test_a_file_is_not_replaced_by_a_loser(storage: Storage, base: str) -> None:
-    storage.write(f"{base}/f", b"first")
-    before = storage.stat(f"{base}/f")
-    with pytest.raises(PathExists):
-        storage.write(f"{base}/f", b"second", overwrite=False)
-    assert storage.stat(f"{base}/f") == before
 
 
 @pytest.mark.parametrize("scheme", ["hdfs://ns1", "viewfs://all/all"])

@@ -4,10 +4,7 @@ over.
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-from dataclasses import replace
 
 import pytest
 import requests
@@ -64,23 +61,3 @@ def test_a_large_log(tool: Tool, real_cluster: Cluster) -> None:
     )
     assert done.stdout.splitlines()[-1] == "141"
     assert done.stderr == ""
-
-
-@pytest.mark.alone
-def test_a_node_that_is_silent_is_said(tool: Tool, real_cluster: Cluster) -> None:
-    spec = tool.spec(
-        "silent", strategy="single", command=["sleep", "60"], roles={"worker": {"memory": "256Mi"}}
-    )
-    assert tool("submit", spec, "--detach").status == 0
-    tool.until("silent", lambda seen: seen["state"] == "RUNNING")
-    impatient = replace(
-        tool, environ={**tool.environ, "SUBMIT_TF_JOB_TIMEOUTS_READ": "2s"}, jobs=[]
-    )
-    manager = real_cluster.pid_of("nodemanager")
-    os.kill(manager, signal.SIGSTOP)
-    try:
-        seen = impatient("logs", "silent", timeout=60)
-    finally:
-        os.kill(manager, signal.SIGCONT)
-    assert seen.status == 7
-    assert "NodeManager at http://localhost:" in seen.stderr

@@ -41,11 +41,12 @@ class Process:
             for name, value in os.environ.items()
             if not name.startswith(("SUBMIT_TF_JOB", "HADOOP", "XDG", "KRB5"))
         }
+        self.given = environ or {}
         self.environ = {
             **kept,
             "HOME": str(directory),
             "PYTHONDONTWRITEBYTECODE": "1",
-            **(environ or {}),
+            **self.given,
         }
         self.start()
 

@@ -25,7 +25,6 @@ from tests.world.served import Served, served_cluster
 LISTENERS = 500
 IDLE = 2000
 WINDOW_S = 5.0
-SLOW_S = 31.0  # longer than a gateway waits that was told nothing else
 
 
 @pytest.fixture
@@ -148,111 +147,6 @@ def test_listeners_idle_connections_and_a_slow_resource_manager(
         )
         assert len(idle) == IDLE
         assert gateway.end(signal.SIGTERM) == 0
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_a_resource_manager_that_takes_half_a_minute(
-    slow_cluster: Served, options: list[str], tmp_path: Path
-) -> None:
-    """A gateway that may wait for it gives its answers, one that may not says so; nobody else
-    notices.
-    """
-    patience = {"SUBMIT_TF_JOB_TIMEOUTS_READ": "60s", "SUBMIT_TF_JOB_TIMEOUTS_FAILOVER": "120s"}
-    drains = [*options, "--drain", "45s"]
-    with (
-        a_gateway(slow_cluster, tmp_path, drains, environ=patience) as patient,
-        a_gateway(slow_cluster, tmp_path, options) as usual,
-        ThreadPoolExecutor(40) as pool,
-    ):
-        slow_cluster.delay_s = SLOW_S
-        start = time.monotonic()
-        submitting = [pool.submit(_submitted, patient, gives_up_s) for gives_up_s in (None, 45.0)]
-        time.sleep(0.5)  # they have their places
-        asking = [pool.submit(_timed, patient, "GET", "/v1/jobs") for _ in range(20)]
-        refused = [
-            pool.submit(_timed, usual, *request)
-            for request in (("GET", "/v1/jobs"), ("GET", "/v1/jobs/mnist"), ("POST", "/v1/jobs"))
-        ]
-        while not all(one.done() for one in asking + refused):
-            _is_alive(patient)
-            _is_alive(usual)
-            time.sleep(1)
-        answers = [one.result() for one in asking]
-        assert sorted(answer.status_code for answer, _ in answers) == [200] * 14 + [429] * 6
-        assert all(
-            SLOW_S <= taken < SLOW_S + 10 for answer, taken in answers if answer.status_code == 200
-        )
-        assert all(taken < 5 for answer, taken in answers if answer.status_code == 429), (
-            "who gets no place learns it at once"
-        )
-        for answer, taken in (one.result() for one in refused):
-            assert (answer.status_code, answer.headers["Content-Type"]) == (
-                503,
-                "application/problem+json",
-            )
-            assert (answer.json()["code"], answer.json()["retryable"]) == (
-                "cluster-unavailable",
-                True,
-            )
-            assert answer.headers["Retry-After"].isdigit()
-            assert taken < SLOW_S + 10
-        found = [one.result().json() for one in submitting]
-        print(
-            f"submitted after {time.monotonic() - start:.0f} s, by a ResourceManager that "
-            f"takes {SLOW_S:g} s for each answer"
-        )
-        assert {one["application_id"] for one in found} == set(slow_cluster.cluster.yarn.apps), (
-            "one job, and no other"
-        )
-
-        # What is asked when it is told to end is answered; what would take longer is found again.
-        last = pool.submit(_timed, patient, "GET", "/v1/jobs")
-        cut = pool.submit(_submitted, usual, None, "other")
-        time.sleep(1)
-        assert usual.end(signal.SIGTERM) == patient.end(signal.SIGTERM) == 0
-        assert last.result()[0].status_code == 200
-        slow_cluster.delay_s = 0.0
-        usual.start()
-        assert _timed(usual, "POST", "/v1/jobs", "other")[0].status_code in (200, 201)
-        assert cut.exception() is not None or cut.result().status_code == 503
-        assert sorted(app.name for app in slow_cluster.cluster.yarn.apps.values()) == [
-            "mnist",
-            "other",
-        ]
-
-
-def _timed(
-    gateway: Process, method: str, path: str, name: str = "mnist", **options: Any
-) -> tuple[requests.Response, float]:
-    start = time.monotonic()
-    if method == "POST":
-        options |= {
-            "json": {**JOB, "name": name, "command": "sleep 600"},
-            "headers": {"Idempotency-Key": f"run-of-{name}"},
-        }
-    return gateway.ask(method, path, **{"timeout": 600, **options}), time.monotonic() - start
-
-
-def _submitted(
-    gateway: Process, gives_up_s: float | None, name: str = "mnist"
-) -> requests.Response:
-    """Submit; one who gives up asks the same once more, and waits."""
-    if gives_up_s is not None:
-        with pytest.raises(requests.ReadTimeout):
-            _timed(gateway, "POST", "/v1/jobs", name, timeout=gives_up_s)
-    return _timed(gateway, "POST", "/v1/jobs", name)[0]
-
-
-def _is_alive(gateway: Process) -> None:
-    answer, taken = _timed(gateway, "GET", "/healthz")
-    assert (answer.status_code, taken < 3) == (200, True), taken
-    answer, taken = _timed(gateway, "GET", "/readyz")
-    assert (answer.status_code, taken < 6) == (503, True), taken
-    assert answer.json()["why"] in (
-        "no ResourceManager answers",
-        "no ResourceManager was queried yet",
-    )
 
 
 def test_a_head_has_its_time(slow_cluster: Served, options: list[str], tmp_path: Path) -> None:

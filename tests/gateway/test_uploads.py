@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -281,27 +281,23 @@ def test_uploads_of_one_caller_at_once_are_bounded(gateway: Process, directory: 
 
 
 def test_next_gateway_removes_what_a_killed_one_has_left(
-    gateway: Process, directory: Path, monkeypatch: pytest.MonkeyPatch
+    gateway: Process, directory: Path, tmp_path: Path, options: list[str]
 ) -> None:
-    from submit_tf_job.gateway import uploads
+    def age() -> None:
+        for path in directory.iterdir():
+            os.utime(path, (1, 1))
 
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=30) as connection:
         connection.sendall(_head(MIB) + FILE + b"x" * 300_000)
         until(lambda: list(directory.glob("*/*/big")), "the file has begun")
-        monkeypatch.setattr(uploads, "_YOUNG_S", -60.0)
-        uploads.UploadDirectory(directory).sweep()
+        age()
+        other = Process(tmp_path, *options, environ=gateway.given)
         assert list(directory.glob("*/*/big")), "a gateway that runs keeps its files"
         gateway.end(signal.SIGKILL)
     assert list(directory.glob("*/*/big"))
-    uploads.UploadDirectory(directory).sweep()
-    assert list(directory.iterdir()) == []
+    age()
     gateway.start()
-    threads = [
-        threading.Thread(target=post, args=(gateway, job("y"), file("a", b""))) for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert gateway.end(signal.SIGTERM) == 0
+    assert not list(directory.glob("*/*/big"))
+    assert post(gateway, job("y"), file("a", b""))[0] < 500
+    assert (gateway.end(signal.SIGTERM), other.end(signal.SIGTERM)) == (0, 0)
     assert list(directory.iterdir()) == [], "a gateway that ends in order leaves nothing"

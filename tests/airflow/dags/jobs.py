@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG
 
 from submit_tf_job.airflow.operator import SubmitTFJobOperator
 from submit_tf_job.airflow.sensor import SubmitTFJobSensor
@@ -92,48 +90,6 @@ with DAG("ends", start_date=START, schedule=None, catchup=False):
             retries=3,
             retry_delay=AT_ONCE,
         )
-
-SCALE = 10
-
-
-def scaled(number: int) -> int:
-    """Return what only the DAG's own module can."""
-    return number * SCALE
-
-
-OF_FUNCTION = {
-    "image": "none",
-    "python": sys.executable,
-    "strategy": "multi-worker",
-    "roles": {"worker": {"instances": 2, "memory": "128Mi"}},
-}
-
-with DAG("functions", start_date=START, schedule=None, catchup=False):
-    for there in (False, True):
-
-        @task.submit_tf_job(  # type: ignore[untyped-decorator]
-            task_id="deferred" if there else "waited",
-            job=OF_FUNCTION,
-            deferrable=there,
-            env={"RUN": "{{ run_id }}"},
-        )
-        def train(epochs: int) -> dict[str, Any]:
-            print("training", epochs, flush=True)
-            time.sleep(15)  # a triggerer reads the output every five seconds
-            return {"epochs": scaled(epochs), "run": os.environ["RUN"]}
-
-        train(3)
-
-    SubmitTFJobOperator(
-        task_id="writes",
-        job=job("true", outputs={"model": "hdfs:///tmp/airflow/{{ run_id }}"}),
-        timeout=timedelta(hours=1),
-        wait_for_completion=True,
-    )
-    SubmitTFJobOperator(task_id="left", job=job("sleep 5"), wait_for_completion=False)
-
-with DAG("tested", start_date=START, schedule=None, catchup=False):
-    SubmitTFJobOperator(task_id="tested", job=job("sleep 30"), deferrable=True)
 
 with DAG("kills", start_date=START, schedule=None, catchup=False):
     SubmitTFJobOperator(task_id="in_worker", job=job("sleep 600"), deferrable=False)
