@@ -1,6 +1,6 @@
 """What tasks of other systems' calls run and use.
 
-This file travels with each call (`container.programs.callee`): it imports the standard library
+This file travels with each call (`sdk.callee`): it imports the standard library
 alone, and each function imports for itself what the image has.
 """
 

@@ -77,7 +77,7 @@ def deep(
 def _job_spec(
     settings: Settings, name: str, image: str | None, queue: str | None, job: Job | None
 ) -> dict[str, Any]:
-    from submit_tf_job.container.programs import probe
+    from submit_tf_job.doctor import probe
 
     spec: dict[str, Any] = {
         "name": name,
@@ -101,7 +101,7 @@ def _like(
     job: Job, spec: dict[str, Any], nodes: tuple[Node, ...], *, spread: bool
 ) -> dict[str, Any]:
     """Add what decides where the containers of a job run, and what they see there."""
-    from submit_tf_job.container.programs.probe import ENV_MOUNTS
+    from submit_tf_job.doctor.probe import ENV_MOUNTS
 
     wanted = mount_checks.mounts_of(job)
     role = next((role for role in job.roles.values() if role.mounts), None)
@@ -157,7 +157,7 @@ def _run(
 
 def _answers(cluster: Cluster, ref: JobRef, tasks: int) -> tuple[Mapping[str, Any], ...]:
     """Return the probe results that the tasks printed; wait for logs that are not collected yet."""
-    from submit_tf_job.container.programs.probe import MARK
+    from submit_tf_job.doctor.probe import MARK
     from submit_tf_job.operations.logs import logs
 
     found: tuple[Mapping[str, Any], ...] = ()

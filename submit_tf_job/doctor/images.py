@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.container.programs import imageprobe
+from submit_tf_job.doctor import imageprobe
 from submit_tf_job.errors import Refused, SettingsError, UsageError
 from submit_tf_job.host.dockercli import Answer, Docker, refusal
 from submit_tf_job.settings import Settings, process_environment

@@ -12,7 +12,7 @@ from pathlib import Path
 import cloudpickle.cloudpickle
 import pytest
 
-from submit_tf_job.container.programs import callee
+from submit_tf_job.sdk import callee
 
 
 def call(folder: Path, text: str, rank: str = "0") -> subprocess.CompletedProcess[str]:

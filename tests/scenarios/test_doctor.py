@@ -302,7 +302,7 @@ def configured(home: Path, monkeypatch: pytest.MonkeyPatch, **files: dict[str, s
 def test_program_of_the_deep_job(
     tmp_path: Path, versions: dict[str, str], status: str, words: str
 ) -> None:
-    probe = ROOT / "submit_tf_job/container/programs/probe.py"
+    probe = ROOT / "submit_tf_job/doctor/probe.py"
     (tmp_path / "probe.py").write_bytes(probe.read_bytes())
     for name, version in versions.items():
         found = tmp_path / f"{name}-{version}.dist-info"

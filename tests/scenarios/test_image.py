@@ -16,7 +16,7 @@ import pytest
 
 from tests.builders.command_line import Cli, Done
 
-IMAGEPROBE = Path(__file__).parents[2] / "submit_tf_job/container/programs/imageprobe.py"
+IMAGEPROBE = Path(__file__).parents[2] / "submit_tf_job/doctor/imageprobe.py"
 # The shell is asked with --entrypoint; without it the image's own ENTRYPOINT runs.
 DOCKER = """#!/bin/sh
 here=$(dirname "$0")
