@@ -260,6 +260,15 @@ class LinkJson(Json):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutputJson(Json):
+    """Where an output is."""
+
+    name: str
+    uri: str
+    tasks: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskJson(Json):
     """One task."""
 
@@ -342,6 +351,7 @@ class JobJson(Json):
     evidence: str
     yarn: YarnStateJson | None
     links: tuple[LinkJson, ...]
+    outputs: tuple[OutputJson, ...]
     started_at: Instant | None
     finished_at: Instant | None
 
@@ -504,6 +514,7 @@ def _job_fields(status: JobStatus, pending: Sequence[Cause], cause: Cause | None
         "evidence": status.evidence.value,
         "yarn": app and YarnStateJson.of(app),
         "links": tuple(map(_link, description.links_of(status))),
+        "outputs": tuple(map(OutputJson.of, status.report.outputs if status.report else ())),
         **_times(*((app.started_ms, app.finished_ms) if app else (None, None))),
     }
 

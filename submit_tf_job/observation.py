@@ -42,6 +42,7 @@ __all__ = [
     "Overdue",
     "RoleCounts",
     "Standstill",
+    "StoredOutput",
     "Verdict",
     "given_up",
     "verdict",
@@ -240,6 +241,19 @@ class Awaited:
 
 
 @dataclass(frozen=True)
+class StoredOutput:
+    """Where an output of the job is.
+
+    Attributes:
+        tasks: How many tasks have stored theirs there; 0 if the program writes it there itself.
+    """
+
+    name: str
+    uri: str
+    tasks: int
+
+
+@dataclass(frozen=True)
 class JobReport:
     """The report of the deciding task's bootstrap about the whole job."""
 
@@ -293,6 +307,16 @@ class JobReport:
             return None
         tasks = tuple(map(str, found.get("tasks") or ()))
         return Awaited(tasks, max(len(tasks), _whole(found.get("count"))), found["until"])
+
+    @property
+    def outputs(self) -> tuple[StoredOutput, ...]:
+        """Where the job's outputs are, as far as they are stored."""
+        listed = self.raw.get("outputs")
+        return tuple(
+            StoredOutput(str(one.get("name")), str(one.get("uri")), _whole(one.get("tasks")))
+            for one in (listed if isinstance(listed, list) else ())
+            if isinstance(one, Mapping)
+        )
 
     @property
     def has_witness(self) -> bool:

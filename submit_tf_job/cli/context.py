@@ -18,6 +18,7 @@ from submit_tf_job.cli.usage import (
     CLUSTER_OPTIONS,
     HelpCommand,
     ParserError,
+    ProgramCommand,
     from_parser,
     requested_output,
 )
@@ -225,8 +226,10 @@ def add_command(
     guarded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     guarded.__annotations__ = {p.name: p.annotation for p in parameters}
     # what follows the program's name are its own options, also without --
-    parsing = {"allow_interspersed_args": False} if name == "run" else None
-    app.command(name, cls=HelpCommand, context_settings=parsing)(guarded)
+    kind, parsing = HelpCommand, None
+    if name == "run":
+        kind, parsing = ProgramCommand, {"allow_interspersed_args": False}
+    app.command(name, cls=kind, context_settings=parsing)(guarded)
 
 
 def _parameter(
@@ -270,6 +273,8 @@ def run(app: typer.Typer, arguments: list[str]) -> int:
                 status = 2
         except ParserError as error:
             status = _wrong_usage(error, arguments)
+        except UsageError as error:  # while a command line was parsed
+            status = _show(Context(output=requested_output(arguments)), error)
         sys.stdout.flush()
     except OutputError as error:  # of a help text; errors of a command are handled in `guard`
         drop_output()

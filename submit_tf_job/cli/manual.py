@@ -34,7 +34,9 @@ def help_(
       submit_tf_job help troubleshooting | less
     """
     every = topics()
-    topic = topic and topic.removeprefix("docs/").removesuffix(".md")
+    topic = topic and topic.removeprefix("docs/").removesuffix(".md").removesuffix("/README")
+    if topic and f"{COMING_FROM}/{topic}" in every:
+        topic = f"{COMING_FROM}/{topic}"
     shown = [topic] if topic in every else every
     pages = {name: read_page(name) for name in shown}
     if topic is None:
@@ -45,24 +47,27 @@ def help_(
             lambda: _object(None, titles),
         )
     elif topic in pages:
-        text = readable(pages[topic])
+        text = readable(pages[topic], topic)
         context.result(text.splitlines(), lambda: _object(topic, {topic: text}))
     else:
         _help_of_command(topic)
 
 
-def readable(page: str) -> str:
+def readable(page: str, topic: str = "") -> str:
     """Return a page for a terminal: links name the command that shows their target; images, and
     links to maintainers' pages, are left out.
     """
     page = re.sub(r"!\[[^\]]*\]\([^)]*\)\n*", "", page)
+    page = re.sub(r"^<!-- .* -->\n", "", page, flags=re.MULTILINE)
     page = re.sub(r"\[([^\]]+)\]\((?:#|internals/)[^)]*\)", r"\1", page)
-    page = re.sub(r"\[([^\]]+)\]\(([\w-]+)\.md(?:#[^)]*)?\)", _reference, page)
-    return re.sub(r"\[([^\]]+)\]\(\.\./([^)]*)\)", r"\1 (\2)", page)
+    up = r"(?:\.\./)?" if topic.startswith(COMING_FROM) else ""
+    own = rf"\[([^\]]+)\]\({up}(?:{COMING_FROM}/)?([\w-]+)\.md(?:#[^)]*)?\)"
+    page = re.sub(own, _reference, page)
+    return re.sub(r"\[([^\]]+)\]\((?:\.\./)+([^)]*)\)", r"\1 (\2)", page)
 
 
 def _reference(link: re.Match[str]) -> str:
-    words, topic = link[1], link[2]
+    words, topic = link[1], COMING_FROM if link[2] == "README" else link[2]
     if words.endswith(f"{topic}.md"):
         return f"help {topic}"
     return f"{words} (help {topic})"
@@ -80,7 +85,8 @@ def _help_of_command(topic: str) -> None:
     if topic in COMMANDS:
         main([topic, "--help"])
         return
-    close = get_close_matches(topic, [*topics(), *COMMANDS], n=1)
+    names = [name.rpartition("/")[2] for name in topics()]
+    close = get_close_matches(topic, [*names, *COMMANDS], n=1)
     hint = "the topics: submit_tf_job help"
     if close:
         hint = f"did you mean {close[0]}?"
@@ -101,18 +107,23 @@ def version(context: Context) -> None:
 
 # --- the pages ------------------------------------------------------------------------------------
 
+COMING_FROM = "coming-from"  # a folder of pages, and the topic of its README
 _INSIDE = Path(__file__).parents[1] / "docs"  # of a wheel; pyproject.toml puts docs/ there
 _CHECKOUT = Path(__file__).parents[2] / "docs"  # of an editable install
 
 
 def topics() -> list[str]:
     """Return the names of the pages."""
-    return sorted(path.stem for path in _pages().glob("*.md") if path.stem != "README")
+    pages = _pages()
+    found = [path.stem for path in pages.glob("*.md") if path.stem != "README"]
+    found += [f"{COMING_FROM}/{path.stem}" for path in (pages / COMING_FROM).glob("*.md")]
+    return sorted(topic.removesuffix("/README") for topic in found)
 
 
 def read_page(topic: str) -> str:
     """Return the text of a page."""
-    return (_pages() / f"{topic}.md").read_text("utf-8")
+    name = f"{topic}/README" if topic == COMING_FROM else topic
+    return (_pages() / f"{name}.md").read_text("utf-8")
 
 
 def _pages() -> Path:

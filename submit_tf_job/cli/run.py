@@ -26,6 +26,7 @@ from submit_tf_job.report.staging_text import amount
 if TYPE_CHECKING:
     from submit_tf_job.dialects.own_program import ProgramJob
     from submit_tf_job.jobspec.job import Job
+    from submit_tf_job.settings import Settings
 
 _SHOWN_FILES = 6
 
@@ -124,7 +125,7 @@ def run(
         data or (),
         hadoop_conf=settings.hadoop_conf is not None,
     )
-    _ask_for_missing(asked.image, asked.memory)
+    _ask_for_missing(asked.image, asked.memory, settings)
     try:
         made = job_of_program(asked, Path.cwd(), overrides or ())
         job = operations.load_job(Path("run"), settings, text=made.text.encode(), dialect="jobspec")
@@ -141,7 +142,7 @@ def run(
     return submit_plan(context, settings, planned, how)
 
 
-def _ask_for_missing(image: str | None, memory: str | None) -> None:
+def _ask_for_missing(image: str | None, memory: str | None, settings: Settings) -> None:
     missing = [
         *(["--image IMAGE, the Docker image of the tasks"] if image is None else []),
         *(["--memory SIZE, of each task, such as 4Gi"] if memory is None else []),
@@ -149,7 +150,8 @@ def _ask_for_missing(image: str | None, memory: str | None) -> None:
     if missing:
         raise UsageError(
             f"missing {'; and '.join(missing)}",
-            hint="or once for all jobs, in the settings (~/.config/submit_tf_job/settings.yaml): "
+            hint="or once for all jobs, in the settings "
+            f"({settings.directories.config / 'settings.yaml'}): "
             "job: {image: …} and task_memory: 4Gi",
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from itertools import pairwise, takewhile
 from typing import Any
@@ -18,6 +19,7 @@ __all__ = [
     "Group",
     "HelpCommand",
     "ParserError",
+    "ProgramCommand",
     "from_parser",
     "requested_output",
     "wants_json",
@@ -97,6 +99,39 @@ class HelpCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, the command's own options, then the cluster options."""
         _write_options(self, ctx, formatter)
+
+
+class ProgramCommand(HelpCommand):
+    """A command whose last argument is the command line of a program, and has its own options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; without `--` an option of the command may not follow the program.
+
+        Raises:
+            UsageError: One does: it may be meant for either.
+        """
+        given = list(args)
+        rest: list[str] = super().parse_args(ctx, args)
+        program = list(ctx.params.get("program") or ())
+        own = given[: len(given) - len(program)]
+        if program and own[-1:] != ["--"]:
+            options = {
+                name for one in self.get_params(ctx) for name in (*one.opts, *one.secondary_opts)
+            }
+            words = takewhile(lambda word: word != "--", program)
+            found = next((word for word in words if word.partition("=")[0] in options), None)
+            if found is not None:
+                self._ask_whose(ctx, found, own, program)
+        return rest
+
+    def _ask_whose(self, ctx: Any, word: str, own: list[str], program: list[str]) -> None:
+        name = word.partition("=")[0]
+        before = shlex.join([*own, "--"])
+        raise UsageError(
+            f"{name} stands behind the program, and is an option of {ctx.info_name}, too",
+            hint=f"write it before {program[0]}; or, if the program is to get it, -- before the "
+            f"program: {ctx.command_path} {before} {shlex.join(program)}",
+        )
 
 
 class Group(TyperGroup):

@@ -46,6 +46,7 @@ def snapshot(job: Rendezvous, now: float, over: bool) -> dict[str, Any]:
         "warnings": job.warnings,
         "progress": job.progress,
         "events": job.events,
+        "outputs": _outputs(job, state),
     }
     report.update(job.more())
     waits = {"standstill": job.standing_still(now), "awaited": job.awaited()}
@@ -75,6 +76,16 @@ def _task(job: Rendezvous, m: Member) -> dict[str, Any]:
         found["state"] = states.RESTARTING
     gpus = job.info.gpus if m is job.me else m.gpus
     return dict(found, task=m.name, **({"gpus": gpus} if gpus else {}))
+
+
+def _outputs(job: Rendezvous, state: str) -> list[dict[str, Any]]:
+    """List what tasks have stored; after a success also what the program writes itself."""
+    found = [(name, uri, len(tasks)) for (name, uri), tasks in sorted(job.stored.items())]
+    data = job.info.task.get("data") if state == states.SUCCEEDED else None
+    for name, item in (data or {"outputs": {}})["outputs"].items():
+        if not item["upload"]:
+            found.append((name, item["uri"], 0))
+    return [dict(zip(("name", "uri", "tasks"), one)) for one in found[:TASKS_LISTED]]
 
 
 def _served(job: Rendezvous) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import glob
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ _SECRETS = re.compile(
 )
 _OF_THE_IMAGE = "a program of the image has an absolute path, such as /opt/train.py"
 _PYTHON = re.compile(r"(.*/)?python[\d.]*")
+_TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 _LONGEST_NAME = 24  # YARN's host names have the job's name, the user and the domain
 # path in the job spec → the option that sets it
 _OPTIONS = (
@@ -126,9 +128,16 @@ def _spec(asked: Asked, program: Program, base: Path, overrides: Sequence[str]) 
 
 
 def _strategy(asked: Asked) -> str:
+    if _is_torchrun(asked.command):
+        return str(Strategy.TORCH.value)  # under another each task would train alone
     if asked.ps:
         return str(Strategy.PARAMETER_SERVER.value)
     return str((Strategy.MULTI_WORKER if (asked.workers or 1) > 1 else Strategy.SINGLE).value)
+
+
+def _is_torchrun(command: Sequence[str]) -> bool:
+    module = next((after for word, after in pairwise(command) if word == "-m"), "")
+    return posixpath.basename(command[0]) in _TORCHRUN or module in _TORCHRUN
 
 
 def _roles(asked: Asked, strategy: str) -> Mapping[str, Any]:
@@ -266,7 +275,7 @@ def find_program(command: Sequence[str], base: Path) -> Program:
     for index, word in enumerate(command):
         if word == "-c":
             break
-        if word == "-m":
+        if word == "-m" and not _is_torchrun(command):
             _add_module(found, "".join(command[index + 1 : index + 2]), base)
             break
         if word.startswith("-") or (index == 0 and Path(word).is_absolute()):

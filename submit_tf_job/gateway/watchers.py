@@ -62,6 +62,7 @@ def change_of(status: Status) -> JobChange:
             "roles",
             "confirmed",
             "links",
+            "outputs",
         )
     }
     text = json.dumps(relevant, sort_keys=True, default=str)

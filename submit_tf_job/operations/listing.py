@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, SubmitTFJobError
 from submit_tf_job.observation import GIVEN_UP, OVER, JobState
 from submit_tf_job.operations.cluster import Cluster, stored_services
+from submit_tf_job.operations.runs import full_name
 from submit_tf_job.yarn.observed import AppReport
-from submit_tf_job.yarn.run_names import job_of
+from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short, short_head
 from submit_tf_job.yarn.states import FINAL_STATES, GOING_ON, AppState, FinalStatus
 
 __all__ = [
@@ -44,6 +45,7 @@ _YARN_STATES = {
 
 CLOCKS_DIFFER_MS = 600_000  # the ResourceManager's clock and this machine's, at most
 FORGOTTEN_S = 30.0
+_LONGEST_SURE, _NAMES_READ = 6, 50  # characters of a name that is no short form; names at most
 LISTED_STATES = tuple(_YARN_STATES)
 
 
@@ -105,14 +107,16 @@ class JobSelection:
         return frozenset(found for state in self.states for found in _YARN_STATES[state])
 
     def jobs(self, apps: Iterable[AppReport]) -> tuple[ListedJob, ...]:
-        """Return the selected jobs among applications, the newest first."""
+        """Return the selected jobs among applications, the newest first, by their runs' names."""
         jobs = [listed_job(app) for app in apps]
         rows = jobs if self.every_run else _newest(jobs)
         return tuple(job for job in rows if self._fits(job))[: self.limit]
 
     def _fits(self, job: ListedJob) -> bool:
         return (not self.states or job.state in self.states) and (
-            not self.names or not self.names.isdisjoint((job.name, job.run, job.application_id))
+            not self.names
+            or not self.names.isdisjoint((job.name, job.run, job.application_id))
+            or job.name in map(short_head, self.names)
         )
 
 
@@ -266,6 +270,31 @@ def _shown(job: ListedJob) -> tuple[object, ...]:
     return (job.state, job.containers, job.queue)
 
 
+class _FullNames:
+    """The names of jobs whose runs' names show only their beginnings, by HDFS where it is known.
+
+    A short form has 8 characters, or 7 if the fifth is a hyphen; nothing is read for other names.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._known = cluster, dict[str, str]()
+
+    def of(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
+        """Return the jobs with their full names; those of other users cannot be read."""
+        return tuple(
+            replace(job, name=self._of(job)) if self._may_be_short(job) else job for job in jobs
+        )
+
+    def _may_be_short(self, job: ListedJob) -> bool:
+        own = job.user == self._cluster.settings.user and is_run(job.run)
+        return own and len(job.name) > _LONGEST_SURE and may_be_short(job.name)
+
+    def _of(self, job: ListedJob) -> str:
+        if job.name not in self._known and len(self._known) < _NAMES_READ:
+            self._known[job.name] = full_name(self._cluster, job.run)
+        return self._known.get(job.name, job.name)
+
+
 def list_jobs(
     cluster: Cluster,
     selection: JobSelection,
@@ -278,7 +307,8 @@ def list_jobs(
     Args:
         selection: The filter.
         now_ms: The current time, for `selection.within_s`.
-        answer_s: Time limit for a ResourceManager to respond; None for `timeouts.failover`.
+        answer_s: Time limit for a ResourceManager to respond; then nothing else is asked, and a
+            name may be a short form. None for `timeouts.failover`.
     """
     within = deadline = None
     if answer_s is not None:
@@ -292,7 +322,8 @@ def list_jobs(
         started_after_ms=within,
         deadline=deadline,
     )
-    return selection.jobs(apps)
+    jobs = selection.jobs(apps)
+    return jobs if answer_s is not None else _FullNames(cluster).of(jobs)
 
 
 class _Polls:
@@ -314,6 +345,7 @@ class _Polls:
         self._ended_after_ms = now_ms - CLOCKS_DIFFER_MS
         self._going: frozenset[str] | None = None
         self._over: tuple[AppReport, ...] = ()
+        self._names = _FullNames(cluster)
 
     def __call__(self) -> tuple[ListedJob, ...]:
         going = self._apps(GOING_ON, None)
@@ -325,7 +357,7 @@ class _Polls:
         self._going = ids
         both = [*going, *(app for app in self._over if app.id not in ids)]
         both.sort(key=lambda app: (app.started_ms or 0, app.id), reverse=True)
-        return self._selection.jobs(both)
+        return self._names.of(self._selection.jobs(both))
 
     def _apps(
         self, states: frozenset[AppState], finished_after_ms: int | None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from submit_tf_job.container import contract
 from submit_tf_job.errors import NameTaken, NoSuchJob, SubmitTFJobError, UsageError
 from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
-from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of
+from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of, may_be_short
 from submit_tf_job.yarn.states import GOING_ON
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ __all__ = [
     "find",
     "find_with_record",
     "forget_run",
+    "full_name",
     "has_succeeded",
     "is_recovering",
     "is_run_again",
@@ -178,6 +179,23 @@ def properties_of_run(cluster: Cluster, run: str) -> Mapping[str, str]:
             return found
     stored = stored_services(cluster)
     return {} if stored is None else stored.properties(run)
+
+
+def full_name(cluster: Cluster, run: str) -> str:
+    """Return the job of a run; where the run's name may show only its beginning, by its service or
+    its record.
+    """
+    head, stored = job_of(run), stored_services(cluster)
+    if not may_be_short(head):
+        return head
+    with suppress(SubmitTFJobError):
+        copy = stored.properties(run) if stored else cluster.client.get_service(run).properties
+        return copy.get(contract.PROPERTY_JOB, head)
+    with suppress(SubmitTFJobError, KeyError):
+        from submit_tf_job.operations import run_records
+
+        return str((run_records.read(cluster, run) or {})["name"])
+    return head
 
 
 def is_run_again(cluster: Cluster, again: Again, app: AppReport | None) -> bool:

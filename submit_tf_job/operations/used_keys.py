@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from submit_tf_job.container import contract
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, stored_services
-from submit_tf_job.operations.runs import properties_of_run
-from submit_tf_job.yarn.run_names import job_of, may_be_short, run_name
+from submit_tf_job.operations.runs import full_name, properties_of_run
+from submit_tf_job.yarn.run_names import run_name
 
 if TYPE_CHECKING:
     from submit_tf_job.plan import Plan
@@ -35,7 +35,7 @@ def other_job_of_key(cluster: Cluster, planned: Plan) -> str | None:
     service has the whole one.
     """
     for name in _known_runs(cluster):
-        job = _full_name(cluster, name)
+        job = full_name(cluster, name)
         if job != planned.job.name and name.rpartition("-")[2] in (
             run_name(job, planned.site.user, planned.key, number).rpartition("-")[2]
             for number in range(_NUMBERS)
@@ -62,13 +62,3 @@ def _known_runs(cluster: Cluster) -> frozenset[str]:
     if stored is not None:
         return stored.names()
     return frozenset(app.name or "" for app in cluster.client.apps(user=cluster.settings.user))
-
-
-def _full_name(cluster: Cluster, run: str) -> str:
-    """Return the job of a run; where the run's name may show only its beginning, by its service."""
-    head, stored = job_of(run), stored_services(cluster)
-    if may_be_short(head):
-        with suppress(SubmitTFJobError):
-            copy = stored.properties(run) if stored else cluster.client.get_service(run).properties
-            return copy.get(contract.PROPERTY_JOB, head)
-    return head

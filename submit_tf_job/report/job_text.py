@@ -16,6 +16,7 @@ from submit_tf_job.observation import (
     JobState,
     Retried,
     RoleCounts,
+    StoredOutput,
 )
 from submit_tf_job.operations.description import Link, links_of
 from submit_tf_job.report.table import number
@@ -227,6 +228,7 @@ def job_lines(
         sizes = ", ".join(f"{mib}Mi for {role}" for role, mib in again.memory.items())
         yield f"  {'submitted':<12} again ({again.number}) after {again.former}, with {sizes}"
     yield from (f"  {line}" for line in link_lines(links_of(status)))
+    yield from _output_lines(report.outputs if report else ())
     if app is not None:
         run = clause("  run {}", status.run if status.run != status.name else "")
         yield f"  application  {app.id}{run}  queue {app.queue}  user {app.user}"
@@ -235,6 +237,15 @@ def job_lines(
         yield f"  {1 + len(status.others)} runs of {status.name} are live: {runs}; stop one of them"
     if status.trouble:
         yield f"  not known at this moment: {status.trouble}"
+
+
+def _output_lines(outputs: Sequence[StoredOutput]) -> Iterator[str]:
+    for output in outputs[:_MAX_LINKS]:
+        whose = clause("  (of {} tasks)", output.tasks if output.tasks > 1 else 0)
+        whose = whose or ("" if output.tasks else "  (written by the program itself)")
+        yield f"  {'output':<12} {output.name}  {output.uri}{whose}"
+    if len(outputs) > _MAX_LINKS:
+        yield f"  and {len(outputs) - _MAX_LINKS} more outputs; -o json shows all"
 
 
 def _deciding(status: JobStatus) -> str:

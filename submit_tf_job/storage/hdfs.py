@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +22,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from submit_tf_job import waiting
-from submit_tf_job.errors import BadAnswer, ClusterUnavailable
+from submit_tf_job.errors import BadAnswer, ClusterUnavailable, SubmitTFJobError, UsageError
 from submit_tf_job.storage.base import PIECE, Stat, Storage
 from submit_tf_job.storage.failures import translated
 from submit_tf_job.storage.hadoop_xml import name_nodes
@@ -212,7 +213,7 @@ class HdfsStorage(Storage):
         """Raise an error with the address within seconds if no process listens there; hdfs-native
         waits for the kernel's timeout.
         """
-        problems = []
+        problems, missing = [], False
         for address in self._addresses:
             host, _, port = address.rpartition(":")
             try:
@@ -222,11 +223,28 @@ class HdfsStorage(Storage):
                     return
             except (OSError, ValueError) as error:
                 problems.append(f"{address}: {getattr(error, 'strerror', None) or error}")
+                missing = isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN
         if problems:
-            raise ClusterUnavailable(
-                f"{self.root}: no NameNode answers ({'; '.join(problems)})",
+            raise self._unreachable("; ".join(problems), missing)
+
+    def _unreachable(self, why: str, missing: bool) -> SubmitTFJobError:
+        """Return the error of a connection that failed; `missing` if there is no such host.
+
+        `hdfs://models/x` names a host where a path was meant.
+        """
+        name = urlsplit(self.root).netloc
+        default = urlsplit(self._conf.get("fs.defaultFS", "")).netloc
+        known = name == default or name_nodes(name, self._conf) != name_nodes(name, {})
+        if known or re.search("[.:]", name):
+            return ClusterUnavailable(
+                f"{self.root}: no NameNode answers ({why})",
                 hint="Check the address (fs.defaultFS in core-site.xml) and that HDFS is up.",
             )
+        kind = UsageError if missing else ClusterUnavailable
+        return kind(
+            f"{self.root}: {name} was read as a NameNode, and none answers ({why})",
+            hint=f"For a path on the cluster's own HDFS write three slashes: hdfs:///{name}/…",
+        )
 
     # --- operations ---
 

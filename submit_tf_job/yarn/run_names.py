@@ -64,7 +64,7 @@ def short_head(job: str) -> str:
 
 def may_be_short(head: str) -> bool:
     """Return whether the readable part of a run's name may be a short form."""
-    return len(head) <= _SHORT + 3
+    return re.fullmatch(r"[a-z][a-z0-9-]{0,4}[a-z2-7]{3}", head) is not None
 
 
 def fits(job: str, room: int) -> bool:

@@ -101,7 +101,9 @@ def test_upload_stores_everything_and_leaves_nothing_else(
     assert any_job.wait("chief-0") == 0, any_job.stderr("chief-0")
     assert stored(hdfs) == NEW
     assert hdfs.children("/models") == ["m"]
-    assert any_job.report()["warnings"] == []
+    report = any_job.report()
+    assert report["warnings"] == []
+    assert report["outputs"] == [{"name": "m", "uri": on(hdfs), "tasks": 1}]
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -395,6 +397,8 @@ def test_output_of_a_failed_command(
     names = [name + job.task["run"] if name.endswith("-") else name for name in [left] if name]
     assert hdfs.children("/models") == names
     assert all(stored(hdfs, f"/models/{name}") == NEW for name in names)
+    told = [output["uri"] for output in job.report()["outputs"]]
+    assert told == [on(hdfs, f"/models/{name}") for name in names]
 
 
 def test_a_command_that_writes_nothing_fails(job: Cluster, hdfs: WebNameNode) -> None:
@@ -419,6 +423,7 @@ def test_every_task_that_trains_stores_its_own(job: Cluster, hdfs: WebNameNode) 
     assert set(job.wait_all().values()) == {0}
     for name in ("chief-0", "learner-0", "learner-1"):
         assert stored(hdfs, f"/models/m/{name}") == NEW
+    assert job.report()["outputs"] == [{"name": "m", "uri": on(hdfs), "tasks": 3}]
 
 
 def test_hdfs_that_nothing_answers_for(job: Cluster) -> None:

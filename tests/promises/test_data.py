@@ -69,6 +69,7 @@ def test_inputs_are_shared_out_and_output_is_stored(
     }
     done = tool("submit", tool.spec(f"data-{unique}", **content))
     assert done.status == 0, done.stderr
+    assert f"output       kept  hdfs://{place}/kept  (of 2 tasks)" in done.stdout
     stored = hdfs(
         simple,
         f"result = {{s.path: client.read(s.path).read().decode() for s in "

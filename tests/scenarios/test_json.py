@@ -46,6 +46,7 @@ REPORT: dict[str, Any] = {
     },
     "retries": {"max": 3, "used": 1},
     "generations": [{"generation": 0, "task": "worker-1", "kind": "lost", "at": 1.0}],
+    "outputs": [{"name": "model", "uri": "hdfs:///models/m", "tasks": 1}],
     "start": {"launched_at": 2e9, "arrived_at": 2e9 + 1, "at": 2e9 + 2, "by_address": 1},
     "tasks": [{"task": "worker-0", "state": "running", "host": "n", "container": "c"}],
 }

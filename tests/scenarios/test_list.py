@@ -75,6 +75,18 @@ def test_list_sends_one_request(world: World) -> None:
     assert world.asked() == [("GET", APPS)]
 
 
+def test_list_says_a_name_that_is_shortened_in_the_name_of_its_run(world: World) -> None:
+    name = "recommendations-of-the-whole-catalogue-of-all-shops"
+    world.submitted(name)
+    assert not world.name.startswith(name), "no short form"
+    world.hdfs()
+    assert rows(world) == {name: "RUNNING"}
+    world.cluster.clock.after(30, world.ends)
+    assert {line.split()[0] for line in world("watch").out.splitlines()} == {name}
+    assert world("list").out.splitlines()[1].startswith(f"{name}  SUCCEEDED ")
+    assert set(rows(world, "--runs")) == {name}
+
+
 # --- watch ----------------------------------------------------------------------------------------
 
 

@@ -135,6 +135,39 @@ def test_run_chooses_strategy_and_roles(
     assert (spec["name"], spec["strategy"], spec["roles"]) == ("train", strategy, roles)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "torchrun train.py",
+        "/opt/bin/torchrun train.py",
+        "python -m torch.distributed.run train.py",
+        "python3 -u -m torch.distributed.launch train.py",
+    ],
+)
+def test_run_gives_torchrun_what_it_reads(cli: Cli, project: Path, command: str) -> None:
+    """Under another strategy each task would train alone."""
+    for words in (("--workers", "2"), ()):
+        spec = made(cli, *words, "--", *command.split())
+        assert (spec["strategy"], "train.py" in spec["files"]) == ("torch", True)
+    given = made(cli, "--strategy", "custom", "--", *command.split())
+    assert given["strategy"] == "custom"
+
+
+@pytest.mark.parametrize("word", ["--print", "--workers", "--name=x", "-d", "--profile", "--help"])
+def test_run_asks_whose_an_option_behind_the_program_is(
+    world: World, cli: Cli, project: Path, word: str
+) -> None:
+    done = cli("run", "--rm", RM, *GIVEN, "python", "train.py", "--epochs", "3", word)
+    name = word.partition("=")[0]
+    assert (done.status, done.out) == (2, "")
+    assert f"error: {name} stands behind the program, and is an option of run, too" in done.err
+    fixed = "submit_tf_job run --rm http://rm1:8088 --image library/tf:2 --memory 1Gi -- python"
+    assert f"{fixed} train.py --epochs 3 {word}" in done.err
+    assert not world.cluster.yarn.apps
+    for own in (("--", "python", "train.py", word), ("python", "train.py", "--", word)):
+        assert made(cli, *own)["command"] == [one for one in own if one != "--" or own[0] != "--"]
+
+
 def test_run_gives_variables_and_inputs_and_says_what_is_not_sent(
     world: World, cli: Cli, project: Path
 ) -> None:
@@ -208,6 +241,14 @@ def test_a_key_of_a_job_spec_given_as_an_option_is_answered(cli: Cli, argv: str,
     done = cli(*argv.split())
     assert done.status == 2
     assert f"hint: {hint}" in done.err, done.err
+
+
+def test_run_names_the_settings_file_where_it_is(
+    cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(project / "elsewhere"))
+    hint = f"in the settings ({project}/elsewhere/submit_tf_job/settings.yaml): "
+    assert hint in cli("run", "--print", "python", "train.py").err
 
 
 def test_submit_of_a_program_names_run(cli: Cli, project: Path) -> None:

@@ -118,6 +118,32 @@ def test_wait_timeout(world: World) -> None:
     ]
 
 
+def test_the_end_names_where_the_outputs_are(world: World) -> None:
+    world.submitted()
+    chief = world.runs(*TASKS)["chief-0"]
+    world.reports(
+        chief,
+        "succeeded",
+        outcome={"status": 0},
+        outputs=[
+            {"name": "model", "uri": "hdfs:///models/m", "tasks": 1},
+            {"name": "shards", "uri": "hdfs:///shards", "tasks": 3},
+            {"name": "events", "uri": "hdfs:///events", "tasks": 0},
+        ],
+    )
+    world.ends()
+    told = [
+        "  output       model  hdfs:///models/m",
+        "  output       shards  hdfs:///shards  (of 3 tasks)",
+        "  output       events  hdfs:///events  (written by the program itself)",
+    ]
+    for verb in ("wait", "status", "describe"):
+        lines = world(verb, "mnist").out.splitlines()
+        assert [line for line in lines if "output" in line] == told
+    found = world("status", "mnist", "-o", "json").json["outputs"]
+    assert [one["uri"] for one in found] == ["hdfs:///models/m", "hdfs:///shards", "hdfs:///events"]
+
+
 def test_wait_reports_an_outage_once(world: World) -> None:
     chief = running(world)
     world.cluster.clock.after(10, lambda: world.cluster.kill_active(back_s=60))
@@ -136,7 +162,9 @@ def test_stop_and_delete(world: World) -> None:
     assert stopped.status == 0, stopped
     assert first_line(stopped).startswith("mnist  STOPPED")
     assert world("stop", "mnist", "-o", "json").json["state"] == "STOPPED"
-    assert world("delete", "mnist").out == f"deleted: {world.name}\n"
+    deleted = world("delete", "mnist")
+    assert deleted.out == f"deleted: {world.name}\n"
+    assert "list, status and logs show it until YARN forgets its application" in deleted.err
     again = world("delete", "mnist", "-o", "json")
     assert (again.status, again.json["deleted"]) == (0, False)
     for verb in ("status", "describe"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -27,6 +28,26 @@ def test_submit_posts_what_render_prints_and_follows_to_the_end(world: World) ->
         f"  http://rm1:8088/cluster/app/{app.id}",
     ]
     assert done.out.splitlines()[0].startswith("mnist  SUCCEEDED after ")
+
+
+def test_submit_tells_a_host_where_a_path_was_meant(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_address: object, **_options: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    world.spec(inputs={"data": "hdfs://models/x"}, outputs={"model": "hdfs://models/y"})
+    done = world("submit", SPEC)
+    assert done.status == 2, done
+    for key, line in (("inputs.data", 14), ("outputs.model", 16)):
+        assert (
+            f"mnist.yaml:{line}:3: {key}: hdfs://models: models was read as a NameNode, and none "
+            "answers (models:8020: Name or service not known); for a path on the cluster's own "
+            "HDFS write three slashes: hdfs:///models/…"
+        ) in done.err, done.err
+    world.spec(inputs={"data": "hdfs://models.example.com/x"})
+    assert world("submit", SPEC).status == 7, "a host, which may come back"
 
 
 def test_submit_detached(world: World) -> None:

@@ -230,14 +230,17 @@ class Data:
                 continue
             if not uploads or (failed and (item["on_failure"] == "discard" or _is_empty(folder))):
                 continue
+            told = item["uri"]  # of `every-task` what all have in common
             if failed and item["on_failure"] == "keep":
-                uri, overwrite = "%s.failed-%s" % (uri, self.info.run), True
+                told = uri = "%s.failed-%s" % (uri, self.info.run)
+                overwrite = True
             me = (self.info.run, self.info.name, self.info.container.rpartition("_")[2])
             steps.append(
                 {
                     "do": "upload",
                     "name": name,
                     "uri": uri,
+                    "told": told,
                     "from": folder,
                     "overwrite": overwrite,
                     "run": self.info.run,
@@ -267,7 +270,7 @@ class Data:
                 "uploaded %d files, %s, in %.1f s"
                 % (done["files"], _amount(done["bytes"]), time.monotonic() - started)
             )
-            return record
+            return dict(record, stored=[[step["name"], step["told"]] for step in steps])
         text = "the output %(name)s could not be stored at %(uri)s: %(why)s" % done
         log(text)
         if record["status"]:

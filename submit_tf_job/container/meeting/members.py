@@ -66,6 +66,14 @@ def texts(value: Any) -> list[str]:
     return [str(text)[:500] for text in value[:KEPT]] if isinstance(value, list) else []
 
 
+def places(value: Any) -> list[tuple[str, str]]:
+    """Return the outputs that a task has stored: name and URI of each."""
+    pairs = value if isinstance(value, list) else []
+    return [
+        (str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2
+    ]
+
+
 def integer(value: Any) -> int | None:
     """Return a whole number in a message; None for anything else."""
     return value if isinstance(value, int) else None
@@ -118,6 +126,7 @@ class MeetingState:
         # task, time, completed part
         self.first_progress: tuple[str, float, float] | None = None
         self.outcome: dict[str, Any] | None = None
+        self.stored: dict[tuple[str, str], set[str]] = {}  # name and URI of an output → its tasks
         self.finish_deadline = self.linger_until = self.late_until = now
 
     def _members(self, info: Info) -> None:

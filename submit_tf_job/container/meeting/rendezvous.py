@@ -67,6 +67,8 @@ class Rendezvous(MeetingState):
         record = self.record(m, at, reason, text)
         record.update(status=m.status, signal=integer(message.get("signal")))
         record["last_lines"] = texts(message.get("last_lines"))
+        for place in states.places(message.get("stored")):
+            self.stored.setdefault(place, set()).add(m.name)
         if m is self.me:
             self.outcome = {
                 "status": m.status,

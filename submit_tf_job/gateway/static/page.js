@@ -224,6 +224,7 @@ function tasksCard(job) {
 function factsCard(job) {
   const rows = [["run", job.run], ["application", job.application_id], ["user", job.user], ["queue", job.queue], ["submitted", local(job.started_at)],
     ["finished", local(job.finished_at)], ["YARN", job.yarn && [job.yarn.state, job.yarn.final_status].filter((word) => word !== "UNDEFINED").join(", ")]].filter((row) => row[1]);
+  rows.push(...(job.outputs || []).map((output) => [`output ${output.name}`, output.uri]));
   const links = (job.links || []).map((link) => {
     const words = `${link.task} ${link.name}  ${link.url}${link.via ? ` (from ${link.via})` : ""}`;
     const web = /^https?:\/\//.test(link.url);

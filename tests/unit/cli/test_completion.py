@@ -164,6 +164,19 @@ def test_help_prints_the_pages_of_the_documentation(cli: Cli) -> None:
     assert cli("help", "-o", "json").json["topic"] is None
 
 
+def test_help_prints_the_pages_for_those_who_come_from_another_system(cli: Cli) -> None:
+    listed = cli("help").out
+    assert "coming-from/slurm " in listed
+    page = cli("help", "slurm").out
+    assert page.startswith("# Coming from Slurm\n")
+    assert "`retries` (help job-spec)" in page
+    assert "<!--" not in page
+    for name in ("coming-from/slurm", "docs/coming-from/slurm.md"):
+        assert cli("help", name).out == page
+    assert "| TonY (help tony) |" in cli("help", "coming-from").out
+    assert "did you mean slurm?" in cli("help", "slurrm").err
+
+
 def test_readable_replaces_links_by_commands() -> None:
     text = (
         "see [data](data.md#shares) and [docs/kerberos.md](kerberos.md), "
