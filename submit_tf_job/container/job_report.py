@@ -46,14 +46,12 @@ def snapshot(job: Rendezvous, now: float, over: bool) -> dict[str, Any]:
         "warnings": job.warnings,
         "progress": job.progress,
         "events": job.events,
-        "outputs": _outputs(job, state),
     }
     report.update(job.more())
     waits = {"standstill": job.standing_still(now), "awaited": job.awaited()}
     report.update((key, value) for key, value in waits.items() if value)
-    served = _served(job)
-    if served:
-        report["served"] = served
+    lists = {"served": _served(job), "outputs": _outputs(job, state)}
+    report.update((key, value) for key, value in lists.items() if value)
     if job.graceful:
         own = [] if over or job.me.state in states.OUT else [job.me.name]
         report["saving"] = (own + job.saving(now))[: states.KEPT]

@@ -177,7 +177,7 @@ KEYS_OF_A_JOB = [
         "pending",
     ),
     *("tasks", "roles", "progress", "standstill", "awaited", "retries", "warnings"),
-    *("resubmission", "evidence", "yarn", "links"),
+    *("resubmission", "evidence", "yarn", "links", "outputs"),
     *("started_at", "finished_at"),
 ]
 
