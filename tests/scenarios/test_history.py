@@ -212,3 +212,29 @@ def test_gc_shows_in_a_dry_run_which_runs_it_deletes(
     dry = kept("staging", "gc", "--dry-run")
     assert dry.out == f"{runs[0]}: would be deleted, one of more than keep_runs\n"
     assert kept("staging", "gc", "--dry-run", "-o", "json").json["runs"] == [runs[0]]
+
+
+@pytest.mark.long
+def test_a_thousand_nightly_runs_leave_what_retention_keeps(kept: World) -> None:
+    user = getpass.getuser()
+    services = kept.home / f"{user}/.yarn/services"
+    for night in range(1000):
+        kept.submitted()
+        kept.hdfs(user)
+        (services / kept.name / "lib").mkdir()
+        (services / kept.name / "lib/hadoop-yarn-services-core.jar").write_text("")
+        began = kept.cluster.clock.epoch_ms() / 1000
+        for path in services.iterdir():
+            if (user, path.name) not in kept.yarn.services:
+                shutil.rmtree(path)  # a DELETE removes what YARN has stored
+            elif path.stat().st_mtime > began:
+                os.utime(path, (began, began))  # something in it changed, by HDFS's clock
+        succeeds(kept)
+        kept.ends()
+        kept.passes(86400)
+        if night % 50 == 49:
+            kept.yarn.apps.clear()  # a ResourceManager remembers as many as it is told to
+    runs = {path.name for path in services.iterdir()}
+    assert (len(runs), kept.name in runs) == (5, True)
+    assert [path.parent.name for path in services.glob("*/lib")] == [kept.name]
+    assert len(kept("history", "mnist", "--limit", 2000, "-o", "json").json["runs"]) == 1000
