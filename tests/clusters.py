@@ -26,6 +26,7 @@ from typing import IO, Any
 
 ROOT = Path(__file__).parents[1]
 KEEP = "SUBMIT_TF_JOB_TEST_KEEP"
+SANDBOX = "SUBMIT_TF_JOB_TEST_SANDBOX"  # further options of the cluster `simple`, for the matrix
 UP_S = 600
 # What the tests of each need; "secure" is everything that a site may ask for at once. `make test`
 # needs the first two, the full set all.
@@ -47,7 +48,8 @@ def cache() -> Path:
 @functools.cache
 def directory() -> Path:
     """Return where the clusters of this checkout have their state."""
-    checkout = hashlib.sha256(str(ROOT).encode()).hexdigest()[:12]
+    checkout = f"{ROOT}{os.environ.get(SANDBOX, '')}"
+    checkout = hashlib.sha256(checkout.encode()).hexdigest()[:12]
     made = cache() / "test" / checkout
     (made / "home").mkdir(parents=True, exist_ok=True)
     (made / "users").mkdir(exist_ok=True)
@@ -190,6 +192,7 @@ def _tool(*words: str) -> str:
 def start(name: str) -> Cluster:
     """Start a cluster, or repair it: what is well stays as it is."""
     options = [word.format(tensorflow=tensorflow()) for word in OPTIONS[name]]
+    options += os.environ.get(SANDBOX, "").split() if name == "simple" else []
     info = json.loads(_tool("up", "--name", name, *options, "-o", "json"))
     if info["docker"]:
         build = [sys.executable, str(ROOT / "docker/build"), "--packages", "base"]

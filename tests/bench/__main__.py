@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.bench.again import measure_again
 from tests.bench.airflow import import_rows
 from tests.bench.bootstrap import measure_bootstrap
-from tests.bench.cluster import LINGER_S, cluster_rows, cpu_count, measure_cluster
+from tests.bench.cluster import cluster_rows, cpu_count, measure_cluster
 from tests.bench.followers import measure_followers
 from tests.bench.gateway import measure_gateway
 from tests.bench.logs import measure_logs
@@ -60,7 +60,7 @@ def main() -> int:
             traceback.print_exc()
             broken.append(title)
     if not options.quick:
-        PAGE.write_text(page(rows, **_facts(load_before)))
+        PAGE.write_text(page(PAGE.read_text(), rows, **_facts(load_before)))
         say(f"{PAGE.relative_to(ROOT)} is written")
     print(table(rows), end="")
     for title in broken:
@@ -106,8 +106,6 @@ def _facts(load: float) -> dict[str, object]:
         "python": platform.python_version(),
         "cores": cpu_count(),
         "busy": "" if load < 1 else f", busy with other work: load {load:.0f}",
-        "startup_rounds": STARTUP_ROUNDS,
-        "linger": LINGER_S,
     }
 
 

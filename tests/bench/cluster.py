@@ -27,13 +27,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job.sandbox import Sandbox, SandboxOptions, SandboxState
-from tests.bench.measure import Row, Times, clean_environment
-from tests.builders.sandbox import sandbox_dirs
+from tests import clusters
+from tests.bench.measure import Row, Sample, Times, run_process
+from tests.clusters import ROOT, Cluster
 
 __all__ = ["Bench", "ClusterTimes", "bench_sandbox", "cluster_rows", "measure_cluster"]
 
-ROOT = Path(__file__).parents[2]
 BARE_POST = Path(__file__).with_name("bare_post.py")
 GOAL = 1.1
 # YARN's service AM sleeps this long, "in case there's a client polling", before it unregisters
@@ -66,22 +65,14 @@ class ClusterTimes:
 class Bench:
     """A sandbox, and the tool as its user calls it."""
 
-    info: SandboxState
+    cluster: Cluster
     environ: dict[str, str]
     home: Path
 
     def tool(self, *words: object) -> subprocess.CompletedProcess[str]:
         """Run one command."""
-        argv = [
-            sys.executable,
-            "-m",
-            "submit_tf_job",
-            *map(str, words),
-            "--profile",
-            self.info.profile,
-        ]
         return subprocess.run(
-            argv,
+            self.argv(*words),
             env=self.environ,
             cwd=self.home,
             capture_output=True,
@@ -90,9 +81,21 @@ class Bench:
             check=True,
         )
 
+    def argv(self, *words: object) -> list[str]:
+        """Compose a command line."""
+        argv = [sys.executable, "-m", "submit_tf_job", *map(str, words)]
+        return [*argv, "--profile", self.cluster.profile]
+
+    def java(self, main: str, *words: object) -> Sample:
+        """Run a client of Hadoop's own."""
+        classpath = f"{self.cluster.home}/conf:{self.cluster.state()['jars']}/*"
+        own = {"HADOOP_USER_NAME": self.cluster.user, "LC_ALL": "C.UTF-8"}
+        environ = {"PATH": os.environ["PATH"], **own}
+        return run_process(["java", "-cp", classpath, main, *words], environ, self.home)
+
     def get(self, path: str) -> dict[str, Any]:
         """Ask the ResourceManager."""
-        with urllib.request.urlopen(f"{self.info.rm_urls[0]}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{self.cluster.rm_url}{path}", timeout=30) as answer:
             value: dict[str, Any] = json.load(answer)
         return value
 
@@ -145,17 +148,18 @@ def measure_cluster(rounds: int, say: Callable[[str], None]) -> ClusterTimes:
 
 
 @contextmanager
-def bench_sandbox(options: SandboxOptions | None = None) -> Iterator[Bench]:
+def bench_sandbox(*options: str) -> Iterator[Bench]:
     """Start a sandbox for measurements, by default as it is by default, and take it down."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        home = Path(directory)
-        environ = clean_environment(home) | {"PYTHONPATH": str(ROOT)}
-        sandbox = Sandbox("bench", sandbox_dirs(environ))
-        try:
-            info = sandbox.up(options or SandboxOptions(), environ).sandbox
-            yield Bench(info, environ, home)
-        finally:
-            sandbox.down()
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as directory,
+        clusters.own("bench", *options) as cluster,
+    ):
+        environ = clusters.environment() | {
+            "PYTHONPATH": str(ROOT),
+            "PYTHONPYCACHEPREFIX": f"{directory}/pycache",
+        }
+        del environ["PYTHONDONTWRITEBYTECODE"]
+        yield Bench(cluster, environ, Path(directory))
 
 
 @dataclass(frozen=True)
@@ -196,7 +200,7 @@ def _by_plain_post(bench: Bench, name: str) -> _Run:
 def _post(bench: Bench, name: str, body: str, times: Path) -> _Run:
     path = times.with_suffix(".body")
     path.write_text(body)
-    argv = [sys.executable, str(BARE_POST), bench.info.rm_urls[0], bench.info.user, str(path)]
+    argv = [sys.executable, str(BARE_POST), bench.cluster.rm_url, bench.cluster.user, str(path)]
     done = subprocess.run(
         argv, env=bench.environ, capture_output=True, text=True, timeout=JOB_S, check=True
     )

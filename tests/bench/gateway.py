@@ -47,10 +47,14 @@ def measure_gateway(rounds: int) -> list[Row]:
             )
             added = _added(home, settings, ("--rm", cluster.url, "--user", "alice"), rounds * 40)
         with bench_sandbox() as bench:
-            settings = load_settings(profile=bench.info.profile, environ=bench.environ, cwd=home)
+            settings = load_settings(profile=bench.cluster.profile, environ=bench.environ, cwd=home)
             return [
                 _rate(
-                    home, settings, ("--profile", bench.info.profile), dict(bench.environ), rounds
+                    home,
+                    settings,
+                    ("--profile", bench.cluster.profile),
+                    dict(bench.environ),
+                    rounds,
                 ),
                 added,
             ]

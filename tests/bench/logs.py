@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 import time
 from collections.abc import Callable
 
@@ -65,7 +63,7 @@ def _collected(bench: Bench, name: str, program: str, tasks: int) -> str:
     app_id: str = json.loads(bench.tool("submit", spec, "-o", "json").stdout)["application_id"]
     deadline = time.monotonic() + JOB_S
     while (
-        bench.get(f"/ws/v1/cluster/apps/{app_id}?user.name={bench.info.user}")["app"][
+        bench.get(f"/ws/v1/cluster/apps/{app_id}?user.name={bench.cluster.user}")["app"][
             "logAggregationStatus"
         ]
         != "SUCCEEDED"
@@ -81,19 +79,10 @@ def _container(bench: Bench, name: str, index: int) -> str:
 
 
 def _compare(bench: Bench, rounds: int, what: str, ours: list[str], theirs: list[str]) -> Row:
-    tool = [sys.executable, "-m", "submit_tf_job", "logs", *ours, "--profile", bench.info.profile]
-    java = [
-        "java",
-        "-cp",
-        f"{bench.info.layout.conf}:{bench.info.jars}/*",
-        "org.apache.hadoop.yarn.client.cli.LogsCLI",
-    ]
-    hadoop = {"PATH": os.environ["PATH"], "HADOOP_USER_NAME": bench.info.user, "LC_ALL": "C.UTF-8"}
+    tool, main = bench.argv("logs", *ours), "org.apache.hadoop.yarn.client.cli.LogsCLI"
     runs: dict[str, Callable[[], Sample]] = {
         "tool": lambda: run_process(tool, bench.environ, bench.home),
-        "java": lambda: run_process(
-            [*java, *theirs, "-appOwner", bench.info.user], hadoop, bench.home
-        ),
+        "java": lambda: bench.java(main, *theirs, "-appOwner", bench.cluster.user),
     }
     samples = interleave(runs, rounds)
     mine, floor = samples.wall("tool").median, samples.wall("java").median

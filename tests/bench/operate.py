@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,7 @@ from submit_tf_job.yarn.auth import SimpleAuth
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.bench.cluster import bench_sandbox
 from tests.bench.measure import Row, Sample, interleave, run_process
-from tests.bench.startup import HELLO
+from tests.bench.startup import HELLO, resource_manager
 
 __all__ = ["FleetTimes", "measure_fleet", "measure_fleet_rows", "measure_status"]
 
@@ -39,42 +36,23 @@ def measure_status(rounds: int) -> list[Row]:
     with bench_sandbox() as bench:
         spec, _times = bench.spec("asked")
         app_id = json.loads(bench.tool("submit", spec, "-o", "json").stdout)["application_id"]
-        tool, profile = [sys.executable, "-m", "submit_tf_job"], ["--profile", bench.info.profile]
-        classpath = f"{bench.info.layout.conf}:{bench.info.jars}/*"
-        java = [
-            "java",
-            "-cp",
-            classpath,
-            "org.apache.hadoop.yarn.client.cli.ApplicationCLI",
-            "application",
-            "-status",
-            app_id,
-        ]
-        hadoop = {
-            "PATH": os.environ["PATH"],
-            "HADOOP_USER_NAME": bench.info.user,
-            "LC_ALL": "C.UTF-8",
-        }
+        again, _again_times = bench.spec("again")
+        main = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
+
+        def run(*words: object) -> Sample:
+            return run_process(bench.argv(*words), bench.environ, bench.home)
 
         def submit() -> Sample:
-            sample = run_process(
-                [*tool, "submit", again, "--detach", *profile], bench.environ, bench.home
-            )
+            sample = run("submit", again, "--detach")
             bench.tool("delete", "again", "--force")
             return sample
 
-        again, _again_times = bench.spec("again")
-        words = {"status": ["status", app_id], "logs --tail 5": ["logs", app_id, "--tail", "5"]}
         runs: dict[str, Callable[[], Sample]] = {
-            "java": lambda: run_process(java, hadoop, bench.home),
+            "java": lambda: bench.java(main, "application", "-status", app_id),
             "hello": lambda: run_process([sys.executable, HELLO], bench.environ, bench.home),
             "submit --detach": submit,
-            **{
-                name: lambda argv=argv: run_process(
-                    [*tool, *argv, *profile], bench.environ, bench.home
-                )  # type: ignore[misc]
-                for name, argv in words.items()
-            },
+            "status": lambda: run("status", app_id),
+            "logs --tail 5": lambda: run("logs", app_id, "--tail", "5"),
         }
         samples = interleave(runs, rounds)
     ours, theirs = samples.wall("status"), samples.wall("java")
@@ -172,28 +150,5 @@ def _replaying(jobs: int) -> Iterator[tuple[str, list[str]]]:
         for number in range(1, jobs + 1)
     ]
     body, asked = json.dumps({"apps": {"app": rows}}).encode(), list[str]()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            assert self.path.startswith("/ws/v1/cluster/apps?"), self.path
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json;charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with resource_manager({"/ws/v1/cluster/apps": body}, asked) as url:
+        yield url, asked

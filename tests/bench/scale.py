@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 
-from submit_tf_job.sandbox import SandboxOptions
 from tests.bench.cluster import bench_sandbox
 from tests.bench.measure import Row
+from tests.cluster.conftest import add_properties
 
 __all__ = ["measure_scale"]
 
@@ -20,8 +21,12 @@ JOB_S = 900
 
 def measure_scale() -> list[Row]:
     """Run one job of two hundred containers on one node."""
-    options = SandboxOptions(memory_mib=(TASKS + 10) * MEMORY_MIB, vcores=TASKS + 10)
-    with bench_sandbox(options) as bench:
+    with bench_sandbox() as bench:
+        size = {"memory-mb": str((TASKS + 10) * MEMORY_MIB), "cpu-vcores": str(TASKS + 10)}
+        properties = {f"yarn.nodemanager.resource.{name}": text for name, text in size.items()}
+        add_properties(bench.cluster.home / "conf/yarn-site.xml", properties)
+        os.kill(bench.cluster.pid_of("nodemanager"), signal.SIGKILL)
+        bench.cluster.heal()
         role = {"memory": f"{MEMORY_MIB}Mi", "command": ["sleep", "600"]}
         job = {
             "name": "crowd",

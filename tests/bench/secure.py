@@ -7,18 +7,17 @@ from __future__ import annotations
 import os
 import signal
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from submit_tf_job.operations.cluster import connect
-from submit_tf_job.sandbox import Sandbox, SandboxOptions, SandboxState
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.resource_manager import ResourceManager
-from tests.bench.measure import Row, clean_environment
-from tests.builders.sandbox import sandbox_dirs
+from tests.bench.cluster import bench_sandbox
+from tests.bench.measure import Row
+from tests.clusters import Cluster
 
 __all__ = ["measure_secure"]
 
@@ -28,16 +27,12 @@ LOOK_S = 0.05
 
 def measure_secure(rounds: int) -> list[Row]:
     """Measure on a sandbox of its own with Kerberos and two ResourceManagers."""
-    with tempfile.TemporaryDirectory() as home:
-        environ = clean_environment(Path(home))
-        sandbox = Sandbox(f"bench{os.getpid()}", sandbox_dirs(environ))
-        try:
-            info = sandbox.up(SandboxOptions(modes=("kerberos", "ha")), environ).sandbox
-            settings = load_settings(profile=info.profile, environ=environ, cwd=Path("/"))
-            rows = [_exchanges(settings, rounds * 20)]
-            return [*rows, _failovers(sandbox, info, settings, environ, max(2, rounds // 2))]
-        finally:
-            sandbox.down()
+    with bench_sandbox("--profile", "kerberos+ha") as bench:
+        settings = load_settings(
+            profile=bench.cluster.profile, environ=bench.environ, cwd=Path("/")
+        )
+        rows = [_exchanges(settings, rounds * 20)]
+        return [*rows, _failovers(bench.cluster, settings, max(2, rounds // 2))]
 
 
 def _exchanges(settings: Settings, calls: int) -> Row:
@@ -61,9 +56,7 @@ def _exchanges(settings: Settings, calls: int) -> Row:
     )
 
 
-def _failovers(
-    sandbox: Sandbox, info: SandboxState, settings: Settings, environ: dict[str, str], rounds: int
-) -> Row:
+def _failovers(cluster: Cluster, settings: Settings, rounds: int) -> Row:
     """Kill the active ResourceManager while a client asks; count from the moment that another one
     would have answered.
     """
@@ -72,13 +65,10 @@ def _failovers(
         client = connect(settings).client
         client.apps()
         active = client.http.rms.urls[0]
-        probe = _Probe(settings, next(url for url in info.rm_urls if url != active))
-        daemon = "resourcemanager" if active == info.rm_urls[0] else "resourcemanager2"
+        probe = _Probe(settings, next(url for url in cluster.info["rm_urls"] if url != active))
+        daemon = "resourcemanager" if active == cluster.rm_url else "resourcemanager2"
         killed = time.monotonic()
-        os.kill(
-            next(row.pid or 0 for row in sandbox.status().daemons if row.name == daemon),
-            signal.SIGKILL,
-        )
+        os.kill(cluster.pid_of(daemon), signal.SIGKILL)
         probe.start()
         client.apps(deadline=client.deadline(120))
         answered = time.monotonic()
@@ -86,7 +76,7 @@ def _failovers(
         late.append(max(0.0, answered - probe.answered))
         whole.append(answered - killed)
         client.close()
-        sandbox.up(SandboxOptions(), environ)
+        cluster.heal()
     details = (
         f"worst of {rounds}; from the kill to the answer "
         f"{', '.join(f'{seconds:.1f}' for seconds in whole)} s, YARN's election in it"

@@ -83,22 +83,14 @@ def _spec(bench: Bench, name: str, files: Path | None) -> Path:
 def _against_put(
     bench: Bench, rounds: int, what: str, files: Path, about: str, put_files: Path, goal: float
 ) -> Row:
-    settings = load_settings(profile=bench.info.profile, environ=bench.environ, cwd=bench.home)
+    settings = load_settings(profile=bench.cluster.profile, environ=bench.environ, cwd=bench.home)
     storage = storage_of(settings)
-    home = storage.home(bench.info.user)
+    home = storage.home(bench.cluster.user)
     numbers = itertools.count()
-    java = [
-        "java",
-        "-cp",
-        f"{bench.info.layout.conf}:{bench.info.jars}/*",
-        "org.apache.hadoop.fs.FsShell",
-        "-put",
-    ]
-    hadoop = {"PATH": os.environ["PATH"], "HADOOP_USER_NAME": bench.info.user, "LC_ALL": "C.UTF-8"}
 
     def put() -> Sample:
         target = f"{home}/put-{next(numbers)}"
-        sample = run_process([*java, put_files, target], hadoop, bench.home)
+        sample = bench.java("org.apache.hadoop.fs.FsShell", "-put", put_files, target)
         storage.remove(target, recursive=True)
         return sample
 
@@ -126,7 +118,7 @@ def _against_put(
 
 def _stage(bench: Bench, spec: Path) -> Sample:
     return run_process(
-        [sys.executable, STAGE_ONLY, spec, bench.info.profile], bench.environ, bench.home
+        [sys.executable, STAGE_ONLY, spec, bench.cluster.profile], bench.environ, bench.home
     )
 
 

@@ -8,7 +8,7 @@ import json
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -55,32 +55,34 @@ ANSWERS = {
 }
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """A ResourceManager that knows one job, which is over; it costs next to nothing."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        answer = ANSWERS.get(self.path.partition("?")[0])
-        body = json.dumps(
-            answer
-            if answer is not None
-            else {"RemoteException": {"exception": "NotFoundException"}}
-        ).encode()
-        self.send_response(200 if answer is not None else 404)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
-        return
-
-
 @contextmanager
-def resource_manager() -> Iterator[str]:
-    """Serve the one job that is over."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+def resource_manager(
+    answers: Mapping[str, bytes] | None = None, asked: list[str] | None = None
+) -> Iterator[str]:
+    """Serve answers by their paths, by default of one job that is over: a ResourceManager that
+    costs next to nothing.
+    """
+    known = answers or {path: json.dumps(answer).encode() for path, answer in ANSWERS.items()}
+    unknown = b'{"RemoteException": {"exception": "NotFoundException"}}'
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            if asked is not None:
+                asked.append(self.path)
+            path = self.path.partition("?")[0]
+            body = known.get(path, unknown)
+            self.send_response(200 if path in known else 404)
+            self.send_header("Content-Type", "application/json;charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -9,13 +9,13 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
-from tests.matrix.clusters import CHECKS, CLUSTERS, run_cluster
+from tests.matrix.clusters import CLUSTERS, ROWS, run_cluster
 from tests.matrix.page import Cell, Column, load, page, save
 from tests.matrix.pythons import pythons, run_python
 
@@ -24,25 +24,6 @@ PAGE = ROOT / "docs/internals/matrix.md"
 KEPT = (
     ROOT / "docs/internals/matrix.json"
 )  # so that a run of a part replaces only that part of the page
-
-
-def environment(home: Path) -> dict[str, str]:
-    """Make an environment in which nothing of the user's settings is seen, and the jars of earlier
-    sandboxes are.
-    """
-    environ = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("SUBMIT_TF_JOB_", "HADOOP_", "XDG_"))
-    }
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    pip_cache = os.environ.get("PIP_CACHE_DIR") or str(Path(cache) / "pip")
-    return environ | {
-        "HOME": str(home),
-        "XDG_CACHE_HOME": cache,
-        "PIP_CACHE_DIR": pip_cache,
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
 
 
 def revision() -> str:
@@ -84,34 +65,25 @@ def main() -> int:
         )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that sandboxes are taken down
 
-    with tempfile.TemporaryDirectory(prefix="matrix-home-") as home:
-        environ = environment(Path(home))
-        jobs: dict[str, tuple[str, Callable[[], dict[str, Cell]]]] = {}
-        for cluster in CLUSTERS:
-            jobs[cluster.title] = (
-                "hadoop",
-                lambda cluster=cluster: run_cluster(cluster, environ, Path(tensorflow), say),  # type: ignore[misc]
-            )
-        for python in pythons():
-            # Tests look for interpreters below the home directory.
-            jobs[python.title] = (
-                "python",
-                lambda python=python: run_python(python, dict(os.environ), say),  # type: ignore[misc]
-            )
-        for wanted in only or ():
-            if not any(wanted in names(kind, title) for title, (kind, _) in jobs.items()):
-                parser.error(f"--only {wanted!r} is none of {', '.join(jobs)}")
-        kept = {title: column for title, column in load(KEPT).items() if title in jobs}
-        on_request = {cluster.title for cluster in CLUSTERS if cluster.on_request}
-        failed = False
-        for title, (kind, run) in jobs.items():
-            if not names(kind, title).isdisjoint(only or jobs.keys() - on_request):
-                column = Column(
-                    kind, title, f"{datetime.now(timezone.utc):%Y-%m-%d}", revision(), run()
-                )
-                kept[title], failed = column, failed or not column.ok
-                save(KEPT, kept)
-    rows = {check.__name__: " ".join(str(check.__doc__).split()) for check in CHECKS}
+    jobs: dict[str, tuple[str, Callable[[], dict[str, Cell]]]] = {}
+    for cluster in CLUSTERS:
+        jobs[cluster.title] = ("hadoop", partial(run_cluster, cluster, say))
+    for python in pythons():
+        # Tests look for interpreters below the home directory.
+        jobs[python.title] = ("python", partial(run_python, python, dict(os.environ), say))
+    for wanted in only or ():
+        if not any(wanted in names(kind, title) for title, (kind, _) in jobs.items()):
+            parser.error(f"--only {wanted!r} is none of {', '.join(jobs)}")
+    kept = {title: column for title, column in load(KEPT).items() if title in jobs}
+    on_request = {cluster.title for cluster in CLUSTERS if cluster.on_request}
+    failed = False
+    for title, (kind, run) in jobs.items():
+        if not names(kind, title).isdisjoint(only or jobs.keys() - on_request):
+            today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+            column = Column(kind, title, today, revision(), run())
+            kept[title], failed = column, failed or not column.ok
+            save(KEPT, kept)
+    rows = {name: row.about for name, row in ROWS.items()}
     PAGE.write_text(page([kept[title] for title in jobs if title in kept], rows))
     say(f"{PAGE.relative_to(ROOT)} is written; {'something FAILED' if failed else 'all passed'}")
     return 1 if failed else 0

@@ -39,6 +39,7 @@ def test_training_continues_after_losing_a_worker_and_its_chief(tool: Tool, uniq
         files=["survives.py"],
         command=f"python3 survives.py {checkpoint}",
         retries=3,
+        lifetime="1h",  # required on Hadoop 3.1 and 3.2
         roles={"chief": SMALL, "worker": {**SMALL, "instances": 2}},
     )
     assert tool("submit", spec, "--detach", "-q").status == 0
