@@ -97,15 +97,12 @@ class Tool:
         if words[0] in bare or words[:2] == ["gateway", "token"]:
             return [sys.executable, "-m", "submit_tf_job", *words]
         group = 2 if words[0] in ("config", "staging", "gateway") else 1
-        return [
-            sys.executable,
-            "-m",
-            "submit_tf_job",
-            *words[:group],
-            "--profile",
-            self.profile,
-            *words[group:],
-        ]
+        profile = ["--profile", self.profile] if self.profile else []
+        return [sys.executable, "-m", "submit_tf_job", *words[:group], *profile, *words[group:]]
+
+    def given(self, **environ: str) -> Tool:
+        """Return the same with more in its environment."""
+        return replace(self, environ={**self.environ, **environ}, jobs=[])
 
     def spec(self, name: str, **content: Any) -> Path:
         """Write a job spec of a name of its own; the job is deleted at the end of the test."""
@@ -166,6 +163,16 @@ class Tool:
         self.until(job, lambda _seen: text in self.output(job, task), timeout)
 
 
+class LocalTool(Tool):
+    """The tool on a machine without any settings; its job specs have one small task."""
+
+    def spec(self, name: str, **content: Any) -> Path:
+        roles = {"worker": {"memory": "128Mi"}}
+        path = super().spec(name, **{"strategy": "single", "roles": roles, **content})
+        self.jobs.clear()
+        return path
+
+
 def runs_of(job: str, apps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the applications of a job's runs."""
     return [app for app in apps if re.fullmatch(rf"{job}(-[0-9][a-z2-7]{{7}})?", app["name"])]
@@ -173,7 +180,7 @@ def runs_of(job: str, apps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def warned_of_room(tool: Tool) -> Tool:
     """The tool with `capacity_check: warn`: it posts what the cluster has no room for."""
-    return replace(tool, environ={**tool.environ, "SUBMIT_TF_JOB_CAPACITY_CHECK": "warn"})
+    return tool.given(SUBMIT_TF_JOB_CAPACITY_CHECK="warn")
 
 
 def processes_of(job: str) -> dict[int, str]:

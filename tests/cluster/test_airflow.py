@@ -14,9 +14,7 @@ import requests
 
 from tests.airflow.harness import ENDED, Airflow, environment, install
 from tests.clusters import Cluster
-from tests.tool import (
-    gone,
-)
+from tests.tool import gone
 
 pytestmark = pytest.mark.cluster
 

@@ -17,10 +17,7 @@ import pytest
 
 from tests.clusters import Cluster
 from tests.proxy import Proxy
-from tests.tool import (
-    Result,
-    Tool,
-)
+from tests.tool import Result, Tool
 
 pytestmark = pytest.mark.cluster
 

@@ -16,20 +16,10 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import (
-    SPECS,
-    bare_python,
-    with_hadoop,
-)
+from tests.cluster.conftest import SPECS, bare_python, with_hadoop
 from tests.clusters import Cluster
 from tests.hdfs import Hdfs, nameservice
-from tests.tool import (
-    SUBMIT_S,
-    Tool,
-    gone,
-    kill,
-    processes_of,
-)
+from tests.tool import SUBMIT_S, Tool, gone, kill, processes_of
 
 pytestmark = pytest.mark.cluster
 

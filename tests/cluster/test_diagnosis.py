@@ -12,10 +12,7 @@ import pytest
 import requests
 
 from tests.clusters import Cluster
-from tests.tool import (
-    Result,
-    Tool,
-)
+from tests.tool import Result, Tool
 
 pytestmark = pytest.mark.cluster
 

@@ -17,15 +17,9 @@ from typing import Any
 import pytest
 
 from tests.cluster.calls import call, until
-from tests.cluster.conftest import (
-    SPECS,
-    DockerCluster,
-)
+from tests.cluster.conftest import SPECS, DockerCluster
 from tests.hdfs import Hdfs
-from tests.tool import (
-    Result,
-    Tool,
-)
+from tests.tool import Result, Tool
 
 pytestmark = [
     pytest.mark.cluster,

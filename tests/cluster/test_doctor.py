@@ -14,10 +14,7 @@ import pytest
 
 from tests.cluster.conftest import another
 from tests.clusters import Cluster
-from tests.tool import (
-    Result,
-    Tool,
-)
+from tests.tool import Result, Tool
 
 pytestmark = pytest.mark.cluster
 

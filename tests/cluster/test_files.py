@@ -22,9 +22,7 @@ import pytest
 
 from tests.clusters import Cluster
 from tests.hdfs import Hdfs
-from tests.tool import (
-    Tool,
-)
+from tests.tool import Tool
 
 pytestmark = pytest.mark.cluster
 

@@ -12,14 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.conftest import (
-    SPECS,
-)
-from tests.tool import (
-    Result,
-    Tool,
-    gone,
-)
+from tests.cluster.conftest import SPECS
+from tests.tool import Result, Tool, gone
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 PROGRAMS = SPECS / "programs"

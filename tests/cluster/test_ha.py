@@ -18,11 +18,7 @@ from typing import Any
 import pytest
 
 from tests.clusters import Cluster
-from tests.tool import (
-    Tool,
-    gone,
-    runs_of,
-)
+from tests.tool import Tool, gone, runs_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 

@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 
 from tests.hdfs import Hdfs
-from tests.tool import (
-    Tool,
-)
+from tests.tool import Tool
 
 pytestmark = pytest.mark.cluster
 

@@ -20,10 +20,7 @@ from tests.clusters import Cluster
 from tests.gateway.conftest import Process
 from tests.pages import DOCS, blocks
 from tests.proxy import Proxy
-from tests.tool import (
-    Result,
-    Tool,
-)
+from tests.tool import Result, Tool
 
 pytestmark = pytest.mark.cluster
 

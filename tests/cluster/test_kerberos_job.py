@@ -21,9 +21,7 @@ import pytest
 from tests.builders.keytabs import keytab
 from tests.cluster.conftest import SPECS, bare_python, hdfs_environ, with_hadoop
 from tests.clusters import Cluster
-from tests.tool import (
-    Tool,
-)
+from tests.tool import Tool
 
 pytestmark = pytest.mark.cluster
 

@@ -6,64 +6,26 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.tool import (
-    Result,
-    gone,
-)
-
-PYTHON = {
-    "image": "library/python:3.11",
-    "strategy": "single",
-    "roles": {"worker": {"memory": "128Mi"}},
-}
+from tests.tool import LocalTool, gone
 
 
-@dataclass
-class Shell:
-    """submit_tf_job on a machine without any settings."""
-
-    environ: Mapping[str, str]
-    cwd: Path
+class Shell(LocalTool):
+    """`local` on a machine without any settings."""
 
     def argv(self, *words: object) -> list[str]:
-        return [sys.executable, "-m", "submit_tf_job", "local", *map(str, words)]
-
-    def __call__(self, *words: object, timeout: float = 120) -> Result:
-        start = time.monotonic()
-        done = subprocess.run(
-            self.argv(*words),
-            env=self.environ,
-            cwd=self.cwd,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
-
-    def spec(self, name: str, **content: Any) -> Path:
-        path = self.cwd / f"{name}.yaml"
-        path.write_text(yaml.safe_dump({"name": name, **PYTHON, **content}, sort_keys=False))
-        return path
+        return super().argv("local", *words)
 
 
 @pytest.fixture
 def shell(session_environ: dict[str, str], tmp_path: Path) -> Shell:
     (tmp_path / "tmp").mkdir()
-    return Shell(
-        {**session_environ, "HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}, tmp_path
-    )
+    own = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}
+    return Shell({**session_environ, **own}, "", tmp_path)
 
 
 def is_clean(shell: Shell, job: str) -> None:
@@ -179,14 +141,7 @@ def test_an_interrupted_run_leaves_nothing(
     shell: Shell, number: signal.Signals, status: int
 ) -> None:
     spec = shell.spec("broken-off", command="trap '' TERM; echo here; sleep 600 & wait; sleep 600")
-    process = subprocess.Popen(
-        shell.argv(spec),
-        env=shell.environ,
-        cwd=shell.cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = shell.start(spec)
     assert process.stdout is not None
     for line in process.stdout:
         if line == "here\n":

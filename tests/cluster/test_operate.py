@@ -15,9 +15,7 @@ import urllib.request
 
 import pytest
 
-from tests.tool import (
-    Tool,
-)
+from tests.tool import Tool
 
 pytestmark = pytest.mark.cluster
 

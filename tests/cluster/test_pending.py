@@ -14,10 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import (
-    Refresh,
-    scheduler_of,
-)
+from tests.cluster.conftest import Refresh, scheduler_of
 from tests.clusters import Cluster
 from tests.tool import Tool
 

@@ -12,14 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import (
-    another,
-)
-from tests.tool import (
-    Tool,
-    gone,
-    processes_of,
-)
+from tests.cluster.conftest import another
+from tests.tool import Tool, gone, processes_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 

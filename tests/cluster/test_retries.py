@@ -14,18 +14,8 @@ from typing import Any
 import pytest
 
 from tests.cluster.calls import until
-from tests.cluster.conftest import (
-    SPECS,
-    DockerCluster,
-    another,
-)
-from tests.tool import (
-    Tool,
-    bootstrap_of,
-    gone,
-    kill,
-    processes_of,
-)
+from tests.cluster.conftest import SPECS, DockerCluster, another
+from tests.tool import Tool, bootstrap_of, gone, kill, processes_of
 
 pytestmark = pytest.mark.cluster
 

@@ -11,9 +11,7 @@ import requests
 
 from tests.cluster.calls import until
 from tests.clusters import Cluster
-from tests.tool import (
-    Tool,
-)
+from tests.tool import Tool
 
 pytestmark = pytest.mark.cluster
 

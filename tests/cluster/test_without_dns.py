@@ -14,9 +14,7 @@ import pytest
 
 from tests import clusters
 from tests.clusters import ROOT, Cluster
-from tests.tool import (
-    Tool,
-)
+from tests.tool import Tool
 
 pytestmark = pytest.mark.cluster
 

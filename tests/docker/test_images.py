@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import DockerHost
-from tests.docker.conftest import Done, Tool
+from tests.tool import Result, Tool
 
 pytestmark = pytest.mark.cluster
 
 BUILD = Path(__file__).parents[2] / "docker/build"
 
 
-def checked(done: Done) -> dict[str, tuple[str, str]]:
+def checked(done: Result) -> dict[str, tuple[str, str]]:
     assert done.json["kind"] == "Image"
     return {found["id"]: (found["status"], found["checked"]) for found in done.json["findings"]}
 
@@ -28,7 +28,7 @@ def checked(done: Done) -> dict[str, tuple[str, str]]:
 def test_the_images_of_this_project(tool: Tool, docker: DockerHost) -> None:
     text = tool("image", "check", "submit_tf_job/base:1")
     assert text.status == 0, text
-    assert text.err == "13 checks: 12 passed, 1 warning\n"
+    assert text.stderr == "13 checks: 12 passed, 1 warning\n"
     base = checked(tool("image", "check", "submit_tf_job/base:1", "-o", "json"))
     not_ok = {name for name, (status, _) in base.items() if status != "ok"}
     assert not_ok == {"image-tensorflow"}, base
@@ -41,9 +41,9 @@ def test_the_images_of_this_project(tool: Tool, docker: DockerHost) -> None:
     )
     done = tool("image", "check", "submit_tf_job/no-exec:1")
     assert done.status == 1
-    assert "FAILURE  image-entrypoint" in done.out
-    assert "does not run its arguments; it exited with status 0" in done.out
-    assert "YARN reports the job as SUCCEEDED" in done.out
+    assert "FAILURE  image-entrypoint" in done.stdout
+    assert "does not run its arguments; it exited with status 0" in done.stdout
+    assert "YARN reports the job as SUCCEEDED" in done.stdout
     container = {
         "name": "tensorflow",
         "command": ["python3", "t.py"],
@@ -110,13 +110,8 @@ def test_an_image_with_much_that_is_wrong(tool: Tool, docker: DockerHost) -> Non
         "STOPSIGNAL SIGRTMIN+3",
         'ENTRYPOINT ["/bin/sleep", "1000"]',
     )
-    done = tool(
-        "image",
-        "check",
-        "bad:1",
-        "-o",
-        "json",
-        SUBMIT_TF_JOB_DOCKER_REGISTRIES="registry.example.com",
+    done = tool.given(SUBMIT_TF_JOB_DOCKER_REGISTRIES="registry.example.com")(
+        "image", "check", "bad:1", "-o", "json"
     )
     assert done.status == 1
     failures = {found["id"] for found in done.json["findings"] if found["status"] == "failure"}
@@ -128,8 +123,8 @@ def test_an_image_with_much_that_is_wrong(tool: Tool, docker: DockerHost) -> Non
         "image-stopsignal",
         "image-environment",
     }
-    assert failures == wrong, done.out
-    assert "0123456789abcdef" not in done.out + done.err
+    assert failures == wrong, done.stdout
+    assert "0123456789abcdef" not in done.stdout + done.stderr
     docker.is_clean()
 
 
@@ -148,14 +143,16 @@ def test_an_image_without_a_shell(tool: Tool, docker: DockerHost) -> None:
 
 def test_what_cannot_be_looked_at(tool: Tool) -> None:
     missing = tool("image", "check", "ml/nope:1")
-    assert (missing.status, missing.out) == (9, "")
-    assert missing.err.startswith(
+    assert (missing.status, missing.stdout) == (9, "")
+    assert missing.stderr.startswith(
         "error: this machine has no image ml/nope:1\n  hint: docker pull ml/nope:1"
     )
     typo = tool("image", "check", "tf@sha256:0123")
-    assert (typo.status, "the digest of 'tf@sha256:0123' is not valid" in typo.err) == (2, True)
-    down = tool("image", "check", "tf:1", SUBMIT_TF_JOB_DOCKER_HOST="unix:///nonexistent.sock")
-    assert (down.status, "Docker does not answer" in down.err, "start it" in down.err) == (
+    assert (typo.status, "the digest of 'tf@sha256:0123' is not valid" in typo.stderr) == (2, True)
+    down = tool.given(SUBMIT_TF_JOB_DOCKER_HOST="unix:///nonexistent.sock")(
+        "image", "check", "tf:1"
+    )
+    assert (down.status, "Docker does not answer" in down.stderr, "start it" in down.stderr) == (
         2,
         True,
         True,

@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from tests.conftest import DockerHost
-from tests.docker.conftest import Tool
+from tests.tool import Tool
 
 pytestmark = pytest.mark.cluster
 
@@ -53,7 +53,7 @@ def test_names_files_and_the_end(tool: Tool, docker: DockerHost) -> None:
     )
     done = tool("local", spec, "--docker")
     assert done.status == 0, done
-    told = json.loads(re.search(r"^chief-0 +\| TOLD (.*)$", done.out, re.MULTILINE)[1])  # type: ignore[index]
+    told = json.loads(re.search(r"^chief-0 +\| TOLD (.*)$", done.stdout, re.MULTILINE)[1])  # type: ignore[index]
     tasks = ("chief-0", "worker-0", "worker-1", "ps-0")
     assert told["names"] == [f"{task}.serving.alice.cluster.test" for task in tasks]
     assert (told["host"], told["distinct"], told["ports"]) == (
@@ -64,7 +64,7 @@ def test_names_files_and_the_end(tool: Tool, docker: DockerHost) -> None:
     assert (told["file"], told["odd"]) == ("from a file\n", ODD)
     assert told["user"] not in ("", "root")
     assert told["shm_mb"] > 64
-    assert "serving  SUCCEEDED" in done.out
+    assert "serving  SUCCEEDED" in done.stdout
     docker.is_clean()
     assert list((tool.cwd / "tmp").iterdir()) == []
 
@@ -82,8 +82,8 @@ def test_a_failure_and_restarts(tool: Tool, docker: DockerHost) -> None:
         "--docker",
     )
     assert failing.status == 1, failing
-    assert "worker-1 exited with status 7" in failing.out
-    assert re.search(r"^worker-1 +\| out of luck$", failing.out, re.MULTILINE)
+    assert "worker-1 exited with status 7" in failing.stdout
+    assert re.search(r"^worker-1 +\| out of luck$", failing.stdout, re.MULTILINE)
     roles = {
         "main": {**SMALL, "command": "sleep 6"},
         "helper": {
@@ -100,7 +100,7 @@ def test_a_failure_and_restarts(tool: Tool, docker: DockerHost) -> None:
         "json",
     )
     assert (again.status, again.json["state"]) == (0, "SUCCEEDED"), again
-    assert "attempt 1" in again.err
+    assert "attempt 1" in again.stderr
     docker.is_clean()
 
 
@@ -126,7 +126,7 @@ def test_the_image_s_own_entrypoint(tool: Tool, docker: DockerHost) -> None:
     assert done.status == 0, done
     seen = {
         prefix: json.loads(text)
-        for prefix, text in re.findall(r"^(worker-\d) +\| SEEN (.*)$", done.out, re.MULTILINE)
+        for prefix, text in re.findall(r"^(worker-\d) +\| SEEN (.*)$", done.stdout, re.MULTILINE)
     }
     for index in (0, 1):
         words = ["three short words", "$HOME", "it's", "--x=1;2"]
@@ -176,29 +176,23 @@ def test_what_cannot_run(tool: Tool, docker: DockerHost) -> None:
     )
     assert (
         missing.status,
-        "localhost:1/nope:1 is not on this machine, and cannot be pulled" in missing.err,
+        "localhost:1/nope:1 is not on this machine, and cannot be pulled" in missing.stderr,
     ) == (9, True), missing
     docker("import", "-", "bashless:1", stdin=(b"\0" * 1024))
     bashless = tool("local", tool.spec("bashless", image="bashless:1", command="true"), "--docker")
     assert (
         bashless.status,
-        "worker-0 could not be started from image bashless:1" in bashless.err,
+        "worker-0 could not be started from image bashless:1" in bashless.stderr,
     ) == (9, True), bashless
-    assert "submit_tf_job image check bashless:1" in bashless.err
-    down = tool(
-        "local",
-        tool.spec("down", command="true"),
-        "--docker",
-        SUBMIT_TF_JOB_DOCKER_HOST="unix:///nonexistent.sock",
+    assert "submit_tf_job image check bashless:1" in bashless.stderr
+    down = tool.given(SUBMIT_TF_JOB_DOCKER_HOST="unix:///nonexistent.sock")(
+        "local", tool.spec("down", command="true"), "--docker"
     )
-    assert (down.status, "Docker does not answer" in down.err) == (2, True), down
-    far = tool(
-        "local",
-        tool.spec("far", command="true"),
-        "--docker",
-        SUBMIT_TF_JOB_DOCKER_HOST="tcp://docker.example.com:2376",
+    assert (down.status, "Docker does not answer" in down.stderr) == (2, True), down
+    far = tool.given(SUBMIT_TF_JOB_DOCKER_HOST="tcp://docker.example.com:2376")(
+        "local", tool.spec("far", command="true"), "--docker"
     )
-    assert (far.status, "is another machine's Docker" in far.err) == (2, True), far
+    assert (far.status, "is another machine's Docker" in far.stderr) == (2, True), far
     slow = tool("local", tool.spec("slow", command="sleep 600"), "--docker", "--timeout", "3s")
     assert slow.status == 8, slow
     docker.is_clean()

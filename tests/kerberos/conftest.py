@@ -6,13 +6,14 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.tool import Result, Tool
 
 REALM = "KDC.TEST"
 PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
@@ -143,50 +144,18 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
     made.stop()
 
 
-@dataclass
-class Said:
-    """How a command ended."""
-
-    status: int
-    stdout: str
-    stderr: str
-
-
-@dataclass
 class Client:
     """submit_tf_job as a process, with a ticket cache of its own."""
 
-    kdc: Kdc
-    home: Path
+    def __init__(self, kdc: Kdc, home: Path) -> None:
+        self.kdc, self.home, self.cache = kdc, home, home / "krb5cc"
+        others = ("SUBMIT_TF_JOB", "HADOOP")
+        kept = {name: text for name, text in kdc.environ.items() if not name.startswith(others)}
+        own = {"HOME": str(home), "KRB5CCNAME": f"FILE:{self.cache}"}
+        self._tool = Tool({**kept, **own, "PYTHONDONTWRITEBYTECODE": "1"}, "", home)
 
-    @property
-    def cache(self) -> Path:
-        return self.home / "krb5cc"
-
-    def __call__(
-        self, *words: str, environ: Mapping[str, str] | None = None, prefix: tuple[str, ...] = ()
-    ) -> Said:
-        kept = {
-            name: value
-            for name, value in self.kdc.environ.items()
-            if not name.startswith(("SUBMIT_TF_JOB", "HADOOP"))
-        }
-        own = {
-            "HOME": str(self.home),
-            "KRB5CCNAME": f"FILE:{self.cache}",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        argv = [*prefix, sys.executable, "-m", "submit_tf_job", *words]
-        done = subprocess.run(
-            argv,
-            env={**kept, **own, **(environ or {})},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            cwd=self.home,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Said(done.returncode, done.stdout, done.stderr)
+    def __call__(self, *words: str, environ: Mapping[str, str] | None = None) -> Result:
+        return self._tool.given(**(environ or {}))(*words)
 
 
 @pytest.fixture

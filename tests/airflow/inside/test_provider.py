@@ -6,7 +6,6 @@ import asyncio
 import importlib
 import json
 import re
-import socket
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
@@ -32,7 +31,7 @@ from submit_tf_job.airflow.hook import SubmitTFJobHook
 from submit_tf_job.airflow.operator import SubmitTFJobOperator, task_run
 from submit_tf_job.airflow.sensor import SubmitTFJobSensor
 from submit_tf_job.airflow.task_run import TaskRun
-from submit_tf_job.airflow.trigger import JobEnded, SubmitTFJobTrigger
+from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
 from submit_tf_job.operations.cluster import JobRef
 from submit_tf_job.plan import Plan
 from tests.airflow.inside.conftest import FakeHook
@@ -52,21 +51,6 @@ START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 def planned(hook: FakeHook, run: TaskRun = RUN) -> Plan:
     return hook.plan(JOB, run, base=Path("/"))
-
-
-def test_plan_logs_what_a_file_of_another_system_lost(hook: FakeHook) -> None:
-    said: list[str] = []
-    log = SimpleNamespace(info=lambda form, *values: said.append(form % values))
-    hook.__dict__["_log"] = log
-    task = {"image": "i", "command": ["x"], "resources": {"limits": {"memory": "1Gi"}}}
-    theirs = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "metadata": {"namespace": "b"},
-        "spec": {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [task]}}}}},
-    }
-    hook.plan(theirs, RUN, base=Path("/"))
-    assert any("metadata.namespace: YARN has no namespaces" in line for line in said), said
 
 
 def submitted(hook: FakeHook, run: TaskRun = RUN) -> str | None:
@@ -135,12 +119,6 @@ def test_as_airflow_follows_the_table(kind: type[errors.SubmitTFJobError]) -> No
         operator().execute_complete(
             {}, {"job": None, "error": outcome.error_object(error), "text": ""}
         )
-
-
-def test_an_event_of_another_version() -> None:
-    assert outcome.error_in({}) is None
-    unknown = outcome.error_in({"error": {"code": "of-tomorrow", "message": "x"}})
-    assert isinstance(unknown, errors.InternalError)
 
 
 def operator(**given: Any) -> SubmitTFJobOperator:
@@ -310,18 +288,6 @@ def test_deferred_task_submits_again_once_with_more_memory_and_defers_again(
     assert len(fakes.yarn.apps) == 2
 
 
-def test_deferred_task_ends_with_a_job_that_does_not_ask_for_more_memory(
-    hook: FakeHook, fakes: FakeCluster
-) -> None:
-    task, seen = operator(job=JOB, deferrable=True), context()
-    with pytest.raises(TaskDeferred):
-        task.execute(seen)
-    first = ended(fakes)
-    with pytest.raises(AirflowException, match="the job failed"):
-        task.execute_complete(seen, out_of_memory(fakes, first))
-    assert len(fakes.yarn.apps) == 1
-
-
 def test_execute_in_the_worker_pushes_links_and_result(hook: FakeHook, fakes: FakeCluster) -> None:
     fakes.yarn.job_s = 5.0
     seen = context()
@@ -414,30 +380,6 @@ def test_test_connection(
     assert not good
     assert re.search(message, said), said
     assert "--" not in said
-
-
-def test_test_connection_of_a_silent_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and never answers
-        port = silent.getsockname()[1]
-        monkeypatch.setenv(
-            "AIRFLOW_CONN_SILENT",
-            json.dumps({"conn_type": "submit_tf_job", "host": f"http://127.0.0.1:{port}"}),
-        )
-        good, said = SubmitTFJobHook("silent").test_connection()
-    assert not good
-    assert f"127.0.0.1:{port}" in said
-    assert "'ResourceManagers'" in said
-
-
-def test_an_event_is_logged_in_a_few_words() -> None:
-    ended = JobEnded(
-        {"job": {"name": "train", "state": "SUCCEEDED", "roles": {"worker": {}}}, "error": None}
-    )
-    assert repr(ended) == "train SUCCEEDED"
-    assert (
-        repr(JobEnded({"job": None, "error": {"code": "not-allowed", "message": "x"}}))
-        == "not followed any more: not-allowed"
-    )
 
 
 # --- the triggerer --------------------------------------------------------------------------------
