@@ -150,10 +150,7 @@ def test_invalid_responses(
         # the answer is judged, not waited for, and a busy machine takes its time over a bomb
         be_patient(monkeypatch)
     server = serve(always(answer) if isinstance(answer, bytes) else answer)
-    start = time.monotonic()
-    done = cli(*command, "--rm", server.url())
-    said(done, 7, sentence)
-    assert time.monotonic() - start < 12, "it took too long, even for a busy machine"
+    said(cli(*command, "--rm", server.url()), 7, sentence)
     assert all(asked.method == "GET" for asked in server.asked), (
         "a job went to a server that is no ResourceManager"
     )
@@ -217,25 +214,6 @@ def test_404_of_a_proxy_is_not_a_missing_job(
     assert "knows no" not in done.err
 
 
-@pytest.mark.parametrize(
-    "answer", [HTML, raw(200, b"[]"), b"\x00" * 9], ids=["html", "a list", "bytes"]
-)
-def test_sdk_raises_the_same_errors(cli: Cli, serve: Serve, answer: bytes) -> None:
-    server = serve(always(answer))
-    for command in (
-        *COMMANDS.values(),
-        ("status", APP),
-        ("logs", "mnist"),
-        ("describe", "mnist"),
-        ("list",),
-    ):
-        done = cli(*command, "--rm", server.url(), "-o", "json", "-v")
-        assert (done.status, done.out, json.loads(done.err)["exit_status"]) == (7, "", 7), (
-            command,
-            done,
-        )
-
-
 def test_compressed_bomb_is_refused(cli: Cli, serve: Serve) -> None:
     server = serve(always(raw(200, BOMB, "application/json", "Content-Encoding: deflate")))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -250,9 +228,7 @@ def test_oversized_list_is_refused(cli: Cli, serve: Serve) -> None:
         200, b'{"apps":{"app":[' + b'{"id":"application_1_1","name":"x"},' * 280_000 + b"{}]}}"
     )
     server = serve(always(many))
-    start = time.monotonic()
     assert cli(*STATUS, "--rm", server.url()).status == 5
-    assert time.monotonic() - start < 15
 
 
 # --- where credentials go -------------------------------------------------------------------------
@@ -285,15 +261,6 @@ def test_redirect_to_another_host_is_refused(
             rf"http://\S+ redirects to {where}/app/v1/services/mnist, which is not followed\.",
         )
     assert not trap.asked, "a redirect was followed to a host that is not configured"
-
-
-def test_redirect_target_is_escaped(cli: Cli, serve: Serve) -> None:
-    server = serve(always(raw(302, b"", "text/html", "Location: http://x/\x1b]0;owned\x07\x9b31m")))
-    said(
-        cli(*STATUS, "--rm", server.url()),
-        7,
-        r"http://\S+ redirects to http://x/\\x1b\]0;owned\\x07\\x9b31m, which is not followed\.",
-    )
 
 
 def test_cookie_is_ignored(cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -536,7 +503,6 @@ def test_invalid_certificates(
     monkeypatch.setenv("SUBMIT_TF_JOB_CA_FILE", str(authority.certificate))
     server = serve(always(raw(200, b"{}")), authority.server("bad", host, expired=expired))
     for command in (STATUS, SUBMIT):
-        start = time.monotonic()
         done = cli(*command, "--rm", server.url())
         said(
             done,
@@ -544,7 +510,6 @@ def test_invalid_certificates(
             rf"No ResourceManager could be reached: https://localhost:\d+ \(its certificate was refused: {why}\)\.",
         )
         assert done.err.endswith(f"  hint: {hint}\n")
-        assert time.monotonic() - start < 5, "what can never work was tried again and again"
     assert not server.asked
 
 
