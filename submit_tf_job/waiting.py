@@ -60,6 +60,7 @@ APPLICATIONS_ARE_RECOVERED = WaitTime(30.0, every_s=1.0)
 CONTAINERS_ARE_LISTED = WaitTime(30.0, every_s=1.0)
 # a healthy one has ended 2 s after PUT STOPPED: hadoop-facts.md#stopping
 APPLICATION_HAS_ENDED = WaitTime(120.0, every_s=0.5)
+# with Hadoop's defaults an ApplicationMaster exits up to 35 s later, and Docker gives a container 10 s
 CONTAINERS_ARE_GONE = WaitTime(60.0, every_s=0.5, most_s=3.0)
 CHANGE_HAS_EFFECT = WaitTime(120.0, every_s=0.5)
 TASKS_HAVE_SAVED = WaitTime(math.inf, every_s=1.0)
@@ -76,3 +77,8 @@ SANDBOX_IS_WELL = WaitTime(180.0, every_s=0.1)
 SANDBOX_PORT_IS_FREE = WaitTime(5.0, every_s=0.1)  # sockets close with a process's last thread
 SANDBOX_PROCESSES_HAVE_ENDED = WaitTime(10.0, every_s=0.05)  # after SIGKILL
 SANDBOX_IS_UNLOCKED = WaitTime(5.0, every_s=0.1)
+
+WATCH_ANSWERS_S = 10.0  # a watch reports a cluster that has not responded for this time
+# for a ResourceManager without a record of the application: one that recovers its state has none
+# for a moment (hadoop-facts.md#failover)
+JOB_IS_FORGOTTEN_S = 30.0

@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from dataclasses import dataclass
+
+from submit_tf_job.sdk.function_names import as_label
 
 __all__ = ["TaskRun"]
 
@@ -56,5 +57,5 @@ class TaskRun:
 
 
 def _slug(text: str) -> str:
-    words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    words = as_label(text)
     return words if not words[:1].isdigit() else f"j{words}"

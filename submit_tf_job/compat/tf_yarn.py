@@ -4,7 +4,6 @@ Experiment, TaskSpec, run_on_yarn`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -15,6 +14,7 @@ from submit_tf_job.compat.in_task import Experiment, run_experiment
 from submit_tf_job.errors import JobFailed as RunFailed
 from submit_tf_job.errors import UsageError
 from submit_tf_job.sdk.client import Client
+from submit_tf_job.sdk.function_names import as_label
 from submit_tf_job.sdk.functions import start_as
 
 __all__ = ["Experiment", "NodeLabel", "RunFailed", "TaskSpec", "run_on_yarn"]
@@ -119,7 +119,7 @@ def run_on_yarn(
     if files:
         keys["files"] = [{"src": src, "dst": dst} for dst, src in files.items()]
     if name != "RunOnYarn":
-        keys["name"] = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+        keys["name"] = as_label(name)
     made = with_roles(job, {role: _role(role, spec) for role, spec in task_specs.items()}, **keys)
     start_as(experiment_fn, run_experiment, (experiment_fn,), {}, made, client).result()
 

@@ -10,11 +10,11 @@ import shlex
 
 from submit_tf_job.dialects.translation import At, Translation
 from submit_tf_job.host.located.nodes import clip
+from submit_tf_job.jobspec.kinds import as_label
 
 __all__ = [
     "base_name",
     "board_command",
-    "dns_label",
     "is_local",
     "link",
     "local_path",
@@ -34,17 +34,12 @@ _STRATEGIES = {"pytorch": "torch", "torch": "torch", "jax": "jax"}
 # --- names ----------------------------------------------------------------------------------------
 
 
-def dns_label(text: str) -> str:
-    """Return a text in small letters and with hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
 def read_name(reading: Translation, name: At | None, root: At, why: str) -> None:
     """Put the job's name; without one, `why` says what is missing."""
     if name is None:
         reading.need("name", "name=NAME", root, why)
         return
-    label = dns_label(name.text())
+    label = as_label(name.text())
     reading.put("name", label or name.text(), name)
     if label != name.text():
         name.note(f"{clip(name.text())}, as a name in DNS", "name")

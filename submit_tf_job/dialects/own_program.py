@@ -18,6 +18,7 @@ from submit_tf_job.errors import JobSpecError, Problem, UsageError
 from submit_tf_job.host.located.diagnostics import Diagnostics
 from submit_tf_job.host.located.nodes import Location, Table, clip, from_python
 from submit_tf_job.jobspec.job import Strategy
+from submit_tf_job.jobspec.kinds import as_label
 from submit_tf_job.jobspec.overrides import apply
 
 __all__ = ["Asked", "ProgramJob", "by_option", "job_of_program"]
@@ -190,8 +191,7 @@ def _listed(given: Sequence[str], base: Path) -> set[str]:
 
 
 def _name(program: Program, first: str) -> str:
-    words = re.sub(r"[^a-z0-9]+", "-", (program.name or posixpath.basename(first)).lower())
-    name = words.strip("-")[:_LONGEST_NAME].strip("-")
+    name = as_label(program.name or posixpath.basename(first))[:_LONGEST_NAME].strip("-")
     return name if name[:1].isalpha() else f"job-{name}".rstrip("-")
 
 

@@ -18,6 +18,7 @@ from submit_tf_job.dialects.rows import Row, Rows, amount, carry, path_of, rows
 from submit_tf_job.dialects.translation import At, Dialect, Translation
 from submit_tf_job.dialects.yarnfile import RUNTIME, read_runtime
 from submit_tf_job.host.located.nodes import Scalar, Table, clip
+from submit_tf_job.jobspec.kinds import as_label
 
 __all__ = ["DIALECTS"]
 
@@ -468,7 +469,7 @@ def _read_quicklink(at: At, roles: set[str], reading: Translation) -> None:
         at.fail(f"expected LABEL=http://ROLE-0:PORT, found {clip(at.text())}")
         return
     role = {"master": "chief"}.get(match[2], match[2])
-    label = common.dns_label(match[1])
+    label = as_label(match[1])
     if role not in roles:
         at.fail(f"there is no role {clip(match[2])}; the roles are {', '.join(sorted(roles))}")
         return

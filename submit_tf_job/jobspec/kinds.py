@@ -24,6 +24,7 @@ __all__ = [
     "NO_LABEL",
     "PORT",
     "PUBLISHED",
+    "as_label",
     "enum",
     "factor",
     "group",
@@ -44,6 +45,12 @@ NO_LABEL = (
 _BLANK = re.compile(r"\s")
 # DockerLinuxContainerRuntime.PORTS_MAPPING_PATTERN
 _PUBLISHED = re.compile(r"((\d{1,3}(\.\d{1,3}){3}:)?(\d{1,5}))?:(\d{1,5})")
+
+
+def as_label(text: str) -> str:
+    """Make a text one of small letters, digits and single hyphens; "" if nothing is left."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
 
 # --- single values ---
 

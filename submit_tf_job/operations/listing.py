@@ -16,6 +16,7 @@ from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, SubmitTFJobError
 from submit_tf_job.observation import GIVEN_UP, OVER, JobState
 from submit_tf_job.operations.cluster import Cluster, stored_services
 from submit_tf_job.operations.runs import full_name
+from submit_tf_job.waiting import JOB_IS_FORGOTTEN_S, WATCH_ANSWERS_S
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short, short_head
 from submit_tf_job.yarn.states import FINAL_STATES, GOING_ON, AppState, FinalStatus
@@ -30,8 +31,6 @@ __all__ = [
     "open_listing",
 ]
 
-ANSWER_S = 10.0  # a watch reports a cluster that has not responded for this time
-
 _ENDS = {FinalStatus.SUCCEEDED: JobState.SUCCEEDED, FinalStatus.FAILED: JobState.FAILED}
 _YARN_STATES = {
     JobState.PENDING: frozenset(
@@ -44,7 +43,6 @@ _YARN_STATES = {
 }
 
 CLOCKS_DIFFER_MS = 600_000  # the ResourceManager's clock and this machine's, at most
-FORGOTTEN_S = 30.0
 _LONGEST_SURE, _NAMES_READ = 6, 50  # characters of a name that is no short form; names at most
 LISTED_STATES = tuple(_YARN_STATES)
 
@@ -249,7 +247,7 @@ class Listing:
         for app_id, job in self._seen.items():
             if app_id not in listed and not job.state.is_final:
                 since = self._missing[app_id] = before.get(app_id, now)
-                if now - since >= FORGOTTEN_S:
+                if now - since >= JOB_IS_FORGOTTEN_S:
                     missing.append(replace(job, state=JobState.UNKNOWN))
                 else:
                     missing.append(job)
@@ -371,7 +369,7 @@ class _Polls:
             states=wanted,
             started_after_ms=self._started_after_ms,
             finished_after_ms=finished_after_ms,
-            deadline=self._cluster.client.deadline(ANSWER_S),
+            deadline=self._cluster.client.deadline(WATCH_ANSWERS_S),
         )
 
 

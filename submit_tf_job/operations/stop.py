@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["delete", "owner", "stop"]
 
-# With Hadoop's defaults an ApplicationMaster exits up to 35 s later, and Docker gives a container
-# 10 s.
-CONTAINERS_S = 60.0
 _NAMED = 5
 
 
@@ -103,7 +100,6 @@ def _stop(
         cluster.nodes,
         app.id,
         places,
-        within_s=CONTAINERS_S,
         on_wait=lambda found: on_wait(
             f"{ref.name} is over for YARN; waiting until its nodes have ended "
             f"{len(found)} of its containers"
@@ -130,7 +126,7 @@ def _alive(name: str, app_id: str, left: Sequence[Remaining]) -> DeadlinePassed:
         some += f" and {len(left) - _NAMED} more"
     count = "1 container of it is" if len(left) == 1 else f"{len(left)} containers of it are"
     return DeadlinePassed(
-        f"{name} is over for YARN ({app_id}), but {count} still alive {CONTAINERS_S:g} s "
+        f"{name} is over for YARN ({app_id}), but {count} still alive {CONTAINERS_ARE_GONE.within_s:g} s "
         f"later: {some}",
         hint="give the same command again to look again. RUNNING: its ApplicationMaster has "
         "not exited. KILLING: the process ignores "

@@ -15,21 +15,18 @@ from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.follow_events import Pause, Trouble, without_pauses
 from submit_tf_job.operations.interventions import end_in_vain, ends_leftovers, waits_in_vain
 from submit_tf_job.operations.read_status import StatusReader
+from submit_tf_job.waiting import JOB_IS_FORGOTTEN_S, WATCH_ANSWERS_S
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["WatchOptions", "wait_for_end", "watch_run"]
 
-ANSWER_S = 10.0  # a watch reports a cluster that has not responded for this time
 EAGER_S, GROWTH = 30.0, 1.5  # how long after a change the pauses stay short, and how they grow then
 LOGS_S = 60.0  # for logs that can only explain a verdict, or a file system that does not respond
 # For logs that the verdict depends on: longer than `observation.COLLECTED_WITHIN_S`, after which
 # they count as lost by this machine's clock.
 VERDICT_S = 200.0
-# for a ResourceManager without a record of the application: one that recovers its state has none
-# for a moment (hadoop-facts.md#failover)
-FORGOTTEN_S = 30.0
 
 
 class WatchOptions(TypedDict, total=False):
@@ -101,7 +98,7 @@ def watch_run(
     """
     end_leftovers = ends_leftovers(cluster, ref)
     in_vain = waits_in_vain(cluster.clock) if own else lambda _status: False
-    reader = StatusReader(cluster, ref, answer_s=ANSWER_S, details_every_s=details_every_s)
+    reader = StatusReader(cluster, ref, answer_s=WATCH_ANSWERS_S, details_every_s=details_every_s)
     limits = _Limits(cluster, timeout_s)
     previous: JobStatus | None = None
     while True:
@@ -207,7 +204,7 @@ def _keep_ended(status: JobStatus, previous: JobStatus | None) -> JobStatus:
 def _doubt_s(status: JobStatus) -> float:
     """Return the minimum seconds after a job's end before the watch ends."""
     if status.state is JobState.UNKNOWN:
-        return FORGOTTEN_S
+        return JOB_IS_FORGOTTEN_S
     if status.evidence not in AWAITED:
         return 0.0
     return LOGS_S if status.state.is_final else VERDICT_S

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 import threading
 from collections import Counter
@@ -11,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["call_name"]
+from submit_tf_job.jobspec.kinds import as_label
+
+__all__ = ["as_label", "call_name"]
 
 _LONGEST = 24  # of the words: YARN's host names have the job's name, the user and the domain
 _calls: Counter[str] = Counter()
@@ -35,10 +36,10 @@ def call_name(function: Callable[..., Any], user: str) -> str:
     own_name = _name_of(function)
     made_of = (user, str(script), getattr(function, "__module__", ""), own_name, worker)
     words = (
-        [_words(script.parent.name if script.stem == "__main__" else script.stem)] if file else []
+        [as_label(script.parent.name if script.stem == "__main__" else script.stem)] if file else []
     )
-    if _words(own_name) not in words:
-        words.append(_words(own_name))
+    if as_label(own_name) not in words:
+        words.append(as_label(own_name))
     text = "-".join(words)[:_LONGEST].strip("-")
     if not text[:1].isalpha():
         text = f"call-{text}".rstrip("-")
@@ -52,7 +53,3 @@ def call_name(function: Callable[..., Any], user: str) -> str:
 def _name_of(function: Callable[..., Any]) -> str:
     called = getattr(function, "func", function)  # of functools.partial
     return str(getattr(called, "__name__", None) or type(called).__name__)
-
-
-def _words(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -82,23 +82,19 @@ def wait_until_gone(
     app_id: str,
     places: Iterable[str],
     *,
-    within_s: float,
     on_wait: Callable[[tuple[Remaining, ...]], None] = lambda _found: None,
 ) -> tuple[Remaining, ...]:
-    """Wait until all containers have ended, and return those that still run after `within_s`.
+    """Wait until all containers have ended, and return those that still run at the end of that.
 
     Args:
         client: Its clock is used.
         nodes: The NodeManagers.
         app_id: The application.
         places: Web addresses of its nodes.
-        within_s: Maximum wait in seconds.
         on_wait: Called once with the containers that still run at the first check, if any.
     """
     asked, left = tuple(places), tuple[Remaining, ...]()
-    for number in waiting.CONTAINERS_ARE_GONE.attempts(
-        client.clock, client.sleep, within_s=within_s
-    ):
+    for number in waiting.CONTAINERS_ARE_GONE.attempts(client.clock, client.sleep):
         left = remaining(nodes, app_id, asked)
         if not left:
             break
