@@ -60,7 +60,7 @@ APPLICATIONS_ARE_RECOVERED = WaitTime(30.0, every_s=1.0)
 CONTAINERS_ARE_LISTED = WaitTime(30.0, every_s=1.0)
 # a healthy one has ended 2 s after PUT STOPPED: hadoop-facts.md#stopping
 APPLICATION_HAS_ENDED = WaitTime(120.0, every_s=0.5)
-# with Hadoop's defaults an ApplicationMaster exits up to 35 s later, and Docker gives a container 10 s
+# with Hadoop's defaults an ApplicationMaster exits up to 35 s later, and Docker waits for 10 s
 CONTAINERS_ARE_GONE = WaitTime(60.0, every_s=0.5, most_s=3.0)
 CHANGE_HAS_EFFECT = WaitTime(120.0, every_s=0.5)
 TASKS_HAVE_SAVED = WaitTime(math.inf, every_s=1.0)

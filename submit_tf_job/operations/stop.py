@@ -26,6 +26,7 @@ from submit_tf_job.operations.runs import (
     stored_texts,
 )
 from submit_tf_job.operations.staging import forget_files
+from submit_tf_job.waiting import CONTAINERS_ARE_GONE
 from submit_tf_job.yarn.exactly_once import live_runs
 from submit_tf_job.yarn.run_names import is_run_of
 
@@ -126,8 +127,8 @@ def _alive(name: str, app_id: str, left: Sequence[Remaining]) -> DeadlinePassed:
         some += f" and {len(left) - _NAMED} more"
     count = "1 container of it is" if len(left) == 1 else f"{len(left)} containers of it are"
     return DeadlinePassed(
-        f"{name} is over for YARN ({app_id}), but {count} still alive {CONTAINERS_ARE_GONE.within_s:g} s "
-        f"later: {some}",
+        f"{name} is over for YARN ({app_id}), but {count} still alive "
+        f"{CONTAINERS_ARE_GONE.within_s:g} s later: {some}",
         hint="give the same command again to look again. RUNNING: its ApplicationMaster has "
         "not exited. KILLING: the process ignores "
         "the signals that it gets (look at the STOPSIGNAL of its image), and must be "
