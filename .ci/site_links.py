@@ -1,4 +1,6 @@
-"""Links of the site that lead out of docs/ become addresses of the repository's files.
+"""What mkdocs does with the text of the pages: no option is broken, and links lead somewhere.
+
+Links of the site that lead out of docs/ become addresses of the repository's files.
 
 A directory has no page, so its link becomes plain words; so do all others without an address
 (`repository` in pyproject.toml).
@@ -29,3 +31,12 @@ def on_page_markdown(markdown: str, page: Any, **_named: Any) -> str:
         return f"[{words}]({repository}/{path.relative_to(ROOT)})" if repository else words
 
     return re.sub(r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)\s]+)\)", rewritten, markdown)
+
+
+def on_page_content(html: str, **_named: Any) -> str:
+    """Return a page's HTML; a line is not broken within `--option`, as it would be on a phone."""
+
+    def kept(code: re.Match[str]) -> str:
+        return re.sub(r"(?<![\w-])--?\w[\w-]*", r'<span class="option">\g<0></span>', code[0])
+
+    return re.sub(r"<code>[^<\n]*</code>", kept, html)

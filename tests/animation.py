@@ -56,6 +56,7 @@ def drawn(scene: Scene, columns: int) -> str:
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" '
+        f'width="{width:.0f}" height="{height}" '
         f'role="img" style="--t:{total_s:.1f}s"><title>A job fails, says why, and succeeds</title>\n'
         f"<style>{STYLE}{_scrolling(lines, total_s)}{''.join(keys)}</style>\n"
         f'<rect class="w" x=".5" y=".5" width="{width - 1:.0f}" height="{height - 1}" rx="8"/>\n'

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import termios
 import time
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -33,6 +34,7 @@ from tests.builders.sandbox import sandbox_dirs
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 COLUMNS, LINES = 80, 30
+NARROW = 64  # of the animation, which a phone shows as wide as itself
 SMALL = {"memory": "256Mi"}
 README = ROOT / "README.md"
 # those of the animation: grey text can still be read on a phone
@@ -117,10 +119,11 @@ def _animate(home: Path, environ: dict[str, str]) -> None:
     (home / "submit_tf_job.yaml").write_text(QUIET)
     path.write_text(program.replace(*MISTAKE))
     mend = f"sed -i 's/{MISTAKE[1]}/{MISTAKE[0]}/' train.py"
-    scene = [animation.typed(command), *recorded(argv, home, environ, 240)]
+    record = partial(recorded, argv, home, environ, 240, columns=NARROW)
+    scene = [animation.typed(command), *record()]
     path.write_text(program)
-    scene += [animation.typed(mend), animation.typed(command), *recorded(argv, home, environ, 240)]
-    (IMAGES / "first-minute.svg").write_text(animation.drawn(scene, COLUMNS))
+    scene += [animation.typed(mend), animation.typed(command), *record()]
+    (IMAGES / "first-minute.svg").write_text(animation.drawn(scene, NARROW))
     print("docs/images/first-minute.svg")
 
 
@@ -161,11 +164,15 @@ def _on_terminal(argv: list[str], cwd: Path, environ: dict[str, str], within_s: 
 
 
 def recorded(
-    argv: list[str], cwd: Path, environ: dict[str, str], within_s: float
+    argv: list[str],
+    cwd: Path,
+    environ: dict[str, str],
+    within_s: float,
+    columns: int = COLUMNS,
 ) -> list[tuple[float, str]]:
     """Run a command on a terminal; return what it shows, each piece with its second."""
     main_end, other = pty.openpty()
-    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
     process = subprocess.Popen(argv, cwd=cwd, env=environ, stdin=other, stdout=other, stderr=other)
     os.close(other)
     shown: list[tuple[float, str]] = []

@@ -196,12 +196,12 @@ def delete(
         on_trouble=lambda error: context.say(f"{error.message}; {error.hint}"),
     )
     text = f"deleted: {', '.join(deleted)}" if deleted else f"nothing of {job} to delete"
+    context.result([text], lambda: deletion_object(job, deleted))
     if deleted:
         what = "it until YARN forgets its application"
         if len(deleted) > 1:
             what = "them until YARN forgets their applications"
         context.say(f"list, status and logs show {what}")
-    context.result([text], lambda: deletion_object(job, deleted))
 
 
 def _confirm(context: Context, cluster: operations.Cluster, job: str, yes: bool) -> None:
