@@ -64,7 +64,9 @@ TRAINING, SURVIVES = "tests/promises/test_training.py", "tests/promises/test_sur
 ELASTIC, SAVING = "tests/cluster/test_elastic.py", "tests/cluster/test_saving.py"
 ROWS: Mapping[str, Row] = {
     "custom": Row(
-        "roles of one's own, one decides, a sidecar is stopped", VERDICTS, f"{ENDS}[sidecar-"
+        "roles of one's own, one decides",
+        VERDICTS,
+        "test_detached_job_survives_its_application_master",
     ),
     "multi_worker": Row(
         "chief and workers: SUCCEEDED, everything is gone", VERDICTS, f"{ENDS}[succeeds-"
@@ -118,7 +120,7 @@ ROWS: Mapping[str, Row] = {
     "too_large": Row(
         "more memory than a container may have: exit status 9, and the name stays free",
         VERDICTS,
-        "test_refused_job_leaves_its_name_free",
+        "test_refused_job_leaves_its_name_free[too-large",
     ),
     "files": Row(
         "`files:` and `python:`: files and a wheel are staged and reach each task",
@@ -140,7 +142,17 @@ def run_cluster(cluster: Cluster, say: Callable[[str], None]) -> dict[str, Cell]
     tests = sorted({f"{row.file}::{row.test.partition('[')[0]}" for row in ROWS.values()})
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.xml"
-        words = ["-n", "2", "--dist", "loadfile", f"--junitxml={report}", "-q", "--tb=short"]
+        words = [
+            "-m",
+            "cluster",
+            "-n",
+            "2",
+            "--dist",
+            "loadfile",
+            f"--junitxml={report}",
+            "-q",
+            "--tb=short",
+        ]
         subprocess.run(
             [sys.executable, "-m", "pytest", *words, *tests],
             cwd=ROOT,

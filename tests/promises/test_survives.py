@@ -70,9 +70,8 @@ def test_fault_of_the_program_itself_is_tried_once(tool: Tool, unique: str) -> N
         "chief": {**SMALL, "command": "sleep 600"},
         "worker": {**SMALL, "command": "echo wrong shape >&2; exit 1"},
     }
-    done = tool(
-        "submit", tool.spec(name, strategy="multi-worker", retries=3, roles=roles), "-o", "json"
-    )
+    keys = {"retries": 3, "lifetime": "1h", "roles": roles}  # Hadoop 3.1 and 3.2 require it
+    done = tool("submit", tool.spec(name, strategy="multi-worker", **keys), "-o", "json")
     assert (done.status, done.json["state"], done.json["failure"]["task"]) == (
         1,
         "FAILED",

@@ -219,25 +219,25 @@ def test_unknown_job_and_unknown_application(tool: Tool) -> None:
     assert tool("status", "application_1_0001").status == 5
 
 
-def test_refused_job_leaves_its_name_free(tool: Tool, unique: str) -> None:
-    cases: dict[str, tuple[dict[str, Any], str]] = {
-        "no-queue": ({"queue": "nosuch"}, "nosuch"),
-        "too-large": (
-            {"roles": {"worker": {"memory": "999Gi"}}},
-            ":7:5: roles.worker.memory: ",
-        ),
-        "too-many": (
-            {
-                "strategy": "multi-worker",
-                "roles": {"chief": SMALL, "worker": {"memory": "3Gi", "instances": 4}},
-            },
-            ":9:5: roles.worker.memory: the job needs",
-        ),
-        "no-gpus": ({"roles": {"worker": {**SMALL, "gpus": 1}}}, "roles.worker.gpus: "),
-    }
-    for case, (change, words) in cases.items():
-        refused = tool("submit", tool.spec(f"{case}-{unique}", **{**alone("true"), **change}))
-        assert (refused.status, refused.stdout) == (9, ""), refused
-        assert words in refused.stderr
-        known = 0 if case == "no-queue" else 5  # YARN lists that as an application that failed
-        assert tool("delete", f"{case}-{unique}").status == known
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no-queue": ({"queue": "nosuch"}, "nosuch"),
+    "too-large": ({"roles": {"worker": {"memory": "999Gi"}}}, ":7:5: roles.worker.memory: "),
+    "too-many": (
+        {
+            "strategy": "multi-worker",
+            "roles": {"chief": SMALL, "worker": {"memory": "3Gi", "instances": 4}},
+        },
+        ":9:5: roles.worker.memory: the job needs",
+    ),
+    "no-gpus": ({"roles": {"worker": {**SMALL, "gpus": 1}}}, "roles.worker.gpus: "),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_job_leaves_its_name_free(tool: Tool, unique: str, case: str) -> None:
+    change, words = REFUSED[case]
+    refused = tool("submit", tool.spec(f"{case}-{unique}", **{**alone("true"), **change}))
+    assert (refused.status, refused.stdout) == (9, ""), refused
+    assert words in refused.stderr
+    known = 0 if case == "no-queue" else 5  # YARN lists that as an application that failed
+    assert tool("delete", f"{case}-{unique}").status == known
