@@ -83,13 +83,11 @@ def _parts() -> Iterator[tuple[str, Callable[[], list[Row]]]]:
 def _cluster_parts(rounds: int) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
     """Yield what runs on sandboxes."""
     airflow = Path(os.environ["SUBMIT_TF_JOB_TEST_AIRFLOW"])
-    frameworks = os.environ.get("SUBMIT_TF_JOB_TEST_FRAMEWORKS")
-    torch = Path(frameworks) if frameworks else None
     yield "import of the Airflow operator", lambda: import_rows(airflow, rounds)
     yield f"jobs, {rounds} rounds", lambda: cluster_rows(measure_cluster(rounds, say))
     yield "logs against Hadoop's own client", lambda: measure_logs(rounds)
     yield "status against Hadoop's own client", lambda: measure_status(rounds)
-    yield "lost tasks", lambda: measure_again(rounds, torch)
+    yield "lost tasks", lambda: measure_again(rounds)
     yield "two hundred real tasks", measure_scale
     yield "files staged against Hadoop's own client", lambda: measure_staging(rounds)
     yield "Kerberos and failovers", lambda: measure_secure(rounds)

@@ -1,17 +1,15 @@
 """`retries`: from the loss of a task to the first line of the next generation.
 
 Every task of a job of two writes the time and its process at its first line, and waits. The
-program of one is killed, or its whole container. The same program runs under torchrun, which
-restarts its processes in place, and is submitted anew, which is what one does without `retries`.
+program of one is killed, or its whole container. The same job is submitted anew, which is what one
+does without `retries`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +19,7 @@ from tests.bench.measure import Row, Times
 
 __all__ = ["measure_again"]
 
-TORCHRUN_GOAL, SUBMISSION_GOAL = 1.5, 0.25
+SUBMISSION_GOAL = 0.25
 WAIT_S = 180
 TASKS = 2
 PROGRAM = (
@@ -32,14 +30,9 @@ PROGRAM = (
 )
 
 
-def measure_again(rounds: int, frameworks: Path | None) -> list[Row]:
-    """Lose a task in each way, turn by turn.
-
-    Args:
-        rounds: How often; one more round before them does not count.
-        frameworks: A virtual environment with PyTorch; None to leave torchrun out.
-    """
-    taken: dict[str, list[float]] = {"program": [], "container": [], "anew": [], "torchrun": []}
+def measure_again(rounds: int) -> list[Row]:
+    """Lose a task in each way, turn by turn; one more round before them does not count."""
+    taken: dict[str, list[float]] = {"program": [], "container": [], "anew": []}
     with bench_sandbox() as bench:
         (bench.home / "again.py").write_text(PROGRAM)
         for number in range(-1, rounds):
@@ -48,29 +41,15 @@ def measure_again(rounds: int, frameworks: Path | None) -> list[Row]:
                 "container": _retry(bench, f"container-{number + 1}", of_container=True),
                 "anew": _anew(bench, f"anew-{number + 1}"),
             }
-            if frameworks:
-                times["torchrun"] = _torchrun(bench, frameworks, f"torchrun-{number + 1}")
             if number >= 0:
                 for way, seconds in times.items():
                     taken[way].append(seconds)
-    return list(_rows(taken))
-
-
-def _rows(taken: dict[str, list[float]]) -> list[Row]:
-    medians = {way: Times.of(seconds).median for way, seconds in taken.items() if seconds}
-    said = "medians: {:.1f} s and {:.1f} s"
+    medians = {way: Times.of(seconds).median for way, seconds in taken.items()}
     rows = []
     for way, what in (("program", "killed program"), ("container", "lost container")):
         about = f"{what} → first line of all tasks, `retries`"
-        if "torchrun" in medians:
-            ratio = medians[way] / medians["torchrun"]
-            goal = TORCHRUN_GOAL if way == "program" else None
-            details = said.format(medians[way], medians["torchrun"])
-            rows.append(
-                Row(about, "torchrun's restart after a killed process", ratio, goal, details)
-            )
+        details = f"medians: {medians[way]:.1f} s and {medians['anew']:.1f} s"
         ratio = medians[way] / medians["anew"]
-        details = said.format(medians[way], medians["anew"])
         rows.append(Row(about, "stop, delete and submit again", ratio, SUBMISSION_GOAL, details))
     return rows
 
@@ -127,23 +106,6 @@ def _anew(bench: Bench, name: str) -> float:
     seconds = _after(again, lines)
     bench.tool("delete", name, "--force")
     return seconds
-
-
-def _torchrun(bench: Bench, frameworks: Path, name: str) -> float:
-    lines = bench.home / f"{name}.lines"
-    options = ["--standalone", f"--nproc-per-node={TASKS}", "--max-restarts=3"]
-    argv = [str(frameworks / "bin/torchrun"), *options, str(bench.home / "again.py"), str(lines)]
-    agent = subprocess.Popen(
-        argv, cwd=bench.home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        victim = _lines(lines, TASKS)[-1][1]
-        return _after(lambda: os.kill(victim, signal.SIGKILL), lines)
-    finally:
-        agent.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            agent.wait(60)
-        agent.kill()
 
 
 def _after(lose: Callable[[], None], lines: Path) -> float:

@@ -1,14 +1,9 @@
 """On a real cluster: from the submission to the first line of the user's program, and from the
 program's end to the tool's.
 
-Every job runs the same program, which writes the time at its first and at its last line. Three ways
-to start it take turns:
-
-- `tool`: `submit_tf_job submit`, timed from the start of its process;
-- `bare`: the very service that `render` prints, sent by a ten-line script, timed from the moment
-  before the POST;
-- `plain`: that service without the bootstrap, with the user's command as its launch command, sent
-  by the same script.
+Every job runs the same program, which writes the time at its first and at its last line. Two ways
+to start it take turns: `submit_tf_job submit`, timed from the start of its process; and `bare`, the
+very service that `render` prints, sent by a ten-line script, timed from the moment before the POST.
 """
 
 from __future__ import annotations
@@ -51,12 +46,8 @@ class ClusterTimes:
     way; and what came after the last line.
     """
 
-    accepted: dict[str, list[float]] = field(
-        default_factory=lambda: {"tool": [], "bare": [], "plain": []}
-    )
-    first_line: dict[str, list[float]] = field(
-        default_factory=lambda: {"tool": [], "bare": [], "plain": []}
-    )
+    accepted: dict[str, list[float]] = field(default_factory=lambda: {"tool": [], "bare": []})
+    first_line: dict[str, list[float]] = field(default_factory=lambda: {"tool": [], "bare": []})
     end_to_yarn: list[float] = field(default_factory=list)
     yarn_to_exit: list[float] = field(default_factory=list)
 
@@ -125,11 +116,11 @@ class Bench:
 def measure_cluster(rounds: int, say: Callable[[str], None]) -> ClusterTimes:
     """Run the jobs on a sandbox of their own, one after the other."""
     times = ClusterTimes()
-    ways = {"tool": _by_tool, "bare": _by_bare_post, "plain": _by_plain_post}
+    ways = {"tool": _by_tool, "bare": _by_bare_post}
     with bench_sandbox() as bench:
         for number in range(-1, rounds):
             # nobody always comes after the same neighbour
-            order = list(ways)[number % 3 :] + list(ways)[: number % 3]
+            order = list(ways)[:: 1 if number % 2 else -1]
             for way in order:
                 run = ways[way](bench, f"{way}-{number + 1}")
                 bench.tool("delete", run.name, "--force")
@@ -187,16 +178,6 @@ def _by_bare_post(bench: Bench, name: str) -> _Run:
     return _post(bench, name, bench.tool("render", spec).stdout, times)
 
 
-def _by_plain_post(bench: Bench, name: str) -> _Run:
-    spec, times = bench.spec(name)
-    service = json.loads(bench.tool("render", spec).stdout)
-    service["configuration"].pop("files", None)
-    for component in service["components"]:
-        component.get("configuration", {}).pop("files", None)
-        component["launch_command"] = f"exec {' '.join(bench.command(name))}"
-    return _post(bench, name, json.dumps(service), times)
-
-
 def _post(bench: Bench, name: str, body: str, times: Path) -> _Run:
     path = times.with_suffix(".body")
     path.write_text(body)
@@ -223,36 +204,19 @@ def _run(bench: Bench, name: str, start: float, times: Path, exit_at: float | No
 
 def cluster_rows(times: ClusterTimes) -> list[Row]:
     """Compare the ways, and split the end."""
-    rows = []
-    floors = (
-        ("bare", "bare POST of the same service", GOAL),
-        ("plain", "bare POST of a service without the bootstrap", None),
+    before = {way: statistics.median(series) for way, series in times.accepted.items()}
+    after = {way: statistics.median(series) for way, series in times.first_line.items()}
+    raw = (before["tool"] + after["tool"]) / (before["bare"] + after["bare"])
+    # Once accepted, the same bytes run on the same cluster: what differs there is the machine's
+    # noise, so both share one median.
+    shared = statistics.median(times.first_line["tool"] + times.first_line["bare"])
+    details = (
+        f"accepted after {before['tool']:.1f} s and {before['bare']:.1f} s; first line after "
+        f"another {after['tool']:.1f} s and {after['bare']:.1f} s; ratio of these sums {raw:.2f}"
     )
-    for floor, about, goal in floors:
-        tool_before, floor_before = (
-            statistics.median(times.accepted[way]) for way in ("tool", floor)
-        )
-        tool_after, floor_after = (
-            statistics.median(times.first_line[way]) for way in ("tool", floor)
-        )
-        raw = (tool_before + tool_after) / (floor_before + floor_after)
-        # Once accepted, the same bytes run on the same cluster: what differs there is the machine's
-        # noise, so both share one median.
-        shared = statistics.median(times.first_line["tool"] + times.first_line["bare"])
-        ratio = (tool_before + shared) / (
-            floor_before + (shared if floor == "bare" else floor_after)
-        )
-        before, after = (
-            f"{tool_before:.1f} s and {floor_before:.1f} s",
-            f"{tool_after:.1f} s and {floor_after:.1f} s",
-        )
-        details = (
-            f"accepted after {before}; first line after another {after}; ratio of these sums "
-            f"{raw:.2f}"
-        )
-        rows.append(
-            Row("submission → first line, `submit_tf_job submit`", about, ratio, goal, details)
-        )
+    what, ratio = "submission → first line, `submit_tf_job submit`", before["tool"] + shared
+    ratio /= before["bare"] + shared
+    rows = [Row(what, "bare POST of the same service", ratio, GOAL, details)]
     whole = Times.of([a + b for a, b in zip(times.end_to_yarn, times.yarn_to_exit, strict=True)])
     yarn = Times.of(times.end_to_yarn)
     ours = Times.of(times.yarn_to_exit)

@@ -1,16 +1,13 @@
-"""What ten thousand workers cost more than ten: bytes of the posted service, and time to plan
-it.
-"""
+"""What ten thousand workers cost more than ten: bytes of the posted service."""
 
 from __future__ import annotations
 
-import time
+import os
+import subprocess
+import sys
 from pathlib import Path
 
-from submit_tf_job import operations
-from submit_tf_job.jobspec.job import Job
-from submit_tf_job.settings import Settings, load_settings
-from tests.bench.measure import Row, Sample, Samples, interleave
+from tests.bench.measure import Row
 
 __all__ = ["SIZE_GOAL", "measure_size", "posted_bytes"]
 
@@ -19,58 +16,16 @@ SIZE_GOAL = 1.05
 FEW, MANY = 10, 10_000
 
 
-def _settings() -> Settings:
-    environ = {
-        "HOME": "/nonexistent",
-        "SUBMIT_TF_JOB_RESOURCE_MANAGERS": "http://rm.example.com:8088",
-        "SUBMIT_TF_JOB_USER": "alice",
-    }
-    return load_settings(environ=environ, cwd=Path("/"), system_file=Path("/nonexistent"))
-
-
-def _job(workers: int, settings: Settings) -> Job:
-    return operations.load_job(SPEC, settings, overrides=[f"roles.worker.instances={workers}"])
-
-
 def posted_bytes(workers: int) -> int:
     """Return the size of the request's body for so many workers."""
-    settings = _settings()
-    return len(operations.make_plan(_job(workers, settings), settings).body.encode())
+    argv = [sys.executable, "-m", "submit_tf_job", "render", str(SPEC)]
+    options = ["--set", f"roles.worker.instances={workers}", "--rm", "http://rm.example.com:8088"]
+    environ = {"HOME": "/nonexistent", "PATH": os.defpath, "PYTHONPATH": str(SPEC.parents[1])}
+    return len(subprocess.check_output([*argv, *options, "--user", "alice"], env=environ))
 
 
-def measure_size(rounds: int = 30) -> list[Row]:
+def measure_size() -> list[Row]:
     """Plan the same job with few and with many workers."""
-    settings = _settings()
-    jobs = {"few": _job(FEW, settings), "many": _job(MANY, settings)}
-
-    def plan(job: Job) -> Sample:
-        wall, cpu = time.perf_counter(), time.process_time()
-        assert operations.make_plan(job, settings).body
-        return Sample(time.perf_counter() - wall, time.process_time() - cpu)
-
-    samples: Samples = interleave(
-        {name: lambda job=job: plan(job) for name, job in jobs.items()},  # type: ignore[misc]
-        rounds,
-    )
     few, many = posted_bytes(FEW), posted_bytes(MANY)
-    ratios = [
-        getattr(samples.wall("many"), kind) / getattr(samples.wall("few"), kind)
-        for kind in ("least", "median")
-    ]
-    times = f"min {ratios[0]:.2f}, median {ratios[1]:.2f}"
-    return [
-        Row(
-            f"bytes posted for {MANY:,} workers",
-            f"{FEW} workers",
-            many / few,
-            SIZE_GOAL,
-            f"{many:,} and {few:,} bytes",
-        ),
-        Row(
-            f"time to plan {MANY:,} workers, CPU",
-            f"{FEW} workers",
-            samples.cpu_ratio("many", "few"),
-            None,
-            f"wall: {times}",
-        ),
-    ]
+    what, details = f"bytes posted for {MANY:,} workers", f"{many:,} and {few:,} bytes"
+    return [Row(what, f"{FEW} workers", many / few, SIZE_GOAL, details)]

@@ -1,6 +1,4 @@
-"""On a real HDFS: files staged by the tool, against Hadoop's own FsShell -put of the same; and what
-files cost a job.
-"""
+"""On a real HDFS: files staged by the tool, against Hadoop's own FsShell -put of the same."""
 
 from __future__ import annotations
 
@@ -8,7 +6,6 @@ import itertools
 import json
 import os
 import shutil
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -54,8 +51,6 @@ def measure_staging(rounds: int) -> list[Row]:
         shutil.rmtree(large)
         _fill(many, 10_000, 10_000)
         rows.append(_unchanged(bench, rounds, many))
-        shutil.rmtree(many)
-        rows.append(_first_line(bench, rounds, small))
     return rows
 
 
@@ -136,28 +131,3 @@ def _unchanged(bench: Bench, rounds: int, files: Path) -> Row:
         f"without files"
     )
     return Row("10,000 unchanged files recognised", "one second", mine - floor, A_SECOND, details)
-
-
-def _first_line(bench: Bench, rounds: int, files: Path) -> Row:
-    times: dict[bool, list[float]] = {True: [], False: []}
-    for number in range(-1, rounds):
-        for with_files in times:
-            name = f"line-{'files' if with_files else 'none'}-{number + 1}"
-            spec = _spec(bench, name, files if with_files else None)
-            start = time.time()
-            bench.tool("submit", spec)
-            first = float((bench.home / f"{name}.times").read_text().split()[0])
-            bench.tool("delete", name, "--force")
-            if number >= 0:
-                times[with_files].append(first - start)
-    mine, floor = statistics.median(times[True]), statistics.median(times[False])
-    details = (
-        f"medians: {mine:.1f} s and {floor:.1f} s; 2,000 files of 50 kB, staged anew for each job"
-    )
-    return Row(
-        "submission → first line, with `files`",
-        "the same job without files",
-        mine / floor,
-        None,
-        details,
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.calls import call
-from tests.cluster.conftest import SPECS, DockerCluster
+from tests.cluster.conftest import SPECS
 from tests.clusters import Cluster
 from tests.tool import Tool, gone, kill, processes_of
 
@@ -164,33 +163,3 @@ def test_keras_goes_on_with_fewer_workers_and_with_more(tool: Tool) -> None:
     assert epochs[-1] == "149"
     # at most the epoch that was not saved is done again
     assert len(epochs) - len(set(epochs)) <= 2, epochs
-
-
-@pytest.mark.long
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a Docker Engine")
-@pytest.mark.parametrize("network", ["bridge", "host"])
-def test_a_training_shrinks_and_grows_in_docker(
-    docker_cluster: DockerCluster, session_environ: dict[str, str], tmp_path: Path, network: str
-) -> None:
-    tool = Tool(session_environ, docker_cluster.profiles[network], tmp_path)
-    worker = {"instances": {"min": 1, "max": 2, "grow_after": "3s"}}
-    spec = tool.spec(
-        "docked-elastic",
-        image="submit_tf_job/base:1",
-        strategy="multi-worker",
-        command='echo "$TFJOB_RANK of $TFJOB_WORLD_SIZE in $TFJOB_GENERATION"; sleep 40',
-        retries=3,
-        stop_grace="2s",
-        roles={"chief": SMALL, "worker": {**SMALL, **worker}},
-    )
-    try:
-        assert tool("submit", spec, "--detach").status == 0
-        tool.printed("docked-elastic", "worker-0", "1 of 3 in 0")
-        assert tool("scale", "docked-elastic", "worker=1").status == 0
-        tool.printed("docked-elastic", "worker-0", "1 of 2 in 1")
-        assert tool("scale", "docked-elastic", "worker=2").status == 0
-        tool.printed("docked-elastic", "worker-1", "2 of 3 in 2")
-        retried = finishes(tool, "docked-elastic")
-        assert [entry["kind"] for entry in retried["generations"]] == ["shrunk", "grown"]
-    finally:
-        tool.tidy()

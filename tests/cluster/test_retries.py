@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import re
 import signal
 import time
@@ -15,13 +14,12 @@ import pytest
 
 from tests.cluster.calls import until
 from tests.cluster.conftest import SPECS, DockerCluster, another
-from tests.tool import Tool, bootstrap_of, gone, kill, processes_of
+from tests.tool import Tool, bootstrap_of, gone, kill
 
 pytestmark = pytest.mark.cluster
 
 STEPS = 40
 SMALL = {"memory": "256Mi"}
-SEED = 11
 # Every task does step after step; the chief writes each to its checkpoint, and continues from it.
 # With the last step done they wait until they may end: a busy machine sees each generation run.
 PROGRAM = """
@@ -161,26 +159,6 @@ def test_parameter_servers_continue_from_a_checkpoint(
     assert steps[0] == 0, steps
     assert steps[-1] >= 100, steps
     gone(name)
-
-
-@pytest.mark.long
-def test_ten_losses_at_random_moments(tool: Tool) -> None:
-    roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}}
-    checkpoint = training(tool, "ten-times", {"max": 20, "node_losses": 0}, roles, 160)
-    may_end(checkpoint)
-    chance = random.Random(SEED)
-    victims = ["chief-0", "worker-0", "worker-1"]
-    for _ in range(10):
-        time.sleep(chance.uniform(0, 8))
-        for victim in chance.sample(victims, chance.choice([1, 1, 2])):
-            with contextlib.suppress(AssertionError, OSError):  # it is not back yet
-                kill("ten-times", victim)
-    done = tool("wait", "ten-times", "-o", "json", timeout=500)
-    assert done.status == 0, done.stdout + done.stderr
-    assert (done.json["state"], done.json["confirmed"]) == ("SUCCEEDED", True)
-    assert checkpoint.read_text() == "160"
-    gone("ten-times")
-    assert not processes_of("ten-times")
 
 
 @pytest.mark.long

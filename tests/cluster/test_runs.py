@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import requests
 
 from tests import clusters
 from tests.cluster.conftest import HADOOP_VERSIONS
@@ -116,21 +115,3 @@ def test_a_training_with_retries_lives_through_two_restarts_where_its_job_ran_be
     assert following.returncode == 0, err
     ended = json.loads(out)
     assert (ended["state"], ended["retries"]["used"]) == ("SUCCEEDED", 0), err
-
-
-def test_retention_keeps_as_many_runs_as_the_settings_say(tool: Tool, cluster: Cluster) -> None:
-    """A run of the last three minutes is kept, as a POST of it may still be on its way."""
-    job = name()
-    path = tool.spec(job, strategy="single", command="true", roles={"worker": SMALL})
-    url = f"{cluster.namenode_url}/webhdfs/v1/user/{cluster.user}/.yarn/services"
-    runs = [tool("submit", path, "-o", "json").json["run"] for _ in range(4)]
-    for run in runs:
-        times = {"op": "SETTIMES", "modificationtime": str(int((time.time() - 3600) * 1000))}
-        asked = {**times, "user.name": cluster.user}
-        assert requests.put(f"{url}/{run}", params=asked, timeout=30).status_code == 200
-    tool = Tool({**tool.environ, "SUBMIT_TF_JOB_KEEP_RUNS": "2"}, tool.profile, tool.cwd)
-    runs.append(tool("submit", path, "-o", "json").json["run"])
-    asked = {"op": "LISTSTATUS", "user.name": cluster.user}
-    stored = requests.get(url, params=asked, timeout=30).json()["FileStatuses"]["FileStatus"]
-    assert {one["pathSuffix"] for one in stored} & set(runs) == set(runs[3:])
-    assert tool("delete", job).status == 0

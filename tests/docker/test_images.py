@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
-import tarfile
 import uuid
 from pathlib import Path
 
@@ -99,64 +97,6 @@ def test_one_s_own_image_is_built_offline_and_then_taken_from_its_tar(
     assert [line[:10] for line in said[0][1:]] == ["RUN hello ", "importing "]  # base is there
     assert said[1] == ["importing submit_tf_job/mine:1"]  # its tar
     Path(subprocess.check_output([BUILD, "--tar", mine], text=True).strip()).unlink()
-
-
-def test_an_image_with_much_that_is_wrong(tool: Tool, docker: DockerHost) -> None:
-    docker.build(
-        "bad:1",
-        "RUN rm /usr/bin/find && chmod 700 /opt/python && ln -sf /opt/python/bin/python3 "
-        "/usr/bin/python3 && chmod 755 /tmp",
-        "ENV NVIDIA_VISIBLE_DEVICES=all AWS_SECRET_ACCESS_KEY=0123456789abcdef",
-        "STOPSIGNAL SIGRTMIN+3",
-        'ENTRYPOINT ["/bin/sleep", "1000"]',
-    )
-    done = tool.given(SUBMIT_TF_JOB_DOCKER_REGISTRIES="registry.example.com")(
-        "image", "check", "bad:1", "-o", "json"
-    )
-    assert done.status == 1
-    failures = {found["id"] for found in done.json["findings"] if found["status"] == "failure"}
-    wrong = {
-        "image-trust",
-        "image-tools",
-        "image-python",
-        "image-entrypoint",
-        "image-stopsignal",
-        "image-environment",
-    }
-    assert failures == wrong, done.stdout
-    assert "0123456789abcdef" not in done.stdout + done.stderr
-    docker.is_clean()
-
-
-def test_an_image_without_a_shell(tool: Tool, docker: DockerHost) -> None:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        tar.addfile(tarfile.TarInfo("bin/python3"))
-    docker("import", "-", "shellless:1", stdin=packed.getvalue())
-    done = tool("image", "check", "shellless:1", "-o", "json")
-    found = checked(done)
-    assert (done.status, found["image-bash"]) == (1, ("failure", "there is no bash"))
-    assert "no shell" in found["image-python"][1]
-    assert done.json["skipped"] == ["image-hdfs", "image-kerberos", "image-tensorflow"]
-    docker.is_clean()
-
-
-def test_what_cannot_be_looked_at(tool: Tool) -> None:
-    missing = tool("image", "check", "ml/nope:1")
-    assert (missing.status, missing.stdout) == (9, "")
-    assert missing.stderr.startswith(
-        "error: this machine has no image ml/nope:1\n  hint: docker pull ml/nope:1"
-    )
-    typo = tool("image", "check", "tf@sha256:0123")
-    assert (typo.status, "the digest of 'tf@sha256:0123' is not valid" in typo.stderr) == (2, True)
-    down = tool.given(SUBMIT_TF_JOB_DOCKER_HOST="unix:///nonexistent.sock")(
-        "image", "check", "tf:1"
-    )
-    assert (down.status, "Docker does not answer" in down.stderr, "start it" in down.stderr) == (
-        2,
-        True,
-        True,
-    )
 
 
 @pytest.mark.long
