@@ -292,8 +292,8 @@ def _fair(info: Answer, above: str) -> Iterator[Queue]:
 
 
 def _fifo(info: Answer) -> Queue:
-    total = QueueResources(whole_of(info, "totalNodeCapacity") or 0)
-    share = Partition(limit=total, used=QueueResources(whole_of(info, "usedNodeCapacity") or 0))
+    # It limits nothing: `totalNodeCapacity` is the memory of all nodes, and says nothing of cores.
+    share = Partition(used=QueueResources(whole_of(info, "usedNodeCapacity") or 0))
     return Queue(
         name="default",
         path="default",
