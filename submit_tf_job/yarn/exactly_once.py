@@ -395,8 +395,11 @@ class _Submitting:
         tagged, self._tagged = self._tagged, {}
         if self._name not in tagged:
             tagged = self._apps_of([self._number])
-        apps = {app.id: app for app in tagged[self._name]}
         stored, unread = self._read()
+        if stored is None and self._client.clock() - begun > SETTLE_S:
+            # a run may have come, ended and been deleted while the service was read
+            tagged = self._apps_of([self._number])
+        apps = {app.id: app for app in tagged[self._name]}
         self._learn(live_now)
         apps.update((app.id, app) for app in live_now if app.name == self._name)
         own, app_id = None, stored.app_id if stored else None
