@@ -60,7 +60,7 @@ class Caller:
         self.deaf = 0  # how many ports in turn were closed: no process listens there
         # of ten thousand tasks two hundred look in each second
         every_s = max(SILENCE * info.ping_s, info.total / 200.0)
-        self.place = PlaceWatch(info, self.resolver, every_s)
+        self.place = PlaceWatch(info, self.resolver, every_s, seen=True)
 
     # --- the search -------------------------------------------------------------------------------
     def _look_up(self, now: float) -> None:

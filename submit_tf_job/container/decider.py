@@ -41,7 +41,7 @@ class Decider:
         self.look_ups = LookUps(info, self.job, loop.post)
         # finds this task as the others do
         resolver = finder(info, loop.post) if info.by_place else self.look_ups.resolver
-        self.place = PlaceWatch(info, resolver, SILENCE * self.peers.ping_s)
+        self.place = PlaceWatch(info, resolver, SILENCE * self.peers.ping_s, seen=False)
         self.announced = ""  # where the others find this task without DNS
         self.logged: set[str] = set()
         self.progress_s = max(1.0, info.total / 100.0)
@@ -159,8 +159,6 @@ class Decider:
             if m:
                 self.end.told(now, m)
             return  # the peer closes; otherwise `check_silence` drops it
-        if m.name in job.unresolved:
-            self.look_ups.due.append(m.name)
         self.peers.identify(peer, m)
         peer.send(
             "welcome",
@@ -217,7 +215,6 @@ class Decider:
     def _call_generation(self, now: float) -> None:
         """Have all tasks end their commands for the next generation."""
         self.peers.probed = False
-        self.look_ups.due += self.job.joining
         for peer, m in self.peers.tasks():
             if self.job.stays(m):
                 peer.send("again", **self.history())
@@ -233,25 +230,22 @@ class Decider:
         self.changed = True
 
     def _home(self) -> str:
-        """Return the address at which the others found this task, "" if that is not known.
-
-        DNS may have had the former container, or have an address of another network.
-        """
-        me = self.job.me
-        if self.info.by_place:
-            return self.announced
-        return me.address if self.look_ups.addresses.get(me.name) == me.address else ""
+        """Return the address at which the others found this task, "" if that is not known."""
+        return self.announced if self.info.by_place else self.job.me.address
 
     def _moved(self, _address: str) -> None:
-        self.job.superseded = True
+        """Leave to a later container, if no other task is here.
+
+        After a partition none may come back to this one, and so tell it.
+        """
+        self.job.superseded = self.job.phase == states.WAITING and self.job.generation > 0
 
     # --- what the loop calls ----------------------------------------------------------------------
     def tick(self, now: float) -> bool:
         """Do what is due; leave if YARN has started a later container of this task."""
         job = self.job
         self.peers.waited()
-        if job.phase == states.WAITING and job.generation:
-            # after a partition no other task may come back to this one, and so tell it
+        if job.retries:
             self.place.look(now, self._home, self._moved)
         if job.superseded:
             log("YARN has started a later container of %s; this one leaves" % self.info.name)
@@ -270,9 +264,9 @@ class Decider:
         if job.held:
             self._release(job.released(now))
         self.changed = not self.writer.write(now, self.changed, self.end.saved) and self.changed
-        late = self.look_ups.again or not job.absent or now >= job.start_deadline
+        late = not job.absent or now >= job.start_deadline
         soon = job.phase == states.ENDING or bool(job.failures or job.away)
-        return soon or (job.phase == states.WAITING and bool(late))
+        return soon or (job.phase == states.WAITING and late)
 
     def _listen_to_others(self, now: float) -> None:
         """Look for tasks that are silent, names that DNS has by now, and answers to a probe."""

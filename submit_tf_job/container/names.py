@@ -228,9 +228,13 @@ class Resolver:
 class PlaceWatch:
     """Looks now and then whether YARN has started the deciding task elsewhere."""
 
-    def __init__(self, info: Info, resolver: Resolver, every_s: float) -> None:
-        """Look with `resolver` once in `every_s`."""
-        self.info, self.resolver, self.every_s = info, resolver, every_s
+    def __init__(self, info: Info, resolver: Resolver, every_s: float, seen: bool) -> None:
+        """Look with `resolver` once in `every_s`; `seen` says whether it has been right already.
+
+        What has never had the present address may have that of a former container, or one of
+        another network.
+        """
+        self.info, self.resolver, self.every_s, self.seen = info, resolver, every_s, seen
         self.looked = 0.0
         self.moves = 0  # how often in turn it had another address
 
@@ -244,8 +248,9 @@ class PlaceWatch:
         """
 
         def found(_host: str, address: str | None) -> None:
+            self.seen = self.seen or address == home()
             self.moves = self.moves + 1 if address and address != home() else 0
-            if address and self.moves >= MOVED:
+            if address and self.seen and self.moves >= MOVED:
                 self.moves = 0
                 moved(address)
 

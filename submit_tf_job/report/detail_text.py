@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.diagnose.amounts import clause, listed, plural
+from submit_tf_job.diagnose.amounts import clause, listed
 from submit_tf_job.host.units import duration_text
 from submit_tf_job.jsonview import FORMAT_VERSION, instant
 from submit_tf_job.operations.description import events_of, limits_of, start_of, tasks_of
@@ -77,11 +77,10 @@ def _gpu_lines(tasks: Sequence[TaskDetail]) -> Iterator[str]:
 
 def _start_line(start: StartTimes) -> str:
     which = clause(" of generation {}", start.generation)
-    known = clause("; {} known by address", start.by_address and plural(start.by_address, "task"))
     return (
         f"start{which}  {start.yarn_s:.1f} s until YARN had started every task, "
         f"{start.names_s:.1f} s until all had found the deciding task, {start.barrier_s:.1f} s "
-        f"until the programs started{known}"
+        f"until the programs started"
     )
 
 

@@ -148,7 +148,7 @@ def test_start_times_and_limit(world: World) -> None:
     done = world("describe", "mnist")
     assert (
         "start  2.5 s until YARN had started every task, 0.5 s until all had found the deciding "
-        "task, 0.2 s until the programs started; 2 tasks known by address"
+        "task, 0.2 s until the programs started"
     ) in done.out.splitlines()
     assert "lifetime  ends in 59m" in done.out
     [limit] = world("describe", "mnist", "-o", "json").json["limits"]

@@ -151,7 +151,6 @@ class MeetingState:
         self.expected = {m.name for m in self.members.values() if self.is_elastic(m)}
         # and those of a role that serves, which come back without a new generation
         self.rejoining: set[str] = set()
-        self.joining: list[str] = []  # tasks of the next generation whose names are to be looked up
 
     def _start(self, info: Info, now: float) -> None:
         # whether programs are given names; else they get addresses

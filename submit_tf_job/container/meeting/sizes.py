@@ -76,14 +76,8 @@ def tell_of_missing(job: MeetingState, now: float) -> None:
             job.event(now, text % (role, here(job, role), least(job, role)))
 
 
-def await_all(job: MeetingState, now: float, names_s: float) -> None:
-    """Decide for which tasks the next generation waits, and how long.
-
-    Args:
-        job: The job.
-        now: The present time.
-        names_s: How long names are waited for after that.
-    """
+def await_all(job: MeetingState, now: float) -> None:
+    """Decide for which tasks the next generation waits, and how long."""
     if not job.rules:
         return
     elastic = [m for m in job.members.values() if job.is_elastic(m)]
@@ -100,8 +94,7 @@ def await_all(job: MeetingState, now: float, names_s: float) -> None:
         task["grace_s"] + job.info.stop_grace_s,
     )
     job.patient_until = now + patience_s
-    job.start_deadline = max(job.start_deadline, job.patient_until + names_s)
-    job.joining = [m.name for m in missed if m.peer is not None]
+    job.start_deadline = max(job.start_deadline, job.patient_until)
     if job.barrier > 1:
         job.unresolved.update(m.name for m in missed)
 

@@ -9,9 +9,8 @@ from submit_tf_job.container.meeting import ending, sizes
 from submit_tf_job.container.meeting import members as states
 from submit_tf_job.container.meeting.members import MeetingState, Member, listed
 
-NAMES_S = 1.0  # the start waits so long for names once every task has connected
-# and so long for the name of a task that YARN may start again on another node
-RESTARTED_NAMES_S = 30.0
+# the start waits so long for the name of a task that YARN may start again on another node
+NAMES_S = 30.0
 WITNESS_S = 60.0  # the start waits so long for a witness that was lost
 
 
@@ -24,7 +23,7 @@ def await_all(job: MeetingState, now: float) -> None:
     job.failures, job.outcome, job.first_progress = [], None, None
     job.held = job.held_roles()
     job.held_since.clear()
-    sizes.await_all(job, now, NAMES_S)
+    sizes.await_all(job, now)
     for m in job.members.values():
         if job.stays(m):
             m.failures, m.failed_process, m.status, m.stopping = 0, "", None, False
@@ -52,10 +51,6 @@ def _may_start(job: MeetingState, now: float) -> bool:
         return False
     if job.complete_at is None:
         job.complete_at = now
-    if not job.unresolved:
-        return True
-    if job.by_name and now < min(job.complete_at + NAMES_S, job.start_deadline):
-        return False
     return not unnamed(job, now)
 
 
@@ -75,13 +70,13 @@ def _awaits_witness(job: MeetingState, now: float) -> bool:
 def unnamed(job: MeetingState, now: float) -> list[str]:
     """Return the connected tasks that cannot start until DNS has their names.
 
-    The name of a task is needed where its address is not known, because its connection came
-    from another one than its own. The name of a task that YARN may start again on another node
-    is waited for; after `RESTARTED_NAMES_S` its address is used.
+    Programs get addresses, which the connections have told. The name of a task is needed where
+    its connection came from another address than its own. The name of a task that YARN may start
+    again on another node is waited for; after `NAMES_S` its address is used.
     """
     if job.phase != states.WAITING or job.absent:
         return []
-    until = min(_complete(job, now) + RESTARTED_NAMES_S, job.start_deadline)
+    until = min(_complete(job, now) + NAMES_S, job.start_deadline)
     patient, mixed = job.by_name and now < until, job.has_mixed_addresses()
     return sorted(
         name
@@ -92,7 +87,9 @@ def unnamed(job: MeetingState, now: float) -> list[str]:
 
 
 def _may_move(job: MeetingState, m: Member) -> bool:
-    return bool(job.info.roles[m.role]["max_restarts"] > 0)
+    """Return whether a task may come back elsewhere while the programs of the others run."""
+    serves = m.role_kind == contract.KIND_SERVES and job.is_elastic(m)
+    return serves or job.info.roles[m.role]["max_restarts"] > 0
 
 
 def _complete(job: MeetingState, now: float) -> float:
@@ -144,10 +141,6 @@ def start(job: MeetingState, now: float) -> None:
 
 
 def _tell_of_start(job: MeetingState, now: float, count: int) -> None:
-    if job.by_name and not job.named and job.info.task.get("meeting"):
-        text = "Registry DNS has no task of this job: the programs get addresses (`names: auto`)"
-        if text not in job.warnings:
-            job.warn(now, text)
     job.event(now, "all %d tasks started" % count)
     wall = job.info.wall
     job.start_times = {
@@ -163,7 +156,7 @@ def _tell_of_start(job: MeetingState, now: float, count: int) -> None:
             "DNS has not registered %s within %d s: the programs get addresses, and a task "
             "that YARN starts again on another node will not be found"
         )
-        job.warn(now, text % (listed(late), RESTARTED_NAMES_S))
+        job.warn(now, text % (listed(late), NAMES_S))
 
 
 def _peers_missing(job: MeetingState, now: float) -> None:

@@ -172,7 +172,6 @@ def test_grows_when_the_training_has_gone_on_for_a_while() -> None:
     assert played.job.generation == 0
     played.after(10)
     assert (played.job.phase, played.job.generation) == (states.WAITING, 1)
-    assert played.job.joining == ["worker-1"]
     played.ready()
     assert played.after(2) == states.RUNNING
     assert played.present == [0, 1, 3]

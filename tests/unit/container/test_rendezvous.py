@@ -175,39 +175,20 @@ def test_time_in_which_a_task_was_silent_is_part_of_grace() -> None:
 
 
 # --- names, addresses and ports -------------------------------------------------------------------
-def test_start_waits_for_every_task_and_one_second_for_names() -> None:
+def test_start_waits_for_every_task_and_for_no_name() -> None:
     played = chief_workers()
-    assert played.job.unresolved == {"chief-0", "worker-0", "worker-1"}
     played.hello("worker-0", at="10.0.0.2")
     assert played.after(100) == states.WAITING
     assert played.job.missing() == ["worker-1"]
     played.hello("worker-1", at="10.0.0.3")
     assert played.job.missing() == []
-    assert played.after(0) == states.WAITING
-    assert played.after(0.9) == states.WAITING
-    played.job.unresolved.discard("worker-1")
-    assert played.after(0.1) == states.RUNNING
+    assert played.after(0) == states.RUNNING
     assert played.told[-1] == "all 3 tasks started"
-    # the name of one task was found, and the programs get the addresses of the others
-    assert played.job.hosts({}) == {"chief-0": "10.0.0.1", "worker-0": "10.0.0.2"}
-
-
-def test_start_follows_the_last_hello_at_once_where_every_name_is_known() -> None:
-    played = chief_workers()
-    played.job.unresolved.clear()
-    played.hello("worker-0", at="10.0.0.2")
-    played.hello("worker-1", at="10.0.0.3")
-    assert played.after(0) == states.RUNNING
-    assert played.job.hosts({}) == {}
-
-
-def test_start_waits_for_no_name_where_programs_get_addresses() -> None:
-    played = Played(
-        {"chief": role(1, "trains"), "worker": role(1, "trains")}, dns_server="10.0.0.9:53"
-    )
-    played.hello("worker-0", at="10.0.0.2")
-    assert played.after(0) == states.RUNNING
-    assert played.job.hosts({}) == {"chief-0": "10.0.0.1", "worker-0": "10.0.0.2"}
+    assert played.job.hosts({}) == {
+        "chief-0": "10.0.0.1",
+        "worker-0": "10.0.0.2",
+        "worker-1": "10.0.0.3",
+    }
 
 
 def test_address_that_the_connection_does_not_come_from_needs_a_name() -> None:
@@ -232,14 +213,12 @@ def test_loopback_is_an_address_only_where_all_tasks_have_it() -> None:
     played = chief_workers()
     played.hello("worker-0", at="127.0.0.1", here="127.0.0.1")
     played.hello("worker-1", at="127.0.0.1", here="127.0.0.1")
-    played.after(0)
-    assert played.after(1) == states.RUNNING
+    assert played.after(0) == states.RUNNING
     assert set(played.job.hosts({}).values()) == {"127.0.0.1"}
 
     mixed = chief_workers()
     mixed.hello("worker-0", at="127.0.0.1", here="127.0.0.1")
     mixed.hello("worker-1", at="10.0.0.3")
-    mixed.after(0)
     assert mixed.after(5) == states.WAITING
     assert mixed.job.unnamed(mixed.now) == ["worker-0"]
     assert mixed.job.me.address == "10.0.0.1"
@@ -280,37 +259,20 @@ def test_name_of_a_task_that_was_started_again_before_the_start_is_looked_up_aga
     assert played.after(0) == states.RUNNING
 
 
-@pytest.mark.parametrize(("known", "warned"), [((), True), (("chief-0",), False)])
-def test_names_that_are_found_out_say_so_where_no_task_has_one(
-    known: tuple[str, ...], warned: bool
-) -> None:
-    """`names: auto` of the settings."""
-    roles = {"chief": role(1, "trains"), "worker": role(1, "trains")}
-    played = Played(roles, meeting={"dns": True})
-    played.job.me.address = played.job.me.origin = "10.0.0.1"
-    played.hello("worker-0", at="10.0.0.2")
-    played.job.unresolved -= set(known)
-    played.after(0)
-    assert played.after(1.5) == states.RUNNING
-    text = "Registry DNS has no task of this job: the programs get addresses (`names: auto`)"
-    assert played.job.warnings == [text] * warned
-
-
 def test_report_has_the_times_of_the_start() -> None:
     played = chief_workers()
     played.now += 10
     played.hello("worker-0", at="10.0.0.2", age_s=4.0, search_s=3.5)
     played.now += 5
     played.hello("worker-1", at="10.0.0.3", age_s=2.0, search_s=0.5)
-    played.after(0)
     assert snapshot(played.job, played.now, over=False)["start"] is None
-    played.after(1)
+    played.after(0)
     wall = played.job.info.wall
     assert snapshot(played.job, played.now, over=False)["start"] == {
         "launched_at": wall + T0 + 13,
         "search_s": 3.5,
         "arrived_at": wall + T0 + 15,
-        "at": wall + T0 + 16,
+        "at": wall + T0 + 15,
         "by_address": 3,
     }
 
