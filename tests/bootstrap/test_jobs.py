@@ -460,7 +460,7 @@ def test_sigterm_reaches_the_whole_group_of_the_command(any_job: Cluster) -> Non
     job.kill("chief-0", signal.SIGTERM)
     assert job.wait("chief-0") == contract.EXIT_TERMINATED
     job.until(
-        lambda: "child told" in job.stdout("chief-0") and "chief told" in job.stdout("chief-0"), 5
+        lambda: "child told" in job.stdout("chief-0") and "chief told" in job.stdout("chief-0")
     )
     assert job.report()["state"] == "stopped"
     assert job.report()["first_failure"] is None
@@ -551,7 +551,7 @@ def test_bootstrap_killed_right_after_the_start_ends_the_command(
         timeout=60,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
-    pid, give_up_at = int((tmp_path / "pid").read_text()), time.monotonic() + 5
+    pid, give_up_at = int((tmp_path / "pid").read_text()), time.monotonic() + 60
     while alive(pid):
         assert time.monotonic() < give_up_at
         time.sleep(0.02)
@@ -565,7 +565,7 @@ def test_killed_bootstrap_takes_the_command_with_it(job: Cluster, command: str) 
     pid = int(job.stdout("chief-0"))
     assert alive(pid)
     job.kill("chief-0")
-    job.until(lambda: not alive(pid), 5)
+    job.until(lambda: not alive(pid))
 
 
 def test_sigterm_while_waiting(job: Cluster) -> None:
@@ -694,9 +694,14 @@ def test_a_task_that_stands_still_while_others_move_is_reported(job: Cluster) ->
     }
     job.job(roles, still_s=3, ping_s=0.5)
     job.start()
-    found = job.until(lambda: job.report().get("standstill"))
-    assert [(entry["task"], entry["step"]) for entry in found["tasks"]] == [("slow-0", 4)]
-    assert (found["all"], found["others_step"]) == (False, 4)
+
+    def told() -> bool:
+        """On a busy machine the one that moves may stand still, too, for a while."""
+        found = job.report().get("standstill") or {"tasks": []}
+        still = [(entry["task"], entry["step"]) for entry in found["tasks"]]
+        return still == [("slow-0", 4)] and (found["all"], found["others_step"]) == (False, 4)
+
+    job.until(told)
     job.go()
     assert set(job.wait_all().values()) == {0}
 

@@ -189,14 +189,6 @@ def test_the_port_that_rank_0_took_instead_reaches_all_that_train(
         assert address.endswith(shown[f"worker-{index}"][variable])
 
 
-def test_the_deciding_task_is_found_where_the_rendezvous_goes_elsewhere(job: Cluster) -> None:
-    tasks = job_of_shared_ports(job)
-    with socket.socket() as taken:
-        taken.bind(("0.0.0.0", job.rendezvous()))
-        shown = all_met(job, tasks)
-    assert f"127.0.0.1:{job.rendezvous()}" not in shown["worker-0"]["found"].values()
-
-
 def test_ports_are_shared_anew_when_all_tasks_start_again(job: Cluster) -> None:
     tasks = job_of_shared_ports(job, retries={"max": 1, "on": ["lost"]}, grace_s=20)
     job.start()

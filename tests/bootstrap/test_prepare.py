@@ -49,28 +49,6 @@ def test_task_that_is_lost_while_the_job_is_prepared_fails_it(job: Cluster) -> N
     assert job.report()["first_failure"]["task"] == "worker-0"
 
 
-def test_prepare_that_succeeded_is_not_run_again_by_retries(job: Cluster) -> None:
-    hold = f"echo generation $TFJOB_GENERATION; {UNTIL_GO}"
-    roles = {
-        "chief": role(1, "trains", hold),
-        "worker": role(1, "trains", hold),
-        "witness": role(1, "sidecar", ["sleep", "600"]),
-    }
-    job.job(
-        roles, prepare="echo once >> ../prepared", retries={"max": 2, "on": ["lost"]}, grace_s=20
-    )
-    job.start()
-    job.printed("worker-0", "generation 0")
-    for generation, victim in enumerate(["worker-0", "chief-0"], 1):
-        job.kill(victim)
-        job.runs[victim].wait()
-        job.start(victim)
-        job.printed(victim, f"generation {generation}")
-    job.go()
-    assert set(job.wait_all().values()) == {0}
-    assert (job.root / "app" / "prepared").read_text() == "once\n"
-
-
 def test_prepare_that_failed_is_not_run_again_by_retries(job: Cluster) -> None:
     roles = {"chief": role(1, "trains", SHOW), "witness": role(1, "sidecar", ["sleep", "600"])}
     prepare = "echo began >> ../prepared; exit 7"

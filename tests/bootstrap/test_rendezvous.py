@@ -256,15 +256,3 @@ def test_tf_config_of_the_environment_is_kept_where_the_job_wants_none(job: Clus
     job.start(env={contract.ENV_TF_CONFIG: '{"mine": 1}'})
     assert set(job.wait_all().values()) == {0}
     assert job.stdout("chief-0") == '{"mine": 1}\n'
-
-
-def test_killed_task_ends_the_job_within_seconds_of_the_kill(job: Cluster) -> None:
-    """Its kernel closes the connection, which silence does not."""
-    job.job(
-        {"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", FOREVER)}, grace_s=600
-    )
-    job.start()
-    job.started("chief-0", "worker-0")
-    job.kill("worker-0")
-    assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
-    assert job.report()["first_failure"]["reason"] == "lost"

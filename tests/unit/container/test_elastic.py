@@ -70,13 +70,6 @@ def test_does_without_others_only_where_the_witness_is(how: str, starts: bool) -
     assert played.after(20) == (states.RUNNING if starts else states.ENDING)
 
 
-def test_starts_at_once_when_all_have_come() -> None:
-    played = elastic()
-    played.come("witness-0", "worker-0", "worker-1", "worker-2", "worker-3")
-    assert played.after(1) == states.RUNNING
-    assert played.present == [0, 1, 2, 3]
-
-
 def test_fails_with_too_few() -> None:
     played = elastic()
     played.come("witness-0", "worker-1")

@@ -21,17 +21,6 @@ def chief_workers(workers: int = 2, **extra: Any) -> Played:
     return Played({"chief": role(1, "trains"), "worker": role(workers, "trains", **extra)})
 
 
-def ps_job(**worker: Any) -> Played:
-    return Played(
-        {
-            "chief": role(1, "trains"),
-            "worker": role(2, "serves", **worker),
-            "ps": role(1, "serves"),
-            "evaluator": role(1, "evaluates"),
-        }
-    )
-
-
 # --- what happens, and what becomes of the job (the words: tests/unit/container/played.py) ---------
 SIMPLE = {"chief": role(1, "trains"), "worker": role(2, "trains")}
 
@@ -143,14 +132,6 @@ def test_kind_decides_what_an_own_role_means_to_the_job(
         assert played.job.verdict == verdict
 
 
-def test_deciding_task_learns_its_attempt_from_the_others() -> None:
-    played = chief_workers()
-    played.hello("worker-0", seen="an earlier run", decider_attempt=1, state="running")
-    assert played.job.me.attempt == 2
-    played.hello("worker-1", seen=None, decider_attempt=None)
-    assert played.job.me.attempt == 2
-
-
 @pytest.mark.parametrize(
     ("events", "waits"),
     [
@@ -259,34 +240,6 @@ def test_name_of_a_task_that_was_started_again_before_the_start_is_looked_up_aga
     assert played.after(0) == states.RUNNING
 
 
-def test_report_has_the_times_of_the_start() -> None:
-    played = chief_workers()
-    played.now += 10
-    played.hello("worker-0", at="10.0.0.2", age_s=4.0, search_s=3.5)
-    played.now += 5
-    played.hello("worker-1", at="10.0.0.3", age_s=2.0, search_s=0.5)
-    assert snapshot(played.job, played.now, over=False)["start"] is None
-    played.after(0)
-    wall = played.job.info.wall
-    assert snapshot(played.job, played.now, over=False)["start"] == {
-        "launched_at": wall + T0 + 13,
-        "search_s": 3.5,
-        "arrived_at": wall + T0 + 15,
-        "at": wall + T0 + 15,
-        "by_address": 3,
-    }
-
-
-def test_ports_that_tasks_took_instead_are_given_to_all() -> None:
-    played = chief_workers()
-    played.hello("worker-0", port=2222)
-    played.hello("worker-1", port=2345)
-    assert played.job.ports() == {"worker-1": 2345}
-    played.gone("worker-1")
-    played.hello("worker-1", port="x")
-    assert played.job.ports() == {}
-
-
 def test_missing_tasks_at_the_deadline() -> None:
     played = chief_workers(30)
     played.hello("worker-3")
@@ -387,40 +340,11 @@ def test_report_of_a_failed_job() -> None:
     }
 
 
-def test_states_of_the_report() -> None:
-    played = ps_job()
-    assert snapshot(played.job, T0, over=False)["state"] == "waiting"
-    played.start()
-    assert snapshot(played.job, T0, over=False)["state"] == "running"
-    played.done("chief-0")
-    assert snapshot(played.job, T0, over=False)["state"] == "finishing"
-    played.done("evaluator-0")
-    played.after(0)
-    # the servers have yet to be ended
-    assert snapshot(played.job, T0, over=False)["state"] == "finishing"
-    assert snapshot(played.job, T0, over=False)["ended_at"] is None
-    assert snapshot(played.job, T0, over=True)["state"] == "succeeded"
-
-
 def test_report_of_a_large_job_lists_no_tasks() -> None:
     assert "tasks" in snapshot(chief_workers(199).job, T0, over=False)
     report = snapshot(chief_workers(200).job, T0, over=False)
     assert "tasks" not in report
     assert len(report["missing"]) == 20
-
-
-def test_report_lists_what_tasks_serve() -> None:
-    played = Played(
-        {"chief": role(1, "trains"), "board": role(2, "sidecar", ports={"http": 0})},
-        ports={"mode": "host"},
-    )
-    assert "served" not in snapshot(played.job, T0, over=False)
-    played.hello("board-0", ports={"http": 24001, "odd": 0, "x": "y"})
-    played.hello("board-1", ports=["http"])
-    served = snapshot(played.job, T0, over=False)["served"]
-    assert served == [{"task": "board-0", "host": "n-board-0", "ports": {"http": 24001}}]
-    played.done("board-0")
-    assert "served" not in snapshot(played.job, T0, over=False)
 
 
 def test_progress_tells_how_long_the_rest_takes() -> None:

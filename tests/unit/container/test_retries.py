@@ -87,20 +87,6 @@ def test_a_node_on_which_a_role_was_lost_too_often_is_said_to_be_left_out() -> N
         assert sum(said in text for text in played.told) == (turn >= 2), "it is said once"
 
 
-def test_new_container_of_a_failed_task_waits_until_the_next_generation_is_called() -> None:
-    played = retrying()
-    started(played)
-    played.job.gone(T, played.job.members["worker-0"])
-    assert played.hello("worker-0", "r2", peer="new") == "busy"
-    played.job.tick(T + 10)
-    assert (played.job.phase, played.job.generation) == (states.WAITING, 1)
-    assert played.hello("worker-0", "r2", peer="new") == "welcome"
-    played.job.ready(played.job.me, 0)
-    played.job.unresolved.clear()
-    played.job.tick(T + 20)
-    assert played.job.phase == states.RUNNING
-
-
 def test_report_tells_the_lost_task_from_those_that_end_their_commands() -> None:
     played = retrying(2)
     started(played)
@@ -125,18 +111,6 @@ def test_older_container_of_a_task_ends_also_while_the_later_one_is_away() -> No
     assert played.hello("worker-0", "r3", peer="other", container="") == "welcome"
 
 
-def test_end_of_a_command_of_an_earlier_generation_is_ignored() -> None:
-    played = retrying(2)
-    started(played)
-    played.job.gone(T, played.job.members["worker-0"])
-    played.job.tick(T + 40)
-    played.job.tick(T + 50)
-    assert played.job.generation == 1
-    late = {"status": 1, "reason": "exited", "message": "late", "generation": 0}
-    played.job.done(T + 51, played.job.members["worker-1"], late)
-    assert not played.job.failures
-
-
 def test_start_waits_for_the_witness_whose_end_is_the_application_s() -> None:
     played = retrying(start_timeout_s=80)
     played.hello("worker-0", peer="w")
@@ -156,37 +130,6 @@ def test_start_goes_on_without_a_witness_that_was_lost() -> None:
     played.job.unresolved.clear()
     assert played.after(5) == states.WAITING
     assert played.after(WITNESS_S) == states.RUNNING
-
-
-def test_no_generation_begins_once_the_deciding_task_has_ended_well() -> None:
-    """A task whose machine was suspended is lost seconds after the chief is done."""
-    played = retrying(2)
-    started(played)
-    played.done("worker-0", generation=0)
-    played.job.done(played.now, played.job.me, {"status": 0, "reason": "exited", "generation": 0})
-    assert played.job.phase == states.FINISHING
-    played.gone("worker-1")
-    played.after(60)
-    assert played.after(10) == states.ENDING
-    assert (played.job.generation, played.job.verdict) == (0, states.FAILED)
-    assert played.first() == ("worker-1", None, "lost")
-    assert played.job.refusal == "not retried: chief-0 had ended with 0, so the training is over"
-
-
-def test_a_deciding_task_that_was_lost_after_its_success_does_not_train_again() -> None:
-    played = retrying()
-    more: dict[str, Any] = {
-        "seen": "before",
-        "trained": True,
-        "generation": 0,
-        "past": [],
-        "prepared": True,
-    }
-    assert played.hello("worker-0", state="done", peer="w", **more) == "welcome"
-    assert played.job.phase == states.FINISHING
-    played.done("worker-0", generation=0)
-    assert played.after(1) == states.ENDING
-    assert (played.job.generation, played.job.verdict) == (0, states.SUCCEEDED)
 
 
 def test_the_deciding_task_that_yarn_ends_alone_does_not_send_the_witness_away() -> None:
@@ -278,15 +221,3 @@ def test_histories_of_lost_containers_end_with_one_verdict() -> None:
 def test_ten_thousand_histories_of_lost_containers() -> None:
     for seed in range(10_000):
         check(seed)
-
-
-def test_a_deciding_task_that_yarn_ends_sends_nobody_away() -> None:
-    """YARN replaces its container, and the others wait for that."""
-    played = Played(
-        {"chief": role(1, "trains"), "worker": role(1, "trains")},
-        retries={"max": 1, "on": ["lost"]},
-    )
-    played.start()
-    played.gone("worker-0")
-    played.job.stop(played.now)
-    assert played.hello("worker-0", state="running") == "busy"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import errno
-import io
 import json
 import os
 from pathlib import Path
@@ -290,52 +289,6 @@ def test_store_errors_message() -> None:
 # --- WebHDFS by the standard library (on the real one: tests/cluster/test_data.py) ----------------
 
 
-class Answer:
-    def __init__(self, status: int, body: Any = b"", location: str = "") -> None:
-        self.status, self.reason, self.headers = status, "reason", {"Location": location}
-        self.body = io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
-        self.read = self.body.read
-
-
-class FakeWeb(webhdfs_client.WebHdfs):
-    """Answers what it was given, request by request; anything else fails the test."""
-
-    def __init__(self, env: dict[str, str], *expected: tuple[str, str, Answer]) -> None:
-        super().__init__("http", ["one:9870", "two:9870"], env)
-        self.expected = list(expected)
-
-    def _connect(self, protocol: str, address: str) -> Any:
-        web = self
-
-        class Connection:
-            def request(
-                self, method: str, target: str, body: Any = (), headers: Any = None
-            ) -> None:
-                wanted, start, self.answer = web.expected.pop(0)
-                assert (method, f"{address}{target}"[: len(start)]) == (wanted, start)
-
-            def getresponse(self) -> Answer:
-                return self.answer
-
-            def close(self) -> None:
-                pass
-
-        return Connection()
-
-
-def remote(kind: str, message: str = "said") -> dict[str, Any]:
-    return {
-        "RemoteException": {
-            "exception": kind,
-            "javaClassName": f"org.{kind}",
-            "message": f"{message}\n\tat org",
-        }
-    }
-
-
-STATUS = {"FileStatus": {"type": "FILE", "length": 3}}
-
-
 @pytest.mark.parametrize("where", ["t", "none"])  # the second: a program that logs in itself
 def test_webhdfs_sends_the_delegation_token(tmp_path: Path, where: str) -> None:
     token = tokens.Token(b"a", b"identifier", b"password", tokens.HDFS, b"127.0.0.1:8020")
@@ -351,28 +304,3 @@ def test_webhdfs_sends_the_delegation_token(tmp_path: Path, where: str) -> None:
         ["delegation"],
         packed,
     )
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (
-            Answer(401, b"<html>"),
-            "/x: HDFS wants Kerberos, and takes no delegation token of this task (a "
-            "ticket of its own needs hdfs-native in the image)",
-        ),
-        (
-            Answer(403, remote("AccessControlException", "Permission denied: user=bob")),
-            "/x: Permission denied: user=bob",
-        ),
-        (Answer(404, remote("FileNotFoundException")), "/x: no such file or directory"),
-        (Answer(502, b"<html>"), "/x: HTTP 502 reason"),
-        (Answer(307), "/x: the NameNode named no DataNode"),
-    ],
-)
-def test_webhdfs_errors(answer: Answer, words: str) -> None:
-    asked = ("GET", "", answer)
-    web = FakeWeb({}, asked, ("GET", "two", answer))
-    with pytest.raises(store.StoreError) as caught:
-        list(web.read("/x"))
-    assert str(caught.value) == words
