@@ -40,15 +40,8 @@ def install(venv: Path, target: Path) -> Path:
     """Install this checkout as a package of its own, without what it depends on, beside an Airflow
     that others use, too.
     """
-    pip = [
-        venv / "bin/pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-compile",
-    ]
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-deps")
+    pip = [venv / "bin/pip", "install", *quiet, "--no-build-isolation", "--no-compile"]
     subprocess.run([*map(str, pip), "--target", str(target), str(ROOT)], check=True, timeout=300)
     return target
 
@@ -61,17 +54,8 @@ def run_inside(venv: Path, site: Path, home: Path) -> str:
         "HOME": str(home),
         "AIRFLOW_HOME": str(home),
     }
-    argv = [
-        str(venv / "bin/python"),
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--import-mode=importlib",
-        "-c",
-        "/dev/null",
-    ]
+    words = ("-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-c", "/dev/null")
+    argv = [str(venv / "bin/python"), "-m", "pytest", *words]
     argv += [f"--rootdir={ROOT}", str(ROOT / "tests/airflow/inside")]
     done = subprocess.run(argv, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -252,14 +236,6 @@ class Airflow:
     def mark_failed(self, dag: str, run: str, task: str) -> None:
         """Mark a task as failed, as a person does in the UI."""
         self.ask("PATCH", self.instance(dag, run, task), json={"new_state": "failed"})
-
-    def clear(self, dag: str, run: str, task: str) -> None:
-        """Clear a task."""
-        self.ask(
-            "POST",
-            f"/dags/{dag}/clearTaskInstances",
-            json={"dry_run": False, "dag_run_id": run, "task_ids": [task], "only_failed": False},
-        )
 
     def instance(self, dag: str, run: str, task: str) -> str:
         """Return the path of a task instance in the API."""

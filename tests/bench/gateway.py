@@ -1,6 +1,4 @@
-"""The gateway against the calls that it makes itself: submissions per second on one
-ResourceManager, and what it adds to one of them.
-"""
+"""The gateway against the calls that it makes itself: what it adds to a submission."""
 
 from __future__ import annotations
 
@@ -11,7 +9,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import requests
@@ -19,23 +16,18 @@ import requests
 from submit_tf_job import operations
 from submit_tf_job.gateway.callers import line_of
 from submit_tf_job.settings import Settings, load_settings
-from tests.bench.cluster import bench_sandbox
 from tests.bench.measure import Row
 from tests.gateway.conftest import JOB, TOKEN, Process
 from tests.world.served import served_cluster
 
 __all__ = ["measure_gateway"]
 
-AT_ONCE = 4
-RATE_GOAL = 2.0
 ADDED_S = 0.015
 Submit = Callable[[str], None]
 
 
 def measure_gateway(rounds: int) -> list[Row]:
-    """Measure on a sandbox how many, and on a ResourceManager that always takes the same time how
-    much later.
-    """
+    """Measure on a ResourceManager that always takes the same time."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         home = Path(directory)
         with served_cluster() as cluster:
@@ -45,28 +37,15 @@ def measure_gateway(rounds: int) -> list[Row]:
                 cwd=home,
                 system_file=home / "no",
             )
-            added = _added(home, settings, ("--rm", cluster.url, "--user", "alice"), rounds * 40)
-        with bench_sandbox() as bench:
-            settings = load_settings(profile=bench.cluster.profile, environ=bench.environ, cwd=home)
-            return [
-                _rate(
-                    home,
-                    settings,
-                    ("--profile", bench.cluster.profile),
-                    dict(bench.environ),
-                    rounds,
-                ),
-                added,
-            ]
+            rm = ("--rm", cluster.url, "--user", "alice")
+            return [_added(home, settings, rm, rounds * 40)]
 
 
-def _gateway(
-    home: Path, settings: Settings, options: tuple[str, ...], environ: dict[str, str] | None = None
-) -> Process:
+def _gateway(home: Path, settings: Settings, options: tuple[str, ...]) -> Process:
     callers = home / "callers"
     callers.write_text(line_of(settings.user, TOKEN))
     callers.chmod(0o600)
-    return Process(home, *options, "--callers", str(callers), environ=environ)
+    return Process(home, *options, "--callers", str(callers))
 
 
 def _direct(settings: Settings) -> Submit:
@@ -135,52 +114,3 @@ def _added(home: Path, settings: Settings, options: tuple[str, ...], count: int)
     return Row(
         what, f"{ADDED_S * 1000:g} ms", (p99["gateway"] - p99["direct"]) / ADDED_S, 1.0, details
     )
-
-
-def _rate(
-    home: Path, settings: Settings, options: tuple[str, ...], environ: dict[str, str], rounds: int
-) -> Row:
-    """Submit several at once, turn by turn; what was submitted is deleted before the next turn."""
-    gateway = _gateway(home, settings, options, environ)
-    try:
-        by_gateway = _by(gateway)
-        ways = {
-            "gateway": [by_gateway] * AT_ONCE,
-            "direct": [_direct(settings) for _ in range(AT_ONCE)],
-        }
-        seconds = {
-            way: [_round(submits, f"{way}-{number}", settings) for number in range(rounds + 1)][1:]
-            for way, submits in ways.items()
-        }
-    finally:
-        gateway.end(signal.SIGTERM)
-    rates = {way: AT_ONCE * 2 / statistics.median(series) for way, series in seconds.items()}
-    details = (
-        f"medians of {rounds}: {rates['gateway']:.1f} and {rates['direct']:.1f} submissions "
-        f"per second, {AT_ONCE} at once"
-    )
-    return Row(
-        "a submission through the gateway",
-        "the direct call, on the same ResourceManager",
-        rates["direct"] / rates["gateway"],
-        RATE_GOAL,
-        details,
-    )
-
-
-def _round(submits: list[Submit], prefix: str, settings: Settings) -> float:
-    names = [[f"{prefix}-{turn}-{number}" for number in range(2)] for turn in range(AT_ONCE)]
-
-    def work(turn: int) -> None:
-        for name in names[turn]:
-            submits[turn](name)
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        start = time.perf_counter()
-        list(pool.map(work, range(AT_ONCE)))
-        taken = time.perf_counter() - start
-    cluster = operations.connect(settings)
-    for name in (name for mine in names for name in mine):
-        operations.delete(cluster, name, force=True)
-    cluster.client.close()
-    return taken

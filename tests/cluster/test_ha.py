@@ -9,13 +9,13 @@ import os
 import signal
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from tests.clusters import Cluster
 from tests.tool import Tool, gone, runs_of
@@ -35,12 +35,10 @@ class Pair:
 
     def get(self, url: str) -> dict[str, Any]:
         """Ask one of them, following nothing; {} for anything but an answer of 200 in JSON."""
-        try:
-            with urllib.request.build_opener(_NoRedirects()).open(url, timeout=5) as answer:
-                found: dict[str, Any] = json.loads(answer.read())
-                return found
-        except (OSError, ValueError):
-            return {}
+        with suppress(requests.RequestException, ValueError):
+            answer = requests.get(url, timeout=5, allow_redirects=False)
+            return dict(answer.json()) if answer.status_code == 200 else {}
+        return {}
 
     def active(self) -> int | None:
         """Which of them leads."""
@@ -78,10 +76,6 @@ class Pair:
     def heal(self) -> tuple[str, ...]:
         """Start what is dead."""
         return tuple(self.cluster.heal())
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: object) -> None: ...
 
 
 @pytest.fixture

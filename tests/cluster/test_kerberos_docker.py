@@ -1,6 +1,4 @@
-"""Kerberos and Docker together: containers with a login of their own, and of a user that the node
-lacks.
-"""
+"""Kerberos and Docker together: containers with a login of their own."""
 
 from __future__ import annotations
 
@@ -94,36 +92,3 @@ def test_jobs_with_keytabs_log_in_in_containers(tool: Tool, secure_cluster: Clus
             if name == "kd-node":
                 assert task["keytab"] == "FILE:" + on_node.removeprefix("file://")
         assert logs.count(f"{JOB} is logged in from its keytab until") == 2
-
-
-def test_submit_by_a_user_whom_the_node_lacks_names_the_user(
-    tool: Tool, secure_cluster: Cluster
-) -> None:
-    keytabs = Path(secure_cluster.info["kerberos"]["keytabs"])
-    profile = yaml.safe_load(secure_cluster.profile_file.read_text())
-    login = {**profile["kerberos"], "principal": "alice@SANDBOX.TEST"}
-    login["keytab"] = str(keytabs / "alice.keytab")
-    own = {
-        "principal": "alice/localhost@SANDBOX.TEST",
-        "keytab": (keytabs / "alice.localhost.keytab").as_uri(),
-    }
-    alice = {**profile, "user": "alice", "kerberos": login, "job": {"kerberos": own}}
-    path = secure_cluster.profile_file.with_name("kd-alice.yaml")
-    path.write_text(yaml.safe_dump(alice))
-    try:
-        as_alice = Tool(tool.environ, "kd-alice", tool.cwd)
-        spec = as_alice.spec(
-            "kd-alice",
-            image=IMAGE,
-            strategy="single",
-            command="true",
-            lifetime="1h",
-            roles={"worker": {"memory": "256Mi"}},
-        )
-        done = as_alice("submit", spec, "-o", "json", timeout=400)
-        assert done.status == 1, done.stderr
-        cause = done.json["root_cause"]
-        assert (cause["code"], "alice" in cause["sentence"]) == ("user-missing", True), cause
-        as_alice.tidy()
-    finally:
-        path.unlink()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import another
+from tests.cluster.conftest import add_properties, another
 from tests.tool import Tool, gone, processes_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
@@ -30,44 +28,22 @@ PREEMPTION = {
 UNTIL = "until [ -e {} ]; do sleep 0.2; done"
 
 
-def retries_of(tool: Tool, job: str) -> dict[str, Any]:
-    found: dict[str, Any] = tool("status", job, "-o", "json").json
-    return {"state": found["state"], **(found["retries"] or {})}
-
-
-def until(tool: Tool, job: str, wanted: dict[str, Any], within_s: float = 120) -> None:
-    """Wait until a job has this state and this number of retries."""
-    end = time.monotonic() + within_s
-    while True:
-        seen = retries_of(tool, job)
-        if wanted.items() <= seen.items():
-            return
-        assert time.monotonic() < end, seen
-        time.sleep(0.5)
-
-
 @pytest.fixture
 def tool(clusters_of_session: None, tmp_path: Path) -> Iterator[Tool]:
     """A cluster that preempts: the ResourceManager reads that when it starts."""
     with another(tmp_path) as (cluster, tool):
-        pid = cluster.pid_of("resourcemanager")
-        argv = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-        pairs = Path(f"/proc/{pid}/environ").read_bytes().rstrip(b"\0").split(b"\0")
-        environ = dict(pair.split(b"=", 1) for pair in pairs)
-        home = Path(f"/proc/{pid}/cwd").readlink()
-        site = cluster.home / "conf" / "yarn-site.xml"
-        rows = "".join(
-            f"<property><name>{name}</name><value>{value}</value></property>\n"
-            for name, value in PREEMPTION.items()
-        )
-        site.write_text(site.read_text().replace("</configuration>", f"{rows}</configuration>"))
-        os.kill(pid, signal.SIGKILL)
-        manager = subprocess.Popen(argv, env=environ, cwd=home, stdout=-3, stderr=-3)
-        try:
-            yield tool
-        finally:
-            manager.kill()
-            manager.wait()
+        add_properties(cluster.home / "conf/yarn-site.xml", PREEMPTION)
+        os.kill(cluster.pid_of("resourcemanager"), signal.SIGKILL)
+        assert "resourcemanager" in cluster.heal()
+        yield tool
+
+
+def until(tool: Tool, job: str, state: str, used: int) -> None:
+    """Wait until a job has this state and this number of retries."""
+    tool.until(
+        job,
+        lambda seen: (seen["state"], (seen["retries"] or {"used": 0})["used"]) == (state, used),
+    )
 
 
 def test_a_preempted_worker_is_replaced_when_the_queue_gives_back(tool: Tool) -> None:
@@ -80,7 +56,7 @@ def test_a_preempted_worker_is_replaced_when_the_queue_gives_back(tool: Tool) ->
     }
     spec = tool.spec("preempted", strategy="multi-worker", command=train, retries=3, roles=roles)
     assert tool("submit", spec, "--detach").status == 0
-    until(tool, "preempted", {"state": "RUNNING", "used": 0})
+    until(tool, "preempted", "RUNNING", 0)
     greedy = tool.spec(
         "greedy",
         strategy="single",
@@ -89,15 +65,15 @@ def test_a_preempted_worker_is_replaced_when_the_queue_gives_back(tool: Tool) ->
         roles={"chief": {"memory": "4Gi"}},
     )
     assert tool("submit", greedy, "--detach").status == 0
-    until(tool, "greedy", {"state": "RUNNING"})
+    until(tool, "greedy", "RUNNING", 0)
     # it waits for room, and neither fails nor uses up its retries
-    until(tool, "preempted", {"state": "STARTING", "used": 1})
+    until(tool, "preempted", "STARTING", 1)
     time.sleep(10)
-    assert retries_of(tool, "preempted")["used"] == 1
+    assert tool.status("preempted")["retries"]["used"] == 1
     waiting = tool("status", "preempted").stdout
     done.touch()
     assert tool("wait", "greedy").status == 0
-    until(tool, "preempted", {"state": "RUNNING", "used": 1})
+    until(tool, "preempted", "RUNNING", 1)
     learnt.touch()
     ended = tool("wait", "preempted", "-o", "json")
     assert (ended.status, ended.json["state"], ended.json["confirmed"]) == (0, "SUCCEEDED", True)

@@ -81,15 +81,13 @@ with DAG("ends", start_date=START, schedule=None, catchup=False):
         timeout=120,
     )
     retried >> sensed
-    SubmitTFJobOperator(task_id="wrong", job=job("true", rolse={}), retries=3, retry_delay=AT_ONCE)
-    for name, deferrable in (("vain", False), ("in_vain", True)):
-        SubmitTFJobOperator(
-            task_id=name,
-            job=job("no-such-program"),
-            deferrable=deferrable,
-            retries=3,
-            retry_delay=AT_ONCE,
-        )
+    SubmitTFJobOperator(
+        task_id="in_vain",
+        job=job("no-such-program"),
+        deferrable=True,
+        retries=3,
+        retry_delay=AT_ONCE,
+    )
 
 with DAG("kills", start_date=START, schedule=None, catchup=False):
     SubmitTFJobOperator(task_id="in_worker", job=job("sleep 600"), deferrable=False)
