@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import http.server
-import ssl
-import subprocess
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -15,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.hdfs import Hdfs
+from tests.hostile.server import Authority
 from tests.tool import Tool
 
 pytestmark = pytest.mark.cluster
@@ -29,24 +28,15 @@ def lines(tool: Tool, job: str) -> list[str]:
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[tuple[str, Path, Path]]:
     """A web server with https: its address, its directory and its certificate."""
-    directory, pem = tmp_path / "web", tmp_path / "web.pem"
+    directory, authority = tmp_path / "web", Authority.make(tmp_path, "web-ca")
     directory.mkdir()
-    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
-    names = ["-addext", "subjectAltName=DNS:localhost"]
-    subprocess.run(
-        ["openssl", *words, *names, "-keyout", pem, "-out", tmp_path / "web.crt"],
-        check=True,
-        capture_output=True,
-    )
-    certificate = tmp_path / "web.crt"
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=directory)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, pem)
+        context = authority.server("web", "localhost")
         server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        yield f"https://localhost:{server.server_port}", directory, certificate
+        yield f"https://localhost:{server.server_port}", directory, authority.certificate
         server.shutdown()
         thread.join()
 

@@ -102,32 +102,6 @@ def test_training_survives_a_node(clusters_of_session: None, tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_keras_continues_from_its_backup(tool: Tool, tmp_path: Path) -> None:
-    spec = tool.spec(
-        "keras-again",
-        strategy="multi-worker",
-        command=["python", "keras_restore.py", str(tmp_path / "backup"), "60"],
-        files=[{"src": str(SPECS / "programs/keras_restore.py"), "dst": "keras_restore.py"}],
-        env={"TF_CPP_MIN_LOG_LEVEL": "1"},
-        retries=5,
-        roles={"chief": {"memory": "1Gi"}, "worker": {"memory": "1Gi", "instances": 2}},
-    )
-    assert tool("submit", spec, "--detach").status == 0
-    for number, victim in enumerate(["worker-1", "chief-0"]):
-        reaches(tool, "keras-again", number)
-        tool.printed("keras-again", "worker-0", f"of generation {number}")
-        kill("keras-again", victim)
-    done = tool("wait", "keras-again", "-o", "json", timeout=500)
-    assert done.status == 0, done.stdout + done.stderr
-    said = tool.output("keras-again", "worker-0")
-    epochs = [line.split()[1] for line in said.splitlines() if line.startswith("epoch ")]
-    assert epochs[-1] == "59"
-    # at most the epoch that was not saved is done again, for each of the two losses
-    assert len(epochs) - len(set(epochs)) <= 2, epochs
-    gone("keras-again")
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("victim", ["ps-0", "worker-0", "chief-0"])
 def test_parameter_servers_continue_from_a_checkpoint(
     tool: Tool, tmp_path: Path, victim: str

@@ -46,7 +46,7 @@ def secrets(tmp_path: Path, certificates: Path) -> Path:
     """A directory as /etc/submit_tf_job of the documentation."""
     made = tmp_path / "etc"
     made.mkdir()
-    for name in ("server.pem", "server.key"):
+    for name in ("server.crt", "server.key"):
         shutil.copy(certificates / name, made)
     (made / "callers").write_text(line_of("alice", TOKEN))
     for file in made.iterdir():
@@ -61,7 +61,7 @@ def started(docker: DockerHost, cluster: Served, secrets: Path) -> Iterator[tupl
     fake cluster is on its loopback.
     """
     run = ("run", "--detach", "--network", "host", *STRICT, "--volume", f"{secrets}:{ETC}:ro")
-    files = ("--callers", f"{ETC}/callers", "--cert", f"{ETC}/server.pem")
+    files = ("--callers", f"{ETC}/callers", "--cert", f"{ETC}/server.crt")
     here = ("--key", f"{ETC}/server.key", "--host", "127.0.0.1", "--port", "0")
     rm = ("--rm", cluster.url, "--user", "alice")
     container = docker(*run, IMAGE, *files, *here, *rm).strip()
@@ -82,7 +82,7 @@ def test_it_serves_without_root_and_ends_in_good_order(
         started(docker, cluster, secrets) as (container, url),
         requests.Session() as http,
     ):
-        http.verify = str(certificates / "ca.pem")
+        http.verify = str(certificates / "ca.crt")
         http.trust_env = False
         assert http.get(f"{url}/readyz", timeout=20).json() == {"ready": True, "why": ""}
         assert http.get(f"{url}/v1/jobs", timeout=20).status_code == 401

@@ -17,6 +17,7 @@ import pytest
 import requests
 
 from submit_tf_job.gateway.callers import line_of
+from tests.hostile.server import Authority
 from tests.world.served import Served, served_cluster
 
 JOB: dict[str, Any] = {
@@ -138,33 +139,9 @@ def until(holds: Any, what: str, within_s: float = 60) -> None:
         time.sleep(0.05)
 
 
-def openssl(directory: Path, *words: str) -> str:
-    done = subprocess.run(
-        ["openssl", *words], cwd=directory, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, (words, done.stderr)
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CA, and its server certificate for localhost."""
+    """A CA, and its server certificate for localhost: ca.crt, server.crt, server.key."""
     made = tmp_path_factory.mktemp("tls")
-    (made / "san").write_text(
-        "subjectAltName=DNS:localhost\nsubjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"
-    )
-    # Python 3.13 and later verify strictly
-    usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
-    new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    openssl(
-        made, "req", "-x509", *new, "-keyout", "ca.key", "-out", "ca.pem",
-        "-subj", "/CN=ca", "-days", "2", *usage,
-    )  # fmt: skip
-    openssl(
-        made, "req", *new, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost"
-    )
-    openssl(
-        made, "x509", "-req", "-in", "server.csr", "-out", "server.pem", "-CA", "ca.pem",
-        "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "san",
-    )  # fmt: skip
+    Authority.make(made, "ca").issue("server", "localhost")
     return made

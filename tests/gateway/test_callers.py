@@ -40,7 +40,7 @@ class Curl:
 def gateway(
     kdc: Kdc, certificates: Path, cluster: Served, options: list[str], tmp_path: Path
 ) -> Iterator[Process]:
-    tls = ("--cert", str(certificates / "server.pem"), "--key", str(certificates / "server.key"))
+    tls = ("--cert", str(certificates / "server.crt"), "--key", str(certificates / "server.key"))
     ticket = ("--negotiate", str(kdc.keytab("HTTP/localhost")))
     made = Process(tmp_path, *options, *tls, *ticket, environ={"KRB5_CONFIG": str(kdc.krb5_conf)})
     yield made
@@ -54,7 +54,7 @@ def test_a_ticket_or_a_token(
     bare = Curl(
         {**kdc.environ, "KRB5CCNAME": str(tmp_path / "none")},
         "--cacert",
-        str(certificates / "ca.pem"),
+        str(certificates / "ca.crt"),
     )
     status, problem, heads = bare(url)
     assert (status, problem["code"]) == (401, "not-authenticated")
@@ -64,7 +64,7 @@ def test_a_ticket_or_a_token(
     # Kerberos
     cache = tmp_path / "cache"
     kdc.kinit("alice", cache)
-    curl = Curl({**kdc.environ, "KRB5CCNAME": str(cache)}, "--cacert", str(certificates / "ca.pem"))
+    curl = Curl({**kdc.environ, "KRB5CCNAME": str(cache)}, "--cacert", str(certificates / "ca.crt"))
     job = json.dumps({**JOB, "name": "by-ticket"})
     status, made, heads = curl(
         url, "--negotiate", "-u", ":", "-H", "Content-Type: application/json", "-d", job

@@ -156,21 +156,21 @@ class Authority:
                  "-keyout", directory / f"{name}.key", "-out", made.certificate)  # fmt: skip
         return made
 
-    def server(self, name: str, host: str, *, expired: bool = False) -> ssl.SSLContext:
-        """Issue a certificate for a host, and return what a server needs to use it."""
+    def issue(self, name: str, host: str, *, expired: bool = False) -> tuple[Path, Path]:
+        """Issue a certificate for a host; return it and its key."""
         files = {end: self.directory / f"{name}.{end}" for end in ("key", "csr", "crt", "ext")}
         files["ext"].write_text(f"subjectAltName=DNS:{host}\nauthorityKeyIdentifier=keyid\n")
         _openssl(
             "req", *_KEY, "-subj", f"/CN={host}", "-keyout", files["key"], "-out", files["csr"]
         )
-        dates = (
-            ("-not_before", "20200101000000Z", "-not_after", "20200201000000Z")
-            if expired
-            else ("-days", "30")
-        )
-        self._sign(files, dates)
+        old = ("-startdate", "20200101000000Z", "-enddate", "20200201000000Z")
+        self._sign(files, old if expired else ("-days", "30"))
+        return files["crt"], files["key"]
+
+    def server(self, name: str, host: str, *, expired: bool = False) -> ssl.SSLContext:
+        """Issue a certificate for a host, and return what a server needs to use it."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(files["crt"], files["key"])
+        context.load_cert_chain(*self.issue(name, host, expired=expired))
         return context
 
     def _sign(self, files: dict[str, Path], dates: tuple[str, ...]) -> None:
@@ -183,10 +183,6 @@ class Authority:
         config.write_text(
             f"[ca]\ndefault_ca=own\n[own]\ndatabase={work}/index.txt\nserial={work}/serial\nnew_certs_dir={work}\ndefault_md=sha256\n"
             "policy=any\nunique_subject=no\n[any]\ncommonName=supplied\n"
-        )
-        dates = tuple(
-            {"-not_before": "-startdate", "-not_after": "-enddate"}.get(word, word)
-            for word in dates
         )
         _openssl("ca", "-batch", "-notext", "-config", config, "-cert", self.certificate, "-keyfile", self.directory / f"{self.name}.key",
                  "-in", files["csr"], "-out", files["crt"], "-extfile", files["ext"], *dates)  # fmt: skip
