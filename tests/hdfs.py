@@ -1,7 +1,10 @@
-"""HDFS of a cluster without Kerberos, by WebHDFS alone: what tests put there, and find."""
+"""HDFS of a cluster, by WebHDFS and, with Kerberos, by hdfs-native: what tests put there, and find."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +69,35 @@ class Hdfs:
         given = {"storagespacequota": space, "namespacequota": names}
         options = {name: str(value) for name, value in given.items() if value is not None}
         self._done("PUT", path, "SETQUOTA", **options)
+
+
+def environ_of(cluster: Cluster) -> dict[str, str]:
+    """What lets a program reach HDFS: the configuration, and with Kerberos who it is."""
+    environ = {"HADOOP_CONF_DIR": str(cluster.client_conf), "PATH": "/usr/bin:/bin"}
+    if kerberos := cluster.info["kerberos"]:
+        keytab = Path(kerberos["keytabs"]) / f"{kerberos['principal'].partition('@')[0]}.keytab"
+        environ |= {
+            "KRB5_CONFIG": kerberos["krb5_conf"],
+            "KRB5_CLIENT_KTNAME": f"FILE:{keytab}",
+            "KRB5CCNAME": "MEMORY:",
+        }
+    return environ
+
+
+def by_library(cluster: Cluster, script: str) -> Any:
+    """Run lines of Python with hdfs-native's `client`, outside of the tool; return `result`."""
+    begin = (
+        "import json\nfrom hdfs_native import Client, WriteOptions\nclient, result = Client(), None"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{begin}\n{script}\nprint(json.dumps(result))"],
+        env=environ_of(cluster),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def nameservice(cluster: Cluster, directory: Path) -> Path:

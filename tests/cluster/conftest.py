@@ -105,19 +105,6 @@ def with_hadoop(home: Path) -> list[str]:
     return ["--set", f"env.HADOOP_HDFS_HOME={home}", "--set", f"env.JAVA_HOME={java}"]
 
 
-def hdfs_environ(cluster: Cluster) -> dict[str, str]:
-    """What lets a program reach HDFS: the configuration, and with Kerberos who it is."""
-    environ = {"HADOOP_CONF_DIR": str(cluster.client_conf), "PATH": "/usr/bin:/bin"}
-    if kerberos := cluster.info["kerberos"]:
-        keytab = Path(kerberos["keytabs"]) / f"{kerberos['principal'].partition('@')[0]}.keytab"
-        environ |= {
-            "KRB5_CONFIG": kerberos["krb5_conf"],
-            "KRB5_CLIENT_KTNAME": f"FILE:{keytab}",
-            "KRB5CCNAME": "MEMORY:",
-        }
-    return environ
-
-
 @dataclass(frozen=True)
 class DockerCluster(Cluster):
     """A sandbox with Docker that is up, its images loaded.

@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,9 @@ from typing import Any
 import pytest
 
 from tests.builders.keytabs import keytab
-from tests.cluster.conftest import SPECS, bare_python, hdfs_environ, with_hadoop
+from tests.cluster.conftest import SPECS, bare_python, with_hadoop
 from tests.clusters import Cluster
+from tests.hdfs import by_library, environ_of
 from tests.tool import Tool
 
 pytestmark = pytest.mark.cluster
@@ -60,31 +60,14 @@ class Shell(Tool):
     cluster: Cluster
 
     def hdfs(self, script: str) -> Any:
-        """Run Python lines with `client`, as the user of the profile; return the JSON that they
-        print.
-        """
-        text = (
-            f"import json\nfrom hdfs_native import Client, WriteOptions\nclient = "
-            f"Client()\n{script}"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", text],
-            env=hdfs_environ(self.cluster),
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout or "null")
+        """Run Python lines with `client`, as the user of the profile; return `result`."""
+        return by_library(self.cluster, script)
 
     def tree(self, path: str) -> dict[str, str]:
         """Return what lies below a directory of HDFS: path to rights and owner."""
-        found = (
-            f"print(json.dumps({{s.path: f'{{s.permission:o}} {{s.owner}}' for s in "
-            f"client.list_status({path!r}, recursive=True)}}))"
-        )
-        listed: dict[str, str] = self.hdfs(found)
-        return listed
+        listed = f"client.list_status({path!r}, recursive=True)"
+        found = f"result = {{s.path: f'{{s.permission:o}} {{s.owner}}' for s in {listed}}}"
+        return dict(self.hdfs(found))
 
     def principal(self, user: str) -> str:
         return f"{user}/_HOST@SANDBOX.TEST"
@@ -218,7 +201,7 @@ def test_tensorflow_itself_uses_hdfs_by_the_job_s_tokens(
     data = f"hdfs:///user/{shell.user}/digits"
     subprocess.run(
         [tensorflow / "bin/python", SPECS / "tfrecord/put_records.py", data],
-        env=hdfs_environ(shell.cluster),
+        env=environ_of(shell.cluster),
         check=True,
     )
     options = ("--set", f"inputs.data={data}", "--set", "lifetime=1h")
@@ -323,7 +306,7 @@ def test_a_job_that_outlives_its_tokens(shell: Shell) -> None:
     )
     size = (
         f"found = client.get_file_info('/user/{shell.user}/kj-login'); "
-        f"print(json.dumps([found.length, found.owner]))"
+        f"result = [found.length, found.owner]"
     )
     assert shell.hdfs(size) == [3_000_000, shell.user]
     assert (token["state"], token["root_cause"]["code"]) == ("FAILED", "hdfs-credentials"), token

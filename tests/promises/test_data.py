@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 import zipfile
 from typing import Any
 
 import pytest
 
-from tests import clusters
 from tests.clusters import Cluster
+from tests.hdfs import by_library
 from tests.promises.conftest import SMALL
 from tests.tool import Tool, gone
 
@@ -23,28 +21,11 @@ MIB = 1024 * 1024
 HDFS = {"hadoop": {"conf": "inline"}}
 
 
-def hdfs(cluster: Cluster, script: str) -> Any:
-    """Run lines of Python with hdfs-native's `client`, outside of the tool; return `result`."""
-    text = (
-        "import json\nfrom hdfs_native import Client, WriteOptions\nclient, result = Client(), None"
-    )
-    environ = clusters.environment() | {"HADOOP_CONF_DIR": str(cluster.info["client_conf"])}
-    done = subprocess.run(
-        [sys.executable, "-c", f"{text}\n{script}\nprint(json.dumps(result))"],
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def test_inputs_are_shared_out_and_output_is_stored(
     tool: Tool, simple: Cluster, unique: str
 ) -> None:
     place = f"/tmp/promises-{unique}"
-    hdfs(
+    by_library(
         simple,
         f"client.mkdirs('{place}/in', 0o777, True)\n"
         "for n in range(3):\n"
@@ -70,7 +51,7 @@ def test_inputs_are_shared_out_and_output_is_stored(
     done = tool("submit", tool.spec(f"data-{unique}", **content))
     assert done.status == 0, done.stderr
     assert f"output       kept  hdfs://{place}/kept  (of 2 tasks)" in done.stdout
-    stored = hdfs(
+    stored = by_library(
         simple,
         f"result = {{s.path: client.read(s.path).read().decode() for s in "
         f"client.list_status('{place}/kept', recursive=True) if not s.isdir and not s.path.endswith('/.submit_tf_job')}}",
@@ -88,7 +69,7 @@ def test_inputs_are_shared_out_and_output_is_stored(
     failing = {**content, "env": {"STATUS": "3"}, "outputs": {"kept": kept}}
     failed = tool("submit", tool.spec(f"fails-{unique}", **failing))
     assert failed.status == 1
-    names = hdfs(simple, f"result = [s.path for s in client.list_status('{place}')]")
+    names = by_library(simple, f"result = [s.path for s in client.list_status('{place}')]")
     assert sorted(names) == [f"{place}/in", f"{place}/kept"], "nothing of a failed task"
 
 

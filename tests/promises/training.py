@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-from pathlib import Path
 
 from tests import clusters
 from tests.clusters import ROOT, Cluster
+from tests.hdfs import environ_of
 from tests.tool import Tool, gone
 
 SPECS = ROOT / "specs"
@@ -16,16 +16,12 @@ SPECS = ROOT / "specs"
 def run(cluster: Cluster, *argv: object) -> str:
     """Run a program with TensorFlow's environment outside of the cluster, with its HDFS."""
     python = clusters.tensorflow() / "bin/python"
-    environ = {"HADOOP_CONF_DIR": str(cluster.info["client_conf"]), "PATH": "/usr/bin:/bin"}
-    if kerberos := cluster.info["kerberos"]:
-        user = kerberos["principal"].partition("@")[0]
-        environ |= {
-            "KRB5_CONFIG": kerberos["krb5_conf"],
-            "KRB5_CLIENT_KTNAME": f"FILE:{Path(kerberos['keytabs']) / user}.keytab",
-            "KRB5CCNAME": "MEMORY:",
-        }
     done = subprocess.run(
-        [str(python), *map(str, argv)], env=environ, capture_output=True, text=True, timeout=180
+        [str(python), *map(str, argv)],
+        env=environ_of(cluster),
+        capture_output=True,
+        text=True,
+        timeout=180,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
