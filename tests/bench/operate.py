@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -18,41 +17,26 @@ from submit_tf_job.yarn.auth import SimpleAuth
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.bench.cluster import bench_sandbox
 from tests.bench.measure import Row, Sample, interleave, run_process
-from tests.bench.startup import HELLO, resource_manager
+from tests.bench.startup import resource_manager
 
 __all__ = ["FleetTimes", "measure_fleet", "measure_fleet_rows", "measure_status"]
 
 STATUS_GOAL = 1 / 4
-AGAINST_HELLO = ("status", "logs --tail 5", "submit --detach")
 # as a ResourceManager of Hadoop 3.4.2 answered
 RECORDED = Path(__file__).with_name("application.json")
 LOOKS = 40
 
 
 def measure_status(rounds: int) -> list[Row]:
-    """Ask for the state of a job that is over, in both ways, and the other commands that are called
-    most, turn by turn.
-    """
+    """Ask for the state of a job that is over, in both ways, turn by turn."""
     with bench_sandbox() as bench:
         spec, _times = bench.spec("asked")
         app_id = json.loads(bench.tool("submit", spec, "-o", "json").stdout)["application_id"]
-        again, _again_times = bench.spec("again")
         main = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
-
-        def run(*words: object) -> Sample:
-            return run_process(bench.argv(*words), bench.environ, bench.home)
-
-        def submit() -> Sample:
-            sample = run("submit", again, "--detach")
-            bench.tool("delete", "again", "--force")
-            return sample
-
+        status = bench.argv("status", app_id)
         runs: dict[str, Callable[[], Sample]] = {
             "java": lambda: bench.java(main, "application", "-status", app_id),
-            "hello": lambda: run_process([sys.executable, HELLO], bench.environ, bench.home),
-            "submit --detach": submit,
-            "status": lambda: run("status", app_id),
-            "logs --tail 5": lambda: run("logs", app_id, "--tail", "5"),
+            "status": lambda: run_process(status, bench.environ, bench.home),
         }
         samples = interleave(runs, rounds)
     ours, theirs = samples.wall("status"), samples.wall("java")
@@ -60,26 +44,8 @@ def measure_status(rounds: int) -> list[Row]:
         f"least of {rounds} rounds; medians {ours.median:.2f} s and {theirs.median:.2f} s; CPU "
         f"{samples.cpu_ratio('status', 'java'):.2f}"
     )
-    return [
-        Row(
-            "`status` of a job, with its report",
-            "Hadoop's ApplicationCLI -status",
-            ours.least / theirs.least,
-            STATUS_GOAL,
-            details,
-        ),
-        *(
-            Row(
-                f"`{name}` on a cluster, CPU time",
-                "hello-world typer application",
-                samples.cpu_ratio(name, "hello"),
-                None,
-                f"{samples.cpu(name).least * 1000:.0f} ms and "
-                f"{samples.cpu('hello').least * 1000:.0f} ms",
-            )
-            for name in AGAINST_HELLO
-        ),
-    ]
+    what, ratio = "`status` of a job, with its report", ours.least / theirs.least
+    return [Row(what, "Hadoop's ApplicationCLI -status", ratio, STATUS_GOAL, details)]
 
 
 @dataclass(frozen=True)

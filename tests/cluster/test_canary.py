@@ -10,7 +10,7 @@ import secrets
 import shlex
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -41,8 +41,7 @@ class Planted:
 
     def run(self, tool: Tool, *arguments: object, **environ: str) -> Result:
         """Run a command, verbose, and keep what it printed."""
-        verbose = replace(tool, environ={**tool.environ, **environ})
-        done = verbose(*arguments, "-v")
+        done = tool.given(**environ)(*arguments, "-v")
         self.printed.append((" ".join(map(str, arguments)), done.stdout + done.stderr))
         return done
 
@@ -102,24 +101,16 @@ def _kept(path: Path, content: str) -> Path:
 def test_what_opens_a_gateway_is_nowhere_else(
     tool: Tool, real_cluster: Cluster, tmp_path: Path
 ) -> None:
-    planted, vault = Planted(), tmp_path / "vault"
+    planted, vault, user = Planted(), tmp_path / "vault", real_cluster.user
     vault.mkdir(mode=0o700)
-    token, password, delegation = (
-        planted.secret("bearer token"),
-        planted.secret("password"),
-        planted.secret("delegation token"),
-    )
-    planted.secrets["user and password, encoded"] = base64.b64encode(
-        f"{real_cluster.user}:{password}".encode()
-    )
-    bearer = {"SUBMIT_TF_JOB_CREDENTIALS_FILE": str(_kept(vault / "token", token))}
-    basic = {
-        "SUBMIT_TF_JOB_CREDENTIALS_FILE": str(
-            _kept(vault / "password", f"{real_cluster.user}:{password}")
-        )
-    }
+
+    def file(what: str, before: str = "") -> dict[str, str]:
+        text = before + planted.secret(what)
+        planted.secrets[f"{what}, encoded"] = base64.b64encode(text.encode())
+        return {"SUBMIT_TF_JOB_CREDENTIALS_FILE": str(_kept(vault / what, text))}
+
+    bearer, basic, bogus = file("token"), file("password", f"{user}:"), file("delegation")
     command = {"SUBMIT_TF_JOB_CREDENTIALS_COMMAND": shlex.join(["cat", str(vault / "token")])}
-    bogus = {"SUBMIT_TF_JOB_CREDENTIALS_FILE": str(_kept(vault / "delegation", delegation))}
     open_word = f"mark-{secrets.token_hex(8)}"  # no secret: it shows that what is there is found
     spec = tool.spec(
         "canary",
@@ -127,45 +118,29 @@ def test_what_opens_a_gateway_is_nowhere_else(
         command=f"echo {open_word}; sleep 300",
         roles={"worker": {"memory": "256Mi"}},
     )
-    with Proxy(real_cluster.rm_url, user=real_cluster.user).listening() as proxy:
-        by_token, by_password = (
-            ("--auth", "bearer", "--rm", proxy.url),
-            ("--auth", "basic", "--rm", proxy.url),
-        )
+    with Proxy(real_cluster.rm_url, user=user).listening() as proxy:
+        by_token = ("--auth", "bearer", "--rm", proxy.url)
+        by_password = ("--auth", "basic", "--rm", proxy.url)
         assert planted.run(tool, "submit", spec, "--detach", *by_token, **bearer).status == 0
         tool.until("canary", lambda seen: seen["state"] == "RUNNING")
         assert planted.run(tool, "status", "canary", *by_password, **basic).status == 0
         assert open_word in planted.run(tool, "logs", "canary", *by_token, **command).stdout
-        assert (
-            planted.run(tool, "describe", "canary", "-o", "json", *by_token, **command).status == 0
-        )
+        assert planted.run(tool, "describe", "canary", *by_token, **command).status == 0
         assert planted.run(tool, "stop", "canary", *by_password, **basic).status == 0
-    assert (
-        planted.run(
-            tool, "status", "canary", *by_token, **bearer, SUBMIT_TF_JOB_TIMEOUTS_FAILOVER="1s"
-        ).status
-        == 7
+    away = planted.run(
+        tool, "status", "canary", *by_token, **bearer, SUBMIT_TF_JOB_TIMEOUTS_FAILOVER="1s"
     )
-    assert planted.run(tool, "status", "canary", "--auth", "delegation-token", **bogus).status in (
-        0,
-        4,
-    )
+    assert away.status == 7
+    unknown = planted.run(tool, "status", "canary", "--auth", "delegation-token", **bogus)
+    assert unknown.status in (0, 4)
     (vault / "token").chmod(0o644)
     assert planted.run(tool, "list", *by_token, **bearer).status == 2
     assert planted.found(real_cluster.home, tmp_path, but=(vault,)) == []
     planted.secrets = {"the word": open_word.encode()}
     places = " ".join(planted.found(real_cluster.home))
-    assert all(
-        part in places
-        for part in (
-            "output of logs",
-            "resourcemanager.log",
-            "serviceam.log",
-            "stdout.txt",
-            "/nm-local/",
-            "/dn/",
-        )
-    ), "\n".join(places.split(" the word "))
+    logs = ("output of logs", "resourcemanager.log", "serviceam.log", "stdout.txt")
+    missing = [part for part in (*logs, "/nm-local/", "/dn/") if part not in places]
+    assert not missing, "\n".join(places.split(" the word "))
 
 
 def test_a_keytab_is_gone_with_its_job(
