@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from tests.clusters import Cluster
-from tests.gateway.conftest import Process
+from tests.gateways import Process
 from tests.pages import DOCS, blocks
 from tests.proxy import Proxy
 from tests.tool import Result, Tool

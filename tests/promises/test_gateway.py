@@ -17,8 +17,8 @@ import pytest
 import requests
 
 from tests.clusters import Cluster
+from tests.gateways import Gateway
 from tests.promises.conftest import SMALL
-from tests.promises.gateways import Gateway
 from tests.tool import Tool, gone, runs_of
 
 pytestmark = pytest.mark.cluster
@@ -40,7 +40,7 @@ def user(tool: Tool) -> str:
 def gateway(tool: Tool, user: str, simple: Cluster) -> Iterator[Gateway]:
     made = Gateway(tool, user)
     yield made
-    made.kill()
+    made.end()
     assert made.token not in made.log.read_text()
 
 
@@ -104,7 +104,7 @@ def test_killed_gateway_loses_nothing_and_makes_nothing_twice(
         asking = threading.Thread(target=quietly, args=(lambda: post(gateway, name, job),))
         asking.start()
         time.sleep(delay_s)
-        gateway.kill()
+        gateway.end()
         asking.join(60)
         gateway.start()
     first = post(gateway, name, job)
@@ -140,5 +140,5 @@ def test_same_key_at_two_gateways_is_one_run(
         assert {app["id"] for app in runs_of(name, found)} == {answers[0].json()["application_id"]}
         assert other.ask("DELETE", f"/v1/jobs/{name}?force=true").json()["deleted"] is True
     finally:
-        other.kill()
+        other.end()
     gone(name)

@@ -23,8 +23,8 @@ import pytest
 import yaml
 
 from tests.clusters import Cluster
+from tests.gateways import Gateway
 from tests.pages import blocks
-from tests.promises.gateways import Gateway
 from tests.tool import Tool, gone
 
 pytestmark = pytest.mark.cluster
@@ -99,7 +99,7 @@ def host(tool: Tool) -> Host:
 def gateway(tool: Tool, simple: Cluster) -> Iterator[Gateway]:
     made = Gateway(tool, _user(simple))
     yield made
-    made.kill()
+    made.end()
 
 
 def _user(cluster: Cluster) -> str:

@@ -1,0 +1,104 @@
+"""A gateway as its operator starts it: `gateway serve` as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from tests.tool import Tool
+
+TOKEN = "token-of-alice"
+
+
+class Process:
+    """A gateway that can be killed and started again, always at the same address."""
+
+    token = TOKEN
+
+    def __init__(
+        self,
+        directory: Path,
+        *options: str,
+        environ: Mapping[str, str] | None = None,
+        patch: str = "",
+    ) -> None:
+        self.directory, self._options, self.port, self._patch = directory, options, 0, patch
+        self.log = directory / f"gateway-{secrets.token_hex(3)}.log"
+        own = ("SUBMIT_TF_JOB", "HADOOP", "XDG", "KRB5")
+        kept = {name: text for name, text in os.environ.items() if not name.startswith(own)}
+        kept |= {"HOME": str(directory), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.given = dict(environ or {})
+        self.environ = {**kept, **self.given}
+        self.start()
+
+    def start(self) -> None:
+        program = f"{self._patch}\nimport sys\nfrom submit_tf_job.cli import main\nsys.exit(main())"
+        argv = [sys.executable, "-c", program, "gateway", "serve", "--port", str(self.port)]
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                [*argv, *self._options],
+                env=self.environ,
+                cwd=self.directory,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self.process.stdout is not None
+        said = self.process.stdout.readline()
+        assert said.startswith("listening on "), (said, self.log.read_text())
+        self.port = int(said.rpartition(":")[2])
+        self.url = said.split()[-1]
+
+    def end(self, how: signal.Signals = signal.SIGKILL) -> int:
+        if self.process.returncode is None:
+            self.process.send_signal(how)
+            self.process.wait(60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return self.process.returncode
+
+    def ask(self, method: str, path: str, **options: Any) -> requests.Response:
+        headers = {"Authorization": f"Bearer {self.token}", **options.pop("headers", {})}
+        return requests.request(
+            method, f"{self.url}{path}", headers=headers, **{"timeout": 150, **options}
+        )
+
+    def metric(self, name: str) -> float:
+        text = requests.get(f"{self.url}/metrics", timeout=10).text
+        begins = f"submit_tf_job_gateway_{name}"
+        line = next(line for line in text.splitlines() if line.startswith(begins))
+        return float(line.rpartition(" ")[2])
+
+    def entries(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
+class Gateway(Process):
+    """A gateway of one caller, with a token of `gateway token`."""
+
+    def __init__(self, tool: Tool, user: str) -> None:
+        made = tool("gateway", "token", user, "-o", "json").json
+        self.token = made["token"]
+        callers = tool.cwd / "callers"
+        callers.write_text(f"{made['line']}\n")
+        callers.chmod(0o600)
+        options = ("--profile", tool.profile, "--callers", str(callers))
+        super().__init__(tool.cwd, *options, environ=tool.environ)
+
+
+def until(holds: Any, what: str, within_s: float = 60) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
