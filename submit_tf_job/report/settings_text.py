@@ -48,7 +48,8 @@ def _shown(name: str, value: Any) -> str:
     if value in (None, [], {}):
         return "-"
     if isinstance(value, float):
-        return f"{value:g}s"
+        days, rest = divmod(value, 86400)
+        return f"{days:g}d" if days and not rest else f"{value:.15g}s"
     if name in ("gateway.upload_size", "caps.memory"):
         return f"{value // 1024**2}Mi"
     if isinstance(value, list):

@@ -106,6 +106,8 @@ def test_config_show(cli: Cli, home: Path) -> None:
         f"{path}:2:10, profile prod" in lines
     )
     assert f"{'user':<20}  {'bob':<40}  argument" in lines
+    assert f"{'detached_lifetime':<20}  {'30d':<40}  default" in lines
+    assert f"{'timeouts.unreachable':<20}  {'900s':<40}  default" in lines
     found = cli(
         "config", "show", "-p", "prod", "--rm", "http://rm:1", "--rm", "http://rm:2", "-o", "json"
     ).json
