@@ -139,7 +139,10 @@ def run(
         return 0
     for line in _shown(made, job):
         context.say(line)
-    return submit_plan(context, settings, planned, how)
+    try:
+        return submit_plan(context, settings, planned, how)
+    except JobSpecError as error:  # such as an input that is not there
+        raise by_option(error) from None
 
 
 def _ask_for_missing(image: str | None, memory: str | None, settings: Settings) -> None:

@@ -243,6 +243,15 @@ def test_a_key_of_a_job_spec_given_as_an_option_is_answered(cli: Cli, argv: str,
     assert f"hint: {hint}" in done.err, done.err
 
 
+def test_run_says_by_its_option_what_is_only_found_on_the_cluster(
+    world: World, cli: Cli, project: Path
+) -> None:
+    data = ("--data", "hdfs:///data/x")
+    done = cli("run", "--rm", RM, *GIVEN, *data, "-d", "--", "python", "train.py")
+    assert done.status == 2
+    assert done.err.splitlines()[-1].startswith("--data: hdfs:///data/x: names no host"), done.err
+
+
 def test_run_names_the_settings_file_where_it_is(
     cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
