@@ -15,9 +15,9 @@ from datetime import datetime, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from submit_tf_job.container import contract
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations import description
+from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -545,7 +545,7 @@ def _report_fields(report: JobReport | None, *, live: bool) -> dict[str, Any]:
 
 def resubmission_of(status: JobStatus) -> Resubmission | None:
     """Return how often a job was submitted again; the service tells it only while it runs."""
-    if status.service is None or contract.PROPERTY_RESUBMISSION not in status.service.properties:
+    if status.service is None or service_properties.RESUBMISSION not in status.service.properties:
         return None
     from submit_tf_job.operations.resubmission import Resubmission
 

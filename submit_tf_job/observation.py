@@ -20,6 +20,7 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import (
     AppAttempt,
     AppReport,
@@ -539,7 +540,7 @@ class JobStatus:
         """The task whose end is the end of the job; None if the service does not contain it."""
         if self.service is None:
             return None
-        return self.service.properties.get(contract.PROPERTY_DECIDING)
+        return self.service.properties.get(service_properties.DECIDING)
 
     def entries(self, name: str) -> list[Mapping[str, Any]]:
         """Return the mappings of one list of the deciding task's report."""
@@ -553,7 +554,7 @@ class JobStatus:
         """The job's `start_timeout`, as its service has it; 0 if it is not known."""
         if self.service is None:
             return 0.0
-        limit = self.service.properties.get(contract.PROPERTY_START_TIMEOUT, "")
+        limit = self.service.properties.get(service_properties.START_TIMEOUT, "")
         return float(limit) if limit.isdecimal() else 0.0
 
     @property

@@ -87,29 +87,6 @@ IMAGE_REQUIRED = "require"  # `image_policy` in the job spec and in the task des
 REPORT_VERSION = 1
 TASK_VERSION = 1
 
-# --- properties of the YARN service ---------------------------------------------------------------
-PROPERTY_SUBMISSION = "submit_tf_job.submission-id"
-PROPERTY_JOB = "submit_tf_job.job"  # the job's name; a run's may show only its beginning
-# of a submission that is not run again after each end: "never" or "after-failure"
-PROPERTY_AGAIN = "submit_tf_job.again"
-# of a run that follows one that ran out of memory: "2 worker=1536", how often, and with how much
-PROPERTY_RESUBMISSION = "submit_tf_job.resubmission"
-# of a job with `retries.memory`: how often it may be submitted again
-PROPERTY_RESUBMISSIONS_MAX = "submit_tf_job.resubmissions-max"
-# the hash of the job and its files, for a submission whose key is another one
-PROPERTY_CONTENT = "submit_tf_job.content"
-PROPERTY_DECIDING = "submit_tf_job.deciding-task"
-PROPERTY_STRATEGY = "submit_tf_job.strategy"
-# in seconds
-PROPERTY_START_TIMEOUT = "submit_tf_job.start-timeout"
-# `stop_grace` in seconds; only where the job spec states it
-PROPERTY_STOP_GRACE = "submit_tf_job.stop-grace"
-# of a component: only where it is not the kind that strategy and name give the role
-PROPERTY_KIND = "submit_tf_job.kind"
-PROPERTY_PORTS = "submit_tf_job.ports"  # of a component: "http=6006,grpc=auto"
-PROPERTY_INSTANCES = "submit_tf_job.instances"  # of an elastic role's component: "2-8"
-PROPERTY_DECIDES = "yarn.service.container-state-report-as-service-state"  # YARN-8489, Hadoop 3.3.0
-
 # --- exit statuses of the bootstrap itself --------------------------------------------------------
 # Not used by the shell (126, 127, 128+n), Docker (125-127), container-executor (1-75) or usually by
 # TensorFlow (1, 2).
@@ -141,21 +118,6 @@ STATUS_OF_REASON = {
 # LinuxContainerExecutor takes a container's exit statuses 22 and 24 for its own failures and marks
 # the node UNHEALTHY until it is restarted (hadoop-facts.md#exit-statuses-22-and-24).
 NEVER_PASSED_ON = frozenset({22, 24})
-
-EXIT_MEANING = {
-    EXIT_BOOTSTRAP_ERROR: "the bootstrap could not run (its stderr says why)",
-    EXIT_PORT_IN_USE: "the task's own port was in use on its host",
-    EXIT_PEERS_MISSING: "not every task arrived before the start deadline",
-    EXIT_JOB_FAILED: "stopped because another task failed first",
-    EXIT_DECIDER_LOST: "the deciding task had ended, or was out of reach for longer than `grace`",
-    EXIT_RESERVED_STATUS: "the command ended with 22 or 24, which YARN would take for a broken node",  # noqa: E501
-    EXIT_WRONG_JOB: "another job answered at the deciding task's address",
-    EXIT_DATA: "an input could not be fetched, or an output not be stored",
-    EXIT_IMAGE_IGNORED: "the NodeManager did not run the task in its image",
-    EXIT_COMMAND_NOT_EXECUTABLE: "the command was found but could not be executed",
-    EXIT_COMMAND_NOT_FOUND: "the command was not found in the container",
-    EXIT_TERMINATED: "ended by SIGTERM (YARN stops containers so)",
-}
 
 # --- retries of the whole training ---------------------------------------------------------------
 RETRY_LOST, RETRY_OOM, RETRY_ANY = "lost", "out-of-memory", "any"  # words of `retries.on`

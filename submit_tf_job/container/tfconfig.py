@@ -27,23 +27,6 @@ TRIES = 100
 STRIDE = 97  # between ports to try; those next to a task's own belong to its job
 
 
-def host_name(role: str, index: int, service: str, user: str, domain: str | None) -> str:
-    """Return the host name that Registry DNS gives a component instance.
-
-    It is in lower case (BaseServiceRecordProcessor).
-    """
-    name = "%s-%d.%s.%s" % (role, index, service, user)
-    return ("%s.%s" % (name, domain) if domain else name).lower()
-
-
-def registry_user(user: str) -> str:
-    """Map a user name as Hadoop's registry does (RegistryUtils.registryUser).
-
-    No realm, no host, lower case, `_` becomes `-`.
-    """
-    return user.split("@")[0].split("/")[0].lower().replace("_", "-")
-
-
 def split_instance(instance: str) -> tuple[str, int]:
     """Split `worker-3` into `("worker", 3)`; role names may contain hyphens.
 

@@ -12,7 +12,7 @@ import signal
 
 from submit_tf_job.container import contract
 
-__all__ = ["EXECUTOR", "LOST", "SHELL", "SIGNALS", "YARN", "meaning_of", "of_executor"]
+__all__ = ["BOOTSTRAP", "EXECUTOR", "LOST", "SHELL", "SIGNALS", "YARN", "meaning_of", "of_executor"]
 
 # ContainerExecutor.ExitCode.LOST: the NodeManager was restarted, and the container ended without a
 # recorded status.
@@ -32,6 +32,26 @@ YARN = {
     -108: "killed by the NodeManager's own scheduler to make room for another container",
     -109: "killed by the NodeManager: its logs grew beyond the limit",
     -1: "the NodeManager refused to start the container",
+}
+
+# The statuses of `contract.py`.
+BOOTSTRAP = {
+    contract.EXIT_BOOTSTRAP_ERROR: "the bootstrap could not run (its stderr says why)",
+    contract.EXIT_PORT_IN_USE: "the task's own port was in use on its host",
+    contract.EXIT_PEERS_MISSING: "not every task arrived before the start deadline",
+    contract.EXIT_JOB_FAILED: "stopped because another task failed first",
+    contract.EXIT_DECIDER_LOST: (
+        "the deciding task had ended, or was out of reach for longer than `grace`"
+    ),
+    contract.EXIT_RESERVED_STATUS: (
+        "the command ended with 22 or 24, which YARN would take for a broken node"
+    ),
+    contract.EXIT_WRONG_JOB: "another job answered at the deciding task's address",
+    contract.EXIT_DATA: "an input could not be fetched, or an output not be stored",
+    contract.EXIT_IMAGE_IGNORED: "the NodeManager did not run the task in its image",
+    contract.EXIT_COMMAND_NOT_EXECUTABLE: "the command was found but could not be executed",
+    contract.EXIT_COMMAND_NOT_FOUND: "the command was not found in the container",
+    contract.EXIT_TERMINATED: "ended by SIGTERM (YARN stops containers so)",
 }
 
 # container-executor's util.h and docker-util.c; only valid if the command never ran, since a
@@ -82,8 +102,8 @@ EXECUTOR = {
 SHELL = {
     1: "the program failed",
     2: "the program refused its arguments, or could not be read",
-    126: contract.EXIT_MEANING[contract.EXIT_COMMAND_NOT_EXECUTABLE],
-    127: contract.EXIT_MEANING[contract.EXIT_COMMAND_NOT_FOUND],
+    126: BOOTSTRAP[126],
+    127: BOOTSTRAP[127],
 }
 
 SIGNALS = {
@@ -111,7 +131,7 @@ def meaning_of(status: int | None) -> str:
         return SHELL[status]
     if 128 < status <= 128 + 64:
         return _of_signal(status - 128)
-    return contract.EXIT_MEANING.get(status, "")
+    return BOOTSTRAP.get(status, "")
 
 
 # what LinuxContainerExecutor alone writes into a container's diagnostics

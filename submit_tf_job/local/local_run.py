@@ -16,7 +16,6 @@ from typing import Protocol
 
 from submit_tf_job import waiting
 from submit_tf_job.container import contract
-from submit_tf_job.container.tfconfig import host_name
 from submit_tf_job.errors import DeadlinePassed, SettingsError
 from submit_tf_job.jobspec.job import Job, Restart, RoleKind
 from submit_tf_job.local.processes import Processes
@@ -25,6 +24,7 @@ from submit_tf_job.observation import Evidence, JobReport, JobStatus
 from submit_tf_job.plan import Plan, Site, plan
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.records import Component
+from submit_tf_job.yarn.run_names import host_name
 from submit_tf_job.yarn.states import AppState, FinalStatus
 
 __all__ = ["LocalRun", "Outcome", "run_local"]

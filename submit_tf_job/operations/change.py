@@ -25,6 +25,7 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.runs import find
+from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobReport
@@ -120,9 +121,7 @@ def _is_elastic(component: ObservedComponent, count: int) -> bool:
     Raises:
         UsageError: It is, and cannot have so many tasks.
     """
-    from submit_tf_job.container import contract
-
-    bounds = component.properties.get(contract.PROPERTY_INSTANCES)
+    bounds = component.properties.get(service_properties.INSTANCES)
     if not bounds:
         return False
     least, _, most = bounds.partition("-")
@@ -138,7 +137,7 @@ def _refuse_members(service: ObservedService, component: ObservedComponent) -> N
     from submit_tf_job.container import contract
     from submit_tf_job.jobspec.job import TRAINING_ROLES, Strategy
 
-    role, strategy = component.name, service.properties.get(contract.PROPERTY_STRATEGY)
+    role, strategy = component.name, service.properties.get(service_properties.STRATEGY)
     if role == contract.WITNESS_ROLE:
         raise UsageError(
             f"{role} cannot be scaled: by its exit status YARN learns how the job ended",
@@ -165,9 +164,7 @@ def _has_retries(service: ObservedService) -> bool:
     """Return whether all tasks of the job start again after a failure: YARN then starts the task
     again that decides it, which it never does in other jobs.
     """
-    from submit_tf_job.container import contract
-
-    role = service.properties.get(contract.PROPERTY_DECIDING, "").rpartition("-")[0]
+    role = service.properties.get(service_properties.DECIDING, "").rpartition("-")[0]
     return any(
         component.name == role and component.restart_policy == "ON_FAILURE"
         for component in service.components
@@ -176,16 +173,15 @@ def _has_retries(service: ObservedService) -> bool:
 
 def _kind_of(service: ObservedService, component: ObservedComponent) -> str | None:
     """Return the kind of a job's role; None if the service is of an unknown strategy."""
-    from submit_tf_job.container import contract
     from submit_tf_job.jobspec.job import Strategy
     from submit_tf_job.jobspec.rules import default_kind
 
-    strategy = service.properties.get(contract.PROPERTY_STRATEGY)
+    strategy = service.properties.get(service_properties.STRATEGY)
     if strategy not in {known.value for known in Strategy}:
         return None
-    deciding = service.properties.get(contract.PROPERTY_DECIDING, "").rpartition("-")[0]
+    deciding = service.properties.get(service_properties.DECIDING, "").rpartition("-")[0]
     default = default_kind(Strategy(strategy), component.name, deciding or None)
-    return component.properties.get(contract.PROPERTY_KIND, default.value)
+    return component.properties.get(service_properties.KIND, default.value)
 
 
 def _await_count(cluster: Cluster, ref: JobRef, role: str, count: int) -> None:
@@ -259,9 +255,7 @@ def _refuse_restart(
     properties: Mapping[str, str],
     report: JobReport | None,
 ) -> None:
-    from submit_tf_job.container import contract
-
-    if task.name == properties.get(contract.PROPERTY_DECIDING):
+    if task.name == properties.get(service_properties.DECIDING):
         raise UsageError(
             f"{task.name} decides the job, and the job would end with it",
             hint="stop the job and submit it again",
@@ -286,15 +280,14 @@ def _instead_of_restart(component: ObservedComponent, properties: Mapping[str, s
 
     It never suggests a restart policy that a job spec must not have.
     """
-    from submit_tf_job.container import contract
     from submit_tf_job.jobspec.job import RoleKind, Strategy
     from submit_tf_job.jobspec.rules import restart_refusal
 
-    role, stated = component.name, component.properties.get(contract.PROPERTY_KIND)
+    role, stated = component.name, component.properties.get(service_properties.KIND)
     kind = next((known for known in RoleKind if known.value == stated), None)
-    named = properties.get(contract.PROPERTY_STRATEGY)
+    named = properties.get(service_properties.STRATEGY)
     strategy = next((known for known in Strategy if known.value == named), None)
-    deciding = (properties.get(contract.PROPERTY_DECIDING) or "").rpartition("-")[0]
+    deciding = (properties.get(service_properties.DECIDING) or "").rpartition("-")[0]
     if restart_refusal(strategy, role, deciding or None, kind):
         return (
             f"tasks of {role} cannot be restarted under strategy {named}: stop the job and "

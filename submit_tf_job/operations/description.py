@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.observation import JobStatus
+from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import ObservedComponent, ObservedContainer
 
 __all__ = [
@@ -281,7 +281,7 @@ def _yarn_endpoints(
 ) -> Iterator[tuple[str, _Endpoint, dict[str, int]]]:
     """Return the tasks with their ports by name; 0 if only the bootstrap reports the number."""
     for component in components:
-        ports = dict(_ports(component.properties.get(contract.PROPERTY_PORTS, "")))
+        ports = dict(_ports(component.properties.get(service_properties.PORTS, "")))
         for container in sorted(component.containers, key=lambda one: one.launch_time_ms or 0):
             place = _place(component, container)
             if place.host and container.instance and ports:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from submit_tf_job.container import contract
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.follow_events import (
@@ -34,6 +33,7 @@ from submit_tf_job.operations.resubmission import (
 from submit_tf_job.operations.submit import submit
 from submit_tf_job.operations.watch_run import watch_run
 from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
+from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
@@ -239,10 +239,10 @@ def _started_by_others(
         properties = properties_of(cluster, status)
     except SubmitTFJobError:
         return None
-    most = properties.get(contract.PROPERTY_RESUBMISSIONS_MAX, "")
+    most = properties.get(service_properties.RESUBMISSIONS_MAX, "")
     if not most.isdigit() or Resubmission.of(properties).number >= int(most):
         return None
-    run = run_after(properties.get(contract.PROPERTY_JOB, status.name), user, status.run)
+    run = run_after(properties.get(service_properties.JOB, status.name), user, status.run)
     yield Notice(f"waiting up to {NEXT_RUN_WITHIN_S:.0f} s for its next run, with more memory")
     while True:
         with suppress(SubmitTFJobError):

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from submit_tf_job import waiting
-from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, Refused, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.read_status import StatusReader
+from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobReport, JobStatus
@@ -32,7 +32,7 @@ def stated_grace_s(cluster: Cluster, ref: JobRef) -> float:
         service = client.get_service(ref.run, deadline=client.deadline(_LOOK_S))
     except SubmitTFJobError:
         return 0.0
-    return float(service.properties.get(contract.PROPERTY_STOP_GRACE) or 0)
+    return float(service.properties.get(service_properties.STOP_GRACE) or 0)
 
 
 def end_gracefully(
@@ -93,7 +93,7 @@ def _container_of_decider(seen: JobStatus) -> str | None:
     if seen.report is not None:
         begun = seen.report.state in ("running", "finishing", "stopped")
         return str(seen.report.raw.get("container") or "") or None if begun else None
-    deciding = service.properties.get(contract.PROPERTY_DECIDING) if service else None
+    deciding = service.properties.get(service_properties.DECIDING) if service else None
     for task in tasks_of(seen):
         if task.name == deciding and task.container_id:
             return task.container_id

@@ -6,13 +6,13 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.errors import Refused, SubmitTFJobError, UsageError
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.description import Link, links_of, tasks_of
 from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.runs import find
+from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
@@ -76,7 +76,7 @@ def find_links(
 
 def _only_role(seen: JobStatus, roles: set[str]) -> str:
     """Return the role that serves ports, if there is one."""
-    serving = sorted(c.name for c in seen.components if contract.PROPERTY_PORTS in c.properties)
+    serving = sorted(c.name for c in seen.components if service_properties.PORTS in c.properties)
     if len(serving) == 1:
         return serving[0]
     if serving:
@@ -94,7 +94,7 @@ def _why_none(seen: JobStatus, role: str, roles: set[str]) -> SubmitTFJobError:
     if base not in roles:
         return UsageError(f"{name} has no role {role!r}", hint=f"it has {', '.join(sorted(roles))}")
     own = [one for one in seen.components if one.name == base]
-    if any(contract.PROPERTY_PORTS in one.properties for one in own):
+    if any(service_properties.PORTS in one.properties for one in own):
         return Refused(
             f"{role} of {name} has not reported its address yet",
             hint="It does when its command starts; try again in a few seconds.",
@@ -135,7 +135,7 @@ class Links:
 def all_links(cluster: Cluster, ref: JobRef) -> Links:
     """Return the links of a run."""
     seen = read_status(cluster, ref, detail=True)
-    serves = any(contract.PROPERTY_PORTS in one.properties for one in seen.components)
+    serves = any(service_properties.PORTS in one.properties for one in seen.components)
     return Links(log_page(cluster, seen), tuple(links_of(seen)), serves)
 
 

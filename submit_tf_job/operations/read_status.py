@@ -41,6 +41,7 @@ from submit_tf_job.observation import (
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.last_report import read_from_its_node, read_last_report
 from submit_tf_job.operations.run_records import forgotten
+from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable, NoSuchLogFile
 from submit_tf_job.yarn.observed import AppReport, ObservedContainer, ObservedService
 from submit_tf_job.yarn.states import AppState, FinalStatus
@@ -151,7 +152,7 @@ class StatusReader:
     def _job_name(self) -> str:
         """Return the job's name; a run may show only its beginning."""
         properties = self._service.properties if self._service else {}
-        return properties.get(contract.PROPERTY_JOB, self._ref.name)
+        return properties.get(service_properties.JOB, self._ref.name)
 
     def _is_outdated(self, app: AppReport) -> bool:
         """Return whether the report is of a container that has ended without a last word: it has
@@ -204,7 +205,7 @@ class StatusReader:
             return
         self._service = service
         self._deciding_task = service.properties.get(
-            contract.PROPERTY_DECIDING, self._deciding_task
+            service_properties.DECIDING, self._deciding_task
         )
         for component in service.components:
             for container in component.containers:

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.container import contract
 from submit_tf_job.errors import (
     AuthError,
     JobSpecError,
@@ -26,6 +25,7 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.operations import runs
 from submit_tf_job.operations.cluster import Cluster
+from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.run_names import run_name
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Resubmission:
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Resubmission:
         """Read it from a service's properties."""
-        found = _WRITTEN.fullmatch(properties.get(contract.PROPERTY_RESUBMISSION, ""))
+        found = _WRITTEN.fullmatch(properties.get(service_properties.RESUBMISSION, ""))
         if found is None:
             return cls()
         sizes = (size.rpartition("=") for size in found["sizes"].split())
@@ -140,7 +140,7 @@ def next_step(
         properties = properties_of(cluster, status)
     except SubmitTFJobError as error:
         return Step(f"not submitted again: how often it was is not known: {error.message}")
-    known = contract.PROPERTY_SUBMISSION in properties
+    known = service_properties.SUBMISSION in properties
     earlier = Resubmission.of(properties) if known else _of_first(planned, status.run)
     return step_after(planned, earlier, status.run, cause)
 
@@ -231,7 +231,7 @@ def _with_more_memory(
             replace(job, roles=roles),
             planned.site,
             key=_key_after(former),
-            properties={contract.PROPERTY_RESUBMISSION: next_one.text},
+            properties={service_properties.RESUBMISSION: next_one.text},
         )
     except SubmitTFJobError as error:
         return Step(f"not submitted again with {wanted}Mi for {role}: {error.message}")
@@ -247,6 +247,6 @@ def properties_of(cluster: Cluster, status: JobStatus) -> Mapping[str, str]:
         SubmitTFJobError: YARN's copy of the service cannot be read.
     """
     seen = status.service
-    if seen is not None and contract.PROPERTY_SUBMISSION in seen.properties:
+    if seen is not None and service_properties.SUBMISSION in seen.properties:
         return seen.properties
     return runs.properties_of_run(cluster, status.run)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from submit_tf_job.container import contract
 from submit_tf_job.errors import NameTaken, NoSuchJob, SubmitTFJobError, UsageError
 from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
+from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of, may_be_short
 from submit_tf_job.yarn.states import GOING_ON
 
@@ -175,7 +175,7 @@ def properties_of_run(cluster: Cluster, run: str) -> Mapping[str, str]:
     """
     with suppress(SubmitTFJobError):
         found = cluster.client.get_service(run).properties
-        if contract.PROPERTY_SUBMISSION in found:
+        if service_properties.SUBMISSION in found:
             return found
     stored = stored_services(cluster)
     return {} if stored is None else stored.properties(run)
@@ -190,7 +190,7 @@ def full_name(cluster: Cluster, run: str) -> str:
         return head
     with suppress(SubmitTFJobError):
         copy = stored.properties(run) if stored else cluster.client.get_service(run).properties
-        return copy.get(contract.PROPERTY_JOB, head)
+        return copy.get(service_properties.JOB, head)
     with suppress(SubmitTFJobError, KeyError):
         from submit_tf_job.operations import run_records
 
@@ -402,7 +402,7 @@ class _Retention:
             return True
         if now - max(item.modified_ms, end_ms) / 1000 >= KEY_KEPT_S:
             return False
-        return contract.PROPERTY_AGAIN in found.properties
+        return service_properties.AGAIN in found.properties
 
 
 def _newest_first(cluster: Cluster, items: Sequence[Stat]) -> Sequence[Stat]:

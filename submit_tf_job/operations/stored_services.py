@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.storage import NoSuchPath, Stat, Storage
+from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.submission_steps import StoredRun
 
 __all__ = ["StoredJob", "StoredServices"]
@@ -84,7 +84,7 @@ class StoredServices:
             with suppress(SubmitTFJobError):
                 age_s = (storage.now_ms(path.rpartition("/")[0]) - written_ms) / 1000
         properties = properties_of(content)
-        key = properties.get(contract.PROPERTY_SUBMISSION, "")
+        key = properties.get(service_properties.SUBMISSION, "")
         return StoredRun(key, app_id, age_s, torn=not content, properties=properties)
 
     def content(self, run: str) -> Mapping[str, Any]:
@@ -113,7 +113,7 @@ class StoredServices:
         """Return the job in a stored service; raises as `content`."""
         content = self.content(run)
         properties = properties_of(content)
-        return StoredJob(content.get("id"), properties.get(contract.PROPERTY_DECIDING))
+        return StoredJob(content.get("id"), properties.get(service_properties.DECIDING))
 
     def remove_jars(self, run: str) -> None:
         """Remove the libraries of the ApplicationMaster of a run that has ended: 0.6 MB, or on a

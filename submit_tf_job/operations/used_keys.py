@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from submit_tf_job.container import contract
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, stored_services
 from submit_tf_job.operations.runs import full_name, properties_of_run
+from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.run_names import run_name
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def is_of_content(cluster: Cluster, planned: Plan, run: str) -> bool:
 
     mine = content_key(planned.job)
     with suppress(SubmitTFJobError):
-        return properties_of_run(cluster, run).get(contract.PROPERTY_CONTENT, mine) == mine
+        return properties_of_run(cluster, run).get(service_properties.CONTENT, mine) == mine
     return True
 
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from submit_tf_job import waiting
-from submit_tf_job.container import contract
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.logs import am_log, tail_of
+from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause, Diagnosis
@@ -197,7 +197,7 @@ def _containers_awaited_after_retry(status: JobStatus) -> dict[str | None, int |
 def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:
     from submit_tf_job.yarn.observed import ContainerState
 
-    if status.service is None or contract.PROPERTY_DECIDING not in status.service.properties:
+    if status.service is None or service_properties.DECIDING not in status.service.properties:
         return ()  # another tool's service
     states = (ContainerState.RUNNING_BUT_UNREADY, ContainerState.READY)
     alive = tuple(container for container in status.containers if container.state in states)

@@ -13,14 +13,13 @@ import re
 from collections.abc import Callable, Iterator
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.tfconfig import host_name
 from submit_tf_job.errors import JobSpecError, Problem, Refused
 from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import HostFile, Job, Role, TFConfigMode
 from submit_tf_job.plan import secrets
 from submit_tf_job.plan.site import Cap, Site
 from submit_tf_job.yarn.records import Service, dumps
-from submit_tf_job.yarn.run_names import SUFFIX, fits, is_run
+from submit_tf_job.yarn.run_names import SUFFIX, fits, host_name, is_run
 
 __all__ = [
     "caps_problems",

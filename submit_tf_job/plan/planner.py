@@ -44,6 +44,7 @@ from submit_tf_job.plan.delivery import (
 )
 from submit_tf_job.plan.site import Site
 from submit_tf_job.plan.task_description import task_description, task_text
+from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.records import (
     Artifact,
     Component,
@@ -202,9 +203,9 @@ def plan(
         )
     again = again or (Again.NEVER if key else Again.ALWAYS)
     content = content_key(job)
-    told = {**properties, contract.PROPERTY_CONTENT: content} if key else dict(properties)
+    told = {**properties, service_properties.CONTENT: content} if key else dict(properties)
     if again is not Again.ALWAYS:
-        told[contract.PROPERTY_AGAIN] = again.value
+        told[service_properties.AGAIN] = again.value
     room = check.room_for_name(job, site)
     run = run_name(job.name, site.user, key or content, number, room=room)
     planner = replace(Planner.of(job, site, run), key=key or content, properties=told)
@@ -300,18 +301,18 @@ class Planner:
         job = self.job
         properties = {
             **SERVICE_PROPERTIES,
-            contract.PROPERTY_SUBMISSION: self.key,
-            contract.PROPERTY_JOB: job.name,
-            contract.PROPERTY_DECIDING: job.deciding_task,
-            contract.PROPERTY_STRATEGY: job.strategy.value,
-            contract.PROPERTY_START_TIMEOUT: str(job.start_timeout_s),
+            service_properties.SUBMISSION: self.key,
+            service_properties.JOB: job.name,
+            service_properties.DECIDING: job.deciding_task,
+            service_properties.STRATEGY: job.strategy.value,
+            service_properties.START_TIMEOUT: str(job.start_timeout_s),
         }
         if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
-            properties[contract.PROPERTY_STOP_GRACE] = str(job.stop_grace_s)
+            properties[service_properties.STOP_GRACE] = str(job.stop_grace_s)
         if job.retries:
             properties[_FAILURES_ON_A_NODE] = _threshold(job.retries.node_losses)
             if job.retries.memory:
-                properties[contract.PROPERTY_RESUBMISSIONS_MAX] = str(job.retries.max)
+                properties[service_properties.RESUBMISSIONS_MAX] = str(job.retries.max)
         properties.update(self.properties)
         principal = None
         if job.kerberos:
@@ -343,7 +344,7 @@ class Planner:
         properties = {}
         retried = self.job.retries is not None and role.kind is not RoleKind.SIDECAR
         if role.elastic:
-            properties[contract.PROPERTY_INSTANCES] = f"{role.elastic.min}-{role.instances}"
+            properties[service_properties.INSTANCES] = f"{role.elastic.min}-{role.instances}"
         # a lost task that serves is taken back without a retry
         counted = role.elastic is None or role.kind is not RoleKind.SERVES
         if self.job.retries and retried and counted:
@@ -351,12 +352,12 @@ class Planner:
             most = role.instances * (self.job.retries.max + 1) + SPARE_FAILURES
             properties[_FAILURES_OF_A_COMPONENT] = str(most)
         if role.name == self._ending_role:
-            properties[contract.PROPERTY_DECIDES] = "true"
+            properties[service_properties.DECIDES] = "true"
         default = default_kind(self.job.strategy, role.name, self.job.deciding_role)
         if role.kind is not default:
-            properties[contract.PROPERTY_KIND] = role.kind.value
+            properties[service_properties.KIND] = role.kind.value
         if role.ports:
-            properties[contract.PROPERTY_PORTS] = ",".join(
+            properties[service_properties.PORTS] = ",".join(
                 f"{name}={'auto' if port == AUTO_PORT else port}"
                 for name, port in role.ports.items()
             )

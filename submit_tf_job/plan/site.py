@@ -8,8 +8,8 @@ from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
-from submit_tf_job.container.tfconfig import registry_user
 from submit_tf_job.settings import Settings
+from submit_tf_job.yarn.run_names import registry_user
 
 __all__ = ["TOKEN_LIFE_S", "Cap", "Names", "Site", "WebStaging"]
 

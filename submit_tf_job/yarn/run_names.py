@@ -19,10 +19,12 @@ __all__ = [
     "Again",
     "fits",
     "head_of",
+    "host_name",
     "is_run",
     "is_run_of",
     "job_of",
     "may_be_short",
+    "registry_user",
     "run_name",
     "short_head",
 ]
@@ -96,3 +98,20 @@ class Again(str, Enum):
     ALWAYS = "always"
     AFTER_FAILURE = "after-failure"  # a run that succeeded is reported
     NEVER = "never"  # its run is reported, however it ended
+
+
+def host_name(role: str, index: int, service: str, user: str, domain: str | None) -> str:
+    """Return the host name that Registry DNS gives a component instance.
+
+    It is in lower case (BaseServiceRecordProcessor).
+    """
+    name = f"{role}-{index}.{service}.{user}"
+    return (f"{name}.{domain}" if domain else name).lower()
+
+
+def registry_user(user: str) -> str:
+    """Map a user name as Hadoop's registry does (RegistryUtils.registryUser).
+
+    No realm, no host, lower case, `_` becomes `-`.
+    """
+    return user.split("@")[0].split("/")[0].lower().replace("_", "-")

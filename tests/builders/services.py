@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from submit_tf_job.container.contract import PROPERTY_SUBMISSION
 from submit_tf_job.yarn.records import Artifact, Component, Configuration, Resource, Service, dumps
+from submit_tf_job.yarn.service_properties import SUBMISSION
 
 NAME, USER, ID = "mnist", "alice", "5f3a9c"
 
@@ -12,7 +12,7 @@ BODY = dumps(
         NAME,
         ID,
         (Component("worker", 1, launch_command="sleep 1", resource=Resource(1, "128")),),
-        configuration=Configuration({PROPERTY_SUBMISSION: ID}),
+        configuration=Configuration({SUBMISSION: ID}),
     )
 )
 
@@ -29,7 +29,7 @@ def service_of(
         resource=Resource(1, memory),
         restart_policy="NEVER",
     )
-    properties = {PROPERTY_SUBMISSION: submission, "yarn.service.container-failure.retry.max": "0"}
+    properties = {SUBMISSION: submission, "yarn.service.container-failure.retry.max": "0"}
     return Service(
         name,
         submission,

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from submit_tf_job.container.contract import PROPERTY_SUBMISSION
+from submit_tf_job.yarn.service_properties import SUBMISSION
 from tests.histories.kernel import Kernel, Steps
 
 __all__ = ["App", "Broken", "Cluster", "Directory", "Key", "Server", "Site", "key_of"]
@@ -189,7 +189,7 @@ class App:
 
 def key_of(spec: dict[str, Any]) -> str:
     """Return the key of the submission that a service carries."""
-    return str(spec["configuration"]["properties"].get(PROPERTY_SUBMISSION, "?"))
+    return str(spec["configuration"]["properties"].get(SUBMISSION, "?"))
 
 
 def staged_in(value: Any) -> Iterator[str]:

@@ -26,10 +26,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from submit_tf_job.container.contract import PROPERTY_AGAIN
 from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, NameTaken, Refused
 from submit_tf_job.operations.resubmission import Resubmission
 from submit_tf_job.yarn.run_names import Again
+from submit_tf_job.yarn.service_properties import AGAIN
 from tests.histories.classes import CLASSES, Script
 from tests.histories.hadoop import App, Broken, Cluster
 from tests.histories.kernel import Kernel, Line
@@ -175,7 +175,7 @@ class History:
     def _check_kept(self, report: Report, before: int) -> None:
         """Promise 10, after a submission that has posted a new run."""
         specs = {name: where.spec for (_, name), where in self.cluster.directories.items()}
-        plain = [name for name, spec in specs.items() if PROPERTY_AGAIN not in str(spec)]
+        plain = [name for name, spec in specs.items() if AGAIN not in str(spec)]
         plain = [name for name in plain if not self._is_new(name, report)]
         if len(specs) < min(KEEP_RUNS, before + 1):
             self._break("10 left behind", f"{report.by} leaves only {sorted(specs)}")

@@ -13,10 +13,10 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from submit_tf_job.container.tfconfig import host_name, registry_user
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.plan import Site, plan
+from submit_tf_job.yarn.run_names import host_name, registry_user
 
 MAX_LONG_DIGITS = len(str(2**63 - 1))
 letters = "abz019-_.A é"

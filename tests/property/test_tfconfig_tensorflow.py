@@ -22,10 +22,10 @@ from submit_tf_job.container.tfconfig import (
     EVALUATOR,
     cluster_counts,
     cluster_spec,
-    host_name,
     task_port,
     tf_config,
 )
+from submit_tf_job.yarn.run_names import host_name
 
 TENSORFLOW = os.environ.get("SUBMIT_TF_JOB_TEST_TENSORFLOW", "")
 # What MultiWorkerMirroredStrategy and ParameterServerStrategy run on every TF_CONFIG, with the

@@ -16,6 +16,7 @@ import pytest
 
 from submit_tf_job import jobspec
 from submit_tf_job.container import contract
+from submit_tf_job.diagnose import statuses
 from submit_tf_job.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_TERMINATED, TABLE
 from submit_tf_job.jobspec.job import Job, RoleKind
 from submit_tf_job.observation import JobState
@@ -240,7 +241,7 @@ def test_settings_table_has_a_row_for_each_key() -> None:
 
 def test_exit_statuses_of_tasks_are_documented() -> None:
     page = read("troubleshooting.md")
-    for status, meaning in contract.EXIT_MEANING.items():
+    for status, meaning in statuses.BOOTSTRAP.items():
         assert f"\n| {status} | {meaning} |\n" in page
 
 

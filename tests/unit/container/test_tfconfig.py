@@ -62,24 +62,6 @@ def test_split_instance_refuses_other_text(instance: str) -> None:
         tfconfig.split_instance(instance)
 
 
-@pytest.mark.parametrize(
-    ("user", "expected"),
-    [
-        ("alice", "alice"),
-        ("Alice_B", "alice-b"),
-        ("svc/host.example.com@EXAMPLE.COM", "svc"),
-        ("bob@EXAMPLE.COM", "bob"),
-    ],
-)
-def test_registry_user(user: str, expected: str) -> None:
-    assert tfconfig.registry_user(user) == expected
-
-
-def test_host_name() -> None:
-    assert tfconfig.host_name("worker", 2, "Mnist", "alice", "Lan") == "worker-2.mnist.alice.lan"
-    assert tfconfig.host_name("ps", 0, "mnist", "alice", None) == "ps-0.mnist.alice"
-
-
 # --- ports ----------------------------------------------------------------------------------------
 HOST = {"mode": "host", "first": 20000, "last": 32767}
 

@@ -9,7 +9,6 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from submit_tf_job.container.contract import PROPERTY_SUBMISSION
 from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob, Refused
 from submit_tf_job.yarn.exactly_once import KeyedSubmission, Submitted, submit
 from submit_tf_job.yarn.nodemanager import (
@@ -20,6 +19,7 @@ from submit_tf_job.yarn.nodemanager import (
 )
 from submit_tf_job.yarn.observed import AppState, FinalStatus, ServiceState
 from submit_tf_job.yarn.resource_manager import ResourceManager
+from submit_tf_job.yarn.service_properties import SUBMISSION
 from submit_tf_job.yarn.stopping import stop, wait_until_ended
 
 T = TypeVar("T")
@@ -129,7 +129,7 @@ class YarnBehaviours:
             if world.client.get_service(name).version
             else None,
         )
-        assert (seen.version, seen.properties[PROPERTY_SUBMISSION], seen.id) == ("s1", "s1", app_id)
+        assert (seen.version, seen.properties[SUBMISSION], seen.id) == ("s1", "s1", app_id)
         assert seen.state in (ServiceState.STARTED, ServiceState.STABLE)
         app = wait_until_ended(world.client, app_id, deadline=world.client.deadline(90))
         assert app is not None

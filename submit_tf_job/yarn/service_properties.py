@@ -1,0 +1,23 @@
+"""Properties of YARN services and components: what a client writes there, and reads again."""
+
+SUBMISSION = "submit_tf_job.submission-id"
+JOB = "submit_tf_job.job"  # the job's name; a run's may show only its beginning
+# of a submission that is not run again after each end: "never" or "after-failure"
+AGAIN = "submit_tf_job.again"
+# of a run that follows one that ran out of memory: "2 worker=1536", how often, and with how much
+RESUBMISSION = "submit_tf_job.resubmission"
+# of a job with `retries.memory`: how often it may be submitted again
+RESUBMISSIONS_MAX = "submit_tf_job.resubmissions-max"
+# the hash of the job and its files, for a submission whose key is another one
+CONTENT = "submit_tf_job.content"
+DECIDING = "submit_tf_job.deciding-task"
+STRATEGY = "submit_tf_job.strategy"
+# in seconds
+START_TIMEOUT = "submit_tf_job.start-timeout"
+# `stop_grace` in seconds; only where the job spec states it
+STOP_GRACE = "submit_tf_job.stop-grace"
+# of a component: only where it is not the kind that strategy and name give the role
+KIND = "submit_tf_job.kind"
+PORTS = "submit_tf_job.ports"  # of a component: "http=6006,grpc=auto"
+INSTANCES = "submit_tf_job.instances"  # of an elastic role's component: "2-8"
+DECIDES = "yarn.service.container-state-report-as-service-state"  # YARN-8489, Hadoop 3.3.0
