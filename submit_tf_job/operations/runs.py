@@ -313,13 +313,14 @@ def retire(cluster: Cluster, job: str, newest: str) -> None:
     if stored is None:
         return
     try:
-        retention = _Retention(cluster, stored)
+        retention, keep = _Retention(cluster, stored), cluster.settings.keep_runs
         earlier = _newest_first(
             cluster,
             [item for item in stored.listed() if is_run_of(item.name, job) and item.name != newest],
         )
         retention.remove_jars(earlier[:1])
-        retention.delete(job, earlier, _RETIRED_AT_ONCE)
+        # never the newest that has ended; the run that was just submitted counts, too
+        retention.delete(job, earlier[max(keep - 1, 1) :], _RETIRED_AT_ONCE)
     except SubmitTFJobError as error:
         _LOG.info("earlier runs of %s: %s", job, error.message)
 
@@ -342,11 +343,12 @@ def retire_all(cluster: Cluster, *, dry_run: bool) -> tuple[str, ...]:
     would: list[str] = []
     for job, items in jobs.items():
         newest_first = _newest_first(cluster, items)
+        beyond = newest_first[cluster.settings.keep_runs :]
         if dry_run:
-            would += retention.beyond(newest_first, len(items))
+            would += retention.deletable(beyond, len(items))
             continue
         retention.remove_jars(newest_first)
-        retention.delete(job, newest_first, len(items))
+        retention.delete(job, beyond, len(items))
     return tuple(sorted(would if dry_run else before - stored.names()))
 
 
@@ -363,18 +365,17 @@ class _Retention:
             if self._ended(item.name):
                 self._stored.remove_jars(item.name)
 
-    def delete(self, job: str, newest_first: Sequence[Stat], most: int) -> None:
-        """Delete the oldest runs beyond those that are kept."""
+    def delete(self, job: str, beyond: Sequence[Stat], most: int) -> None:
+        """Delete the oldest of the runs beyond `keep_runs`."""
         gone = 0
-        for run in self.beyond(newest_first, most):
+        for run in self.deletable(beyond, most):
             forget_run(self._cluster, job, run)  # first: what is not stored is not found again
             gone += delete_run(self._cluster, run)
             if gone == most:
                 return
 
-    def beyond(self, newest_first: Sequence[Stat], most: int) -> Iterator[str]:
-        """Yield the oldest ended runs beyond those that are kept; never the newest."""
-        beyond = newest_first[max(self._cluster.settings.keep_runs - 1, 1) :]
+    def deletable(self, beyond: Sequence[Stat], most: int) -> Iterator[str]:
+        """Yield the oldest of the runs beyond `keep_runs` that have ended and are not kept."""
         for item in tuple(reversed(beyond))[: max(most, _LOOKED_AT)]:
             ended = self._ended(item.name)
             if ended and not self._is_kept(item, *ended):

@@ -15,6 +15,7 @@ from tests.json_page import check, documented
 from tests.world import RM, World
 
 SPEC = "mnist.yaml"
+PER_RUN = ("keytabs", "lists", "rendezvous")
 
 
 @pytest.fixture
@@ -40,7 +41,11 @@ def test_a_run_is_known_after_yarn_has_forgotten_it(kept: World) -> None:
     assert kept("history").out.split()[5:7] == [run, "-"]
     kept.cluster.clock.after(1, kept.ends)
     assert kept("wait", "mnist").status == 0
+    staged = [kept.home / "staging" / kind / "mnist" / run for kind in PER_RUN]
+    for directory in staged:
+        directory.mkdir(parents=True)
     assert kept("delete", run).status == 0
+    assert not any(map(os.path.exists, staged))
     kept.yarn.apps.clear()
     kept.cluster.node.logs.clear()
     for words in ("mnist", run):
@@ -197,18 +202,21 @@ def test_gc_beside_a_resource_manager_that_recovers_removes_no_live_job_s_files(
     assert not files.exists()
 
 
-def test_gc_shows_in_a_dry_run_which_runs_it_deletes(
+def test_submit_and_gc_keep_as_many_runs_as_they_are_told(
     kept: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SUBMIT_TF_JOB_KEEP_RUNS", "1")
+    monkeypatch.setenv("SUBMIT_TF_JOB_KEEP_RUNS", "3")
     runs = []
-    for _ in range(2):
+    for _ in range(3):
         kept.submitted()
         runs.append(kept.name)
         kept.hdfs(getpass.getuser())
         kept.ends()
         os.utime(kept.home / f"{getpass.getuser()}/.yarn/services/{kept.name}", (0, 0))
         kept.passes(300)
+    assert "DELETE" not in {method for method, _path in kept.asked()}
+    assert kept("staging", "gc", "--dry-run", "-o", "json").json["runs"] == []
+    monkeypatch.setenv("SUBMIT_TF_JOB_KEEP_RUNS", "2")
     dry = kept("staging", "gc", "--dry-run")
     assert dry.out == f"{runs[0]}: would be deleted, one of more than keep_runs\n"
     assert kept("staging", "gc", "--dry-run", "-o", "json").json["runs"] == [runs[0]]
