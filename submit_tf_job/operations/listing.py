@@ -43,7 +43,8 @@ _YARN_STATES = {
 }
 
 CLOCKS_DIFFER_MS = 600_000  # the ResourceManager's clock and this machine's, at most
-_LONGEST_SURE, _NAMES_READ = 6, 50  # characters of a name that is no short form; names at most
+_LONGEST_SURE = 6  # characters of a name that is no short form
+_NAMES_S = 3.0  # no full name is read after that time
 LISTED_STATES = tuple(_YARN_STATES)
 
 
@@ -276,6 +277,7 @@ class _FullNames:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._known = cluster, dict[str, str]()
+        self._took_s = 0.0  # a file system that does not answer is not asked for each name
 
     def of(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
         """Return the jobs with their full names; those of other users cannot be read."""
@@ -288,8 +290,10 @@ class _FullNames:
         return own and len(job.name) > _LONGEST_SURE and may_be_short(job.name)
 
     def _of(self, job: ListedJob) -> str:
-        if job.name not in self._known and len(self._known) < _NAMES_READ:
+        if job.name not in self._known and self._took_s < _NAMES_S:
+            begun = self._cluster.clock()
             self._known[job.name] = full_name(self._cluster, job.run)
+            self._took_s += self._cluster.clock() - begun
         return self._known.get(job.name, job.name)
 
 

@@ -188,13 +188,15 @@ def full_name(cluster: Cluster, run: str) -> str:
     head, stored = job_of(run), stored_services(cluster)
     if not may_be_short(head):
         return head
-    with suppress(SubmitTFJobError):
-        copy = stored.properties(run) if stored else cluster.client.get_service(run).properties
-        return copy.get(service_properties.JOB, head)
-    with suppress(SubmitTFJobError, KeyError):
-        from submit_tf_job.operations import run_records
+    from submit_tf_job.operations import run_records
+    from submit_tf_job.storage import NoSuchPath
 
-        return str((run_records.read(cluster, run) or {})["name"])
+    with suppress(SubmitTFJobError, KeyError):
+        try:
+            copy = stored.properties(run) if stored else cluster.client.get_service(run).properties
+            return copy.get(service_properties.JOB, head)
+        except (NoSuchPath, NoSuchJob):  # a deleted run has a record
+            return str((run_records.read(cluster, run) or {})["name"])
     return head
 
 

@@ -65,6 +65,18 @@ def test_a_run_is_known_after_yarn_has_forgotten_it(kept: World) -> None:
         assert (told.status, told.err.splitlines()[-1]) == (5, "  hint: did you mean mnist?"), told
 
 
+def test_list_says_the_full_name_of_a_deleted_run_by_its_record(kept: World) -> None:
+    name = "recommendations-of-the-whole-catalogue-of-all-shops"
+    kept.submitted(name)
+    run = kept.name
+    kept.hdfs(getpass.getuser())
+    kept.ends()
+    assert kept("delete", name).status == 0
+    shutil.rmtree(kept.home / getpass.getuser() / ".yarn/services" / run)
+    [job] = kept("list", "-o", "json").json["jobs"]
+    assert (job["name"], job["run"]) == (name, run)
+
+
 def test_the_record_has_a_job_spec_that_came_by_a_pipe(kept: World) -> None:
     kept.spec()
     text = (kept.home / SPEC).read_bytes()
