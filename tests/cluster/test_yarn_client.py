@@ -56,7 +56,7 @@ class FaultyAdapter(HTTPAdapter):
         if kind == "lost":
             raise connection_broke()
         response = super().send(request, stream, timeout, verify, cert, proxies)
-        if kind in ("reset", "truncate"):
+        if kind in ("cut", "truncated"):
             response.close()
             raise connection_broke()
         if kind in ("gateway", "error-after"):

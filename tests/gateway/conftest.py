@@ -12,6 +12,7 @@ from submit_tf_job.gateway.callers import line_of
 from tests.gateways import TOKEN, Process, until
 from tests.hostile.server import Authority
 from tests.world.served import Served, served_cluster
+from tests.world.yarn import FOREVER
 
 __all__ = ["JOB", "TOKEN", "Process", "until"]
 
@@ -35,8 +36,8 @@ def cluster(served: Served) -> Iterator[Served]:
     """The session's cluster, whose jobs run until a test ends them, or sets `job_s` for itself."""
     yield served
     served.delay_s = 0.0
-    served.cluster.yarn.job_s = None
-    served.cluster.yarn.release()
+    served.cluster.yarn.site.job_s = FOREVER
+    served.cluster.yarn.full = False
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def test_responses_match_the_openapi_document(
         world.post()
         world.runs_and_writes()
     else:
-        world.fake.yarn.job_s = 5
+        world.fake.yarn.site.job_s = (5, 5)
         world.post()
         world.fake.clock.sleep(60)
     begun = len(world.entries)

@@ -107,7 +107,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def gateway(tmp_path: Path, options: list[str], cluster: Served) -> Iterator[Process]:
-    cluster.cluster.yarn.job_s = 5
+    cluster.cluster.yarn.site.job_s = (5, 5)
     made = Process(tmp_path, *options)
     yield made
     made.end()

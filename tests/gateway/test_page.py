@@ -204,7 +204,7 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     page.sees("FAILED", "Why it failed", "the program failed")
     assert "did it start at all" not in page.text, "the cause is there, and no other advice"
 
-    cluster.cluster.yarn.hold_accepted = True
+    cluster.cluster.yarn.full = True
     waiting = Job(cluster, gateway, "patient")
     cluster.cluster.yarn.containers.clear()
     browser.get(f"{gateway.url}/#/job/{waiting.app.id}")
@@ -216,7 +216,7 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     page.find("#leave").click()
     page.sees("Token")
     assert page.run("return sessionStorage.length") == 0
-    cluster.cluster.yarn.release()
+    cluster.cluster.yarn.full = False
 
 
 def test_nothing_but_its_own_files(options: list[str], tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from submit_tf_job.yarn.run_names import Again
-from tests.histories.hadoop import Cluster, Site
 from tests.histories.people import GROWS, Order, Person
-from tests.histories.weather import Weather
+from tests.world.weather import Weather
+from tests.world.yarn import Site, Yarn
 
 __all__ = ["CLASSES", "Script"]
 
@@ -31,7 +31,7 @@ class Script:
     weather: Weather
     people: tuple[Person, ...]
     storm_s: float
-    troubles: tuple[tuple[float, Callable[[Cluster], None]], ...] = ()
+    troubles: tuple[tuple[float, Callable[[Yarn], None]], ...] = ()
     refused: bool = False
     collides: bool = False
 
@@ -269,12 +269,12 @@ def _dying(rng: random.Random) -> Weather:
 
 def _troubles(
     rng: random.Random, storm_s: float, most: int
-) -> tuple[tuple[float, Callable[[Cluster], None]], ...]:
-    def one() -> Callable[[Cluster], None]:
+) -> tuple[tuple[float, Callable[[Yarn], None]], ...]:
+    def one() -> Callable[[Yarn], None]:
         kind = rng.choice(("crash", "depose", "stall"))
         which, seconds = rng.randint(0, 1), rng.uniform(6.0, 40.0)
 
-        def happen(cluster: Cluster) -> None:
+        def happen(cluster: Yarn) -> None:
             server = cluster.servers[which % len(cluster.servers)]
             if kind == "crash":
                 cluster.crash(server, seconds)

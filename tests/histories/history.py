@@ -31,9 +31,7 @@ from submit_tf_job.operations.resubmission import Resubmission
 from submit_tf_job.yarn.run_names import Again
 from submit_tf_job.yarn.service_properties import AGAIN
 from tests.histories.classes import CLASSES, Script
-from tests.histories.hadoop import App, Broken, Cluster
-from tests.histories.kernel import Kernel, Line
-from tests.histories.network import Network
+from tests.histories.kernel import Kernel
 from tests.histories.people import (
     KEEP_RUNS,
     MOST_RUNS,
@@ -44,7 +42,10 @@ from tests.histories.people import (
     Report,
     world_storage,
 )
-from tests.histories.weather import Weather
+from tests.world.clock import Line
+from tests.world.network import Network
+from tests.world.weather import Weather
+from tests.world.yarn import App, Broken, Yarn
 
 __all__ = ["Result", "run"]
 
@@ -92,9 +93,9 @@ class History:
         rng = random.Random(f"{kind}:{seed}")
         self.script = CLASSES[kind](rng)
         self.kernel = Kernel()
-        self.cluster = Cluster(self.kernel, rng, self.script.site)
+        self.cluster = Yarn(self.kernel, rng, self.script.site)
         self.network = Network(self.cluster, rng, self.script.weather)
-        self.people = People(self.cluster, self.network, rng, self.script.collides)
+        self.people = People(self.kernel, self.cluster, self.network, rng, self.script.collides)
 
     def run(self) -> Result:
         """Let it happen and check it."""
@@ -122,10 +123,10 @@ class History:
 
     def _storm(self) -> None:
         for at, happen in self.script.troubles:
-            self.kernel.at(at, lambda happen=happen: happen(self.cluster))  # type: ignore[misc]
+            self.kernel.after(at, lambda happen=happen: happen(self.cluster))  # type: ignore[misc]
         for person in self.script.people:
             self.people.begin(person)
-        self.kernel.at(self.script.storm_s, self._calm)
+        self.kernel.after(self.script.storm_s, self._calm)
         self.kernel.run(lambda: self.people.busy == 0)
         assert self.people.busy == 0, "a command waits for something that never comes"
 

@@ -9,99 +9,35 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from itertools import count
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
-__all__ = ["EPOCH_MS", "Actor", "Kernel", "Killed", "Line", "Steps"]
+from tests.world.clock import Clock
 
-EPOCH_MS = 1_700_000_000_000
-STARTS_AT_S = 1000.0
+__all__ = ["Actor", "Kernel", "Killed"]
+
 EVENTS_MAX = 400_000
-Steps: TypeAlias = Generator[float, None, Any]
 
 
 class Killed(BaseException):
     """The client process is dead; the code under test catches no such exception."""
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of a trace."""
-
-    at: float
-    who: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.at - STARTS_AT_S:9.3f}  {self.who:<8} {self.text}"
-
-
-class Kernel:
-    """The clock, the events that are due, and the trace.
+class Kernel(Clock):
+    """A clock for clients that run beside one another.
 
     Whichever thread has the baton lets the events happen, so that a client that waits for its own
     answer goes on without a change of threads.
     """
 
     def __init__(self) -> None:
-        self.now = STARTS_AT_S
-        self.trace: list[Line] = []
+        super().__init__()
         self.actors: list[Actor] = []
         self.ready: deque[Actor] = deque()
-        self._turn = threading.Semaphore(0)
+        self._over = threading.Semaphore(0)
         self._until: Callable[[], bool] = lambda: True
         self._error: BaseException | None = None
         self._happened = 0
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = count()
-
-    def log(self, who: str, text: str) -> None:
-        """Add a line to the trace."""
-        self.trace.append(Line(self.now, who, text))
-
-    def at(self, delay_s: float, happen: Callable[[], None]) -> None:
-        """Call a function after a delay."""
-        heapq.heappush(self._due, (self.now + max(0.0, delay_s), next(self._order), happen))
-
-    def epoch_ms(self) -> int:
-        """Return the wall clock that every host of the cluster shows."""
-        return EPOCH_MS + int((self.now - STARTS_AT_S) * 1000)
-
-    def start(
-        self,
-        steps: Steps,
-        *,
-        alive: Callable[[], bool] = lambda: True,
-        hold_s: Callable[[], float] = lambda: 0.0,
-        done: Callable[[Any], None] = lambda _result: None,
-    ) -> None:
-        """Run a generator that yields the seconds until its next step.
-
-        Args:
-            steps: The generator.
-            alive: Checked before each step; a dead process makes no further one.
-            hold_s: Seconds for which the process stands still.
-            done: Receives what the generator returns.
-        """
-
-        def step() -> None:
-            if not alive():
-                steps.close()
-                return
-            held = hold_s()
-            if held > 0:
-                self.at(held, step)
-                return
-            try:
-                pause = next(steps)
-            except StopIteration as end:
-                done(end.value)
-                return
-            self.at(pause, step)
-
-        self.at(0.0, step)
 
     def run(self, until: Callable[[], bool]) -> None:
         """Let events happen until a condition holds or none is left."""
@@ -129,9 +65,9 @@ class Kernel:
             self._error, turn = error, None
         if turn is me:
             return
-        (self._turn if turn is None else turn.turn).release()
+        (self._over if turn is None else turn.turn).release()
         if me is None:
-            self._turn.acquire()
+            self._over.acquire()
         elif not me.over:
             me.turn.acquire()
 
@@ -142,7 +78,7 @@ class Kernel:
     def run_for(self, seconds: float) -> None:
         """Let some time pass."""
         end = self.now + seconds
-        self.at(seconds, lambda: None)
+        self.after(seconds, lambda: None)
         self.run(lambda: self.now >= end)
 
     def close(self) -> None:
@@ -151,7 +87,7 @@ class Kernel:
         self.ready.clear()
         for actor in self.actors:
             if actor.end():
-                self._turn.acquire()
+                self._over.acquire()
 
 
 class Actor:
@@ -188,7 +124,7 @@ class Actor:
             raise Killed
         token = token or object()
         self._waits_for = token
-        self.kernel.at(seconds, lambda: self.deliver(token, late))
+        self.kernel.after(seconds, lambda: self.deliver(token, late))
         self.kernel.spin(self)
         if self.dead:
             raise Killed
@@ -212,7 +148,7 @@ class Actor:
             return
         frozen_s = self.frozen_until - self.kernel.now
         if frozen_s > 0 and not self.dead:
-            self.kernel.at(frozen_s, lambda: self.deliver(token, outcome))
+            self.kernel.after(frozen_s, lambda: self.deliver(token, outcome))
             return
         self._waits_for = None
         self._outcome = outcome

@@ -32,10 +32,10 @@ from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from submit_tf_job.yarn.run_names import Again, run_name
 from tests.builders.keytabs import keytab
-from tests.histories.hadoop import Cluster
-from tests.histories.kernel import Actor, Killed
-from tests.histories.network import Connection, Network
-from tests.histories.storage import Hdfs
+from tests.histories.kernel import Actor, Kernel, Killed
+from tests.world.network import Connection, Network
+from tests.world.storage import Hdfs
+from tests.world.yarn import Yarn
 
 __all__ = [
     "GROWS",
@@ -195,11 +195,16 @@ class People:
     """Gives the commands of all people at their times."""
 
     def __init__(
-        self, cluster: Cluster, network: Network, rng: random.Random, collides: bool
+        self,
+        kernel: Kernel,
+        cluster: Yarn,
+        network: Network,
+        rng: random.Random,
+        collides: bool,
     ) -> None:
         self.cluster, self.network, self.rng = cluster, network, rng
         self.collides = collides
-        self.kernel = cluster.kernel
+        self.kernel = kernel
         self.busy = 0
         self.reports: list[Report] = []
         self.frozen: set[str] = set()  # commands that are stopped for a while
@@ -217,7 +222,7 @@ class People:
     def begin(self, person: Person) -> None:
         """Let a person give the first order."""
         self.busy += 1
-        self.kernel.at(person.starts_s, lambda: self._next(person, list(person.orders), 0))
+        self.kernel.after(person.starts_s, lambda: self._next(person, list(person.orders), 0))
 
     def _next(self, person: Person, orders: list[Order], tried: int) -> None:
         if not orders:
@@ -230,7 +235,7 @@ class People:
             if not again and report.error is not None and report.app_id is None:
                 left = []  # refused: nothing follows
             pause = self.rng.uniform(*person.gap_s)
-            self.kernel.at(pause, lambda: self._next(person, left, tried + 1 if again else 0))
+            self.kernel.after(pause, lambda: self._next(person, left, tried + 1 if again else 0))
 
         self.give(person, orders[0], ended)
 
@@ -263,7 +268,7 @@ class People:
 
         def watch_end() -> None:
             if not actor.over and not actor.dead:
-                self.kernel.at(0.5, watch_end)
+                self.kernel.after(0.5, watch_end)
                 return
             report.ended = self.kernel.now
             self.kernel.log(by, f"ends: {report}")
@@ -278,12 +283,12 @@ class People:
             return
         if self.rng.random() < person.dies:
             when = self.rng.choice((0.2, 1.0, 5.0, 30.0, 150.0)) * self.rng.random()
-            self.kernel.at(when, actor.kill)
+            self.kernel.after(when, actor.kill)
         if self.rng.random() < person.freezes:
             when = self.rng.choice((0.2, 1.0, 5.0, 30.0)) * self.rng.random()
             long, counted = self.rng.choice((5.0, 60.0, 400.0)), self.rng.random() < 0.6
             self.frozen.add(actor.name)
-            self.kernel.at(when, lambda: actor.freeze(long, counted=counted))
+            self.kernel.after(when, lambda: actor.freeze(long, counted=counted))
 
     def _touch(self, actor: Actor, what: str) -> None:
         """Let an operation on HDFS take its time, or fail."""
@@ -352,7 +357,7 @@ class People:
             sleep=actor.sleep,
             jitter=self.rng.random,
             resolve=lambda host: frozenset({host}),
-            adapter=Connection(self.network, actor),
+            adapter=Connection(self.network, lambda: actor, actor.name),
         )
         return operations.Cluster(
             settings,
@@ -365,7 +370,7 @@ class People:
 
 
 @contextmanager
-def world_storage(cluster: Cluster, collides: bool) -> Iterator[None]:
+def world_storage(cluster: Yarn, collides: bool) -> Iterator[None]:
     """Put the world's HDFS in the place of every storage that a client opens; and where names of
     runs are to collide, names without a hash in the place of theirs.
     """

@@ -87,7 +87,7 @@ def test_logs_from_a_log_server(tmp_path: Path, served: Served, version: str) ->
     job = Job(served.cluster)
     job.start()
     job.ends(0)
-    served.cluster.rms[0].aggregation = "SUCCEEDED"
+    served.cluster.yarn.aggregation = "SUCCEEDED"
     job.clock.sleep(600)
 
     done = submit_tf_job(tmp_path, served, "logs", "mnist")

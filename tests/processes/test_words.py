@@ -34,7 +34,7 @@ def reports(world: World, state: str = "running", **values: Any) -> str:
 
 
 def test_an_interrupt_tells_the_state(world: World) -> None:
-    world.yarn.hold_accepted = True
+    world.yarn.full = True
     world.submitted()
     world.cluster.clock.after(5, lambda: signal.raise_signal(signal.SIGINT))
     done = world("wait", "mnist")
@@ -89,7 +89,7 @@ def test_a_silent_application_master_is_named_and_the_rest_is_told(world: World)
 
 def test_an_application_master_that_is_started_again_is_not_pending(world: World) -> None:
     app = world.yarn.apps[world.submitted()]
-    app.state, app.attempt = "ACCEPTED", 2
+    app.state, app.attempts = "ACCEPTED", 2
     done = world("status", "mnist")
     assert done.out.splitlines()[1] == (
         "  its ApplicationMaster was lost, and YARN starts it again; tasks that ran go on"
@@ -123,10 +123,8 @@ def test_logs_go_on_where_a_restarted_resource_manager_lists_no_job_yet(world: W
     chief, clock = world.running("chief-0")["chief-0"], world.cluster.clock
     apps = dict(world.yarn.apps)
     world.writes(chief, "stdout.txt", "before\n")
-    manager = world.cluster.rms[0]
-    clock.after(5, manager.die)
+    clock.after(5, lambda: world.cluster.kill_active(back_s=40))
     clock.after(40, world.yarn.apps.clear)
-    clock.after(45, lambda: manager.come_back(alone=True))
     clock.after(65, lambda: world.yarn.apps.update(apps))
     clock.after(66, lambda: world.writes(chief, "stdout.txt", "after\n"))
     clock.after(90, world.ends)

@@ -134,7 +134,7 @@ def test_changes_keep_to_the_caps_of_the_settings(
     world: World, caps: str, words: tuple[str, ...], said: str
 ) -> None:
     board = {**ROLES["board"], "gpus": 1}
-    world.yarn.max_gpus = 8
+    world.yarn.site.max_gpus = 8
     world.submitted(roles={**ROLES, "board": board}, lifetime="5m")
     settings = world.home / ".config/submit_tf_job/settings.yaml"
     settings.parent.mkdir(parents=True)
@@ -156,8 +156,8 @@ def test_scale_of_a_job_that_ends_meanwhile(world: World) -> None:
 
 def test_scale_where_another_command_scales_the_role_meanwhile(world: World) -> None:
     world.submitted(roles=ROLES)
-    component = world.service["components"][-1]
-    world.cluster.clock.after(1, lambda: component.update(number_of_containers=4))
+    four = {"number_of_containers": 4}
+    world.cluster.clock.after(1, lambda: world.service["components"][-1].update(four))
     done = world("scale", "mnist", "board=3")
     assert done.status == 9
     assert "another command has scaled board to 4 tasks" in done.err
@@ -231,14 +231,14 @@ def test_priority(world: World) -> None:
     refused = world("priority", "mnist", "3")
     assert (refused.status, refused.out) == (9, "")
     assert "priority 3 exceeds the cluster maximum of 0; unchanged" in refused.err
-    world.yarn.most_priority = 5
+    world.yarn.site.most_priority = 5
     assert world("priority", "mnist", "3").out == "mnist has priority 3 now\n"
     assert world.yarn.apps[app_id].priority == 3
     assert world("priority", "mnist", "3").out == "mnist has priority 3 already\n"
 
 
 def test_submit_sets_the_priority_also_when_it_finds_its_job_again(world: World) -> None:
-    world.yarn.most_priority = 10
+    world.yarn.site.most_priority = 10
     app = world.yarn.apps[world.submitted(priority=5)]
     assert app.priority == 5
     app.priority = 0  # its client died after the POST
@@ -274,7 +274,7 @@ def test_extend_never_shortens_and_says_until_when(world: World) -> None:
     assert world("extend", "mnist", "10m").out.startswith("mnist may already run until ")
     assert world("extend", "mnist", "2h").out.startswith("mnist may now run until ")
     assert app.lifetime_s == pytest.approx(7200 + 10, abs=5)
-    world.yarn.longest_s = 7300
+    world.yarn.site.longest_s = 7300
     refused = world("extend", "mnist", "9h")
     assert (refused.status, "its queue limits the lifetime" in refused.err) == (9, True)
 

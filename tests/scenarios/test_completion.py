@@ -63,7 +63,7 @@ def test_completion_of_a_silent_cluster(world: World, shell: Any, how: str) -> N
             go_on.wait(60)
         raise ClusterUnavailable("down")
 
-    world.cluster.network.send = send  # type: ignore[method-assign]
+    world.cluster.connection.send = send  # type: ignore[method-assign]
     if how == "asks for a password":
         path = world.home / ".config/submit_tf_job/settings.yaml"
         path.parent.mkdir(parents=True)

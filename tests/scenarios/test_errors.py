@@ -53,7 +53,7 @@ def break_network(world: World, error: BaseException) -> None:
     def send(*_given: object, **_named: object) -> Any:
         raise error
 
-    world.cluster.network.send = send  # type: ignore[method-assign]
+    world.cluster.connection.send = send  # type: ignore[method-assign]
 
 
 def made(kind: type[SubmitTFJobError]) -> SubmitTFJobError:

@@ -17,7 +17,7 @@ def lines_of(world: World, *words: str) -> list[str]:
 
 def test_wait_says_once_why_a_job_waits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.monotonic", world.cluster.clock)
-    world.yarn.hold_accepted = True
+    world.yarn.full = True
     world.spec()
     assert world("submit", "mnist.yaml", "-d").status == 0
     world.passes(10)

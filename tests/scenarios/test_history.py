@@ -22,7 +22,7 @@ PER_RUN = ("keytabs", "lists", "rendezvous")
 def kept(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """Let a staging directory be configured, whose files are this process's user's."""
     monkeypatch.setenv("SUBMIT_TF_JOB_USER", getpass.getuser())
-    world.yarn.users |= {getpass.getuser()}
+    world.yarn.site.users |= {getpass.getuser()}
     monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", (world.home / "staging").as_uri())
     return world
 
@@ -142,7 +142,7 @@ def test_history_learns_how_a_run_ended_that_nobody_followed(kept: World) -> Non
     failure = {"task": "chief-0", "status": 3, "message": "chief-0 exited with status 3"}
     kept.reports(chief, "failed", first_failure=failure, outcome={"status": 3})
     kept.yarn.containers["chief"][0]["state"] = "FAILED"
-    kept.cluster.rms[0].aggregation = "NOT_START"
+    kept.cluster.yarn.aggregation = "NOT_START"
     kept.ends("FAILED")
     assert "FAILED" in kept("history").out
 
@@ -204,7 +204,7 @@ def test_gc_beside_a_resource_manager_that_recovers_removes_no_live_job_s_files(
         os.utime(path, (0, 0))
     [app] = kept.yarn.apps.values()
     kept.yarn.apps.clear()
-    kept.cluster.rms[0].come_back(alone=True)
+    kept.yarn.crash(kept.yarn.servers[0], 0.0)
     assert kept("staging", "gc").status == 0
     assert files.exists()
     kept.yarn.apps[app.id] = app
@@ -245,7 +245,7 @@ def test_a_thousand_nightly_runs_leave_what_retention_keeps(kept: World) -> None
         (services / kept.name / "lib/hadoop-yarn-services-core.jar").write_text("")
         began = kept.cluster.clock.epoch_ms() / 1000
         for path in services.iterdir():
-            if (user, path.name) not in kept.yarn.services:
+            if (user, path.name) not in kept.yarn.directories:
                 shutil.rmtree(path)  # a DELETE removes what YARN has stored
             elif path.stat().st_mtime > began:
                 os.utime(path, (began, began))  # something in it changed, by HDFS's clock

@@ -37,7 +37,7 @@ def rows(world: World, *options: str) -> dict[str, str]:
 )
 def test_list_says_a_state(world: World, state: str, final: str, means: str) -> None:
     app = world.yarn.submit_app("alice", {"name": "mnist"})
-    app.state, app.final_status = state, final
+    app.state, app.final = state, final
     assert rows(world) == {"mnist": means}
 
 
@@ -45,7 +45,7 @@ def test_list_filters(world: World) -> None:
     ended(world, "old", "FAILED")
     ended(world, "theirs", user="bob")
     world.submitted()
-    world.yarn.hold_accepted = True
+    world.yarn.full = True
     world.yarn.submit_app("alice", {"name": "queued", "queue": "ml"})
     assert rows(world) == {"mnist": "RUNNING", "queued": "PENDING", "old": "FAILED"}
     assert set(rows(world, "--all-users")) == {"mnist", "queued", "theirs", "old"}
@@ -94,7 +94,7 @@ def test_watch_of_all_jobs_prints_each_change_until_all_are_over(world: World) -
     """10,000 jobs that were over before are 14 MB in each response, and are not asked for."""
     ended(world, "old")
     first = world.submitted()
-    world.yarn.hold_accepted = True
+    world.yarn.full = True
     other = world.yarn.submit_app("alice", {"name": "other"})
     world.cluster.clock.after(30, lambda: world.yarn.end(other, "FINISHED", "FAILED"))
     world.cluster.clock.after(60, lambda: world.cluster.kill_active(back_s=30))
@@ -107,6 +107,8 @@ def test_watch_of_all_jobs_prints_each_change_until_all_are_over(world: World) -
         ("other", "PENDING"),
         ("mnist", "RUNNING"),
         ("other", "FAILED"),
+        ("mnist", "PENDING"),  # until its ApplicationMaster has found the new ResourceManager
+        ("mnist", "RUNNING"),
         ("mnist", "SUCCEEDED"),
     ], done.out
     assert "still trying: " in done.err
@@ -122,7 +124,7 @@ def test_watch_keeps_a_job_that_is_missing_for_a_moment(world: World) -> None:
     world.cluster.clock.after(60, world.ends)
     done = world("watch")
     assert [line.split()[1] for line in done.out.splitlines()] == ["RUNNING", "SUCCEEDED"], done
-    world.yarn.hold_accepted = True
+    world.yarn.full = True
     app = world.yarn.submit_app("alice", {"name": "lost"})
     world.cluster.clock.after(20, lambda: world.yarn.apps.pop(app.id))
     assert world("watch").out.splitlines()[-1].split()[1] == "UNKNOWN"

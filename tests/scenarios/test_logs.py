@@ -135,7 +135,7 @@ def test_logs_escape_control_characters(
 def test_logs_resume_after_a_broken_connection(world: World, two: dict[str, str]) -> None:
     text = "".join(f"{number:07}\n" for number in range(100_000))
     world.writes(two["worker-1"], "stdout.txt", text)
-    world.fails(1, "GET", "0003/logs/stdout.txt", "truncate")
+    world.fails(1, "GET", "0003/logs/stdout.txt", "truncated")
     done = world("logs", "mnist", "worker-1")
     assert done.out.partition("\n")[2] == text, done.err
     assert world("logs", "mnist", "worker-1", "--tail", "1").out == "0099999\n"
@@ -256,8 +256,8 @@ def test_logs_follow_says_each_trouble_once(
     if trouble == "rm":
         clock.after(3, lambda: world.cluster.kill_active(back_s=40))
     elif trouble == "am":
-        clock.after(3, lambda: setattr(world.yarn, "readable", False))
-        clock.after(15, lambda: setattr(world.yarn, "readable", True))
+        clock.after(3, lambda: setattr(world.yarn.site, "am_answers", False))
+        clock.after(15, lambda: setattr(world.yarn.site, "am_answers", True))
     else:
         refusal = Answer.text("no", 500)
         clock.after(3, lambda: world.fails(3, "GET", f"{two['worker-0']}/logs$", refusal))

@@ -246,7 +246,7 @@ def test_lines_of_logs_as_the_command_prints_them(world: World) -> None:
 
 
 def test_gpus_and_runs_of_a_job(world: World) -> None:
-    world.yarn.max_gpus = 8
+    world.yarn.site.max_gpus = 8
     world.submitted(strategy="single", roles={"worker": {"memory": "1Gi", "gpus": 2}})
     assert client().gpus(client().attach("mnist").run) == 2
     assert client().gpus("none-4k3f7qa2") == 0

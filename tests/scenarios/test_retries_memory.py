@@ -55,7 +55,7 @@ def after_each_start(world: World, *ends: Callable[[], None]) -> None:
     left = list(ends)
 
     def look() -> None:
-        if any(app.ran and not app.ended for app in world.yarn.apps.values()):
+        if any(app.came_up and not app.over for app in world.yarn.apps.values()):
             left.pop(0)()
         if left:
             world.cluster.clock.after(12, look)
@@ -132,7 +132,7 @@ def test_another_failure_is_not_submitted_again(ranker: World) -> None:
 def test_a_next_run_that_is_refused_leaves_the_one_that_failed(ranker: World) -> None:
     def too_large() -> None:
         runs_out(ranker)
-        ranker.yarn.max_mb = 2048
+        ranker.yarn.site.max_mb = 2048
 
     done = followed(ranker, too_large)
     assert (done.status, len(ranker.yarn.apps)) == (1, 1), done
@@ -148,7 +148,7 @@ def test_another_job_of_the_name_is_left_alone(ranker: World) -> None:
 
     done = followed(ranker, replaced)
     assert (done.status, len(ranker.yarn.apps)) == (1, 2), done
-    assert len([app for app in ranker.yarn.apps.values() if not app.ended]) == 1
+    assert len([app for app in ranker.yarn.apps.values() if not app.over]) == 1
 
 
 def test_wait_by_name_follows_to_the_last_run(ranker: World) -> None:

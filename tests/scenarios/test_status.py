@@ -189,7 +189,7 @@ def test_verb_of_a_job_that_does_not_exist(world: World, verb: str) -> None:
 
 def test_words_of_servers_are_escaped(world: World) -> None:
     running(world)
-    [app] = [app for app in world.cluster.yarn.apps.values() if not app.ended]
+    [app] = [app for app in world.cluster.yarn.apps.values() if not app.over]
     world.cluster.node.logs.clear()
     words: Any = "\x1b]0;evil\x07"
     world.cluster.yarn.end(app, "FAILED", "FAILED", words)

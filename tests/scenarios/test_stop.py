@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.world import World
-from tests.world.transport import Answer, Asked, refused
+from tests.world.transport import Answer
 
 DUMP, TERM = "OUTPUT_THREAD_DUMP", "GRACEFUL_SHUTDOWN"
 
@@ -84,7 +84,7 @@ def test_stop_asks_nothing_of_a_job_whose_commands_do_not_run(world: World, stat
 
 def test_stop_with_time_to_save_on_hadoop_that_cannot(world: World) -> None:
     chief = chief_of(world)
-    world.yarn.version = (3, 1, 3)
+    world.yarn.site.version = (3, 1, 3)
     done = world("stop", "mnist", "--grace", "60s")
     assert (done.status, "This Hadoop cannot signal a container" in done.err) == (9, True)
     assert f"yarn container -signal {chief} {TERM}" in done.err
@@ -143,12 +143,5 @@ def test_stop_without_waiting_asks_no_node(world: World) -> None:
 
 def test_stop_believes_yarn_where_the_node_does_not_answer(world: World) -> None:
     lingering(world)
-
-    class Dead:
-        process = None
-
-        def serve(self, _request: Asked) -> Answer:
-            raise refused()
-
-    world.cluster.network.servers[world.cluster.node.address] = Dead()
+    world.cluster.node.up = False
     assert world("stop", "mnist").status == 0

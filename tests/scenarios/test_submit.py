@@ -16,7 +16,7 @@ SPEC = "mnist.yaml"
 
 def test_submit_posts_what_render_prints_and_follows_to_the_end(world: World) -> None:
     world.spec()
-    world.cluster.yarn.job_s = 30
+    world.cluster.yarn.site.job_s = (30, 30)
     rendered = world("render", SPEC)
     done = world("submit", SPEC, "--timeout", "15m")
     posted = world.service
@@ -204,11 +204,11 @@ def test_each_request_before_a_post_has_its_reason(world: World) -> None:
 
 
 def too_large(world: World) -> None:
-    world.yarn.max_mb = 512
+    world.yarn.site.max_mb = 512
 
 
 def too_many(world: World) -> None:
-    world.yarn.node_mb = world.yarn.free_mb = 2048
+    world.yarn.site.node_mb = world.yarn.site.free_mb = 2048
 
 
 def plain_processes(world: World) -> None:
@@ -269,7 +269,7 @@ def test_submit_of_an_image_to_plain_processes_if_the_job_spec_allows_it(world: 
 def test_submit_says_what_keeps_a_job_from_starting(
     world: World, monkeypatch: pytest.MonkeyPatch, check: str, free_mb: int, said: str
 ) -> None:
-    world.yarn.node_mb, world.yarn.free_mb = max(2048, free_mb), 1024
+    world.yarn.site.node_mb, world.yarn.site.free_mb = max(2048, free_mb), 1024
     monkeypatch.setenv("SUBMIT_TF_JOB_CAPACITY_CHECK", check)
     world.spec()
     done = world("submit", SPEC, "-d", "-o", "json")
@@ -312,11 +312,11 @@ def test_submit_ends_a_job_whose_deciding_task_gets_no_container(world: World) -
 
 
 def restarted(world: World) -> None:
-    world.yarn.apps[world.application].attempt = 2
+    world.yarn.apps[world.application].attempts = 2
 
 
 def unreadable(world: World) -> None:
-    world.yarn.readable = False
+    world.yarn.site.am_answers = False
 
 
 def has_a_container(world: World) -> None:

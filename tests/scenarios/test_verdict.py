@@ -41,7 +41,7 @@ def over(world: World) -> None:
 
 def ends(world: World, final: str = "SUCCEEDED") -> None:
     """End the application; its NodeManager still has the logs."""
-    world.cluster.rms[0].aggregation = "NOT_START"
+    world.cluster.yarn.aggregation = "NOT_START"
     world.ends(final)
 
 
@@ -180,7 +180,7 @@ def test_follower_ends_what_is_left_of_a_job_and_keeps_its_verdict(
     assert seen(world, "wait", "mnist") == (word.upper(), True)
     assert 60 < world.cluster.clock() - begun < 120
     app = world.yarn.apps[world.application]
-    assert (app.state, word in app.diagnostics) == ("KILLED", True)
+    assert (app.state, word in app.words) == ("KILLED", True)
     assert states(world) == {word.upper()}
     world.collects()
     assert states(world) == {word.upper()}
@@ -379,7 +379,7 @@ def test_collected_logs_of_the_application_master_alone_prove_nothing(world: Wor
 
 def test_a_job_on_a_hadoop_that_hides_its_application(world: World) -> None:
     started(world, state="running")
-    world.yarn.version = (3, 1, 3)
+    world.yarn.site.version = (3, 1, 3)
     assert seen(world, "status", "mnist")[0] == "RUNNING"
     over(world)
     assert world("status", "mnist", "-o", "json").json["application_id"] == world.application

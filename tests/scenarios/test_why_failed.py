@@ -91,7 +91,7 @@ class Failing:
     def final(self, status: str, diagnostics: str = "", state: str = "FINISHED") -> None:
         """Set what the ResourceManager says of its end."""
         [app] = self.world.cluster.yarn.apps.values()
-        app.final_status, app.diagnostics, app.state = status, diagnostics, state
+        app.final, app.words, app.state = status, diagnostics, state
 
     def _own(self, text: str) -> str:
         """Put this job's containers into the place of the recorded ones."""

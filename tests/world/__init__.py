@@ -19,8 +19,9 @@ from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.nodemanager import NodeManagers
 from tests.builders.command_line import GOOD, Cli, Done
 from tests.builders.log_files import log, record, reserved, write_tfile
-from tests.world.resource_manager import FakeCluster
-from tests.world.transport import Answer, Fault
+from tests.world.cluster import FakeCluster
+from tests.world.transport import Answer
+from tests.world.weather import Fault
 from tests.world.yarn import App, Yarn
 
 __all__ = ["World", "world_of"]
@@ -115,7 +116,8 @@ class World:
     @property
     def service(self) -> dict[str, Any]:
         """The service that was posted last."""
-        return list(self.yarn.services.values())[-1].spec
+        stored = list(self.yarn.directories.values())[-1].spec or {}
+        return {name: value for name, value in stored.items() if name != "id"}
 
     def asked(self) -> list[tuple[str, str]]:
         """Return method and path of the requests since the last call."""
@@ -125,8 +127,8 @@ class World:
 
     def fails(self, times: int, method: str, path: str, answer: Answer | str) -> None:
         """Let the next requests that fit meet an answer, or a fault of `Fault`'s kinds."""
-        fault = Fault(answer, method, path) if isinstance(answer, str) else None
-        fault = fault or Fault("instead", method, path, answer)  # type: ignore[arg-type]
+        kind, told = (answer, None) if isinstance(answer, str) else ("instead", answer)
+        fault = Fault(kind, method, path, told)
         self.cluster.network.faults += [fault] * times
 
     def writes(self, container: str, file: str, text: str | bytes | dict[str, Any]) -> None:
@@ -152,7 +154,7 @@ class World:
 
     def of_the_live_one(self) -> None:
         """Take the application that lives for that of the next calls."""
-        [app] = [app for app in self.yarn.apps.values() if not app.ended]
+        [app] = [app for app in self.yarn.apps.values() if not app.over]
         self.application, self.name = app.id, app.name
         self.yarn.containers.clear()
 
@@ -171,7 +173,7 @@ class World:
             rows = (f"<name>{n}</name><value>{v}</value>" for n, v in values.items())
             text = "".join(f"<property>{row}</property>" for row in rows)
             (conf / f"{file}-site.xml").write_text(f"<configuration>{text}</configuration>")
-        spec = {**self.yarn.services[user, self.name].spec, "id": self.application}
+        spec = {**(self.yarn.directories[user, self.name].spec or {}), "id": self.application}
         (stored / f"{self.name}.json").write_text(json.dumps(spec))
         self._patch.setenv("SUBMIT_TF_JOB_HADOOP_CONF", str(conf))
 
@@ -187,7 +189,7 @@ class World:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "node1_8041").write_bytes(write_tfile([records]))
         node.logs.clear()
-        self.cluster.rms[0].aggregation = status
+        self.yarn.aggregation = status
 
     def _ended(self, app: App) -> None:
         prefix = app.id.replace("application", "container")
@@ -198,7 +200,7 @@ class World:
 
     def ends(self, final: str = "SUCCEEDED", state: str = "FINISHED") -> None:
         """End the application that runs."""
-        [app] = [app for app in self.cluster.yarn.apps.values() if not app.ended]
+        [app] = [app for app in self.cluster.yarn.apps.values() if not app.over]
         self.cluster.yarn.end(app, state, final)
 
 

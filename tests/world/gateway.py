@@ -19,7 +19,7 @@ from submit_tf_job.gateway.uploads import UploadDirectory
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.nodemanager import NodeManagers
-from tests.world.resource_manager import FakeCluster
+from tests.world.cluster import FakeCluster
 
 JOB: dict[str, Any] = {
     "name": "mnist",
@@ -52,7 +52,7 @@ class World:
         policy: str = "",
     ) -> None:
         self.fake = fake or FakeCluster()
-        self.fake.yarn.users = frozenset({"alice", "bob", "etl"})
+        self.fake.yarn.site.users = frozenset({"alice", "bob", "etl"})
         self.entries: list[dict[str, Any]] = []
         self.connected: list[Settings] = []
         self.tokens = {name: f"token-of-{name}" for name in ("alice", "bob", "etl")}

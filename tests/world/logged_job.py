@@ -9,7 +9,7 @@ from submit_tf_job import operations
 from submit_tf_job.settings import load_settings
 from submit_tf_job.yarn.records import dumps
 from tests.builders.services import service_of
-from tests.world.resource_manager import FakeCluster
+from tests.world.cluster import FakeCluster
 
 ONE = "container_1700000000000_0001_01_000002"
 AM = "container_1700000000000_0001_01_000001"

@@ -10,8 +10,13 @@ from tests.world.transport import Answer, Asked, remote_exception
 _NODE = "org.apache.hadoop.yarn.server.nodemanager"
 
 
-class FakeNM:
-    """A NodeManager's log service."""
+class NodeManager:
+    """A NodeManager's log service, and its containers.
+
+    Attributes:
+        up: Whether it answers.
+        born: Which process it is.
+    """
 
     def __init__(self, address: str) -> None:
         self.logs: dict[tuple[str, str], bytes] = {}  # (container, file): what it holds
@@ -21,7 +26,7 @@ class FakeNM:
         self.log_server: str | None = None
         # hadoop-facts.md#lists-of-logs: the shape of lists, and whether errors have no words
         self.listed, self.wordless = "object", False
-        self.process: object = address
+        self.up, self.born = True, 1
         self.conf = {  # as a node that runs images
             "yarn.nodemanager.container-executor.class": f"{_NODE}.LinuxContainerExecutor",
             "yarn.nodemanager.runtime.linux.allowed-runtimes": "default,docker",

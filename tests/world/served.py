@@ -13,35 +13,51 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-import requests
-
-from tests.world.clock import FakeClock
-from tests.world.resource_manager import FakeCluster
-from tests.world.transport import Answer, Asked, Server
+from tests.world.clock import Clock
+from tests.world.cluster import FakeCluster
+from tests.world.network import Waiter
+from tests.world.transport import Answer, Asked
 
 __all__ = ["Served", "served_cluster"]
 
 
-class QuickClock(FakeClock):
-    """A clock that goes by itself, so many times as fast as the wall's; whoever waits for it lets
-    happen what is due.
+class QuickClock(Clock):
+    """A clock that goes by itself, so many times as fast as the wall's, once it has begun; whoever
+    waits lets happen what is due.
     """
 
     def __init__(self, speed: float) -> None:
         super().__init__()
-        self._speed, self._begun, self._turn = speed, time.monotonic(), threading.RLock()
+        self._speed, self._begun, self._from = speed, 0.0, self.now
+
+    def begin(self) -> None:
+        """Go from now on."""
+        self._begun, self._from = time.monotonic(), self.now
 
     def __call__(self) -> float:
-        return 1000.0 + (time.monotonic() - self._begun) * self._speed
+        return (
+            self._from + (time.monotonic() - self._begun) * self._speed if self._begun else self.now
+        )
 
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds / self._speed)
-        with self._turn:
-            self.now = max(self.now, 0.0)
-            super().sleep(max(0.0, self() - self.now))
+    def step(self, end: float) -> bool:
+        """Let what is due happen, or time pass; return whether it is before the end."""
+        now = self()
+        if super().step(min(end, now)):
+            return True
+        if now >= end:
+            return False
+        next_s = min([end, *(at for at, _, _ in self._due[:1])]) - now
+        time.sleep(min(max(next_s / self._speed, 0.0), 0.02))
+        return True
+
+
+class Server(Protocol):
+    """Something else that answers."""
+
+    def serve(self, asked: Asked) -> Answer: ...
 
 
 class Served:
@@ -73,18 +89,22 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(self.served.delay_s)
         if parts.path.startswith(self.served.silent):
             time.sleep(60)
-        asked = Asked(self.command, parts.path, query, body, dict(self.headers.items()), 60.0)
+        user = query.pop("user.name", "")
+        asked = Asked(self.command, parts.path, query, body, user, user)
         servers = self.served.servers.items()
-        server = next(
-            (server for prefix, server in servers if parts.path.startswith(prefix)),
-            self.served.cluster.rms[0],
-        )
-        try:
-            answer = server.serve(asked)
-        except requests.RequestException:
+        other = next((one for below, one in servers if parts.path.startswith(below)), None)
+        answer = other.serve(asked) if other else self._ask(asked)
+        if isinstance(answer, Answer):
+            self._send(answer)
+        else:
             self.close_connection = True
-            return
-        self._send(answer)
+
+    def _ask(self, asked: Asked) -> Answer | Exception:
+        """Let the ResourceManager answer, in its own time."""
+        cluster = self.served.cluster
+        cluster.clock.sleep(0.0)  # what is due
+        asked.sent_at = cluster.clock.now
+        return cluster.network.exchange(Waiter(cluster.clock), cluster.yarn.servers[0], asked, 60.0)
 
     def _send(self, answer: Answer) -> None:
         self.send_response(answer.status)
@@ -114,11 +134,9 @@ class _Server(ThreadingHTTPServer):
 @contextmanager
 def served_cluster(speed: float = 10.0) -> Iterator[Served]:
     """Serve a fake cluster on loopback."""
-    cluster = FakeCluster()
     clock = QuickClock(speed)
-    cluster.clock = cluster.yarn.clock = cluster.network.clock = clock
-    for rm in cluster.rms:
-        rm.clock = clock
+    cluster = FakeCluster(clock=clock)
+    clock.begin()
     server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {}))
     cluster.node.address = f"127.0.0.1:{server.server_address[1]}"
     made = Served(cluster, f"http://{cluster.node.address}")

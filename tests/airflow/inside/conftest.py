@@ -11,7 +11,7 @@ from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.sdk.client import Client
 from submit_tf_job.settings import load_settings
 from submit_tf_job.yarn.nodemanager import NodeManagers
-from tests.world.resource_manager import FakeCluster
+from tests.world.cluster import FakeCluster
 
 
 class FakeHook(SubmitTFJobHook):

@@ -35,7 +35,7 @@ from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
 from submit_tf_job.operations.cluster import JobRef
 from submit_tf_job.plan import Plan
 from tests.airflow.inside.conftest import FakeHook
-from tests.world.resource_manager import FakeCluster
+from tests.world.cluster import FakeCluster
 
 JOB: dict[str, Any] = {
     "image": "library/python:3.11",
@@ -158,15 +158,15 @@ def test_submit_adopts_the_job_of_an_earlier_try(hook: FakeHook, fakes: FakeClus
     fakes.clock.sleep(30)
     assert submitted(hook) == first
     assert len(fakes.yarn.apps) == 1
-    fakes.yarn.job_s = 1.0
+    fakes.yarn.site.job_s = (1.0, 1.0)
     fakes.clock.sleep(60)
 
 
 def test_submit_adopts_a_succeeded_job(hook: FakeHook, fakes: FakeCluster) -> None:
-    fakes.yarn.job_s = 5.0
+    fakes.yarn.site.job_s = (5.0, 5.0)
     first = submitted(hook)
     fakes.clock.sleep(60)
-    assert fakes.yarn.apps[str(first)].final_status == "SUCCEEDED"
+    assert fakes.yarn.apps[str(first)].final == "SUCCEEDED"
     assert submitted(hook) == first
     assert len(fakes.yarn.apps) == 1
 
@@ -176,7 +176,8 @@ def test_submit_runs_a_failed_job_again(hook: FakeHook, fakes: FakeCluster, how:
     first = submitted(hook)
     fakes.clock.sleep(20)
     app = fakes.yarn.apps[str(first)]
-    fakes.yarn.stop(app) if how == "stopped" else fakes.yarn.kill(app)
+    end = fakes.yarn.stop if how == "stopped" else fakes.yarn.kill
+    end(app, "alice")
     fakes.clock.sleep(20)
     second = submitted(hook)
     assert second != first
@@ -193,8 +194,8 @@ def test_submit_after_a_clear_stops_the_old_job(hook: FakeHook, fakes: FakeClust
     again = TaskRun("http://airflow", "dag", "train", "run", cleared_at=1)
     second = submitted(hook, again)
     fakes.clock.sleep(20)
-    assert fakes.yarn.apps[str(first)].ended
-    assert [fakes.yarn.apps[str(app)].ended for app in (other, second)] == [False, False]
+    assert fakes.yarn.apps[str(first)].over
+    assert [fakes.yarn.apps[str(app)].over for app in (other, second)] == [False, False]
 
 
 def test_on_kill_stops_the_job_also_during_submit(hook: FakeHook, fakes: FakeCluster) -> None:
@@ -207,7 +208,7 @@ def test_on_kill_stops_the_job_also_during_submit(hook: FakeHook, fakes: FakeClu
     hook.kill(plan.job.name, None)
     fakes.clock.sleep(20)
     (app,) = fakes.yarn.apps.values()
-    assert app.ended
+    assert app.over
     hook.kill("never-submitted", None)
     with pytest.raises(errors.SubmitTFJobError):
         hook.submit(plan, RUN).client.attach("never-submitted")
@@ -257,7 +258,7 @@ def out_of_memory(
 def ended(fakes: FakeCluster) -> str:
     """End the last application; return its id."""
     fakes.clock.sleep(20)
-    (app,) = (app for app in fakes.yarn.apps.values() if not app.ended)
+    (app,) = (app for app in fakes.yarn.apps.values() if not app.over)
     fakes.yarn.end(app, "FINISHED", "FAILED")
     fakes.clock.sleep(40)
     return app.id
@@ -277,7 +278,7 @@ def test_deferred_task_submits_again_once_with_more_memory_and_defers_again(
     following = raised.value.trigger.application_id
     assert [first, following] == [app.id for app in fakes.yarn.apps.values()]
     assert seen["pushed"]["application_id"] == following
-    stored = list(fakes.yarn.services.values())[-1].spec
+    stored = list(fakes.yarn.directories.values())[-1].spec or {}
     (worker,) = (one for one in stored["components"] if one["name"] == "worker")
     assert worker["resource"]["memory"] == "260"
     again = {"number": 1, "former": fakes.yarn.apps[first].name, "memory_mib": {"worker": 260}}
@@ -289,7 +290,7 @@ def test_deferred_task_submits_again_once_with_more_memory_and_defers_again(
 
 
 def test_execute_in_the_worker_pushes_links_and_result(hook: FakeHook, fakes: FakeCluster) -> None:
-    fakes.yarn.job_s = 5.0
+    fakes.yarn.site.job_s = (5.0, 5.0)
     seen = context()
     result = operator(deferrable=False).execute(seen)
     assert (result["kind"], result["state"], result["application_id"]) == (
@@ -298,10 +299,10 @@ def test_execute_in_the_worker_pushes_links_and_result(hook: FakeHook, fakes: Fa
         seen["pushed"]["application_id"],
     )
     json.dumps(result)
-    assert ("alice", result["run"]) in fakes.yarn.services
+    assert ("alice", result["run"]) in fakes.yarn.directories
     again = operator(deferrable=False, on_finish="delete-succeeded").execute(context())
     assert again["application_id"] == result["application_id"]
-    assert ("alice", result["run"]) not in fakes.yarn.services
+    assert ("alice", result["run"]) not in fakes.yarn.directories
 
 
 @pytest.mark.parametrize(
@@ -447,7 +448,7 @@ def test_trigger_reports_the_end_and_stops_its_own_job(
     said = asyncio.run(event_of(own))
     assert said["timed_out"]
     fakes.clock.sleep(20)
-    assert fakes.yarn.apps[str(handle.application_id)].ended, "its time was over"
+    assert fakes.yarn.apps[str(handle.application_id)].over, "its time was over"
     said = asyncio.run(
         event_of(
             SubmitTFJobTrigger(
@@ -461,7 +462,7 @@ def test_trigger_reports_the_end_and_stops_its_own_job(
     )
     assert gone["error"]["code"] == "no-such-job"
 
-    fakes.yarn.job_s = 3.0
+    fakes.yarn.site.job_s = (3.0, 3.0)
     other = hook.submit(planned(hook, TaskRun("", "d", "t", "r")), TaskRun("", "d", "t", "r"))
     theirs = SubmitTFJobTrigger(
         name=other.name, application_id=other.application_id, submit_tf_job_conn_id=None
@@ -487,7 +488,7 @@ def test_sensor_waits_for_a_job_that_is_submitted_later(
     assert sensor.poke({}) is False
     with pytest.raises(AirflowFailException, match="does not list application_1_0001"):
         mistaken.poke({})
-    fakes.yarn.job_s = 3.0
+    fakes.yarn.site.job_s = (3.0, 3.0)
     slept = []
 
     async def sleep(seconds: float, real: Any = asyncio.sleep) -> None:

@@ -29,7 +29,7 @@ from submit_tf_job.gateway.slots import Limits, Slots
 from submit_tf_job.gateway.watchers import change_of
 from submit_tf_job.observation import JobReport
 from tests.world.gateway import JOB, World, is_a, refused
-from tests.world.transport import Fault
+from tests.world.weather import Fault
 
 ROOT = Path(__file__).parents[3]
 
@@ -121,7 +121,7 @@ def test_failed_job_has_its_root_cause_everywhere(world: World) -> None:
     assert (job["state"], job["root_cause"]["status"]) == ("FAILED", -104)
     assert job["hint"] == job["root_cause"]["hint"] != ""
 
-    app.diagnostics = ""  # what was found is kept
+    app.words = ""  # what was found is kept
     for path in ("", "/description"):
         seen = world.ask("GET", f"/v1/jobs/mnist{path}").json()
         assert seen["root_cause"] == job["root_cause"], path
@@ -169,7 +169,7 @@ def test_every_route_treats_a_job_of_another_caller_as_unknown(
 
     assert answer(theirs) == answer(unknown), "the answer does not tell that the job exists"
     assert "bob" not in str(answer("mnist")), "nor by its name"
-    assert not world.fake.yarn.apps[theirs].ended
+    assert not world.fake.yarn.apps[theirs].over
     assert world.ask("GET", f"/v1/jobs/{theirs}", "bob").status_code == 200
 
 
@@ -249,7 +249,7 @@ def test_submit_same_key_finds_its_run_on_any_gateway(world: World, tmp_path: Pa
 
 
 def test_submit_a_key_whose_run_has_ended_is_not_run_again(world: World) -> None:
-    world.fake.yarn.job_s = 5
+    world.fake.yarn.site.job_s = (5, 5)
     first = world.post(key="run-1").json()
     world.fake.clock.sleep(60)
     again = world.post(key="run-1")
@@ -264,11 +264,9 @@ def test_submit_refused_does_not_use_its_key(world: World) -> None:
     assert world.post(key="run-1").status_code == 201
 
 
-@pytest.mark.parametrize("kind", ["reset", "silent", "gateway", "lost", "crash-before"])
+@pytest.mark.parametrize("kind", ["cut", "silent", "over", "lost"])
 def test_submit_lost_response_makes_no_second_job(world: World, kind: str) -> None:
-    world.fake.network.faults.append(
-        Fault("lost" if kind == "crash-before" else kind, "POST", "/app/v1/services$")
-    )
+    world.fake.network.faults.append(Fault(kind, "POST", "/app/v1/services$"))
     answers = [world.post(key="run-1") for _ in range(3)]
     assert answers[-1].status_code in (200, 201)
     assert (
@@ -558,7 +556,7 @@ def test_defect_is_logged_and_not_returned(world: World, monkeypatch: pytest.Mon
 
 def test_unreachable_cluster(world: World) -> None:
     world.post()
-    world.fake.rms[0].die()
+    world.fake.yarn.crash(world.fake.yarn.servers[0], 1e6)
     answer = world.ask("GET", "/v1/jobs/mnist")
     refused(answer, 503, "cluster-unavailable")
     assert answer.headers["retry-after"] == "5"
@@ -578,7 +576,7 @@ def events_of(text: str) -> list[tuple[str, Any]]:
 
 
 def test_events_until_the_end(world: World) -> None:
-    world.fake.yarn.job_s = 30
+    world.fake.yarn.site.job_s = (30, 30)
     world.post()
     answer = world.ask("GET", "/v1/jobs/mnist/events")
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -601,7 +599,7 @@ def test_events_until_the_end(world: World) -> None:
 
 
 def test_listeners_share_one_query(world: World) -> None:
-    world.fake.yarn.job_s = 600
+    world.fake.yarn.site.job_s = (600, 600)
     world.post()
     ends: list[str] = []
 

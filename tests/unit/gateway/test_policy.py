@@ -70,7 +70,7 @@ def test_jobs_at_once_are_counted_on_the_cluster(tmp_path: Path) -> None:
 
 def test_gpus_of_all_jobs_are_counted(tmp_path: Path) -> None:
     world = World(tmp_path, policy="alice: {gpus: 4}\n")
-    world.fake.yarn.max_gpus = 8
+    world.fake.yarn.site.max_gpus = 8
     assert sent(world, "a", **with_gpus(3)).status_code == 201
     # it waits, this gateway has no HDFS, and the services API does not describe it yet
     said = refused(sent(world, "b", **with_gpus(1)), 429, "quota")

@@ -17,8 +17,8 @@ from submit_tf_job.logs.collected import NoLogs
 from submit_tf_job.logs.entries import TaskContainer
 from submit_tf_job.logs.sources import log_server_of
 from tests.builders.recorded_logs import DATA, container, recorded, recording
+from tests.world.cluster import FakeCluster
 from tests.world.logged_job import Job
-from tests.world.resource_manager import FakeCluster
 
 
 def over(
@@ -39,7 +39,7 @@ def over(
     job.start()
     job.ends(0.1)
     job.clock.sleep(after_s)
-    job.cluster.rms[0].aggregation = status
+    job.cluster.yarn.aggregation = status
     return job
 
 
@@ -78,7 +78,7 @@ def test_logs_of_an_ended_job(tmp_path: Path) -> None:
     job = over(tmp_path, {"yarn.nodemanager.remote-app-log-dir": root.as_uri()})
     [app] = job.yarn.apps.values()
     job.yarn.apps[app_id] = job.yarn.apps.pop(app.id)
-    job.yarn.services["alice", "mnist"].app_id = app.id = app_id
+    app.id = app_id
     container_id = container(app_id, 2)
     assert (
         job.logs(container_id)[-1] == f"{container_id} "

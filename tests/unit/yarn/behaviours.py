@@ -177,7 +177,7 @@ class YarnBehaviours:
         with pytest.raises(NameTaken, match=rf"(?m)^The name {name} is already taken\.$"):
             world.client.post_service(world.body(name, "s2"))
 
-    @pytest.mark.parametrize("kind", ["reset", "truncate", "gateway", "error-after"])
+    @pytest.mark.parametrize("kind", ["cut", "truncated", "gateway", "error-after"])
     def test_a_lost_answer_is_looked_for(self, world: World, kind: str) -> None:
         name = world.name()
         world.fault(kind, "POST")

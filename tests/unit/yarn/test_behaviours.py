@@ -17,8 +17,10 @@ from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.builders.services import service_of
 from tests.unit.yarn.behaviours import ADDRESS, YarnBehaviours, submission, until
-from tests.world.resource_manager import FakeCluster
-from tests.world.transport import Fault
+from tests.world.cluster import FakeCluster
+from tests.world.transport import says_nothing
+from tests.world.weather import Fault
+from tests.world.yarn import FOREVER
 
 
 @dataclass
@@ -44,11 +46,13 @@ class FakeWorld:
         memory: str = "128",
         queue: str | None = None,
     ) -> str:
-        self.cluster.yarn.job_s = seconds
+        self.cluster.yarn.site.job_s = FOREVER if seconds is None else (seconds, seconds)
         return dumps(service_of(name, submission, "sleep 1", memory=memory, queue=queue))
 
     def fault(self, kind: str, method: str) -> None:
-        self.cluster.network.faults.append(Fault(kind, method))
+        answer = says_nothing() if kind == "error-after" else None
+        kind = {"gateway": "over", "error-after": "over"}.get(kind, kind)
+        self.cluster.network.faults.append(Fault(kind, method, answer=answer))
 
     def stranger(self) -> ResourceManager:
         return self.cluster.client("nohome")

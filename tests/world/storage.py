@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from submit_tf_job.errors import Refused
 from submit_tf_job.storage.base import NoSuchPath, PathExists, Stat, Storage
-from tests.histories.hadoop import Cluster, Directory
+from tests.world.yarn import Directory, Yarn
 
 __all__ = ["Hdfs"]
 
@@ -31,17 +31,17 @@ class Hdfs(Storage):
     """One client's HDFS.
 
     Args:
-        cluster: The cluster whose files these are.
+        yarn: The cluster whose files these are.
         touch: Called before each operation: takes time, and raises where HDFS does not answer.
     """
 
-    def __init__(self, cluster: Cluster, touch: Callable[[str], None]) -> None:
+    def __init__(self, yarn: Yarn, touch: Callable[[str], None]) -> None:
         super().__init__(ROOT)
-        self._cluster, self._touch = cluster, touch
+        self._yarn, self._touch = yarn, touch
 
     @property
     def _files(self) -> dict[str, bytes]:
-        return self._cluster.files
+        return self._yarn.files
 
     def _service(self, path: str) -> tuple[str, Directory | None]:
         """Return what a path below a service's directory is there ("" for the directory itself, "?"
@@ -50,7 +50,7 @@ class Hdfs(Storage):
         parts = path.split("/")  # /user/alice/.yarn/services/NAME/NAME.json
         if not 6 <= len(parts) <= 7 or parts[3:5] != [".yarn", "services"]:
             return "?", None
-        return "/".join(parts[6:]), self._cluster.directories.get((parts[2], parts[5]))
+        return "/".join(parts[6:]), self._yarn.directories.get((parts[2], parts[5]))
 
     def _content(self, path: str) -> bytes | None:
         name, where = self._service(path)
@@ -72,7 +72,7 @@ class Hdfs(Storage):
         if content is not None:
             mode = 0o400 if "keytab" in path else 0o600
             json_of = where if where is not None and name.endswith(".json") else None
-            written_ms = json_of.written_ms if json_of else self._cluster.written_ms[path]
+            written_ms = json_of.written_ms if json_of else self._yarn.written_ms[path]
             return Stat(path, len(content), False, mode, "alice", "users", written_ms)
         if where is not None and (not name or (name == "lib" and where.jars)):
             return Stat(path, 0, True, 0o700, "alice", "users", where.changed_ms)
@@ -83,9 +83,7 @@ class Hdfs(Storage):
     def list_dir(self, path: str) -> list[Stat]:
         path = self.path(path)
         self._touch("list")
-        services = {
-            f"/user/{user}/.yarn/services/{name}" for user, name in self._cluster.directories
-        }
+        services = {f"/user/{user}/.yarn/services/{name}" for user, name in self._yarn.directories}
         below = [other for other in (*list(self._files), *services) if other.startswith(path + "/")]
         if not below:
             raise NoSuchPath(f"{self.url(path)}: there is no such file or directory")
@@ -115,11 +113,11 @@ class Hdfs(Storage):
         for other in gone:
             del self._files[other]
         if where is not None:
-            where.changed_ms = self._cluster.kernel.epoch_ms()
+            where.changed_ms = self._yarn.clock.epoch_ms()
             where.jars = where.jars and name != "lib"
         elif any(not other.endswith("/") for other in gone):
             told = re.sub(r"\.[0-9a-f]{8}$", "", path)  # random
-            self._cluster.kernel.log("hdfs", f"{told} is removed")
+            self._yarn.clock.log("hdfs", f"{told} is removed")
 
     def home(self, user: str) -> str:
         return f"/user/{user}"
@@ -130,13 +128,13 @@ class Hdfs(Storage):
         if name != "?":  # without its parents: FSDirWriteFileOp.startFile with createParent false
             if where is None:
                 raise NoSuchPath(f"{self.url(path)}: there is no such directory")
-            where.changed_ms = self._cluster.kernel.epoch_ms()
+            where.changed_ms = self._yarn.clock.epoch_ms()
         else:
             self._stat(path.rpartition("/")[0] or "/")
         if path in self._files:
             raise PathExists(f"{self.url(path)}: exists")
         self._files[path] = b"".join(pieces)
-        self._cluster.written_ms[path] = self._cluster.kernel.epoch_ms()
+        self._yarn.written_ms[path] = self._yarn.clock.epoch_ms()
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
         self._touch("rename")
@@ -149,8 +147,8 @@ class Hdfs(Storage):
         for path in moved:
             new = target + path[len(source) :]
             self._files[new] = self._files.pop(path)
-            if path in self._cluster.written_ms:
-                self._cluster.written_ms[new] = self._cluster.written_ms[path]
+            if path in self._yarn.written_ms:
+                self._yarn.written_ms[new] = self._yarn.written_ms[path]
 
     def _mkdir(self, path: str, mode: int) -> None:
         self._touch("mkdir")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field
 
-__all__ = ["BUDGET_S", "Fate", "Weather"]
+from tests.world.transport import Answer, Asked
+
+__all__ = ["BUDGET_S", "Fate", "Fault", "Weather"]
 
 BUDGET_S = 170.0  # how much longer a request may take on its way and inside its server, altogether
 
@@ -42,15 +45,44 @@ class Fate:
             effect and the connection breaks; `silent`: … and no answer comes; `truncated`: … and
             half of the answer comes; `instead`: a proxy answers and passes nothing on; `over`: it
             takes effect, and a proxy answers something else.
-        after_s: How much later it arrives, or when the connection breaks.
+        after_s: How much later it arrives, or when the connection breaks or the proxy answers;
+            None: when the server has answered.
         status: What the proxy answers.
+        answer: What is answered in its place.
         slow: Steps of its server that take longer.
     """
 
     kind: str = "well"
-    after_s: float = 0.0
+    after_s: float | None = 0.0
     status: int = 0
     slow: dict[str, float] = field(default_factory=dict)
+    answer: Answer | None = None
+
+
+@dataclass
+class Fault:
+    """What becomes of the next request that fits.
+
+    Attributes:
+        kind: Of `Fate`'s.
+        method: Which requests it fits.
+        path: Pattern of their paths.
+        answer: What is answered instead, or over it; without one a proxy answers.
+    """
+
+    kind: str
+    method: str = ""
+    path: str = ""
+    answer: Answer | None = None
+
+    def fits(self, asked: Asked) -> bool:
+        """Whether it happens to this request."""
+        return self.method in ("", asked.method) and re.search(self.path, asked.path) is not None
+
+    @property
+    def fate(self) -> Fate:
+        """What becomes of the request."""
+        return Fate(self.kind, 6.0 if self.kind == "late" else None, 502, answer=self.answer)
 
 
 @dataclass(frozen=True)
