@@ -1,6 +1,6 @@
 """A simulated YARN, and the command line on it in virtual time: a command that waits moves the clock.
 
-What it imitates is asserted on a real YARN by the same test bodies (tests/cluster/test_yarn_client.py).
+What it imitates is asserted on a real YARN by the same test bodies (contract.py).
 """
 
 from __future__ import annotations

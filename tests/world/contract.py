@@ -10,7 +10,6 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from submit_tf_job.yarn.service_properties import SUBMISSION
 from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob, Refused
 from submit_tf_job.operations.stored_services import StoredServices
 from submit_tf_job.yarn.exactly_once import KeyedSubmission, Submitted, submit
@@ -22,6 +21,7 @@ from submit_tf_job.yarn.nodemanager import (
 )
 from submit_tf_job.yarn.observed import AppState, FinalStatus, ServiceState
 from submit_tf_job.yarn.resource_manager import ResourceManager
+from submit_tf_job.yarn.service_properties import SUBMISSION
 from submit_tf_job.yarn.stopping import stop, wait_until_ended
 
 T = TypeVar("T")
@@ -59,16 +59,22 @@ class World(Protocol):
     def stranger(self) -> ResourceManager:
         """Return a client as a user without a home directory."""
 
+    def log_of(self, name: str) -> tuple[str, str, bytes]:
+        """Return a node's address, a container of the running service, and what it has written to
+        stdout.txt.
+        """
+
+
+class Pair(Protocol):
+    """Two ResourceManagers, simulated or real."""
+
+    user: str
+
     def asks_standby(self, path: str) -> tuple[int, str, str]:
         """Ask a standby; return status, Location, and the first line of the answer."""
 
     def active(self) -> str:
         """Return the URL of the ResourceManager that leads."""
-
-    def log_of(self, name: str) -> tuple[str, str, bytes]:
-        """Return a node's address, a container of the running service, and what it has written to
-        stdout.txt.
-        """
 
 
 def until(world: World, holds: Callable[[], T | None], within_s: float = 60) -> T:
@@ -417,12 +423,12 @@ class StandbyContract:
     """What a standby answers, and where it sends a client."""
 
     @pytest.mark.parametrize("path", ["/ws/v1/cluster/apps", "/app/v1/services/nosuch"])
-    def test_a_standby_names_the_one_that_leads(self, world: World, path: str) -> None:
+    def test_a_standby_names_the_one_that_leads(self, world: Pair, path: str) -> None:
         status, location, said = world.asks_standby(f"{path}?user.name={world.user}")
         assert (status, location) == (307, f"{world.active()}{path}?user.name={world.user}")
         assert said == f"This is standby RM. The redirect url is: {path}?user.name={world.user}"
 
-    def test_a_standby_describes_itself(self, world: World) -> None:
+    def test_a_standby_describes_itself(self, world: Pair) -> None:
         status, _, said = world.asks_standby(f"/ws/v1/cluster/info?user.name={world.user}")
         assert status == 200
         assert json.loads(said)["clusterInfo"]["haState"] == "STANDBY"

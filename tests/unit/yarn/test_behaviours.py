@@ -1,6 +1,4 @@
-"""What a cluster does, asserted of the fake here and of a real one in tests/cluster: the same
-bodies.
-"""
+"""The simulated YARN keeps the contract of tests/world/contract.py, as a real one does."""
 
 from __future__ import annotations
 
@@ -12,20 +10,23 @@ from itertools import count
 import pytest
 
 from submit_tf_job.errors import NoSuchJob, UsageError
+from submit_tf_job.operations.stored_services import StoredServices
 from submit_tf_job.yarn.exactly_once import Submitted, submit
 from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.builders.services import service_of
-from tests.unit.yarn.behaviours import ADDRESS, YarnBehaviours, submission, until
 from tests.world.cluster import FakeCluster
-from tests.world.transport import says_nothing
+from tests.world.contract import ADDRESS, Contract, StandbyContract, submission, until
+from tests.world.network import Waiter
+from tests.world.storage import Hdfs
+from tests.world.transport import Asked, says_nothing
 from tests.world.weather import Fault
 from tests.world.yarn import FOREVER
 
 
 @dataclass
 class FakeWorld:
-    """The fake cluster as a world."""
+    """The simulated cluster, and how to play with it."""
 
     cluster: FakeCluster
     user: str = "alice"
@@ -33,6 +34,7 @@ class FakeWorld:
 
     def __post_init__(self) -> None:
         self.client = self.cluster.client(self.user)
+        self.cluster.yarn.aggregation = "SUCCEEDED"
 
     def name(self) -> str:
         return f"job{next(self.numbers)}"
@@ -54,6 +56,22 @@ class FakeWorld:
         kind = {"gateway": "over", "error-after": "over"}.get(kind, kind)
         self.cluster.network.faults.append(Fault(kind, method, answer=answer))
 
+    def stored(self) -> StoredServices:
+        return StoredServices(lambda: Hdfs(self.cluster.yarn, lambda _what: None), self.user)
+
+    def active(self) -> str:
+        return f"http://{self.cluster.yarn.servers[0].address}"
+
+    def asks_standby(self, path: str) -> tuple[int, str, str]:
+        network, asked = (
+            self.cluster.network,
+            Asked("GET", path.partition("?")[0], {}, b"", self.user),
+        )
+        standby, waits = self.cluster.yarn.servers[1], Waiter(self.cluster.clock)
+        answer = network.ask(waits, standby.address, asked, 3.0, 30.0)
+        said = answer.body.decode().splitlines()[0]
+        return answer.status, answer.headers.get("Location", ""), said
+
     def stranger(self) -> ResourceManager:
         return self.cluster.client("nohome")
 
@@ -65,8 +83,16 @@ class FakeWorld:
         return ADDRESS, container, written
 
 
-class TestFake(YarnBehaviours):
-    """The fake behaves as the real cluster does."""
+class TestStandby(StandbyContract):
+    """A standby of the simulation."""
+
+    @pytest.fixture
+    def world(self) -> FakeWorld:
+        return FakeWorld(FakeCluster(2))
+
+
+class TestSimulation(Contract):
+    """The simulation, with each version of Hadoop."""
 
     @pytest.fixture(
         params=[(3, 4, 2), (3, 3, 5), (3, 2, 1), (3, 1, 3)],
