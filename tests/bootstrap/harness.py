@@ -111,6 +111,12 @@ def role(count: int, role_kind: str, command: Any, **extra: Any) -> dict[str, An
 WITNESS = role(1, "sidecar", ["sleep", "600"])
 
 
+def pair(chief: Any, worker: Any = None, *, workers: int = 1) -> dict[str, Any]:
+    """Return the roles of a chief and workers that train, by default with one command."""
+    command = chief if worker is None else worker
+    return {"chief": role(1, "trains", chief), "worker": role(workers, "trains", command)}
+
+
 def _as_a_node_manager() -> None:
     """Block SIGQUIT, as in what the threads of a Java process start."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGQUIT])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import signal
 
-from tests.bootstrap.harness import HOLD, WITNESS, Cluster, generations, role
+from tests.bootstrap.harness import HOLD, WITNESS, Cluster, generations, pair, role
 
 ONCE = "echo trained; exit 0"
 RETRIES = {"max": 3, "on": ["lost"]}
 
 
 def test_deciding_task_lost_after_its_success_does_not_train_again(job: Cluster) -> None:
-    roles = {"chief": role(1, "trains", ONCE), "worker": role(1, "trains", HOLD)}
+    roles = pair(ONCE, HOLD)
     job.job({**roles, "witness": WITNESS}, retries=RETRIES, grace_s=20)
     job.start()
     job.printed("worker-0", "generation 0")
@@ -30,7 +30,7 @@ def test_deciding_task_lost_after_its_success_does_not_train_again(job: Cluster)
 def test_task_suspended_while_the_others_succeed_does_not_have_them_train_again(
     job: Cluster,
 ) -> None:
-    roles = {"chief": role(1, "trains", ONCE), "worker": role(2, "trains", HOLD)}
+    roles = pair(ONCE, HOLD, workers=2)
     job.job({**roles, "witness": WITNESS}, retries=RETRIES, grace_s=3, ping_s=0.5)
     job.start()
     for name in ("worker-0", "worker-1"):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.container import contract
-from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, alive, role
+from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, alive, pair, role
 
 
 def test_job_with_all_kinds_of_roles_succeeds(any_job: Cluster) -> None:
@@ -128,7 +128,7 @@ def test_horovods_processes_meet_at_the_store_of_the_deciding_task(any_job: Clus
 def test_tasks_that_run_outside_of_their_image_are_reported(job: Cluster) -> None:
     """These are plain processes, which YARN was asked to run in an image."""
     asked = {contract.ENV_RUNTIME: "docker", contract.ENV_IMAGE: "company/tf:2.15"}
-    roles = {"chief": role(1, "trains", ["true"]), "worker": role(1, "trains", ["true"])}
+    roles = pair(["true"])
     job.job(roles, image_policy="warn")
     job.start(env=asked)
     assert [job.wait("chief-0"), job.wait("worker-0")] == [0, 0]
@@ -144,7 +144,7 @@ def test_tasks_that_run_outside_of_their_image_are_reported(job: Cluster) -> Non
 
 
 def test_a_worker_that_does_not_run_in_its_image_ends_the_job(job: Cluster) -> None:
-    job.job({"chief": role(1, "trains", ["sleep", "60"]), "worker": role(1, "trains", ["true"])})
+    job.job(pair(["sleep", "60"], ["true"]))
     job.start("chief-0")
     job.start("worker-0", env={contract.ENV_RUNTIME: "docker", contract.ENV_IMAGE: "co/tf:2.15"})
     assert job.wait("worker-0") == contract.EXIT_IMAGE_IGNORED
@@ -179,12 +179,11 @@ def test_a_workdir_that_does_not_exist_is_the_failure(job: Cluster) -> None:
 def test_failing_worker_ends_the_job_and_is_named(any_job: Cluster) -> None:
     job = any_job
     job.job(
-        {
-            "chief": role(1, "trains", FOREVER),
-            "worker": role(
-                2, "trains", '[ $TFJOB_INDEX = 0 ] && exec sleep 600; echo "it broke" >&2; exit 3'
-            ),
-        }
+        pair(
+            FOREVER,
+            '[ $TFJOB_INDEX = 0 ] && exec sleep 600; echo "it broke" >&2; exit 3',
+            workers=2,
+        )
     )
     job.start()
     assert job.wait_all() == {
@@ -215,15 +214,11 @@ def test_killed_bootstrap_is_the_cause_before_the_chiefs_failure(
 ) -> None:
     job = any_job
     job.job(
-        {
-            "chief": role(
-                1,
-                "trains",
-                "while kill -0 $(cat ../pid) 2>&-; do sleep 0.05; done; sleep 0.1; echo "
-                "UnavailableError >&2; exit 1",
-            ),
-            "worker": role(1, "trains", "echo $$ >../pid; echo up; sleep 600; true"),
-        },
+        pair(
+            "while kill -0 $(cat ../pid) 2>&-; do sleep 0.05; done; sleep 0.1; echo "
+            "UnavailableError >&2; exit 1",
+            "echo $$ >../pid; echo up; sleep 600; true",
+        ),
         grace_s=600,
     )
     (job.root / "app").mkdir()
@@ -244,7 +239,7 @@ def test_a_task_that_ends_while_the_deciding_one_is_suspended_reports_its_end_la
 ) -> None:
     """The suspension is longer than `grace`, and no command fails: nor does the job."""
     ends = f"{UNTIL_GO.replace('go', 'end')}; exit 0"
-    roles = {"chief": role(1, "trains", UNTIL_GO), "worker": role(1, "trains", ends)}
+    roles = pair(UNTIL_GO, ends)
     job.job(roles, grace_s=6, ping_s=1)
     job.start()
     job.started("chief-0", "worker-0")
@@ -307,7 +302,7 @@ def cluster_of(job: Cluster, name: str) -> tuple[int, dict[str, list[str]]]:
 
 def test_names_that_dns_does_not_have_do_not_delay_the_start(job: Cluster) -> None:
     job.dns.hidden |= {"worker-0", "worker-1"}
-    job.job({"chief": role(1, "trains", SHOW), "worker": role(2, "trains", SHOW)})
+    job.job(pair(SHOW, workers=2))
     job.start()
     assert set(job.wait_all().values()) == {0}
     start = job.report()["start"]
@@ -323,7 +318,7 @@ def test_names_that_dns_does_not_have_do_not_delay_the_start(job: Cluster) -> No
 
 def test_no_deciding_task(job: Cluster) -> None:
     job.job(
-        {"chief": role(1, "trains", "true"), "worker": role(1, "trains", "true")},
+        pair("true"),
         start_timeout_s=1,
     )
     job.start("worker-0")
@@ -335,7 +330,7 @@ def test_no_deciding_task(job: Cluster) -> None:
 def test_task_whose_port_is_in_use_takes_another_that_all_are_given(
     job: Cluster, name: str
 ) -> None:
-    job.job({"chief": role(1, "trains", SHOW), "worker": role(1, "trains", SHOW)})
+    job.job(pair(SHOW))
     expected = job.ports()
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", expected[name]))
@@ -356,7 +351,7 @@ def test_task_whose_port_is_in_use_takes_another_that_all_are_given(
 
 
 def test_rendezvous_port_that_is_in_use_is_passed_over(job: Cluster) -> None:
-    job.job({"chief": role(1, "trains", "true"), "worker": role(1, "trains", "true")})
+    job.job(pair("true"))
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", job.rendezvous()))
         job.start()
@@ -497,12 +492,7 @@ def test_command_that_ignores_sigterm_is_killed(job: Cluster) -> None:
 
 def test_stopped_worker_is_named_as_stopped(job: Cluster) -> None:
     job.job(
-        {
-            "chief": role(1, "trains", FOREVER),
-            "worker": role(
-                1, "trains", "trap 'echo saved; exit 0' TERM; echo up; sleep 600 & wait"
-            ),
-        },
+        pair(FOREVER, "trap 'echo saved; exit 0' TERM; echo up; sleep 600 & wait"),
         settle_s=0.3,
     )
     job.start()
@@ -569,7 +559,7 @@ def test_killed_bootstrap_takes_the_command_with_it(job: Cluster, command: str) 
 
 
 def test_sigterm_while_waiting(job: Cluster) -> None:
-    job.job({"chief": role(1, "trains", "echo ran"), "worker": role(2, "trains", "echo ran")})
+    job.job(pair("echo ran", workers=2))
     job.start("chief-0", "worker-0")
     job.until(lambda: job.report().get("arrived") == 2)
     for name in ("worker-0", "chief-0"):
@@ -580,12 +570,7 @@ def test_sigterm_while_waiting(job: Cluster) -> None:
 
 
 def test_addresses_of_peers_are_kept_off_a_proxy(job: Cluster) -> None:
-    job.job(
-        {
-            "chief": role(1, "trains", "echo $no_proxy"),
-            "worker": role(1, "trains", "echo $no_proxy"),
-        }
-    )
+    job.job(pair("echo $no_proxy"))
     job.start(env={"http_proxy": "http://proxy:3128", "no_proxy": "localhost"})
     assert set(job.wait_all().values()) == {0}
     assert job.stdout("chief-0") == job.stdout("worker-0") == "localhost,sandbox.test,127.0.0.1\n"
@@ -604,7 +589,7 @@ def test_progress_and_metrics_reach_the_report(job: Cluster) -> None:
         'echo \'{"step": 3, "total": 10, "metrics": {"loss": 0.5, "bad": "x"}}\' >p; mv p '
         "$TFJOB_PROGRESS_FILE; exec sleep 600"
     )
-    job.job({"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", write)})
+    job.job(pair(FOREVER, write))
     job.start()
     progress = job.until(lambda: job.report().get("progress"))
     del progress["at"]
@@ -707,7 +692,7 @@ def test_a_task_that_stands_still_while_others_move_is_reported(job: Cluster) ->
 
 
 def test_the_report_says_for_whom_the_end_waits(job: Cluster) -> None:
-    roles = {"chief": role(1, "trains", "true"), "worker": role(1, "trains", UNTIL_GO)}
+    roles = pair("true", UNTIL_GO)
     job.job(roles, finish_timeout_s=20)
     job.start()
     found = job.until(lambda: job.report().get("awaited"))
@@ -742,7 +727,7 @@ def with_gpus(
     tool.parent.mkdir()
     tool.write_text(f"#!/bin/sh\ncat <<'END'\n{said}\nEND\nexit {status}\n")
     tool.chmod(0o755)
-    roles = {"chief": role(1, "trains", "true"), "worker": role(1, "trains", "echo trains")}
+    roles = pair("true", "echo trains")
     job.job({**roles, "worker": {**roles["worker"], "gpus": asked}}, gpus="yarn.io/gpu")
     return {"PATH": f"{tool.parent}:{os.environ['PATH']}"}
 

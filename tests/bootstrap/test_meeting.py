@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.container import contract
-from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, role
+from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, pair, role
 from tests.world.web_hdfs import WebNameNode, web_name_node
 
 NAMELESS = {contract.ENV_HOSTNAME: ""}
@@ -44,9 +44,7 @@ def test_tasks_meet_without_names_and_know_addresses(
     any_job: Cluster, name_node: WebNameNode
 ) -> None:
     job = any_job
-    place = nameless(
-        job, name_node, {"chief": role(1, "trains", SHOW), "worker": role(2, "trains", SHOW)}
-    )
+    place = nameless(job, name_node, pair(SHOW, workers=2))
     job.start(env=NAMELESS)
     assert set(job.wait_all().values()) == {0}
     ports = job.ports()
@@ -65,7 +63,7 @@ def test_tasks_meet_without_names_and_know_addresses(
 @pytest.mark.parametrize("by", ["names", "HDFS"])
 def test_tasks_meet_where_names_have_ipv6_addresses_alone(any_job: Cluster, by: str) -> None:
     """Loopback has IPv4 here, as on most hosts of a network without it."""
-    job, roles = any_job, {"chief": role(1, "trains", SHOW), "worker": role(2, "trains", SHOW)}
+    job, roles = any_job, pair(SHOW, workers=2)
     job.dns.address_of_all = "::1"
     with web_name_node("::1") as name_node:
         if by == "names":
@@ -93,9 +91,7 @@ def test_a_job_of_one_task_has_an_address_without_hdfs(
 
 
 def test_the_entry_of_a_former_container_is_replaced(job: Cluster, name_node: WebNameNode) -> None:
-    place = nameless(
-        job, name_node, {"chief": role(1, "trains", "true"), "worker": role(1, "trains", "true")}
-    )
+    place = nameless(job, name_node, pair("true"))
     former = f"{place}/7_127.0.0.99"  # nobody listens there
     name_node.answer("PUT", f"/webhdfs/v1{former}?op=MKDIRS")
     job.start("worker-0", env=NAMELESS)
@@ -107,9 +103,7 @@ def test_the_entry_of_a_former_container_is_replaced(job: Cluster, name_node: We
 
 
 def test_tasks_wait_for_a_name_node_that_fails_over(job: Cluster, name_node: WebNameNode) -> None:
-    nameless(
-        job, name_node, {"chief": role(1, "trains", "true"), "worker": role(1, "trains", "true")}
-    )
+    nameless(job, name_node, pair("true"))
     name_node.fault = (403, "StandbyException")
     job.start(env=NAMELESS)
     job.until(lambda: len(name_node.asked) > 4)
@@ -120,9 +114,7 @@ def test_tasks_wait_for_a_name_node_that_fails_over(job: Cluster, name_node: Web
 def test_an_address_that_cannot_be_written_ends_the_job(
     job: Cluster, name_node: WebNameNode
 ) -> None:
-    nameless(
-        job, name_node, {"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", FOREVER)}
-    )
+    nameless(job, name_node, pair(FOREVER))
     name_node.fault = (403, "AccessControlException")
     job.start("chief-0", env=NAMELESS)
     assert job.wait("chief-0") == contract.EXIT_BOOTSTRAP_ERROR
@@ -134,9 +126,7 @@ def test_an_address_that_cannot_be_written_ends_the_job(
 def test_a_task_that_finds_nobody_says_where_it_looked(
     job: Cluster, name_node: WebNameNode
 ) -> None:
-    place = nameless(
-        job, name_node, {"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", FOREVER)}
-    )
+    place = nameless(job, name_node, pair(FOREVER))
     job.task["start_timeout_s"] = 1
     job.start("worker-0", env=NAMELESS)
     assert job.wait("worker-0") == contract.EXIT_PEERS_MISSING
@@ -150,7 +140,7 @@ def test_a_running_job_does_not_notice_that_hdfs_is_gone(
     nameless(
         job,
         name_node,
-        {"chief": role(1, "trains", UNTIL_GO), "worker": role(1, "trains", UNTIL_GO)},
+        pair(UNTIL_GO),
     )
     job.start(env=NAMELESS)
     job.started("chief-0", "worker-0")
@@ -164,7 +154,7 @@ def test_a_running_job_does_not_notice_that_hdfs_is_gone(
 def test_auto_finds_the_deciding_task_by_what_answers(
     job: Cluster, name_node: WebNameNode, answers: str
 ) -> None:
-    roles = {"chief": role(1, "trains", SHOW), "worker": role(1, "trains", SHOW)}
+    roles = pair(SHOW)
     nameless(job, name_node, roles, dns=True)
     if answers == "hdfs":
         job.dns.hidden = {"chief-0", "worker-0"}
@@ -182,7 +172,7 @@ def test_the_deciding_task_leaves_its_last_report_beside_the_record(
 ) -> None:
     path = "/user/alice/staging/records/mnist/mnist-4k3f7qa2.report"
     rule = {"protocol": "http", "addresses": [name_node.address], "path": path, "user": "alice"}
-    roles = {"chief": role(1, "trains", command), "worker": role(1, "trains", "true")}
+    roles = pair(command, "true")
     any_job.job(roles, record=rule)
     any_job.start()
     any_job.wait_all()

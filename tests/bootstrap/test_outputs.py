@@ -33,20 +33,18 @@ def hdfs() -> Iterator[WebNameNode]:
         yield made
 
 
+def output(uri: str, **more: Any) -> dict[str, Any]:
+    """Describe the output `m`."""
+    rule = {"uri": uri, "upload": "deciding-task", "on_failure": "discard", "on_retry": "empty"}
+    outputs = {"m": {**rule, "overwrite": False, **more}}
+    return {"readers": ["chief"], "onlookers": [], "inputs": {}, "outputs": outputs}
+
+
 def storing(
     job: Cluster, uri: str, command: Any = WRITE, *, task: dict[str, Any] | None = None, **more: Any
 ) -> None:
     """Start a job of one task that stores the output `m`."""
-    output = {
-        "uri": uri,
-        "upload": "deciding-task",
-        "on_failure": "discard",
-        "on_retry": "empty",
-        "overwrite": False,
-        **more,
-    }
-    data = {"readers": ["chief"], "onlookers": [], "inputs": {}, "outputs": {"m": output}}
-    job.job({"chief": role(1, "trains", command)}, data=data, **(task or {}))
+    job.job({"chief": role(1, "trains", command)}, data=output(uri, **more), **(task or {}))
     job.start(env={"HADOOP_USER_NAME": "alice"})
 
 
@@ -242,19 +240,11 @@ def test_each_generation_begins_with_an_empty_output(
     job: Cluster, hdfs: WebNameNode, on_retry: str
 ) -> None:
     chief = f"echo part > $TFJOB_OUTPUT_M/part-$TFJOB_GENERATION; {HOLD}"
-    output = {
-        "uri": on(hdfs),
-        "upload": "deciding-task",
-        "on_failure": "discard",
-        "on_retry": on_retry,
-        "overwrite": False,
-    }
-    data = {"readers": ["chief"], "onlookers": [], "inputs": {}, "outputs": {"m": output}}
     job.job(
         {"chief": role(1, "trains", chief), "worker": role(1, "trains", HOLD), "witness": WITNESS},
         retries={"max": 3, "on": ["lost"]},
         grace_s=20,
-        data=data,
+        data=output(on(hdfs), on_retry=on_retry),
     )
     job.start()
     job.printed("chief-0", "generation 0")
@@ -424,16 +414,8 @@ def test_a_command_that_writes_nothing_fails(job: Cluster, hdfs: WebNameNode) ->
 
 
 def test_every_task_that_trains_stores_its_own(job: Cluster, hdfs: WebNameNode) -> None:
-    output = {
-        "uri": on(hdfs),
-        "upload": "every-task",
-        "on_failure": "discard",
-        "on_retry": "empty",
-        "overwrite": False,
-    }
-    data = {"readers": ["chief"], "onlookers": [], "inputs": {}, "outputs": {"m": output}}
-    trains = role(2, "trains", WRITE)
-    job.job({"chief": role(1, "trains", WRITE), "learner": trains}, data=data)
+    roles = {"chief": role(1, "trains", WRITE), "learner": role(2, "trains", WRITE)}
+    job.job(roles, data=output(on(hdfs), upload="every-task"))
     job.start()
     assert set(job.wait_all().values()) == {0}
     for name in ("chief-0", "learner-0", "learner-1"):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.bootstrap.harness import UNTIL_GO, Cluster, role
+from tests.bootstrap.harness import UNTIL_GO, Cluster, pair, role
 
 SHOW = "cat ../prepared"
 
 
 def test_all_commands_start_after_prepare_which_runs_once(any_job: Cluster) -> None:
     job = any_job
-    roles = {"chief": role(1, "trains", SHOW), "worker": role(2, "trains", SHOW)}
+    roles = pair(SHOW, workers=2)
     job.job(roles, prepare=f"echo $TFJOB_ROLE-$TFJOB_INDEX >> ../prepared; {UNTIL_GO}")
     job.start()
     job.until(lambda: job.report().get("state") == "preparing")
@@ -21,7 +21,7 @@ def test_all_commands_start_after_prepare_which_runs_once(any_job: Cluster) -> N
 
 
 def test_failure_of_prepare_is_the_job_s_and_no_command_starts(job: Cluster) -> None:
-    roles = {"chief": role(1, "trains", SHOW), "worker": role(1, "trains", SHOW)}
+    roles = pair(SHOW)
     job.job(roles, prepare="echo no such bucket >&2; exit 7")
     job.start()
     assert job.wait_all() == {"chief-0": 7, "worker-0": 93}
@@ -40,7 +40,7 @@ def test_prepare_that_cannot_be_started_fails_the_job(job: Cluster) -> None:
 
 
 def test_task_that_is_lost_while_the_job_is_prepared_fails_it(job: Cluster) -> None:
-    roles = {"chief": role(1, "trains", SHOW), "worker": role(1, "trains", SHOW)}
+    roles = pair(SHOW)
     job.job(roles, prepare="sleep 600", grace_s=1)
     job.start()
     job.until(lambda: job.report().get("state") == "preparing")

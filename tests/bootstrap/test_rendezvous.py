@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.container import contract, tfconfig
-from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, role
+from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, pair, role
 
 
 def events(job: Cluster) -> str:
@@ -93,7 +93,7 @@ def test_restarted_decider_reconnects_all_tasks(any_job: Cluster) -> None:
 
 
 def test_other_job_at_the_deciding_address(job: Cluster) -> None:
-    job.job({"chief": role(1, "trains", FOREVER), "worker": role(1, "trains", "echo ran")})
+    job.job(pair(FOREVER, "echo ran"))
     other = dict(job.task, run="another", start_timeout_s=3)
     job.start("chief-0")
     job.until(lambda: job.report())
@@ -145,7 +145,7 @@ def test_noise_does_not_disturb_the_job(job: Cluster) -> None:
 
 
 def test_invalid_messages_after_a_valid_hello(job: Cluster) -> None:
-    job.job({"chief": role(1, "trains", "sleep 1"), "board": role(2, "sidecar", FOREVER)})
+    job.job({"chief": role(1, "trains", UNTIL_GO), "board": role(2, "sidecar", FOREVER)})
     job.start("chief-0")
     job.until(lambda: job.report())
     strange: list[dict[str, Any]] = [
@@ -165,6 +165,7 @@ def test_invalid_messages_after_a_valid_hello(job: Cluster) -> None:
     assert b"welcome" in call(
         job, hello(job, "board", 1) + b"".join(json.dumps(m).encode() + b"\n" for m in strange)
     )
+    job.go()
     assert job.wait("chief-0") == 0
     assert job.report()["state"] == "succeeded"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bootstrap.harness import Cluster, role
+from tests.bootstrap.harness import Cluster, pair, role
 
 
 def away(logs: Path) -> Path:
@@ -56,7 +56,7 @@ def test_no_file_of_a_program_blocks_the_bootstrap(job: Cluster, odd: str) -> No
     files = "stdout.txt stderr.txt tfjob-times.txt"
     shell = f"export LOGS=${{LOG_DIRS%%,*}} FILES='{files}' MARKER={marker}"
     job.start(shell=shell)
-    assert job.wait("chief-0", 30) == 0
+    assert job.wait("chief-0") == 0
     assert job.report()["state"] == "succeeded"
 
 
@@ -72,7 +72,7 @@ def test_no_file_of_a_program_blocks_the_bootstrap(job: Cluster, odd: str) -> No
 def test_work_that_a_command_leaves_in_the_background_is_told(
     job: Cluster, command: str, named: str
 ) -> None:
-    job.job({"chief": role(1, "trains", "sleep 3"), "worker": role(1, "trains", command)})
+    job.job(pair("sleep 3", command))
     job.start()
     assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
     warnings = job.report()["warnings"]

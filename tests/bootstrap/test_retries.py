@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.bootstrap.harness import HOLD, UNTIL_GO, WITNESS, Cluster, generations, role
+from tests.bootstrap.harness import HOLD, UNTIL_GO, WITNESS, Cluster, generations, pair, role
 
 
 def retrying(job: Cluster, roles: dict[str, Any], *on: object, most: int = 3) -> None:
@@ -16,7 +16,7 @@ def retrying(job: Cluster, roles: dict[str, Any], *on: object, most: int = 3) ->
 
 def test_lost_worker_starts_all_commands_again_in_their_containers(any_job: Cluster) -> None:
     job = any_job
-    retrying(job, {"chief": role(1, "trains", HOLD), "worker": role(2, "trains", HOLD)})
+    retrying(job, pair(HOLD, workers=2))
     for name in ("chief-0", "worker-0", "worker-1"):
         job.printed(name, "generation 0")
     processes = {name: job.runs[name].pid for name in ("chief-0", "worker-0", "witness-0")}
@@ -35,7 +35,7 @@ def test_lost_worker_starts_all_commands_again_in_their_containers(any_job: Clus
 
 def test_lost_deciding_task_is_replaced_and_remembered_by_the_others(any_job: Cluster) -> None:
     job = any_job
-    retrying(job, {"chief": role(1, "trains", HOLD), "worker": role(1, "trains", HOLD)})
+    retrying(job, pair(HOLD))
     for generation in range(3):
         job.printed("worker-0", f"generation {generation}")
         job.printed("chief-0", f"generation {generation}")
@@ -52,7 +52,7 @@ def test_lost_deciding_task_is_replaced_and_remembered_by_the_others(any_job: Cl
 def test_program_s_own_failure_is_not_retried_and_yarn_hears_of_it_from_the_witness(
     job: Cluster,
 ) -> None:
-    retrying(job, {"chief": role(1, "trains", HOLD), "worker": role(1, "trains", "exit 3")})
+    retrying(job, pair(HOLD, "exit 3"))
     assert job.wait_all() == {"chief-0": 0, "worker-0": 0, "witness-0": 93}
     report = job.report()
     assert report["first_failure"]["task"] == "worker-0"
@@ -63,7 +63,7 @@ def test_program_s_own_failure_is_not_retried_and_yarn_hears_of_it_from_the_witn
 
 def test_command_gets_the_signal_before_it_starts_again(job: Cluster) -> None:
     save = "trap 'echo saved; exit 0' TERM; echo generation $TFJOB_GENERATION; " + UNTIL_GO
-    retrying(job, {"chief": role(1, "trains", save), "worker": role(1, "trains", HOLD)})
+    retrying(job, pair(save, HOLD))
     job.printed("worker-0", "generation 0")
     job.kill("worker-0")
     job.runs["worker-0"].wait()

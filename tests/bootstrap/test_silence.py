@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.container import contract
-from tests.bootstrap.harness import HOLD, UNTIL_GO, WITNESS, Cluster, generations, role
+from tests.bootstrap.harness import HOLD, UNTIL_GO, WITNESS, Cluster, generations, pair
 from tests.bootstrap.nodes import MISSING, Nodes, nodes
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
@@ -30,7 +30,7 @@ def net(tmp_path: Path) -> Iterator[Nodes]:
 
 def train(job: Cluster, grace_s: float, ping_s: float = PING_S) -> None:
     """Start a chief and two workers that run until they are told."""
-    roles = {"chief": role(1, "trains", RAN), "worker": role(2, "trains", RAN)}
+    roles = pair(RAN, workers=2)
     job.job(roles, grace_s=grace_s, ping_s=ping_s)
     job.start()
     for name in job.names():
@@ -39,7 +39,7 @@ def train(job: Cluster, grace_s: float, ping_s: float = PING_S) -> None:
 
 def retry(net: Nodes) -> None:
     """Start a job with `retries`."""
-    roles = {"chief": role(1, "trains", HOLD), "worker": role(2, "trains", HOLD)}
+    roles = pair(HOLD, workers=2)
     retries = {"max": 3, "on": ["lost"]}
     net.job({**roles, "witness": WITNESS}, retries=retries, grace_s=BUSY_S, ping_s=PING_S)
     net.start()
