@@ -121,6 +121,12 @@ def test_as_airflow_follows_the_table(kind: type[errors.SubmitTFJobError]) -> No
         )
 
 
+def test_a_job_that_would_fail_again_is_not_retried_after_the_trigger_either() -> None:
+    told = outcome.error_object(errors.JobFailed("no such program", retryable=False))
+    with pytest.raises(AirflowFailException):
+        operator().execute_complete({}, {"job": None, "error": told, "text": ""})
+
+
 def operator(**given: Any) -> SubmitTFJobOperator:
     with DAG("dag", start_date=START, schedule=None):
         return SubmitTFJobOperator(
