@@ -159,7 +159,7 @@ def test_a_healed_sandbox_runs_jobs_to_their_end(life: Tool) -> None:
     roles = {"worker": {"memory": "128Mi"}}
     spec = life.spec("hello", strategy="single", command="echo hello", roles=roles)
     assert life("submit", spec).status == 0
-    assert life.output("hello", "worker-0") == "hello\n"
+    assert "hello" in life.output("hello", "worker-0").splitlines()
 
 
 def test_down_ends_also_the_containers_that_a_killed_nodemanager_left(
