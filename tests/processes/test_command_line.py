@@ -249,6 +249,17 @@ def test_signals_end_a_command_without_a_traceback(
     assert (process.returncode, err) == (status, b"")
 
 
+def test_tasks_of_local_get_no_secret_of_the_shell(home: Path) -> None:
+    (home / "env.yaml").write_text(
+        "{name: env, image: none, strategy: single, command: env, roles: {worker: {memory: 1Gi}}}"
+    )
+    shell = environment(home, PATH=os.environ["PATH"], LC_TIME="C", AWS_SECRET_ACCESS_KEY="hunter2")
+    argv = [sys.executable, "-m", "submit_tf_job", "local", "env.yaml"]
+    done = subprocess.run(argv, cwd=home, env=shell, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, "LC_TIME=C" in done.stdout) == (0, True), done
+    assert "hunter2" not in done.stdout + done.stderr
+
+
 def test_the_module_is_the_command(home: Path) -> None:
     process = start(home, "version")
     out, err = process.communicate(timeout=60)
