@@ -128,6 +128,10 @@ def test_each_action_is_recorded(tmp_path: Path) -> None:
     ]
     assert world.entries[0]["body_sha256"] == digest
     assert "of-the-body" not in json.dumps(world.entries)
+    for text in ("1", "2"):
+        parts = {"job": ("job.json", body, "application/json"), "files": ("a.py", text)}
+        world.ask("POST", "/v1/jobs", files=parts)
+    assert len({entry["body_sha256"] for entry in world.entries[-2:]} - {digest}) == 2
 
 
 @pytest.mark.parametrize(
