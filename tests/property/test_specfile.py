@@ -248,27 +248,11 @@ def test_any_override(overrides: list[str]) -> None:
 
 
 @relaxed
-@given(printable)
-def test_set_env_takes_text_as_it_is(value: str) -> None:
-    job = outcome(json.dumps(BASE), overrides=[f"roles.chief.env.A={value}"])
-    assert isinstance(job, Job)
-    assert job.roles["chief"].env == {"A": value}
-
-
-@relaxed
 @given(printable.filter(lambda text: bool(text.strip()) and text.lstrip()[:1] not in "[{"))
 def test_set_command_takes_a_script_as_it_is(script: str) -> None:
     job = outcome(json.dumps(BASE), overrides=[f"command={script}"])
     assert isinstance(job, Job)
     assert job.roles["chief"].command.script == script
-
-
-@relaxed
-@given(st.lists(printable, min_size=1, max_size=4).filter(lambda argv: bool(argv[0])))
-def test_set_command_takes_a_list_in_json(argv: list[str]) -> None:
-    job = outcome(json.dumps(BASE), overrides=[f"command={json.dumps(argv, ensure_ascii=False)}"])
-    assert isinstance(job, Job)
-    assert job.roles["chief"].command.argv == tuple(argv)
 
 
 # --- bombs ----------------------------------------------------------------------------------------

@@ -154,20 +154,3 @@ def test_tensorflow_reads_the_intended_cluster() -> None:
         ), (case, answer)
     for (text, words), answer in zip(MISTAKES.items(), answers[len(cases) :], strict=True):
         assert words in answer["objection"], text
-
-
-def test_a_task_has_a_tf_config_where_tensorflow_needs_one_and_nowhere_else() -> None:
-    cases = collect(300)
-    assert {bool(case["text"]) for case in cases} == {True, False}
-    for case in cases:
-        assert bool(case["text"]) is case["expected"], case
-        if case["text"]:
-            value = json.loads(case["text"])
-            assert value == {
-                "cluster": case["cluster"],
-                "task": {"type": case["type"], "index": case["index"]},
-            }
-            assert all(value["cluster"].values()), (
-                "a role without tasks ends MultiWorkerMirroredStrategy with SIGSEGV"
-            )
-            assert EVALUATOR not in value["cluster"]

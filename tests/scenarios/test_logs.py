@@ -195,6 +195,34 @@ def test_logs_of_a_job_that_is_over(world: World, two: dict[str, str]) -> None:
     assert (done.status, done.out.splitlines()[0], len(done.out.splitlines())) == (0, FIRST, 4)
 
 
+@pytest.mark.parametrize(
+    ("aggregation", "retained_s", "after_s", "sentence"),
+    [
+        ("DISABLED", 0, 60, "the cluster does not collect logs"),
+        ("SUCCEEDED", 0, 60, "its logs were collected, but are not in"),
+        ("SUCCEEDED", 3600, 2 * 86400, "the cluster keeps them for 60 min"),
+        ("FAILED", 0, 60, "no node could upload its logs"),
+    ],
+)
+def test_logs_explain_why_there_are_none(
+    world: World, aggregation: str, retained_s: int, after_s: float, sentence: str
+) -> None:
+    world.running()
+    world.ends()
+    world.hdfs()
+    site = world.home / "conf/yarn-site.xml"
+    name = "yarn.log-aggregation.retain-seconds"
+    more = f"<property><name>{name}</name><value>{retained_s}</value></property></configuration>"
+    site.write_text(
+        site.read_text().replace("</configuration>", more if retained_s else "</configuration>")
+    )
+    world.cluster.node.logs.clear()
+    world.cluster.rms[0].aggregation = aggregation
+    world.passes(after_s)
+    done = world("logs", "mnist")
+    assert (done.status, sentence in done.err, "hint: " in done.err) == (5, True, True), done.err
+
+
 # --- followed -------------------------------------------------------------------------------------
 
 

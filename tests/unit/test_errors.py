@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import pkgutil
 from contextlib import suppress
 from http import HTTPStatus
@@ -20,9 +19,7 @@ from submit_tf_job.errors import (
     InternalError,
     JobSpecError,
     Problem,
-    Refused,
     SubmitTFJobError,
-    UsageError,
     error_class,
 )
 
@@ -45,12 +42,6 @@ def test_codes_are_distinct_and_http_statuses_are_real() -> None:
     codes = [row.code for row in TABLE.values()]
     assert len(set(codes)) == len(codes)
     assert all(HTTPStatus(row.http_status) for row in TABLE.values())
-
-
-def test_only_these_errors_are_worth_another_try() -> None:
-    assert {row.code for row in TABLE.values() if row.retryable} == {
-        *("cluster-unavailable", "bad-answer", "deadline-passed", "job-failed", "sandbox"),
-    }
 
 
 def test_error_class_of_a_class_without_a_row() -> None:
@@ -85,34 +76,6 @@ def test_docstring_shows_the_class_tree() -> None:
         line.replace("│", " ").replace("├── ", "").replace("└── ", "").split()[0] for line in drawn
     ]
     assert names == [kind.__name__ for kind in classes()]
-
-
-def test_to_json_of_an_error() -> None:
-    bare = UsageError("wrong")
-    assert bare.to_json() == {
-        "code": "usage",
-        "message": "wrong",
-        "exit_status": 2,
-        "retryable": False,
-    }
-    full = Refused("no", hint="ask", details={"url": "http://rm", "status": 500})
-    assert list(full.to_json()) == [
-        "code",
-        "message",
-        "exit_status",
-        "retryable",
-        "hint",
-        "details",
-    ]
-    assert json.loads(json.dumps(full.to_json()))["details"] == {"url": "http://rm", "status": 500}
-    assert (str(full), full.message, full.hint) == ("no", "no", "ask")
-
-
-def test_details_are_copied() -> None:
-    given = {"a": 1}
-    error = UsageError("x", details=given)
-    given["a"] = 2
-    assert error.details == {"a": 1}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.settings import keys, load_settings
+from submit_tf_job.settings import load_settings
 from tests.builders.host import Host
 
 XML = "<configuration>%s</configuration>"
@@ -29,69 +29,6 @@ def refused(host: Host, **given: object) -> SettingsError:
 
 
 # --- mistakes and their places --------------------------------------------------------------------
-
-MISTAKES = [
-    ("user: alice\nstage: x\n", ":2:1: stage: unknown setting; did you mean staging?"),
-    (
-        "timeouts:\n  connekt: 1s\n",
-        ":2:3: timeouts.connekt: unknown setting; did you mean timeouts.connect?",
-    ),
-    ("timeouts: 5\n", ":1:1: timeouts: unknown setting; did you mean timeouts.read?"),
-    ("user: a\nuser: b\n", ":2:1: the key 'user' stands here again, first in line 1; keep one"),
-    ("poll: {min: 1s}\npoll.min: 2s\n", ":2:1: poll.min: is stated twice"),
-    ("job: {a: [1\nuser: bob\n", ":1:10: the list that begins here is never closed"),
-    (
-        "docker:\n  networks: [a, b\nuser: bob\n",
-        ":2:13: the list that begins here is never closed",
-    ),
-    ("user: [\n", ":2:1: a value or a key is missing before this"),
-    ("- user\n", ":1:1: expected a mapping of names to values, found a list"),
-    ("user:\n\t- a\n", ":2:1: a tab; YAML is indented with spaces only"),
-    ("? [user]\n: a\n", ":1:3: a key is plain text; this is a list, a mapping or an alias"),
-    ("user: a\nca_file: a\x07b\n", ":2:11: the control character U+0007; take it out"),
-    (
-        "user: !mine a\n",
-        ":1:7: tags (here '!mine') are not read; leave it out, and put text in quotes",
-    ),
-    ("profiles: [a]\n", ":1:1: profiles: expected a mapping of profile names to settings"),
-    ("profiles: {a: }\n", ":1:1: profiles: expected a mapping of profile names to settings"),
-    (
-        "default_profile: [a]\n",
-        ":1:1: default_profile: expected the name of a profile, found ['a']",
-    ),
-    (
-        "profiles:\n  prod:\n    usr: x\n",
-        ":3:5, profile prod: usr: unknown setting; did you mean user?",
-    ),
-    (
-        "resource_managers: rm\n",
-        ":1:1: resource_managers: 'rm' is not the address of a ResourceManager; write it "
-        "as http://rm.example.com:8088",
-    ),
-]
-
-
-@pytest.mark.parametrize(("text", "message"), MISTAKES)
-def test_settings_file_with_a_mistake(host: Host, text: str, message: str) -> None:
-    path = host.write(host.user_file, text)
-    assert refused(host).message == f"{path}{message}"
-
-
-def test_settings_file_with_an_unknown_key_lists_all_keys(host: Host) -> None:
-    path = host.write(host.user_file, "zzzzzz: 1\n")
-    message = refused(host).message
-    known = ", ".join(sorted(keys()))
-    assert message == f"{path}:1:1: zzzzzz: unknown setting; known are {known}"
-
-
-def test_system_settings_file_with_a_mistake(host: Host) -> None:
-    path = host.write(
-        host.home / ".config/submit_tf_job/profiles.d/other.yaml", "user: a\nuzer: b\n"
-    )
-    assert refused(host).message == f"{path}:2:1: uzer: unknown setting; did you mean user?"
-    path.unlink()
-    path = host.write(host.system_file, "uzer: b\n")
-    assert refused(host).message == f"{path}:1:1: uzer: unknown setting; did you mean user?"
 
 
 def test_settings_files_that_cannot_be_read(host: Host) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import jsonschema
 import pytest
 from fastapi.testclient import TestClient
-from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from submit_tf_job import Client
 from submit_tf_job.errors import (
@@ -24,12 +23,10 @@ from submit_tf_job.gateway.app import document, served
 from submit_tf_job.gateway.callers import CallersFile, line_of
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.running import Clusters, Gateway
-from submit_tf_job.gateway.server import Listening
 from submit_tf_job.gateway.slots import Limits, Slots
 from submit_tf_job.gateway.watchers import change_of
 from submit_tf_job.observation import JobReport
 from tests.world.gateway import JOB, World, is_a, refused
-from tests.world.weather import Fault
 
 ROOT = Path(__file__).parents[3]
 
@@ -45,21 +42,6 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 # --- a job's life ---
-
-
-def test_post_of_another_system_s_file_says_what_it_lost(world: World) -> None:
-    task = {"image": "i", "command": ["x"], "resources": {"limits": {"memory": "1Gi"}}}
-    theirs = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "metadata": {"name": "a", "namespace": "b"},
-        "spec": {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [task]}}}}},
-    }
-    posted = world.ask("POST", "/v1/jobs", "alice", json=theirs)
-    assert posted.status_code == 201, posted.text
-    assert is_a("Submission", posted.json())
-    lost = posted.json()["remarks"][-1]
-    assert (lost["level"], lost["path"]) == ("warning", "metadata.namespace")
 
 
 def test_post_dialect_takes_the_body_for_that_format(world: World) -> None:
@@ -248,32 +230,10 @@ def test_submit_same_key_finds_its_run_on_any_gateway(world: World, tmp_path: Pa
     )
 
 
-def test_submit_a_key_whose_run_has_ended_is_not_run_again(world: World) -> None:
-    world.fake.yarn.site.job_s = (5, 5)
-    first = world.post(key="run-1").json()
-    world.fake.clock.sleep(60)
-    again = world.post(key="run-1")
-    assert (again.status_code, again.json()["run"]) == (200, first["run"])
-    assert world.post(key="run-2").status_code == 201
-    assert len({run for _user, run in world.apps}) == 2
-
-
 def test_submit_refused_does_not_use_its_key(world: World) -> None:
     refused(world.post(key="run-1", rolse={}), 422, "job-spec")
     refused(world.post(key="run-1", queue="nowhere"), 422, "refused")
     assert world.post(key="run-1").status_code == 201
-
-
-@pytest.mark.parametrize("kind", ["cut", "silent", "over", "lost"])
-def test_submit_lost_response_makes_no_second_job(world: World, kind: str) -> None:
-    world.fake.network.faults.append(Fault(kind, "POST", "/app/v1/services$"))
-    answers = [world.post(key="run-1") for _ in range(3)]
-    assert answers[-1].status_code in (200, 201)
-    assert (
-        len({answer.json()["application_id"] for answer in answers if answer.status_code < 300})
-        == 1
-    )
-    assert len(world.apps) == 1
 
 
 # --- who is calling ---
@@ -392,29 +352,6 @@ def test_open_gateway_serves_only_this_machine(world: World) -> None:
     refused(here.get("/v1/jobs", headers={"Host": "evil.example"}), 403, "forbidden-origin")
 
 
-@pytest.mark.parametrize(
-    ("listening", "authenticated", "good"),
-    [
-        (Listening(), False, True),
-        (Listening("::1"), False, True),
-        (Listening("localhost"), True, True),
-        (Listening("0.0.0.0"), False, False),
-        (Listening("0.0.0.0", plain=True), False, False),
-        (Listening("0.0.0.0"), True, False),
-        (Listening("gateway.example.com"), True, False),
-        (Listening("0.0.0.0", plain=True), True, True),
-        (Listening("::", certificate=Path("a"), key=Path("b")), True, True),
-        (Listening(certificate=Path("a")), True, False),
-    ],
-)
-def test_listening_check(listening: Listening, authenticated: bool, good: bool) -> None:
-    if good:
-        listening.check(authenticated=authenticated)
-    else:
-        with pytest.raises(UsageError):
-            listening.check(authenticated=authenticated)
-
-
 # --- what is refused ---
 
 DEEP = b"[" * 100_000
@@ -486,19 +423,6 @@ def test_submit_bodies_without_length_are_bounded(world: World) -> None:
 def test_submit_reads_no_file_of_the_host(world: World, changes: dict[str, Any]) -> None:
     refused(world.post(**changes), 422, "job-spec")
     assert world.apps == []
-
-
-def test_submit_reports_all_problems_with_positions(world: World) -> None:
-    answer = world.ask(
-        "POST",
-        "/v1/jobs",
-        content=b"name: Bad_Name\nimag: x\n",
-        headers={"Content-Type": "application/yaml"},
-    )
-    refused(answer, 422, "job-spec")
-    problems = answer.json()["details"]["problems"]
-    assert [problem["line"] for problem in problems][:2] != [0, 0]
-    assert len(problems) >= 3
 
 
 @pytest.mark.parametrize(
@@ -718,19 +642,6 @@ def test_openapi_document_is_current(world: World) -> None:
     assert served_document["openapi"].startswith("3.1")
     written = json.loads((ROOT / "docs" / "openapi.json").read_text("utf-8"))
     assert written == served_document, "python -m tests.unit.gateway.test_app writes it anew"
-
-
-@pytest.mark.slow
-def test_openapi_document_is_valid() -> None:
-    assert [error.message for error in OpenAPIV31SpecValidator(document()).iter_errors()] == []
-    names = {
-        parameter["name"]
-        for path in document()["paths"].values()
-        for operation in path.values()
-        for parameter in operation.get("parameters", ())
-        if parameter["in"] == "header"
-    }
-    assert names == {"Idempotency-Key", "Last-Event-ID"}
 
 
 def test_openapi_examples_are_accepted_and_links_lead_to_the_job(world: World) -> None:

@@ -5,61 +5,41 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.hadoopconf import read_xml, resource_managers
 
-RM = "yarn.resourcemanager."
-HA = {f"{RM}ha.enabled": "true", f"{RM}ha.rm-ids": "rm1, rm2"}
-CASES = [
-    ({}, []),
-    ({f"{RM}hostname": "rm"}, ["http://rm:8088"]),
-    ({f"{RM}hostname": "rm", f"{RM}webapp.address": "web:80"}, ["http://web:80"]),
-    ({f"{RM}hostname": "rm", f"{RM}webapp.https.address": "web:443"}, ["http://rm:8088"]),
-    ({f"{RM}hostname": "rm", "yarn.http.policy": "HTTPS_ONLY"}, ["https://rm:8090"]),
-    (
-        {
-            f"{RM}webapp.https.address": "web:443",
-            f"{RM}webapp.address": "web:80",
-            "yarn.http.policy": "HTTPS_ONLY",
-        },
-        ["https://web:443"],
-    ),
-    (
-        {**HA, f"{RM}hostname.rm1": "a", f"{RM}hostname.rm2": "b"},
-        ["http://a:8088", "http://b:8088"],
-    ),
-    (
-        {**HA, f"{RM}webapp.address.rm1": "a:1", f"{RM}hostname.rm2": "b"},
-        ["http://a:1", "http://b:8088"],
-    ),
-    (
-        {
-            **HA,
-            f"{RM}hostname.rm1": "a",
-            f"{RM}hostname.rm2": "b",
-            "yarn.http.policy": "HTTPS_ONLY",
-        },
-        ["https://a:8090", "https://b:8090"],
-    ),
-    (
-        {**HA, f"{RM}webapp.https.address.rm2": "b:1", "yarn.http.policy": "HTTPS_ONLY"},
-        ["https://b:1"],
-    ),
-    ({**HA, f"{RM}hostname": "one"}, []),
-    ({f"{RM}ha.rm-ids": " , ", f"{RM}hostname": "rm"}, ["http://rm:8088"]),
-    ({f"{RM}webapp.address": "${" + RM + "hostname}:8088"}, []),
-    (
-        {f"{RM}webapp.address": "${" + RM + "hostname}:8088", f"{RM}hostname": "${h}", "h": "rm"},
-        ["http://rm:8088"],
-    ),
-    ({f"{RM}webapp.address": "${a}:1", "a": "${b}", "b": "${a}"}, []),
-]
+# yarn-site.xml (a short name is below yarn.resourcemanager), and the addresses that it means
+CASES = """\
+{} ->
+{hostname: rm} -> http://rm:8088
+{hostname: rm, webapp.address: "web:80"} -> http://web:80
+{hostname: rm, webapp.https.address: "web:443"} -> http://rm:8088
+{hostname: rm, yarn.http.policy: HTTPS_ONLY} -> https://rm:8090
+{webapp.https.address: "web:443", webapp.address: "web:80", yarn.http.policy: HTTPS_ONLY} -> https://web:443
+{HA: 1, hostname.rm1: a, hostname.rm2: b} -> http://a:8088 http://b:8088
+{HA: 1, webapp.address.rm1: "a:1", hostname.rm2: b} -> http://a:1 http://b:8088
+{HA: 1, hostname.rm1: a, hostname.rm2: b, yarn.http.policy: HTTPS_ONLY} -> https://a:8090 https://b:8090
+{HA: 1, webapp.https.address.rm2: "b:1", yarn.http.policy: HTTPS_ONLY} -> https://b:1
+{HA: 1, hostname: one} ->
+{ha.rm-ids: " , ", hostname: rm} -> http://rm:8088
+{webapp.address: "${yarn.resourcemanager.hostname}:8088"} ->
+{webapp.address: "${yarn.resourcemanager.hostname}:8088", hostname: "${yarn.h}", yarn.h: rm} -> http://rm:8088
+{webapp.address: "${yarn.a}:1", yarn.a: "${yarn.b}", yarn.b: "${yarn.a}"} ->
+"""
+HA = {"ha.enabled": "true", "ha.rm-ids": "rm1, rm2"}
 
 
-@pytest.mark.parametrize(("yarn", "addresses"), CASES)
-def test_resource_managers_from_yarn_site(yarn: dict[str, str], addresses: list[str]) -> None:
-    assert resource_managers(yarn) == addresses
+@pytest.mark.parametrize("row", CASES.splitlines())
+def test_resource_managers_from_yarn_site(row: str) -> None:
+    text, _, addresses = row.partition(" ->")
+    stated = yaml.safe_load(text)
+    if stated.pop("HA", None):
+        stated |= HA
+    prefix = "yarn.resourcemanager."
+    found = {n if n.startswith("yarn.") else prefix + n: value for n, value in stated.items()}
+    assert resource_managers(found) == addresses.split()
 
 
 def test_read_xml_returns_properties(tmp_path: Path) -> None:

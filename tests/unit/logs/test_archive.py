@@ -11,10 +11,7 @@ import pytest
 
 import submit_tf_job.operations.logs  # noqa: F401 - looked up in sys.modules: the package has a function of this name
 from submit_tf_job import operations
-from submit_tf_job.errors import NoSuchJob
-from submit_tf_job.logs import archive
 from submit_tf_job.logs.collected import NoLogs
-from submit_tf_job.logs.entries import TaskContainer
 from submit_tf_job.logs.sources import log_server_of
 from tests.builders.recorded_logs import DATA, container, recorded, recording
 from tests.world.cluster import FakeCluster
@@ -46,31 +43,6 @@ def over(
 # --- collected ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["tfile-gz", "indexed-gz", "tfile-none-rolled", "indexed-gz-rolled"]
-)
-def test_collected_reads_by_container(name: str) -> None:
-    app_id, rows = recording(name)
-    found = archive.collected(recorded(name), None)
-    ids = {row[0] for row in rows}
-    assert {one.id for one in found.containers} == ids
-    assert [one.task for one in found.containers if one.id.endswith("000001")] == ["am"]
-    one = TaskContainer("x", container(app_id, 2), "localhost")
-    files = {file.name: file.size for file in found.logs.files(one)}
-    assert b"".join(found.logs.read(one, "app.log")) == recorded(name).read(one.id, "app.log")
-    assert (
-        b"".join(found.logs.read(one, "stdout.txt", tail=2))
-        == recorded(name).read(one.id, "stdout.txt")[-2:]
-    )
-    assert files["empty"] == 0
-    for wrong in (
-        lambda: found.logs.files(TaskContainer("x", container(app_id, 9))),
-        lambda: found.logs.read(one, "nosuch"),
-    ):
-        with pytest.raises(NoSuchJob):
-            wrong()
-
-
 def test_logs_of_an_ended_job(tmp_path: Path) -> None:
     app_id, _rows = recording("tfile-gz")
     root = tmp_path / "logs"
@@ -95,35 +67,6 @@ def test_logs_of_an_ended_job(tmp_path: Path) -> None:
     assert [line.text for line in operations.logs(job.api, app_id, "am", tail=1)] == [
         line.text for line in forgotten
     ]
-
-
-@pytest.mark.parametrize(
-    ("status", "properties", "after_s", "sentence"),
-    [
-        ("DISABLED", {}, 60, "the cluster does not collect logs"),
-        ("SUCCEEDED", {}, 60, "its logs were collected, but are not in"),
-        (
-            "SUCCEEDED",
-            {"yarn.log-aggregation.retain-seconds": "3600"},
-            2 * 86400,
-            "the cluster keeps them for 60 min",
-        ),
-        ("FAILED", {}, 60, "no node could upload its logs"),
-    ],
-)
-def test_logs_explain_why_there_are_none(
-    status: str, properties: dict[str, str], after_s: float, sentence: str, tmp_path: Path
-) -> None:
-    job = over(
-        tmp_path,
-        {"yarn.nodemanager.remote-app-log-dir": tmp_path.as_uri(), **properties},
-        status=status,
-        after_s=after_s,
-    )
-    with pytest.raises(NoLogs, match=sentence) as caught:
-        job.logs()
-    assert caught.value.hint
-    assert job.said == []
 
 
 def test_logs_wait_for_the_collection(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from submit_tf_job.hadoop_logs import tfile
 from submit_tf_job.hadoop_logs.cursor import InflatingCursor, Memory, PlainCursor, Source
 from submit_tf_job.hadoop_logs.interfaces import Damaged
-from submit_tf_job.hadoop_logs.javaobject import Fields, modified_utf8
+from submit_tf_job.hadoop_logs.javaobject import Fields
 from tests.builders.log_files import content, log, record, reserved, utf, vint, write_tfile
 from tests.examples import examples
 
@@ -60,12 +60,6 @@ def damaged(text: str) -> Damaged:
 
 
 # --- numbers and texts ----------------------------------------------------------------------------
-
-
-@settings(deadline=None)
-@given(st.integers(min_value=-(2**63), max_value=2**63 - 1))
-def test_vint_round_trip(number: int) -> None:
-    assert Fields(BytesIO(vint(number)).read, damaged).vint() == number
 
 
 # What Hadoop 3.4.2's own Utils.writeVLong wrote.
@@ -113,11 +107,6 @@ def test_modified_utf8(text: str) -> None:
     assert Fields(BytesIO(utf(text)).read, damaged).utf() == text
 
 
-def test_modified_utf8_of_invalid_bytes() -> None:
-    assert modified_utf8(b"a\xff\xfeb") == "a\ufffd\ufffdb"
-    assert modified_utf8(b"\xed\xa0\xbdx") == "\ufffdx"
-
-
 # --- TFiles ---------------------------------------------------------------------------------------
 
 CONTAINER = "container_e17_1_0001_01_000002"
@@ -135,21 +124,6 @@ def test_scan_with_chunk_borders_anywhere(compression: str, chunk: int) -> None:
     assert {item.name: content(item) for item in found} == files
     assert [content(item, 2) for item in found] == [data[2:] for data in files.values()]
     assert {item.container_id for item in found} == {CONTAINER}
-
-
-@pytest.mark.parametrize("compression", ["none", "gz"])
-def test_scan_of_many_blocks(compression: str) -> None:
-    blocks = [
-        [record(f"container_1_0001_01_{block:06}", log("stdout.txt", b"%d" % block * 1000))]
-        for block in range(50)
-    ]
-    found, problems = scanned(write_tfile([reserved(), *blocks, []], compression=compression))
-    assert problems == []
-    assert [content(item) for item in found] == [b"%d" % block * 1000 for block in range(50)]
-
-
-def test_scan_of_a_file_without_records() -> None:
-    assert scanned(write_tfile([])) == ([], [])
 
 
 @pytest.mark.parametrize("compression", ["none", "gz"])
@@ -255,12 +229,6 @@ def test_salvage_index_of_an_interrupted_upload(compression: str) -> None:
         1,
         300_000,
     ]
-
-
-def test_salvage_index_refuses_other_files() -> None:
-    for data in (b"", tfile.MAGIC, b"x" * 100):
-        with pytest.raises(Damaged):
-            tfile.salvage_index(source(data))
 
 
 # --- cost -----------------------------------------------------------------------------------------

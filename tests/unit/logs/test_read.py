@@ -39,70 +39,52 @@ def text(found: Iterator[Run]) -> bytes:
 # --- times ----------------------------------------------------------------------------------------
 
 
+DATED = """\
+1.5 | I0512 12:00:01.500000  7 session.cc:42] hello
+1.5 | E0512 12:00:01.5 x
+1.500123 | 2026-05-12 12:00:01.500123: I tensorflow/core/platform/cpu_feature_guard.cc:210] x
+1.25 | 2026-05-12 12:00:01,250 INFO root - python logging
+1 | 2026-05-12T12:00:01Z iso
+1.5 | 2026-05-12T14:00:01.5+02:00 iso
+1 | 2026-05-12 07:00:01-0500 iso
+1 | [2026-05-12 12:00:01] bracket
+1 | INFO 2026-05-12 12:00:01 word
+nan | step 7: 2026-05-12 12:00:01 is about something else
+nan | no time at all
+nan | 2026-13-45 12:00:01 no date
+nan | 2026-05-12 99:00:01 no time
+nan | I0230 12:00:00.1 no day of any year
+nan | """
+
+
+@pytest.mark.parametrize("row", DATED.splitlines())
+def test_dates_of_lines(row: str) -> None:
+    after_noon_s, _, line = row.partition(" | ")
+    found = DATES.of(line.encode())
+    wanted = NOON + float(after_noon_s)
+    assert pytest.approx(wanted, abs=1e-6, nan_ok=True) == (found or float("nan"))
+
+
 @pytest.mark.parametrize(
-    ("line", "after_noon_s"),
+    ("now", "line", "then"),
     [
-        (b"I0512 12:00:01.500000  7 session.cc:42] hello", 1.5),
-        (b"E0512 12:00:01.5 x", 1.5),
-        (
-            b"2026-05-12 12:00:01.500123: I tensorflow/core/platform/cpu_feature_guard.cc:210] x",
-            1.500123,
-        ),
-        (b"2026-05-12 12:00:01,250 INFO root - python logging", 1.25),
-        (b"2026-05-12T12:00:01Z iso", 1),
-        (b"2026-05-12T14:00:01.5+02:00 iso", 1.5),
-        (b"2026-05-12 07:00:01-0500 iso", 1),
-        (b"[2026-05-12 12:00:01] bracket", 1),
-        (b"INFO 2026-05-12 12:00:01 word", 1),
-        (b"step 7: 2026-05-12 12:00:01", None),  # a number before it: it is about something else
-        (b"no time at all", None),
-        (b"2026-13-45 12:00:01 no date", None),
-        (b"2026-05-12 99:00:01 no time", None),
-        (b"I0230 12:00:00.1 no day of any year", None),
-        (b"", None),
+        ("2026-01-01T00:10", "I1231 23:59:00.0 x", "2025-12-31T23:59"),
+        ("2025-12-31T23:50", "I0101 00:10:00.0 x", "2026-01-01T00:10"),  # a node further east
+        ("2026-05-12T12:30", "I0229 12:00:00.0 x", "2024-02-29T12:00"),
     ],
 )
-def test_dates_of_lines(line: bytes, after_noon_s: float | None) -> None:
-    found = DATES.of(line)
-    assert found == (None if after_noon_s is None else pytest.approx(NOON + after_noon_s, abs=1e-6))
+def test_dates_without_a_year_take_the_last_that_fits(now: str, line: str, then: str) -> None:
+    at = datetime.fromisoformat(f"{then}+00:00").timestamp()
+    assert Dates(datetime.fromisoformat(f"{now}+00:00")).of(line.encode()) == at
 
 
-def test_dates_without_a_year_take_the_last_that_fits() -> None:
-    january = Dates(datetime(2026, 1, 1, 0, 10, tzinfo=timezone.utc))
-    assert (
-        january.of(b"I1231 23:59:00.0 x")
-        == datetime(2025, 12, 31, 23, 59, tzinfo=timezone.utc).timestamp()
-    )
-    december = Dates(datetime(2025, 12, 31, 23, 50, tzinfo=timezone.utc))
-    # a node further east
-    assert (
-        december.of(b"I0101 00:10:00.0 x")
-        == datetime(2026, 1, 1, 0, 10, tzinfo=timezone.utc).timestamp()
-    )
-    assert (
-        DATES.of(b"I0229 12:00:00.0 x")
-        == datetime(2024, 2, 29, 12, tzinfo=timezone.utc).timestamp()
-    )
-
-
-def test_dates_without_a_zone_take_the_zone_of_the_node() -> None:
+def test_times_have_the_zone_of_the_node() -> None:
     east = Dates(NOW.astimezone(timezone(timedelta(hours=2))))
     assert east.of(b"2026-05-12 14:00:01 x") == NOON + 1
     assert east.of(b"2026-05-12T12:00:01Z x") == NOON + 1
-
-
-def test_node_time_reads_the_zone() -> None:
-    assert node_time("Sat Nov 21 10:53:21 +0130 2026") == datetime(
-        2026, 11, 21, 9, 23, 21, tzinfo=timezone.utc
-    )
-    for odd in (
-        None,
-        "",
-        "yesterday",
-        "Sat Nov 31 10:53:21 +0000 2026",
-        "Sat Nov 21 10:53 +0000 2026",
-        "Sat Nov 21 10:53:21 UTC 2026",
-    ):
+    read = datetime(2026, 11, 21, 9, 23, 21, tzinfo=timezone.utc)
+    assert node_time("Sat Nov 21 10:53:21 +0130 2026") == read
+    for odd in (None, "", "yesterday", "Sat Nov 31 10:53:21 +0000 2026", "Sat Nov 21 10:53 2026"):
         assert node_time(odd) is None
 
 
@@ -281,31 +263,20 @@ def named(files: dict[str, bytes], known: dict[str, TaskContainer] | None = None
     return name_of(WORKER.id, files, lambda name, most: files[name][-most:], known or {})
 
 
+DOCKER = b"export YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_HOSTNAME="
+SCRIPT, ERR = "launch_container.sh", "stderr.txt"
+
+
 @pytest.mark.parametrize(
     ("files", "task"),
     [
-        ({"serviceam.log": b"", "launch_container.sh": b""}, "am"),
-        ({"launch_container.sh": b'#!\nexport TFJOB_INSTANCE="worker-3"\n'}, "worker-3"),
-        (
-            {"launch_container.sh": b'export TFJOB_INSTANCE=${TFJOB_INSTANCE:-"worker-3"}\n'},
-            "worker-3",
-        ),
-        (
-            {
-                "launch_container.sh": b"export "
-                b'YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_HOSTNAME="ps-1.mnist.alice.example.com"\n'
-            },
-            "ps-1",
-        ),
-        ({"stderr.txt": b'x\nsubmit_tf_job-outcome {"task":"chief-0"}\n'}, "chief-0"),
-        ({"stderr.txt": b"submit_tf_job-outcome {broken\n"}, WORKER.id),
-        (
-            {
-                "stderr.txt": b"nothing",
-                "launch_container.sh": b'export TFJOB_INSTANCE="\x1b[31m-1"\n',
-            },
-            WORKER.id,
-        ),
+        ({"serviceam.log": b"", SCRIPT: b""}, "am"),
+        ({SCRIPT: b'#!\nexport TFJOB_INSTANCE="worker-3"\n'}, "worker-3"),
+        ({SCRIPT: b'export TFJOB_INSTANCE=${TFJOB_INSTANCE:-"worker-3"}\n'}, "worker-3"),
+        ({SCRIPT: DOCKER + b'"ps-1.mnist.alice.example.com"\n'}, "ps-1"),
+        ({ERR: b'x\nsubmit_tf_job-outcome {"task":"chief-0"}\n'}, "chief-0"),
+        ({ERR: b"submit_tf_job-outcome {broken\n"}, WORKER.id),
+        ({ERR: b"nothing", SCRIPT: b'export TFJOB_INSTANCE="\x1b[31m-1"\n'}, WORKER.id),
         ({}, WORKER.id),
     ],
 )
@@ -322,12 +293,6 @@ def test_name_of_prefers_the_report() -> None:
     assert (
         named({"launch_container.sh": b'export TFJOB_INSTANCE="worker-3"\n'}, known) == "worker-5"
     )
-    for odd in (
-        b"",
-        b"[]",
-        b"{}",
-        b'{"tasks": [1]}',
-        b'{"tasks": [{"task": "../x", "container": "c", "host": "h"}]}',
-        b"[" * 100_000,
-    ):
+    path = b'{"tasks": [{"task": "../x", "container": "c", "host": "h"}]}'
+    for odd in (b"", b"[]", b"{}", b'{"tasks": [1]}', path, b"[" * 100_000):
         assert from_report(odd) == {}

@@ -75,15 +75,6 @@ def test_stamps_become_rare_in_a_long_task_and_stay_small(watched: tuple[Any, Pa
     assert [offset for offset, _time in found] == sorted({offset for offset, _time in found})
 
 
-def test_stamps_that_cannot_be_written_are_given_up(watched: tuple[Any, Path, Path]) -> None:
-    info, out, index = watched
-    index.mkdir()
-    made = line_times.Stamps(info)
-    out.write_bytes(b"much longer than before\n")
-    made.look(105.0)
-    assert index.is_dir()
-
-
 def test_read_stamps_ignores_invalid_lines() -> None:
     data = (
         b"stdout.txt 5 20.5\nx\nstdout.txt -1 2\nstdout.txt 1 nan\nstderr.txt 0 10\nstdout.txt "
@@ -148,12 +139,6 @@ def test_after_uses_the_time_of_writing() -> None:
         ]
     assert list(lines.after(iter(runs), 1001.1, lambda: asked.append(1))) == []
     assert asked == []
-
-
-def test_after_prefers_the_time_in_the_line() -> None:
-    timed = Run(OUT, 50.0, 50.0, b"timed\n")
-    [run] = stamped([timed], 0, ((0, 40.0),))
-    assert list(lines.after([run], 50.5, lambda: None)) == []
 
 
 def test_stamped_keeps_the_time_of_a_line_that_was_written_a_moment_later() -> None:

@@ -84,26 +84,6 @@ def test_role_without_image_is_a_plain_process(domain: str | None) -> None:
 FILES = "tfjob-files.tar"
 
 
-def test_files_are_staged_where_there_is_a_staging_directory(tmp_path: Path) -> None:
-    (tmp_path / "f").write_bytes(os.urandom(9))
-    job = spec_job("files: [f]\n", base=tmp_path)
-    inside, staged = plan(job, SITE_WITHOUT_STAGING), plan(job, SITE)
-    assert inside.uploads == ()
-    assert [upload.uri.rpartition("/")[2] for upload in staged.uploads] == ["bootstrap.zip", FILES]
-    types = {}
-    for name, planned in (("inside", inside), ("staged", staged)):
-        described: Any = planned.service.with_files().components[0].to_json()
-        files = described["configuration"]["files"]
-        types[name] = {file["dest_file"]: file["type"] for file in files}
-    assert types == {
-        "inside": dict.fromkeys(
-            ("tfjob.json", "bootstrap.zip.base64", "tfjob-files.tar.base64"), "TEMPLATE"
-        ),
-        "staged": {"tfjob.json": "TEMPLATE", "bootstrap.zip": "STATIC", FILES: "STATIC"},
-    }
-    assert len(staged.body) < 8000
-
-
 def test_uploads_are_named_by_content_and_unique(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(os.urandom(60_000))

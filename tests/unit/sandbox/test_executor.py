@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -150,15 +149,6 @@ def test_it_signals_no_foreign_process(executor: Call) -> None:
     assert executor("nobody", "ann", "2", "4194303", "9").returncode == 9
 
 
-@pytest.mark.parametrize("code", [0, 3, 22, 24, 137])
-def test_report_passes_every_exit_status_on(tmp_path: Path, code: int) -> None:
-    """22 and 24 too, which end the node, as with Hadoop's container-executor."""
-    from submit_tf_job.sandbox import executor as module
-
-    assert module.report(code, str(tmp_path / "pid")) == code
-    assert (tmp_path / "pid.exitcode").read_text() == str(code)
-
-
 def _edit_configuration(home: Path, old: str, new: str) -> None:
     file = home / "conf" / "container-executor.cfg"
     text = file.read_text()
@@ -265,14 +255,3 @@ def test_kill_refuses_a_signal_with_a_digit(
         assert done.returncode == 29
         assert f"Value for signal contains non-uppercase characters '{signal}'" in done.stderr
         assert "docker error code=66, error message='Invalid docker kill command'" in done.stderr
-
-
-def test_its_settings_are_read_as_written(executor: Call, home: Path) -> None:
-    settings = json.loads((home / "bin" / "container-executor.json").read_text())
-    assert settings["roots"] == [
-        str(Layout(home).exposed / name) for name in ("nm-local", "nm-log")
-    ]
-    (home / "bin" / "container-executor.json").write_text("{")
-    done = executor("--checksetup")
-    assert done.returncode == 255
-    assert done.stderr.startswith("container-executor: JSONDecodeError")

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import tarfile
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
@@ -18,7 +17,6 @@ import pytest
 from submit_tf_job.errors import (
     AuthError,
     ClusterUnavailable,
-    Refused,
     SubmitTFJobError,
     UsageError,
 )
@@ -172,24 +170,6 @@ def test_a_strangers_file_is_not_trusted(storage: Storage, root: str) -> None:
         stage([upload(root, b"payload")], storage, user="somebody-else")
 
 
-def test_two_submitters_at_once(root: str) -> None:
-    problems: list[SubmitTFJobError] = []
-
-    def submit() -> None:
-        try:
-            stage([upload(root, b"x" * 3_000_000)], LocalStorage())
-        except SubmitTFJobError as error:
-            problems.append(error)
-
-    threads = [threading.Thread(target=submit) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert problems == []
-    assert {name.rpartition("/")[2] for name in staged(root)} <= {"job.tar", USED}
-
-
 def test_progress_counts_what_is_missing(storage: Storage, root: str) -> None:
     told: list[Sent] = []
     stage([upload(root, b"1" * 9)], storage)
@@ -234,15 +214,6 @@ def test_an_interrupted_upload_begins_anew_and_leaves_nothing(
     assert stage([one], storage, told=told.append)[0].sent == 10 * MIB
     assert told[-1] == Sent(10 * MIB, 10 * MIB)
     assert Path(storage.path(one.uri)).read_bytes() == (tmp_path / "large").read_bytes()
-
-
-def test_where_there_is_no_room_nothing_is_left(
-    storage: Counting, root: str, tmp_path: Path
-) -> None:
-    storage.fails_after, storage.failure = 1, Refused("quota")
-    with pytest.raises(Refused):
-        stage([large(root, tmp_path), upload(root, b"x" * 3 * MIB)], storage)
-    assert [name for name in staged(root) if "large" in name] == []
 
 
 # --- afterwards ---

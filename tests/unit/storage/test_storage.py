@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import requests
 
 from submit_tf_job.errors import (
     AuthError,
@@ -45,49 +46,29 @@ def write_conf(directory: Path, **files: dict[str, str]) -> Path:
     return directory
 
 
-@pytest.mark.slow
-def test_nothing_heavy_is_imported() -> None:
-    code = (
-        "import sys, submit_tf_job.storage, submit_tf_job.storage.staging, "
-        "submit_tf_job.storage.hdfs, submit_tf_job.storage.objects\n"
-        "submit_tf_job.storage.open_storage('hdfs://namenode:8020')\n"
-        "print([name for name in ('fsspec', 'hdfs_native', 'requests') if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.strip() == "[]"
-
-
 # --- Hadoop's configuration ---
 
 
-def test_the_default_file_system(tmp_path: Path) -> None:
-    write_conf(tmp_path, core={"fs.defaultFS": "hdfs://${the.host}:8020/", "the.host": "namenode"})
-    assert default_fs(tmp_path) == "hdfs://namenode:8020"
-
-
-def test_the_name_before_hadoop_2(tmp_path: Path) -> None:
-    assert (
-        default_fs(write_conf(tmp_path, core={"fs.default.name": "hdfs://old:8020"}))
-        == "hdfs://old:8020"
-    )
-
-
-def test_no_default_file_system(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"core-site.xml: fs.defaultFS is not set"):
-        default_fs(write_conf(tmp_path, core={}))
-
-
-def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="no such directory"):
-        default_fs(tmp_path / "none")
-
-
-def test_a_configuration_that_is_no_xml(tmp_path: Path) -> None:
-    (tmp_path / "core-site.xml").write_text("<configuration>")
-    with pytest.raises(SettingsError, match=r"core-site\.xml: cannot be read"):
-        default_fs(tmp_path)
+@pytest.mark.parametrize(
+    ("core", "found"),
+    [
+        ({"fs.defaultFS": "hdfs://${h}:8020/", "h": "namenode"}, "hdfs://namenode:8020"),
+        ({"fs.default.name": "hdfs://old:8020"}, "hdfs://old:8020"),  # before Hadoop 2
+        ({}, "core-site.xml: fs.defaultFS is not set"),
+        ("<configuration>", "core-site.xml: cannot be read"),
+        (None, "no such directory"),
+    ],
+)
+def test_the_default_file_system(tmp_path: Path, core: Any, found: str) -> None:
+    if isinstance(core, str):
+        (tmp_path / "core-site.xml").write_text(core)
+    elif core is not None:
+        write_conf(tmp_path, core=core)
+    if found.startswith("hdfs:"):
+        assert default_fs(tmp_path) == found
+    else:
+        with pytest.raises(SettingsError, match=found):
+            default_fs(tmp_path if core is not None else tmp_path / "none")
 
 
 def test_hdfs_site_outranks_core_site_and_names_expand(tmp_path: Path) -> None:
@@ -116,11 +97,6 @@ def test_hdfs_without_a_host_means_the_default(tmp_path: Path) -> None:
         open_storage("webhdfs:///user/alice", hadoop_conf=conf)
 
 
-def test_no_storage_is_named() -> None:
-    with pytest.raises(UsageError, match="no storage is named"):
-        open_storage()
-
-
 def test_homes(tmp_path: Path) -> None:
     assert open_storage("hdfs://nn:1").home("alice") == "/user/alice"
     conf = write_conf(tmp_path, core={"dfs.user.home.dir.prefix": "/home/"})
@@ -146,12 +122,6 @@ def test_a_package_that_is_not_there() -> None:
     assert caught.value.hint == "pip install s3fs"
 
 
-def test_an_unknown_scheme() -> None:
-    with pytest.raises(SettingsError, match=r"^nonsense://x: ") as caught:
-        open_storage("nonsense://x")
-    assert "hdfs://" in caught.value.hint
-
-
 def _has(module: str) -> bool:
     import importlib.util
 
@@ -164,95 +134,52 @@ def test_paths_that_are_none(path: str) -> None:
         open_storage("/").path(path)
 
 
+@pytest.mark.parametrize(
+    ("uri", "words"), [("nonsense://x", "^nonsense://x: "), (None, "no storage is named")]
+)
+def test_what_is_no_storage(uri: str | None, words: str) -> None:
+    with pytest.raises((SettingsError, UsageError), match=words):
+        open_storage(uri)
+
+
 # --- errors ---
+
+
+def rpc(kind: str, words: str) -> RuntimeError:
+    """Return what hdfs-native raises for an exception of a NameNode."""
+    return RuntimeError(f'RPCError("org.apache.hadoop.{kind}", "{words}")')
+
+
+DENIED = (
+    'Permission denied: user=bob, access=WRITE, inode="/user/alice":alice:supergroup:drwx------'
+)
+STACK = DENIED.replace('"', '\\"') + "\\n\\tat org.apache.hadoop.X.y(X.java:1)\\n"
+GONE = 'IOError(Custom { kind: ConnectionAborted, error: "RPC listener disconnected" })'
 
 
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
     [
-        (
-            RuntimeError(
-                'RPCError("org.apache.hadoop.security.AccessControlException", '
-                '"Permission denied: user=bob, access=WRITE, '
-                'inode=\\"/user/alice\\":alice:supergroup:drwx------\\n\\tat '
-                'org.apache.hadoop.X.y(X.java:1)\\n")'
-            ),
-            AuthError,
-            "AccessControlException: Permission denied: user=bob, access=WRITE, "
-            'inode="/user/alice":alice:supergroup:drwx------',
-        ),
+        (rpc("AccessControlException", STACK), AuthError, f"AccessControlException: {DENIED}"),
         (PermissionError("Permission denied: user=bob"), AuthError, "Permission denied: user=bob"),
         (FileNotFoundError("/x"), NoSuchPath, "no such file or directory"),
         (FileExistsError("/x"), PathExists, "is there already"),
-        (
-            RuntimeError(
-                'RPCError("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", '
-                '"The DiskSpace quota of /q is exceeded")'
-            ),
-            Refused,
-            "DSQuotaExceededException: The DiskSpace quota of /q is exceeded",
-        ),
-        (
-            RuntimeError(
-                "The NameSpace quota (directories and files) of directory /q is exceeded: quota=1"
-            ),
-            Refused,
-            "The NameSpace quota",
-        ),
-        (
-            RuntimeError(
-                'RPCError("java.io.IOException", "File /x could only be written to 0 of '
-                'the 1 minReplication nodes. …")'
-            ),
-            Refused,
-            "IOException: File /x could only be written to 0",
-        ),
+        (rpc("DSQuotaExceededException", "quota of /q"), Refused, "DSQuotaExceededException: quo"),
+        (RuntimeError("The NameSpace quota of directory /q is exceeded"), Refused, "The NameSpace"),
+        (rpc("IOException", "could only be written to 0 of"), Refused, "IOException: could only "),
         (OSError(28, "No space left on device"), Refused, "No space left on device"),
-        (
-            RuntimeError(
-                'RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", '
-                '"Cannot create file/x. Name node is in safe mode.")'
-            ),
-            ClusterUnavailable,
-            "SafeModeException: Cannot create file/x. Name node is in safe mode.",
-        ),
-        (
-            RuntimeError(
-                'RPCError("org.apache.hadoop.ipc.StandbyException", "Operation category '
-                'READ is not supported in state standby")'
-            ),
-            ClusterUnavailable,
-            "StandbyException: Operation category READ",
-        ),
-        (
-            RuntimeError('GSSAPIError(GssMajorCodes(x), 0, "No Kerberos credentials available")'),
-            AuthError,
-            "GSSAPIError",
-        ),
+        (rpc("SafeModeException", "in safe mode."), ClusterUnavailable, "SafeModeException: in s"),
+        (rpc("StandbyException", "Operation"), ClusterUnavailable, "StandbyException: Operation"),
+        (RuntimeError('GSSAPIError(X(x), 0, "No Kerberos")'), AuthError, "GSSAPIError"),
         (RuntimeError("NoSASLMechanism"), AuthError, "NoSASLMechanism"),
-        (
-            RuntimeError('FatalRPCError("x.y.RpcServerException", "bad")'),
-            BadAnswer,
-            "RpcServerException: bad",
-        ),
+        (RuntimeError('FatalRPCError("x.RpcServerException", "bad")'), BadAnswer, "RpcServerExcep"),
         (OSError("connection closed"), ClusterUnavailable, "connection closed"),
-        (
-            RuntimeError(
-                'IOError(Custom { kind: ConnectionAborted, error: "RPC listener disconnected" })'
-            ),
-            ClusterUnavailable,
-            "IOError",
-        ),
+        (RuntimeError(GONE), ClusterUnavailable, "IOError"),
         (NotImplementedError("File encryption"), Refused, "File encryption"),
-        (
-            RuntimeError(
-                'RPCError("a.PathIsNotEmptyDirectoryException", "`/x is non empty\': '
-                'Directory is not empty")'
-            ),
-            UsageError,
-            "`/x is non empty",
-        ),
+        (rpc("PathIsNotEmptyDirectoryException", "`/x is non empty"), UsageError, "`/x is non em"),
         (ValueError(""), BadAnswer, "ValueError"),
+        (requests.ConnectionError("Connection refused"), ClusterUnavailable, "refused"),
+        (requests.ReadTimeout("Read timed out."), ClusterUnavailable, "timed out"),
     ],
 )
 def test_every_failure_becomes_one_of_ours(
@@ -263,15 +190,6 @@ def test_every_failure_becomes_one_of_ours(
     assert found.message.startswith("hdfs://nn:1/x: ")
     assert words in found.message
     assert "\n" not in found.message
-
-
-def test_webhdfs_errors_of_requests() -> None:
-    import requests
-
-    assert isinstance(
-        failure(requests.ConnectionError("Connection refused"), "x"), ClusterUnavailable
-    )
-    assert isinstance(failure(requests.ReadTimeout("Read timed out."), "x"), ClusterUnavailable)
 
 
 # --- hdfs-native's surroundings ---
