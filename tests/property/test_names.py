@@ -97,11 +97,6 @@ def test_what_yarn_refuses_is_refused_before(
     assert refused or len(service) > 4 or re.fullmatch(r".*-[0-9][a-z2-7]{7}", service), error
 
 
-@given(st.text(max_size=30))
-def test_users_are_mapped_as_the_registry_maps_them(user: str) -> None:
-    assert registry_user(user) == registry_user_of_hadoop(user)
-
-
 @given(st.text("ABCabc_-.09é", max_size=70), label, st.integers(0, 10**6), label, st.none() | label)
 def test_host_names_are_what_the_application_master_sets(
     role: str, service: str, index: int, user: str, domain: str | None

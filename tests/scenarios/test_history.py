@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import re
 import shutil
 from typing import Any
 
@@ -258,3 +259,25 @@ def test_a_thousand_nightly_runs_leave_what_retention_keeps(kept: World) -> None
     assert (len(runs), kept.name in runs) == (5, True)
     assert [path.parent.name for path in services.glob("*/lib")] == [kept.name]
     assert len(kept("history", "mnist", "--limit", 2000, "-o", "json").json["runs"]) == 1000
+
+
+def test_upload_is_told_once_and_an_ended_job_s_files_are_removed_by_gc(kept: World) -> None:
+    (kept.home / "data").write_bytes(os.urandom(10_000_000))
+    spec = kept.spec(files=["data"])
+    first, again = (kept("submit", spec, "--detach").err for _ in range(2))
+    assert re.search(
+        r"^uploading 10\.\d MB for mnist\nuploaded in .* s, .*/s$", first, re.MULTILINE
+    )
+    assert "upload" not in again, "nothing has changed"
+    assert "upload" not in kept("submit", kept.spec("other", files=["data"]), "--detach", "-q").err
+    files = kept.home / "staging/files"
+    for path in files.rglob("*"):
+        os.utime(path, (0, 0))
+    kept.yarn.end(
+        next(app for app in kept.yarn.apps.values() if "other" in app.name), "FINISHED", "SUCCEEDED"
+    )
+    kept.passes(61)
+    for dry, words in ((["--dry-run"], "would be removed"), ([], "removed")):
+        told = kept("staging", "gc", *dry).out
+        assert "mnist: kept, the job is alive (10" in told, told
+        assert f"other: {words}, 10" in told, told

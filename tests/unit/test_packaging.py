@@ -10,7 +10,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 
 from submit_tf_job.cli import COMMANDS
 
@@ -83,19 +82,6 @@ def test_project_metadata_has_licence_and_documentation() -> None:
     assert all((ROOT / name).is_file() for name in project["license-files"])
     assert hatch["build"]["targets"]["wheel"]["force-include"] == {"docs": "submit_tf_job/docs"}
     assert all((ROOT / name).exists() for name in hatch["build"]["targets"]["sdist"]["include"])
-
-
-def test_issue_forms_have_required_fields() -> None:
-    forms = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
-    assert [form.name for form in forms] == ["bug.yml", "config.yml", "feature.yml"]
-    for form in forms:
-        content = yaml.safe_load(form.read_text("utf-8"))
-        if form.name != "config.yml":
-            assert {"name", "description", "body"} <= set(content)
-            assert all(
-                {"type", "id", "attributes"} <= set(field) and field["attributes"]["label"]
-                for field in content["body"]
-            )
 
 
 @pytest.mark.parametrize(

@@ -7,35 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from submit_tf_job.doctor.findings import Examination
 from tests.builders.command_line import Cli
 
-TFJOB = {
-    "apiVersion": "kubeflow.org/v1",
-    "kind": "TFJob",
-    "metadata": {"name": "mnist"},
-    "spec": {
-        "tfReplicaSpecs": {
-            name: {
-                "replicas": 1,
-                "template": {
-                    "spec": {
-                        "containers": [
-                            {
-                                "name": "tensorflow",
-                                "image": image,
-                                "command": ["python", "t.py"],
-                                "resources": {"limits": {"memory": "2Gi"}},
-                            }
-                        ]
-                    }
-                },
-            }
-            for name, image in {"Chief": "tf:2.15", "Worker": "tf:2.15", "PS": "tf:ps"}.items()
-        }
-    },
-}
+TFJOB = """
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: mnist}
+spec:
+  tfReplicaSpecs:
+    Chief: &chief
+      replicas: 1
+      template: {spec: {containers: [&c {name: tensorflow, image: "tf:2.15", command: [python], resources: {limits: {memory: 2Gi}}}]}}
+    Worker: *chief
+    PS: {replicas: 1, template: {spec: {containers: [{<<: *c, image: "tf:ps"}]}}}
+"""
 OWN = """
 name: own
 image: a:1
@@ -63,8 +51,8 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 def test_every_image_of_a_tfjob_is_checked_once(
     cli: Cli, home: Path, checked: list[tuple[str, str]]
 ) -> None:
-    (home / "tfjob.yaml").write_text(json.dumps(TFJOB))
-    done = cli("image", "check", "--file", "tfjob.yaml", "-o", "json")
+    (home / "tfjob.json").write_text(json.dumps(yaml.safe_load(TFJOB)))
+    done = cli("image", "check", "--file", "tfjob.json", "-o", "json")
     assert done.status == 0, done.err
     found: dict[str, Any] = json.loads(done.out)
     assert (found["kind"], found["ok"]) == ("Images", True)

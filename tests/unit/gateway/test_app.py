@@ -24,8 +24,6 @@ from submit_tf_job.gateway.callers import CallersFile, line_of
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.running import Clusters, Gateway
 from submit_tf_job.gateway.slots import Limits, Slots
-from submit_tf_job.gateway.watchers import change_of
-from submit_tf_job.observation import JobReport
 from tests.world.gateway import JOB, World, is_a, refused
 
 ROOT = Path(__file__).parents[3]
@@ -546,20 +544,6 @@ def test_listeners_share_one_query(world: World) -> None:
         thread.join(60)
     assert ends == ["SUCCEEDED"] * 8
     assert asked() - before < 8 * 60, "each listener alone would have looked some sixty times"
-
-
-def test_events_include_new_links(world: World) -> None:
-    app = world.post().json()["application_id"]
-    world.runs_and_writes()
-    look = world.gateway.client("alice").attach(app).status()
-    report = {"version": 1, "state": "running", "run": "s", "wanted": 1, "arrived": 1}
-    served = [{"task": "worker-0", "host": "node1", "ports": {"http": 38123}}]
-    changes = []
-    for more in ({}, {"served": served}):
-        found = JobReport.parse(json.dumps({**report, **more}).encode())
-        changes.append(change_of(replace(look, job=replace(look.job, report=found))))
-    assert changes[0].id != changes[1].id
-    assert [link["url"] for link in changes[1].job["links"]] == ["http://node1:38123"]
 
 
 def test_logs_as_text_and_as_json(world: World) -> None:

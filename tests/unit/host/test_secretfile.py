@@ -51,19 +51,6 @@ def test_read_secret_checks_the_target_of_a_link(tmp_path: Path) -> None:
         read_secret(link, WHAT)
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_read_secret_of_an_unreadable_file(tmp_path: Path, there: bool) -> None:
-    path = tmp_path / "absent"
-    if there:
-        path.mkdir(mode=0o700)
-    for check in (refuse_if_others_can_read, read_secret):
-        with pytest.raises(
-            SettingsError,
-            match="a directory" if there else "cannot be read: no such file or directory",
-        ):
-            check(path, WHAT)
-
-
 @pytest.mark.parametrize(
     ("raw", "sentence"),
     [

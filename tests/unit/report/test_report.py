@@ -20,7 +20,6 @@ ROLES = {
     "ps": {"wanted": 2},
 }
 RUNNING = app("RUNNING", "UNDEFINED")
-TIMED = replace(app(), started_ms=1_700_000_000_000, finished_ms=1_700_000_059_999)
 
 
 def look(
@@ -97,17 +96,6 @@ def test_change_text_by_state(found: JobStatus, line: str) -> None:
 # --- some lines -----------------------------------------------------------------------------------
 
 
-def test_job_lines_of_a_success() -> None:
-    assert list(
-        job_lines(look(TIMED, state="succeeded", roles={"worker": {"wanted": 2, "succeeded": 2}}))
-    ) == [
-        "mnist  SUCCEEDED after 59 s",
-        "  Confirmed by YARN and by the deciding task",
-        "  worker       2 succeeded",
-        "  application  application_1_0001  run mnist-4k3f7qa2  queue default  user alice",
-    ]
-
-
 def test_job_lines_of_a_failure() -> None:
     found = look(
         replace(app(final="FAILED"), started_ms=1_700_000_000_000, finished_ms=1_700_000_125_000),
@@ -124,16 +112,6 @@ def test_job_lines_of_a_failure() -> None:
         "    Traceback",
         "  worker       1 failed, 1 stopped",
         "  warning      worker-0 was slow",
-        "  application  application_1_0001  run mnist-4k3f7qa2  queue default  user alice",
-    ]
-
-
-def test_job_lines_of_a_success_without_outcome() -> None:
-    found = look(app(), evidence=Evidence.MISSING)
-    assert list(job_lines(found)) == [
-        "mnist  FAILED",
-        "  YARN reports SUCCEEDED, but the deciding task left no outcome: its command never ran",
-        f"  hint: {found.verdict.hint}",
         "  application  application_1_0001  run mnist-4k3f7qa2  queue default  user alice",
     ]
 
