@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -197,23 +198,22 @@ def test_settings_directories() -> None:
 
 def test_only_settings_read_the_environment() -> None:
     """And what runs in containers, or on a NodeManager."""
-    free = (
-        "settings.py",
-        "container/",
-        "compat/in_task.py",
-        "sandbox/executor.py",
-        "sdk/callee.py",
-    )
-    free = (*free, "doctor/imageprobe.py", "doctor/probe.py")
+    free = ("settings.py", "container/", "compat/in_task.py", "sandbox/executor.py")
+    programs = ("doctor/imageprobe.py", "doctor/probe.py", "sdk/callee.py")
     # hdfs-native takes the user, and MIT Kerberos its files, from nowhere but these variables
     lines = {"storage/hdfs.py": "HADOOP_USER_NAME", "host/kerberos.py": "KRB5"}
     lines |= {"sandbox/web.py": "KRB5_CONFIG", "sandbox/engine.py": "path_with_sbin"}
-    reads = re.compile(r"\bos\.(?:environb?|getenvb?|putenv|unsetenv)\b|\bimport .*\benviron\b")
-    found = [
-        f"{name}: {line}"
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if not (name := path.relative_to(PACKAGE).as_posix()).startswith(free)
-        for line in path.read_text("utf-8").splitlines()
-        if reads.search(line.partition("#")[0]) and lines.get(name, "\0") not in line
-    ]
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name, text = path.relative_to(PACKAGE).as_posix(), path.read_text("utf-8")
+        if name.startswith((*free, *programs)) or not re.search(
+            "environ|getenv|putenv|unsetenv", text
+        ):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            word = getattr(node, "attr", "") or (node.name if isinstance(node, ast.alias) else "")
+            if re.fullmatch("environb?|getenvb?|putenv|unsetenv", word):
+                line = text.splitlines()[getattr(node, "lineno", 1) - 1].strip()
+                if lines.get(name, "\0") not in line:
+                    found.append(f"{name}: {line}")
     assert found == []
