@@ -47,12 +47,6 @@ yaml_ish = st.text(alphabet="abn01:-[]{},&*!|>'\"%@`#?~<=. \t\n\r\\/é\u2028\x85
 
 
 @relaxed
-@given(st.binary(max_size=200), st.sampled_from(["train.yaml", "train.json"]))
-def test_any_bytes(content: bytes, source: str) -> None:
-    outcome(content, source)
-
-
-@relaxed
 @given(yaml_ish, st.sampled_from(["train.yaml", "train.json"]))
 @example("? a\n", "train.yaml")
 @example("&a *a\n", "train.yaml")

@@ -1,31 +1,22 @@
-"""TF_CONFIG as we build it, read by TensorFlow itself: the same cluster, the same task, and no
-objection.
+"""TF_CONFIG, as `render --task` prints it, read by TensorFlow itself: the same cluster, the same
+task, and no objection. TensorFlow is started once, for all tasks of all examples.
 
 Set SUBMIT_TF_JOB_TEST_TENSORFLOW to a virtual environment with TensorFlow (`make test` does).
-TensorFlow is started once, for all cases.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+import yaml
 
-from submit_tf_job.container.tfconfig import (
-    CLUSTER_ROLES,
-    EVALUATOR,
-    cluster_counts,
-    cluster_spec,
-    task_port,
-    tf_config,
-)
-from submit_tf_job.yarn.run_names import host_name
+from tests.builders.command_line import Cli
 
 TENSORFLOW = os.environ.get("SUBMIT_TF_JOB_TEST_TENSORFLOW", "")
 # What MultiWorkerMirroredStrategy and ParameterServerStrategy run on every TF_CONFIG, with the
@@ -51,77 +42,15 @@ def read(text):
 
 json.dump([read(text) for text in json.load(sys.stdin)], sys.stdout)
 """
-
-COUNTS = st.fixed_dictionaries(
-    {},
-    optional={
-        "chief": st.integers(0, 1),
-        "worker": st.integers(0, 4) | st.just(150),
-        "ps": st.integers(0, 3),
-        "evaluator": st.integers(0, 1),
-        "tensorboard": st.integers(1, 2),
-    },
-)
-PORTS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
-    [{"mode": "own-address"}, {"mode": "host", "first": 20000, "last": 32767}]
-)
-LABEL = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
-
-
-@st.composite
-def tasks(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw one task of one job, its TF_CONFIG, and what TensorFlow must read in it."""
-    counts, ports, run = draw(COUNTS), draw(PORTS), draw(LABEL)
-    job, user, domain = draw(LABEL), draw(LABEL), draw(st.none() | LABEL)
-
-    def address(role: str, index: int) -> str:
-        return f"{host_name(role, index, job, user, domain)}:{task_port(ports, counts, run, role, index)}"
-
-    present = [role for role, count in counts.items() if count]
-    role = draw(st.sampled_from(present or ["worker"]))
-    index = draw(st.integers(0, max(0, counts.get(role, 0) - 1)))
-    legacy = draw(st.booleans())
-    return {
-        "text": tf_config(counts, CLUSTER_ROLES, role, index, address, legacy),
-        "cluster": cluster_spec(counts, CLUSTER_ROLES, address, legacy),
-        "type": "master" if legacy and role == "chief" else role,
-        "index": index,
-        "legacy": legacy,
-        "expected": (role in cluster_counts(counts, CLUSTER_ROLES) or role == EVALUATOR)
-        and (sum(cluster_counts(counts, CLUSTER_ROLES).values()) > 1 or EVALUATOR in counts),
-    }
-
-
-def collect(size: int) -> list[dict[str, Any]]:
-    """Let hypothesis draw cases, to be read by one TensorFlow."""
-    found: list[dict[str, Any]] = []
-
-    @settings(
-        max_examples=size,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(tasks())
-    def draw(task: dict[str, Any]) -> None:
-        found.append(task)
-
-    draw()
-    return found
-
-
-def read(texts: list[str]) -> list[dict[str, Any]]:
-    command = [str(Path(TENSORFLOW, "bin/python")), "-c", READER]
-    env = {"PATH": os.defpath, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(
-        command, input=json.dumps(texts), env=env, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    answers: list[dict[str, Any]] = json.loads(done.stdout)
-    return answers
-
-
+ROLES: list[tuple[str, dict[str, int]]] = [
+    ("multi-worker", {"worker": 3}),
+    ("multi-worker", {"chief": 1, "worker": 150}),
+    ("multi-worker", {"worker": 2, "evaluator": 1}),
+    ("parameter-server", {"chief": 1, "worker": 2, "ps": 3}),
+    ("parameter-server", {"worker": 2, "ps": 1, "evaluator": 1}),
+    ("estimator", {"chief": 1, "worker": 1, "evaluator": 1}),
+    ("custom", {"chief": 1, "worker": 4, "ps": 2}),
+]
 # TensorFlow's errors for mistakes that ours never makes: they prove that its check ran
 # (hadoop-facts.md#tf_config).
 MISTAKES = {
@@ -133,24 +62,46 @@ MISTAKES = {
 }
 
 
+def tf_config(cli: Cli, task: str) -> str:
+    done = cli("render", "train.yaml", "--task", task)
+    assert done.status == 0, done.err
+    lines = [line for line in done.out.splitlines() if line.startswith("TF_CONFIG=")]
+    assert lines, f"{task} has no TF_CONFIG"
+    [line] = lines
+    return shlex.split(line.partition("=")[2])[0]
+
+
 @pytest.mark.skipif(
     not TENSORFLOW,
     reason="SUBMIT_TF_JOB_TEST_TENSORFLOW names no virtual environment with TensorFlow",
 )
-def test_tensorflow_reads_the_intended_cluster() -> None:
-    cases = [case for case in collect(400) if case["text"]]
-    assert len(cases) > 100
-    answers = read([case["text"] for case in cases] + list(MISTAKES))
-    for case, answer in zip(cases, answers, strict=False):
-        assert (answer.get("cluster"), answer.get("type"), answer.get("index")) == (
-            case["cluster"],
-            case["type"],
-            case["index"],
-        ), case
-        # Strategies of TensorFlow 2 know no `master`; Estimators, for which it is meant, do not
-        # validate.
-        assert answer["objection"] is None or (
-            case["legacy"] and "Disallowed task type" in answer["objection"]
-        ), (case, answer)
-    for (text, words), answer in zip(MISTAKES.items(), answers[len(cases) :], strict=True):
+def test_tensorflow_reads_the_intended_cluster(cli: Cli, home: Path) -> None:
+    tasks: list[tuple[str, int, dict[str, int], str]] = []
+    for strategy, counts in ROLES:
+        roles = {role: {"memory": "1Gi", "instances": n} for role, n in counts.items()}
+        spec = {"name": "t", "image": "i", "command": "c", "strategy": strategy, "roles": roles}
+        spec |= {"tf_config": "counts"}
+        (home / "train.yaml").write_text(yaml.safe_dump(spec))
+        for role, count in counts.items():
+            tasks.append((role, count - 1, counts, tf_config(cli, f"{role}-{count - 1}")))
+    texts = [text for *_, text in tasks]
+    env = {"PATH": os.defpath, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [Path(TENSORFLOW, "bin/python"), "-c", READER],
+        input=json.dumps([*texts, *MISTAKES]),
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    answers: list[dict[str, Any]] = json.loads(done.stdout)
+    for (role, index, counts, _), answer in zip(tasks, answers, strict=False):
+        assert (answer["objection"], answer["type"], answer["index"]) == (None, role, index)
+        cluster = {name: n for name, n in counts.items() if name in ("chief", "worker", "ps")}
+        assert {name: len(hosts) for name, hosts in answer["cluster"].items()} == cluster
+        for name, hosts in answer["cluster"].items():
+            begins = [f"{name}-{number}.t-" for number in range(len(hosts))]
+            assert all(host.startswith(begin) for host, begin in zip(hosts, begins, strict=True))
+    for (text, words), answer in zip(MISTAKES.items(), answers[len(tasks) :], strict=True):
         assert words in answer["objection"], text

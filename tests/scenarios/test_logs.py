@@ -217,7 +217,7 @@ def test_logs_explain_why_there_are_none(
         site.read_text().replace("</configuration>", more if retained_s else "</configuration>")
     )
     world.cluster.node.logs.clear()
-    world.cluster.rms[0].aggregation = aggregation
+    world.yarn.aggregation = aggregation
     world.passes(after_s)
     done = world("logs", "mnist")
     assert (done.status, sentence in done.err, "hint: " in done.err) == (5, True, True), done.err

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -240,6 +242,68 @@ def test_nothing_is_posted_where_the_cluster_cannot_run_the_job(
     assert (done.status, done.out, said in done.err) == (status, "", True), done.err
     assert POST not in world.asked()
     assert world("status", "mnist", "-o", "json").json["application_id"] == first
+
+
+DIGEST = {"image": "library/python@sha256:" + "0" * 64}
+NO_DIGEST = "does not support images by digest (3.2.5 and 3.3.5 are the first), and every container"
+LONG = {
+    "env": {"A": "x" * 25_000},
+    "roles": {"chief": {"memory": "1Gi"}, "worker": {"memory": "1Gi"}},
+}
+GPU = {"strategy": "single", "roles": {"chief": {"memory": "1Gi", "gpus": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("version", "changes", "said"),
+    [
+        (
+            (3, 0, 3),
+            {},
+            "Hadoop 3.0.3 does not support restart_policy (YARN-8080), and would start",
+        ),
+        (
+            (3, 1, 0),
+            {},
+            "Hadoop 3.1.0 does not support restart_policy (YARN-8080), and would start",
+        ),
+        ((3, 1, 1), {}, ""),
+        ((3, 1, 4), DIGEST, NO_DIGEST),
+        ((3, 2, 4), DIGEST, NO_DIGEST),
+        ((3, 3, 4), DIGEST, NO_DIGEST),
+        ((3, 2, 5), DIGEST, ""),
+        ((3, 3, 5), DIGEST, ""),
+        ((3, 1, 3), {"retries": 1}, "a job with `retries` needs a `lifetime` on Hadoop"),
+        ((3, 1, 3), {"retries": 1, "lifetime": "1m"}, ""),
+        ((3, 2, 4), LONG, "put long commands into scripts, and long values into files"),
+        ((3, 3, 0), LONG, ""),
+        ((3, 4, 2), GPU, "this cluster offers no yarn.io/gpu; leave gpus out, or set gpu_resource"),
+    ],
+)
+def test_nothing_is_posted_that_the_version_or_the_cluster_cannot_run(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    version: tuple[int, ...],
+    changes: dict[str, Any],
+    said: str,
+) -> None:
+    world.yarn.site.version, world.yarn.site.job_s = version, (20, 20)
+    monkeypatch.setenv("SUBMIT_TF_JOB_USER", getpass.getuser())
+    monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", (world.home / "staging").as_uri())
+    world.yarn.site.users |= {getpass.getuser()}
+    world.spec(**changes)
+    done = world("submit", SPEC)
+    assert said in done.err
+    assert (done.status in (2, 9), POST in world.asked()) == (bool(said), not said), done.err
+
+
+def test_an_old_hadoop_needs_a_staging_directory(world: World) -> None:
+    world.yarn.site.version = (3, 1, 4)
+    world.spec()
+    done = world("submit", SPEC)
+    assert (
+        "Hadoop 3.1.4 cannot read back a service of more than 60000 bytes, and without" in done.err
+    )
+    assert "set hadoop_conf, or staging: hdfs://" in done.err
 
 
 @pytest.mark.parametrize(("trouble", "_status", "_said"), REFUSALS)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.cli import COMMANDS
-from submit_tf_job.cli.manual import readable, topics
 from tests.builders.command_line import Cli
 
 ROOT = Path(__file__).parents[3]
@@ -148,11 +147,14 @@ def test_install_completion_installs_that_of_the_named_shell(
 # --- help -----------------------------------------------------------------------------------------
 
 
+def topics(cli: Cli) -> set[str]:
+    return {line.split()[0] for line in cli("help").out.splitlines()}
+
+
 def test_help_prints_the_pages_of_the_documentation(cli: Cli) -> None:
     listed = cli("help")
     assert (listed.status, listed.err) == (0, "")
-    assert [line.split()[0] for line in listed.out.splitlines()] == topics()
-    assert {"troubleshooting", "kerberos", "job-spec", "settings"} <= set(topics())
+    assert {"troubleshooting", "kerberos", "job-spec", "settings"} <= topics(cli)
     page = cli("help", "troubleshooting")
     assert (page.status, page.err) == (0, "")
     assert page.out.startswith("# Troubleshooting\n")
@@ -177,19 +179,7 @@ def test_help_prints_the_pages_for_those_who_come_from_another_system(cli: Cli) 
     assert "did you mean slurm?" in cli("help", "slurrm").err
 
 
-def test_readable_replaces_links_by_commands() -> None:
-    text = (
-        "see [data](data.md#shares) and [docs/kerberos.md](kerberos.md), "
-        "![x](images/x.svg)[here](#there), [code](../docker/README.md)"
-    )
-    assert readable(
-        text
-    ) == "see data (help data) and help kerberos, here, code (../docker/README.md)".replace(
-        "../", ""
-    )
-
-
-def test_messages_name_topics_that_exist() -> None:
+def test_messages_name_topics_that_exist(cli: Cli) -> None:
     import re
 
     said = [
@@ -199,7 +189,7 @@ def test_messages_name_topics_that_exist() -> None:
         for topic in re.findall(r"submit_tf_job help ([a-z][a-z-]+)", path.read_text("utf-8"))
     ]
     assert len(said) > 8
-    assert {topic for _, topic in said} <= {*topics(), *COMMANDS}
+    assert {topic for _, topic in said} <= {*topics(cli), *COMMANDS}
     hints = [
         (path.name, line)
         for path in (ROOT / "submit_tf_job").rglob("*.py")

@@ -16,7 +16,7 @@ from submit_tf_job.dialects.rows import ForeignKey
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.files import Host
-from submit_tf_job.jobspec.job import Job, Strategy, TFConfigMode, Variables
+from submit_tf_job.jobspec.job import Job, Strategy, TFConfigMode
 from submit_tf_job.plan import plan
 from tests.golden.fixed import SITE
 from tests.unit.dialects import eachkey
@@ -196,7 +196,7 @@ def test_first_worker_of_submarine_is_the_master_that_decides() -> None:
         True,
         "chief",
     )
-    assert job.variables == (Variables.SUBMARINE,)
+    assert job.variables == ("submarine",)
 
 
 def test_workers_of_submarine_s_tony_runtime_stay_workers() -> None:
@@ -205,7 +205,7 @@ def test_workers_of_submarine_s_tony_runtime_stay_workers() -> None:
         {"worker": 2, "ps": 1, "witness": 1},
         "worker",
     )
-    assert (job.strategy, job.variables) == (Strategy.CUSTOM, (Variables.TONY,))
+    assert (job.strategy, job.variables) == (Strategy.CUSTOM, ("tony",))
     assert job.tf_config is TFConfigMode.COUNTS
 
 

@@ -249,13 +249,6 @@ def test_check_reports_an_unreachable_file_system_as_its_own_error(
     )
 
 
-def test_check_names_the_missing_package_of_an_object_store() -> None:
-    found = problems(make_job(inputs=(Input("d", "s3://bucket/d"),)))
-    assert len(found) == 1
-    assert found[0].startswith("inputs.d: s3://bucket: ")
-    assert found[0].endswith("; pip install s3fs")
-
-
 def test_plan_warns_of_a_configuration_that_only_the_image_has() -> None:
     job = make_job(
         inputs=(

@@ -19,7 +19,6 @@ from submit_tf_job.jobspec.job import (
     Job,
     PackageKind,
     Packages,
-    RemoteFile,
     ShippedFile,
 )
 
@@ -399,10 +398,11 @@ def test_files_of_hdfs_are_not_read_here(tree: Path) -> None:
         "['hdfs:///models/w.bin', {src: 'hdfs://nn:8020/data/x.tar.gz', dst: data, unpack: true}]",
         "[train.py, {src: 'viewfs:///m/v.bin', dst: sub/v.bin}]",
     )
-    assert found.roles["chief"].remote_files == (
-        RemoteFile("w.bin", "hdfs:///models/w.bin"),
-        RemoteFile("data", "hdfs://nn:8020/data/x.tar.gz", unpack=True),
-    )
+    remote = found.roles["chief"].remote_files
+    assert [(file.name, file.uri, file.unpack) for file in remote] == [
+        ("w.bin", "hdfs:///models/w.bin", False),
+        ("data", "hdfs://nn:8020/data/x.tar.gz", True),
+    ]
     worker = found.roles["worker"]
     assert [file.name for file in worker.remote_files] == ["w.bin", "data", "sub/v.bin"]
     assert [file.name for file in worker.files] == ["train.py"]

@@ -130,11 +130,6 @@ def without_run(planned: Plan) -> str:
     return planned.body.replace(planned.run, "RUN")
 
 
-def test_plan_is_deterministic() -> None:
-    for spec in SPECS:
-        assert plan(load(spec), SITE) == plan(load(spec), SITE)
-
-
 # One change of a job spec a line; a role's keys are those of its worker.
 CHANGES = """\
 name: other
