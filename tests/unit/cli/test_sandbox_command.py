@@ -67,7 +67,12 @@ def test_sandbox_up_names_the_package_of_a_missing_program(
     assert words in done.err.lower(), done.err
 
 
-def test_sandbox_verbs_without_a_sandbox(cli: Cli) -> None:
+def test_sandbox_verbs_without_a_sandbox(cli: Cli, home: Path) -> None:
+    # its state was removed by hand
+    profile = home / ".config/submit_tf_job/profiles.d/sandbox.yaml"
+    profile.parent.mkdir(parents=True)
+    profile.write_text("resource_managers: [http://localhost:1]\n")
     assert cli("sandbox", "status").status == FAILED
     assert cli("sandbox", "logs", "nodemanager").status == FAILED
     assert cli("sandbox", "down").status == 0
+    assert not profile.exists()
