@@ -47,6 +47,7 @@ REPORT: dict[str, Any] = {
     "retries": {"max": 3, "used": 1},
     "generations": [{"generation": 0, "task": "worker-1", "kind": "lost", "at": 1.0}],
     "outputs": [{"name": "model", "uri": "hdfs:///models/m", "tasks": 1}],
+    "warnings": ["worker-1 was slow"],
     "start": {"launched_at": 2e9, "arrived_at": 2e9 + 1, "at": 2e9 + 2, "by_address": 1},
     "tasks": [{"task": "worker-0", "state": "running", "host": "n", "container": "c"}],
 }
@@ -82,6 +83,7 @@ def test_job_and_description(world: World) -> None:
     for job in (waiting, live, failed):
         job["links"] = []
     check("Job", waiting, live, failed)
+    assert live["warnings"] == REPORT["warnings"]
     assert set(failed) == {name for name in documented("Job") if "." not in name}
     description["links"] = []
     inner = set(produced(description))

@@ -316,6 +316,22 @@ def test_logs_follow_where_the_end_cannot_be_read(world: World, two: dict[str, s
     assert "the last lines of worker-0, worker-1 cannot be read: where the" in done.err
 
 
+def test_logs_follow_to_the_last_byte_where_the_cluster_has_collected_the_end(
+    world: World, two: dict[str, str]
+) -> None:
+    world.hdfs()
+    for task, container in two.items():
+        world.writes(container, "launch_container.sh", f'export TFJOB_INSTANCE="{task}"\n')
+
+    def end() -> None:
+        world.writes(two["worker-0"], "stdout.txt", "its last")
+        world.ends()
+        world.collects()
+
+    world.cluster.clock.after(5, end)
+    assert world("logs", "mnist", "-f").out.splitlines()[4:] == ["worker-0 | its last"]
+
+
 def test_logs_follow_two_hundred_containers_with_few_requests(world: World) -> None:
     names = [f"worker-{number}" for number in range(200)]
     roles = {"worker": {"memory": "1Gi", "instances": 200}}
