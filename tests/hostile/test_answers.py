@@ -171,6 +171,17 @@ def test_slow_server_is_left_at_the_deadline(
     assert time.monotonic() - start < 8, "every byte put the end off"
 
 
+def test_a_resource_manager_that_hangs_leaves_time_for_the_other(
+    cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUBMIT_TF_JOB_TIMEOUTS_READ", "1m")
+    monkeypatch.setenv("SUBMIT_TF_JOB_TIMEOUTS_FAILOVER", "10s")
+    hangs = serve(lambda _asked, stream: stream.recv(1))  # until the client has gone
+    other = serve(always(raw(200, b'{"apps": null}')))
+    done = cli("list", "--rm", hangs.url(), "--rm", other.url())
+    assert (done.status, len(hangs.asked), bool(other.asked)) == (0, 1, True), done
+
+
 def test_server_without_services_api(
     cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
