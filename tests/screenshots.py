@@ -103,7 +103,9 @@ def main(only: list[str]) -> None:
         try:
             options = SandboxOptions(container_path=(tensorflow,))
             environ["SUBMIT_TF_JOB_PROFILE"] = sandbox.up(options, environ, print).sandbox.profile
-            time.sleep(70)  # a ResourceManager that has just started is waited for, and that is told
+            time.sleep(
+                70
+            )  # a ResourceManager that has just started is waited for, and that is told
             _animate(home, environ)
             if "animation" not in only:
                 _draw_all(home, environ)

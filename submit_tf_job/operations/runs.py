@@ -345,7 +345,8 @@ def retire_all(cluster: Cluster, *, dry_run: bool) -> tuple[str, ...]:
     would: list[str] = []
     for job, items in jobs.items():
         newest_first = _newest_first(cluster, items)
-        beyond = newest_first[cluster.settings.keep_runs :]
+        ended = (at for at, item in enumerate(newest_first) if retention.has_ended(item.name))
+        beyond = newest_first[max(cluster.settings.keep_runs, next(ended, 0) + 1) :]
         if dry_run:
             would += retention.deletable(beyond, len(items))
             continue
@@ -364,7 +365,7 @@ class _Retention:
     def remove_jars(self, items: Sequence[Stat]) -> None:
         """Remove the jars of the runs that have ended."""
         for item in items:
-            if self._ended(item.name):
+            if self.has_ended(item.name):
                 self._stored.remove_jars(item.name)
 
     def delete(self, job: str, beyond: Sequence[Stat], most: int) -> None:
@@ -382,6 +383,10 @@ class _Retention:
             ended = self._ended(item.name)
             if ended and not self._is_kept(item, *ended):
                 yield item.name
+
+    def has_ended(self, run: str) -> bool:
+        """Return whether a stored run has ended."""
+        return self._ended(run) is not None
 
     def _ended(self, run: str) -> tuple[StoredRun, int] | None:
         """Return a run that has ended, and when; None for any other."""

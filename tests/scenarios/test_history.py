@@ -233,6 +233,12 @@ def test_submit_and_gc_keep_as_many_runs_as_they_are_told(
     dry = kept("staging", "gc", "--dry-run")
     assert dry.out == f"{runs[0]}: would be deleted, one of more than keep_runs\n"
     assert kept("staging", "gc", "--dry-run", "-o", "json").json["runs"] == [runs[0]]
+    monkeypatch.setenv("SUBMIT_TF_JOB_KEEP_RUNS", "9")
+    kept.submitted()
+    kept.hdfs(getpass.getuser())
+    monkeypatch.setenv("SUBMIT_TF_JOB_KEEP_RUNS", "1")  # the newest that has ended stays, too
+    told = kept("staging", "gc", "--dry-run", "-o", "json").json["runs"]
+    assert told == sorted(runs[:2])
 
 
 @pytest.mark.long
