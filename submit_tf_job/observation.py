@@ -324,6 +324,15 @@ class JobReport:
         """Whether YARN's final status is the exit status of a task beside the deciding one."""
         return contract.WITNESS_ROLE in self.roles
 
+    @property
+    def shown_roles(self) -> Mapping[str, RoleCounts]:
+        """The roles of the job spec; the witness beside them only where it was lost."""
+        return {
+            name: counts
+            for name, counts in self.roles.items()
+            if name != contract.WITNESS_ROLE or counts.failed + counts.lost
+        }
+
     @classmethod
     def parse(cls, content: bytes) -> JobReport | None:
         """Parse a report; return None if the bytes are not one (a copy read while it was written,

@@ -99,7 +99,9 @@ def _what_happens(status: JobStatus) -> str:
     if state is JobState.FINISHING and report.first_failure:
         others = clause("; stopping the other tasks", report.wanted > 1)
         return f"{report.first_failure.message}{others}"
-    roles = "  ".join(f"{name} {_role_words(counts)}" for name, counts in report.roles.items())
+    roles = "  ".join(
+        f"{name} {_role_words(counts)}" for name, counts in report.shown_roles.items()
+    )
     words = (
         awaited_words(report),
         progress_words(report.progress or {}) or roles,
@@ -269,7 +271,7 @@ def _report_lines(report: JobReport, *, live: bool) -> Iterator[str]:
     """Yield the lines of a report; without `live` it is of a container that has ended, and what it
     says of running tasks is no longer true.
     """
-    for name, counts in report.roles.items() if live else ():
+    for name, counts in report.shown_roles.items() if live else ():
         yield f"  {name:<12} {_role_words(counts)}"
     if report.missing and live:
         named = ", ".join(report.missing[:_MAX_NAMED])

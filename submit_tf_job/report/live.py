@@ -169,7 +169,7 @@ def _bar(done: float, total: float) -> str:
 def _roles(report: JobReport) -> list[str]:
     heading = ["ROLE", "DESIRED", "READY", "RUNNING", "DONE", "FAILED", "RESTARTS"]
     rows = [heading]
-    for name, c in report.roles.items():
+    for name, c in report.shown_roles.items():
         done, failed = c.succeeded + c.ended, c.failed + c.lost
         rows.append([name, *map(str, (c.wanted, c.arrived, c.running, done, failed, c.restarts))])
     return ["", *columns(rows, indent="  ")]
