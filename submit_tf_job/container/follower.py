@@ -299,9 +299,13 @@ class Follower:
             return
         self.loop.exit = self.leave
         if self.leave is None and record:
-            self.loop.exit = exit_status(record["status"])
-            most = self.info.roles[self.info.role]["max_restarts"]
+            role = self.info.role
+            most = self.info.roles[role]["max_restarts"]
             self.loop.final = not record["status"] or self.info.attempt >= most
+            # to Hadoop 3.1 and 3.2 a service has failed if any container has
+            sidecar = self.info.role_kind(role) == contract.KIND_SIDECAR
+            forgiven = sidecar and role != contract.WITNESS_ROLE and self.loop.final
+            self.loop.exit = 0 if forgiven else exit_status(record["status"])
 
     def _is_suspended(self, now: float) -> bool:
         """Return whether the deciding task accepts connections without responding.

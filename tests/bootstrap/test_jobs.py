@@ -659,6 +659,18 @@ def test_a_service_that_has_failed_when_its_job_succeeds_is_a_warning(job: Clust
     assert job.report()["warnings"] == [said]
 
 
+def test_a_sidecar_that_has_failed_for_good_is_no_failed_container(job: Cluster) -> None:
+    """To Hadoop 3.1 and 3.2 a service has failed if any of its containers has."""
+    job.job({"main": role(1, "trains", UNTIL_GO), "web": role(1, "sidecar", "exit 9")})
+    job.start()
+    assert job.wait("web-0") == 0
+    job.go()
+    assert job.wait("main-0") == 0
+    [said] = job.report()["warnings"]
+    assert "web-0" in said
+    assert "9" in said
+
+
 def test_late_sidecar_is_informed_of_the_end(job: Cluster) -> None:
     job.job({"main": role(1, "trains", "true"), "helper": role(1, "sidecar", FOREVER)})
     job.start("main-0")
