@@ -52,6 +52,7 @@ NOT_SUBMITTED = (AuthError, JobSpecError, NameTaken, Refused)
 
 _WRITTEN = re.compile(r"(?P<number>\d{1,4}) (?P<former>[a-z][a-z0-9-]*)(?P<sizes>( [^ ]+=\d+)+)")
 FIRST_RUNS = 64  # of a key, of which each submission may make one
+_NUMBERS, _WIDEST = 3, 9  # of runs that follow one, and of the names at one place after it
 _OVER_PHYSICAL = -104  # ContainerExitStatus.KILLED_EXCEEDED_PMEM
 
 
@@ -101,19 +102,25 @@ class Step:
 
 
 def heirs(planned: Plan, run: str) -> tuple[str, ...]:
-    """Return the names of the runs that follow a run of a plan by its `retries.memory`."""
-    rule, found = planned.job.retries, []
+    """Return the names of the runs that may follow a run of a plan by its `retries.memory`: a
+    POST that failed half-way has taken a number of its own.
+    """
+    rule, found, level = planned.job.retries, [], [run]
     if rule is None or rule.memory is None:
         return ()
     for _ in range(rule.max):
-        run = run_after(planned.job.name, planned.site.user, run)
-        found.append(run)
+        level = [
+            run_after(planned.job.name, planned.site.user, former, number)
+            for number in range(_NUMBERS)
+            for former in level
+        ][:_WIDEST]
+        found += level
     return tuple(found)
 
 
-def run_after(job: str, user: str, run: str) -> str:
+def run_after(job: str, user: str, run: str, number: int = 0) -> str:
     """Return the name of the run that follows one that ran out of memory."""
-    return run_name(job, user, _key_after(run), 0, room=len(run))
+    return run_name(job, user, _key_after(run), number, room=len(run))
 
 
 def _key_after(run: str) -> str:

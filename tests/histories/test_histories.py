@@ -28,7 +28,8 @@ def test_histories_keep_promises(kind: str) -> None:
 # its run was deleted, while the next number is submitted; an application that this client has just
 # ended, and another client's next number
 FOUND = [("retention", 100049), ("deleted", 100155), ("twin", 202377), ("twin", 208605)]
-FOUND += [("lineage", 200485)]  # what `retries.memory` has begun after an older run of the key
+# what `retries.memory` has begun after an older run of the key, and after a POST that failed
+FOUND += [("lineage", 200485), ("lineage", 6001003)]
 # a proxy refuses to kill what is to be withdrawn; it refuses one of two processes of a submission,
 # while the POST of the other one is on its way; another submission's run has the same name
 FOUND += [("mixed", 202693), ("mixed", 200784), ("collision", 200846)]
