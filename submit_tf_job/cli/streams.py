@@ -64,6 +64,9 @@ def take_over() -> None:
         if not _is_open(number):
             os.open(os.devnull, mode)  # gets the lowest free number
     if sys.stdout is sys.__stdout__:
+        if sys.stdout is not None:
+            with suppress(OSError, ValueError):  # what a program printed before
+                sys.stdout.flush()
         sys.stdout = _text(_Result(1, "wb", closefd=False), sys.__stdout__, by_line=os.isatty(1))
     if sys.stderr is sys.__stderr__:
         sys.stderr = _text(_Messages(2, "wb", closefd=False), sys.__stderr__, by_line=True)

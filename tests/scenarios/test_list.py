@@ -103,14 +103,11 @@ def test_watch_of_all_jobs_prints_each_change_until_all_are_over(world: World) -
     done = world("watch")
     assert done.status in (0, 1), done
     lines = [line.split() for line in done.out.splitlines()]
-    assert [(words[0], words[1]) for words in lines] == [
-        ("other", "PENDING"),
-        ("mnist", "RUNNING"),
-        ("other", "FAILED"),
-        ("mnist", "PENDING"),  # until its ApplicationMaster has found the new ResourceManager
-        ("mnist", "RUNNING"),
-        ("mnist", "SUCCEEDED"),
-    ], done.out
+    told = [(words[0], words[1]) for words in lines]
+    # if a look falls between the start of the ResourceManager and the ApplicationMaster's return
+    again = [("mnist", "PENDING"), ("mnist", "RUNNING")]
+    assert told[:3] == [("other", "PENDING"), ("mnist", "RUNNING"), ("other", "FAILED")], done.out
+    assert told[3:] in ([("mnist", "SUCCEEDED")], [*again, ("mnist", "SUCCEEDED")]), done.out
     assert "still trying: " in done.err
     assert first in done.out
     assert len(world.asked()) < 60
