@@ -6,7 +6,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 
-from submit_tf_job.hadoop_logs import tfile
+MAGIC = bytes.fromhex("d111d36891b5d7b639df414092bae150")
 
 
 def vint(number: int) -> bytes:
@@ -68,7 +68,7 @@ def write_tfile(
 ) -> bytes:
     """Write a TFile of blocks of records, as TFile.Writer lays it out."""
     pack = zlib.compress if compression == "gz" else bytes
-    out = bytearray(tfile.MAGIC)
+    out = bytearray(MAGIC)
     places = []
     for block in blocks:
         stored = pack(b"".join(block))
@@ -104,8 +104,4 @@ def write_tfile(
     part("BCFile.index", string(compression) + vint(len(places)) + rows, compression)
     at = len(out)
     out += vint(len(meta)) + b"".join(meta)
-    return bytes(out) + struct.pack(">qhh", at, 1, 0) + tfile.MAGIC
-
-
-def content(found: tfile.StoredLog, start: int = 0) -> bytes:
-    return b"".join(found.content.stream(start))
+    return bytes(out) + struct.pack(">qhh", at, 1, 0) + MAGIC

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from submit_tf_job.errors import AuthError, BadAnswer, SubmitTFJobError
-from submit_tf_job.hadoop_logs.indexedfile import application_uuid
 from submit_tf_job.logs.collected import AggregatedLogs, LogSettings, NoLogs, WhatYarnSays
-from submit_tf_job.storage import NoSuchPath
-from submit_tf_job.storage.local_files import LocalStorage
 from tests.builders.log_files import log, record, write_tfile
-from tests.builders.recorded_logs import DATA, container, recorded, recording
+from tests.builders.recorded_logs import DATA, Counting, container, reader, recorded, recording
 from tests.examples import examples
 
 RECORDED = ("tfile-gz", "tfile-none-rolled", "indexed-gz", "indexed-gz-rolled")
@@ -77,13 +73,7 @@ def test_find_returns_containers_with_a_file_the_newest_upload_first(name: str) 
 
 
 def test_read_indexed_with_access_lists() -> None:
-    logs = AggregatedLogs(
-        LocalStorage(),
-        "application_1_0001",
-        user="alice",
-        settings=LogSettings(root=str(DATA / "indexed-acls")),
-    )
-    [found] = logs.containers()
+    [found] = recorded("indexed-acls", app_id="application_1_0001").containers()
     assert (found.container_id, found.node) == ("container_e17_1_0001_01_000002", "h_1:8041")
     [file] = found.files
     assert (file.name, file.snapshots[0].modified_ms) == ("a\0ü😀.log", 1699999999000)
@@ -99,31 +89,10 @@ def test_read_of_an_unknown_container_or_file() -> None:
     assert "stdout.txt" in caught.value.hint
 
 
-class Counting(LocalStorage):
-    """Counts what is asked of it, and has lost or forbids some of its files."""
-
-    def __init__(self, forbidden: str = "", vanished: str = "") -> None:
-        super().__init__()
-        self.listings = self.requests = 0
-        self.forbidden, self.vanished = forbidden, vanished
-
-    def list_dir(self, path: str) -> Any:
-        self.listings += 1
-        if self.forbidden and self.forbidden in path:
-            raise AuthError(f"{path}: Permission denied: user=bob")
-        return super().list_dir(path)
-
-    def open(self, path: str) -> Any:
-        self.requests += 1
-        if self.vanished and path.endswith(self.vanished):
-            raise NoSuchPath(f"{path}: no such file or directory")
-        return super().open(path)
-
-
 @pytest.mark.parametrize("name", ["tfile-gz", "indexed-gz"])
 def test_reading_sends_few_requests(name: str) -> None:
-    store, settings = Counting(), LogSettings(root=str(DATA / name))
-    logs = AggregatedLogs(store, recording(name)[0], user="alice", settings=settings)
+    store = Counting()
+    logs = recorded(name, store=store)
     for found in logs.containers():
         for file in found.files:
             logs.read(found.container_id, file.name)
@@ -131,26 +100,6 @@ def test_reading_sends_few_requests(name: str) -> None:
 
 
 # --- layouts --------------------------------------------------------------------------------------
-
-
-def reader(
-    root: Path,
-    files: dict[str, bytes],
-    app_id: str = APP,
-    *,
-    store: LocalStorage | None = None,
-    said: WhatYarnSays | None = None,
-    others: tuple[str, ...] = (),
-    **known: Any,
-) -> AggregatedLogs:
-    """Write files below a root; return what reads them there, or below other roots."""
-    for name, content in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content)
-    found = LogSettings(root="/nowhere" if others else str(root), other_roots=others)
-    return AggregatedLogs(
-        store or LocalStorage(), app_id, user="alice", settings=replace(found, **known), said=said
-    )
 
 
 def number_of_files(logs: AggregatedLogs) -> int:
@@ -223,7 +172,7 @@ UNFINISHED = "h1:8041 has not finished its upload"
 def test_containers_during_an_upload(
     tmp_path: Path, files: dict[str, bytes], least: int, warning: str
 ) -> None:
-    logs = reader(tmp_path, {f"{HERE}/{name}": content for name, content in files.items()})
+    logs = reader(tmp_path, {f"{HERE}/{name}": content for name, content in files.items()}, APP)
     assert least <= number_of_files(logs) <= len(ROWS)
     assert logs.read(container(APP, 2), "short") == b"no final newline"
     assert warning in " ".join(logs.warnings)
@@ -252,7 +201,7 @@ def test_indexed_file_is_read_up_to_its_safe_end(
 
 
 def test_containers_are_listed_again_when_none_were_found(tmp_path: Path) -> None:
-    logs = reader(tmp_path, {f"{HERE}/h2_8041.tmp": b""})
+    logs = reader(tmp_path, {f"{HERE}/h2_8041.tmp": b""}, APP)
     with pytest.raises(NoLogs, match="just being uploaded"):
         logs.containers()
     (tmp_path / HERE / "h1_8041").write_bytes(TFILE)
@@ -261,7 +210,7 @@ def test_containers_are_listed_again_when_none_were_found(tmp_path: Path) -> Non
 
 def test_containers_when_a_file_is_deleted_meanwhile(tmp_path: Path) -> None:
     files = {f"{HERE}/h1_8041": TFILE, f"{HERE}/h2_8041": TFILE}
-    logs = reader(tmp_path, files, store=Counting(vanished="h2_8041"))
+    logs = reader(tmp_path, files, APP, store=Counting(vanished="h2_8041"))
     assert number_of_files(logs) == len(ROWS)
     assert logs.warnings == (f"{tmp_path}/{HERE}/h2_8041: was deleted during the reading",)
 
@@ -299,7 +248,7 @@ def test_no_logs_gives_the_reason(
     tmp_path: Path, said: WhatYarnSays, known: dict[str, Any], reason: str, words: str
 ) -> None:
     with pytest.raises(NoLogs) as caught:
-        reader(tmp_path, {}, said=said, **known).containers()
+        reader(tmp_path, {}, APP, said=said, **known).containers()
     message = caught.value.message.replace(str(tmp_path), "ROOT")
     assert message.startswith(f"{APP}: ")
     assert words in message
@@ -309,7 +258,7 @@ def test_no_logs_gives_the_reason(
 
 
 def test_containers_of_another_user(tmp_path: Path) -> None:
-    logs = reader(tmp_path, {f"{HERE}/h1_8041": TFILE}, store=Counting(forbidden="/alice"))
+    logs = reader(tmp_path, {f"{HERE}/h1_8041": TFILE}, APP, store=Counting(forbidden="/alice"))
     for call in (logs.containers, lambda: next(logs.find("x")), lambda: logs.read("c", "x")):
         with pytest.raises(AuthError, match="not allowed to read the logs of alice: ") as caught:
             call()
@@ -318,7 +267,7 @@ def test_containers_of_another_user(tmp_path: Path) -> None:
 
 def test_no_logs_names_a_hadoop_archive(tmp_path: Path) -> None:
     with pytest.raises(NoLogs, match=r"are in the Hadoop archive .*\.har, which is") as caught:
-        reader(tmp_path, {f"{HERE}/{APP}.har/part-0": b"x"}).containers()
+        reader(tmp_path, {f"{HERE}/{APP}.har/part-0": b"x"}, APP).containers()
     assert caught.value.details == {"reason": "archived"}
     assert f"yarn logs -applicationId {APP}" in caught.value.hint
 
@@ -348,7 +297,7 @@ def test_stream_joins_rolled_uploads(
         )
         for number, content in enumerate(uploads)
     }
-    logs = reader(tmp_path, files)
+    logs = reader(tmp_path, files, APP)
     assert logs.read(task, "app.log") == whole
     for tail in (0, 1, 3, 5, len(whole), len(whole) + 9):
         end = whole[len(whole) - min(tail, len(whole)) :]
@@ -363,7 +312,7 @@ def test_stream_joins_rolled_uploads(
 
 def test_containers_of_one_damaged_node_file(tmp_path: Path) -> None:
     files = {"h1_8041": TFILE, "h2_8041": b"rubbish", "h3_8041": TFILE[:-1]}
-    logs = reader(tmp_path, {f"{HERE}/{name}": content for name, content in files.items()})
+    logs = reader(tmp_path, {f"{HERE}/{name}": content for name, content in files.items()}, APP)
     assert number_of_files(logs) == len(ROWS)
     assert len(logs.warnings) == 2
     assert all("neither a TFile nor an IndexedFile" in warning for warning in logs.warnings)
@@ -372,7 +321,7 @@ def test_containers_of_one_damaged_node_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"rubbish", INDEXED], ids=["rubbish", "of another job"])
 def test_containers_of_damaged_files_only(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(BadAnswer, match=r"/h2_8041: the log file is damaged.*neither") as caught:
-        reader(tmp_path, {f"{HERE}/h2_8041": content}).containers()
+        reader(tmp_path, {f"{HERE}/h2_8041": content}, APP).containers()
     assert caught.value.exit_status == 7
 
 
@@ -430,11 +379,11 @@ def test_any_records_and_any_index_are_read_or_refused(tmp_path: Path, value: by
     for compression in ("none", "gz"):
         read_everything(tmp_path, APP, write_tfile([records], compression=compression))
     for begin in ("", "aced0005", "aced0005737200136a6176612e7574696c2e41727261794c697374"):
-        read_everything(tmp_path, APP, indexed(bytes.fromhex(begin) + value))
+        read_everything(tmp_path, INDEXED_APP, indexed(bytes.fromhex(begin) + value))
 
 
 def indexed(index: bytes) -> bytes:
-    uuid = application_uuid(APP)
+    uuid = INDEXED[-32:]
     return uuid + index + len(index).to_bytes(4, "big") + uuid
 
 
@@ -450,6 +399,6 @@ def indexed(index: bytes) -> bytes:
     ids=["of depth", "of size"],
 )
 def test_read_indexed_of_a_bomb(tmp_path: Path, bomb: bytes) -> None:
-    file = {f"{HERE}/h1_8041": indexed(b"\xac\xed\0\5" + bomb)}
-    with pytest.raises(BadAnswer):
-        reader(tmp_path, file).containers()
+    file = {f"{INDEXED_HERE}/h1_8041": indexed(b"\xac\xed\0\5" + bomb)}
+    with pytest.raises(BadAnswer, match=r"^(?!.*neither)"):
+        reader(tmp_path, file, INDEXED_APP).containers()

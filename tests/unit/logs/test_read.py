@@ -19,6 +19,7 @@ from submit_tf_job.logs.entries import (
     Run,
     TaskContainer,
 )
+from submit_tf_job.logs.sources import log_server_of
 from submit_tf_job.logs.times import Dates, node_time
 
 NOW = datetime(2026, 5, 12, 12, 30, tzinfo=timezone.utc)
@@ -296,3 +297,21 @@ def test_name_of_prefers_the_report() -> None:
     path = b'{"tasks": [{"task": "../x", "container": "c", "host": "h"}]}'
     for odd in (b"", b"[]", b"{}", b'{"tasks": [1]}', path, b"[" * 100_000):
         assert from_report(odd) == {}
+
+
+# --- a log server ---------------------------------------------------------------------------------
+
+SERVERS = """\
+yarn.log.server.web-service.url http://ahs:8188/ws/v1/applicationhistory/ http://ahs:8188/ws/v1/applicationhistory
+yarn.log.server.url http://jhs:19888/jobhistory/logs http://jhs:19888/ws/v1/history
+yarn.log.server.url https://jhs:19890/jobhistory/logs/ https://jhs:19890/ws/v1/history
+yarn.log.server.url http://ahs:8188/applicationhistory/logs/ http://ahs:8188/ws/v1/applicationhistory
+yarn.log.server.url ftp://x/jobhistory -
+another http://x/jobhistory -
+"""
+
+
+@pytest.mark.parametrize("row", SERVERS.splitlines())
+def test_log_server_of_yarn_site(row: str) -> None:
+    name, value, address = row.split()
+    assert (log_server_of({name: value}) or "-") == address
