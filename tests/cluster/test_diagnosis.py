@@ -62,10 +62,6 @@ HDFS = {"hadoop": {"conf": "inline"}}
 # name → the job spec beyond its name, the code, the task, its status, words of the sentence, words
 # of the hint
 CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
-    "why-bootstrap-killed": (
-        {**PAIR, "grace": "5s", "command": by_role("sleep 300", "sleep 1; kill -9 $PPID")},
-        *("killed", "worker-0", 137, "SIGKILL", "roles.worker.memory is 256Mi"),
-    ),
     "why-terminated": (
         {**PAIR, "command": by_role("sleep 300", "kill -TERM $PPID; sleep 5")},
         *("stopped-from-outside", "worker-0", 143, "SIGTERM", "NodeManager"),

@@ -1,5 +1,4 @@
-"""The sandbox with Docker: the acceptance job on a bridge, small ones on other networks, and what
-goes wrong with containers.
+"""The sandbox with Docker: jobs on each network, and what goes wrong with containers.
 
 What a NodeManager refuses is told by recorded texts (tests/scenarios/test_why_failed.py).
 """
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.calls import until
-from tests.cluster.conftest import SPECS, DockerCluster
+from tests.cluster.conftest import DockerCluster
 from tests.hdfs import Hdfs
 from tests.tool import Result, Tool
 
@@ -96,9 +95,6 @@ def started(
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {
-            "trains": pool.submit(
-                submit, bridge, SPECS / "parameter-server.yaml", "--name", "trains"
-            ),
             "host": pool.submit(submit, host, host.spec("on-host", **pair)),
             "jobs": pool.submit(submit, jobs, jobs.spec("on-jobs", **pair)),
             "stops": pool.submit(submit, bridge, bridge.spec("stops", **stops), "--detach"),
@@ -111,19 +107,6 @@ def started(
                 for name in CAUSES
             },
         }
-
-
-def test_chief_workers_and_parameter_servers_train_in_containers(
-    started: dict[str, Future[Any]],
-) -> None:
-    done = started["trains"].result()
-    assert done.status == 0, (done.stderr, done.json["failure"], done.json["root_cause"])
-    assert done.json["warnings"] == [], "it ran in its image"
-    assert (done.json["state"], done.json["confirmed"], done.json["tasks"]["missing"]) == (
-        "SUCCEEDED",
-        True,
-        [],
-    )
 
 
 def test_inputs_and_outputs_in_a_container(
@@ -172,27 +155,6 @@ def test_an_image_that_swallows_the_command_has_failed(started: dict[str, Future
     done = started["swallowed"].result()
     found = (done.json["yarn"]["final_status"], done.json["root_cause"]["code"])
     assert (done.status, *found) == (1, "SUCCEEDED", "command-never-ran")
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ({"mounts": ["/etc/shadow:/x"]}, "/etc/shadow"),
-        ({"network": "foo"}, "host, bridge, none, jobs"),
-        (
-            {"roles": {"worker": {**SMALL, "gpus": 3}}},
-            "3 is more than the 2 yarn.io/gpu one container may have here",
-        ),
-    ],
-)
-def test_what_no_node_would_take_is_not_posted(
-    tools: dict[str, Tool], content: dict[str, Any], words: str
-) -> None:
-    tool = tools["bridge"]
-    spec = {"strategy": "single", "command": "true", "roles": {"worker": SMALL}, **content}
-    done = tool("submit", tool.spec(spec.pop("name", "refused"), **spec))
-    assert done.status not in (0, 1), done
-    assert words in done.stderr, done.stderr
 
 
 def test_a_job_is_told_to_stop(

@@ -127,21 +127,6 @@ def test_what_is_listed_reaches_every_task_and_goes_with_the_job(tool: Tool, hdf
     assert not hdfs.exists(staged_of(hdfs, job))
 
 
-def test_what_a_dead_client_left_is_swept(tool: Tool, hdfs: Hdfs) -> None:
-    ghost = staged_of(hdfs, "ghost")
-    hdfs.write(f"{ghost}/{'0' * 64}/x.tar", b"x" * 1000)
-    time.sleep(1.1)
-    assert tool("staging", "gc", "--older-than", "1h", "-o", "json").json["removed"] == []
-    dry = tool("staging", "gc", "--older-than", "1s", "--dry-run")
-    assert f"ghost: would be removed, 1 kB, last submitted {time.strftime('%Y')}" in dry.stdout
-    assert hdfs.exists(ghost)
-    swept = tool("staging", "gc", "--older-than", "1s", "-o", "json").json
-    assert ("ghost", 1000, [ghost]) in [
-        (item["name"], item["bytes"], item["paths"]) for item in swept["removed"]
-    ]
-    assert not hdfs.exists(ghost)
-
-
 def test_one_clear_message_and_nothing_left(tool: Tool, real_cluster: Cluster, hdfs: Hdfs) -> None:
     job = f"bad-{secrets.token_hex(3)}"
     (tool.cwd / "large.bin").write_bytes(os.urandom(2 * MIB))

@@ -73,10 +73,6 @@ class Pair:
         )
         return runs_of(name, found.get("app", []))
 
-    def heal(self) -> tuple[str, ...]:
-        """Start what is dead."""
-        return tuple(self.cluster.heal())
-
 
 @pytest.fixture
 def pair(ha_cluster: Cluster) -> Pair:
@@ -131,31 +127,3 @@ def test_the_active_one_is_killed_while_it_takes_a_job(
     again = tool("submit", spec, "--once", "-o", "json")
     assert (again.status, again.json["application_id"]) == (0, job["application_id"])
     gone(name)
-
-
-@pytest.mark.long
-def test_both_are_away_for_half_a_minute_and_the_job_ends_meanwhile(tool: Tool, pair: Pair) -> None:
-    end = tool.cwd / "end"
-    command = f"until [ -e {end} ]; do sleep 0.2; done; exit 4"
-    spec = tool.spec("alone", strategy="single", command=command, roles={"worker": SMALL})
-    assert tool("submit", spec, "--detach").status == 0
-    following = tool.start("wait", "alone", "-o", "json")
-    tool.until("alone", lambda seen: seen["state"] == "RUNNING")
-    for name in MANAGERS:
-        pair.kill(name)
-    end.touch()
-    unreachable = tool("status", "alone", timeout=60)
-    assert unreachable.status == 7, unreachable.stderr
-    assert all(url in unreachable.stderr for url in pair.cluster.info["rm_urls"])
-    time.sleep(max(0.0, 30 - unreachable.seconds))
-    assert following.poll() is None, "nobody gives up after half a minute"
-    assert pair.heal() == MANAGERS
-    status, job, stderr = ended(following)
-    assert (status, job["state"], job["reason"]) == (
-        1,
-        "FAILED",
-        "worker-0 exited with status 4",
-    ), stderr
-    assert "cannot be reached" in stderr or "could be reached" in stderr
-    assert len(pair.apps("alone")) == 1
-    gone("alone")

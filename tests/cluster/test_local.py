@@ -1,5 +1,5 @@
-"""`local`: the same jobs without a cluster, with the verdicts and exit statuses of YARN; nothing is
-left of them.
+"""`local` without Docker: data of this machine, and how it ends; nothing is left of it. What succeeds
+and what fails: tests/docker/test_local.py, tests/promises/test_python.py.
 """
 
 from __future__ import annotations
@@ -31,25 +31,6 @@ def shell(session_environ: dict[str, str], tmp_path: Path) -> Shell:
 def is_clean(shell: Shell, job: str) -> None:
     gone(job)
     assert list((shell.cwd / "tmp").glob("submit_tf_job-local-*")) == []
-
-
-def test_a_job_that_succeeds(shell: Shell) -> None:
-    (shell.cwd / "lib").mkdir()
-    (shell.cwd / "lib/word.txt").write_text("from a file\n")
-    spec = shell.spec(
-        "fine",
-        command='cat lib/word.txt; echo "$GREETING"; echo to stderr >&2',
-        files=["lib"],
-        env={"GREETING": 'say "$HOME"'},
-    )
-    done = shell(spec)
-    assert done.status == 0, done
-    assert "from a file\n" in done.stdout
-    assert 'say "$HOME"\n' in done.stdout
-    assert "to stderr\n" in done.stdout
-    assert "fine  SUCCEEDED\n  Confirmed by worker-0\n" in done.stdout
-    assert "SUCCEEDED" in done.stderr
-    is_clean(shell, "fine")
 
 
 def test_inputs_are_shared_and_fetched_and_outputs_stored(shell: Shell) -> None:
@@ -86,25 +67,6 @@ def test_inputs_are_shared_and_fetched_and_outputs_stored(shell: Shell) -> None:
     assert kept >= {"chief-0", "worker-0"}
     assert any(".failed-" in path.name for path in (shell.cwd / "out/parts").iterdir())
     is_clean(shell, "data")
-
-
-def test_the_task_that_fails_first_is_named_and_the_others_end(shell: Shell) -> None:
-    command = (
-        'if [ "$TFJOB_INDEX" = 1 ]; then sleep 0.5; echo out of luck >&2; exit 7; fi; sleep 600'
-    )
-    done = shell(
-        shell.spec(
-            "failing",
-            strategy="multi-worker",
-            command=command,
-            roles={"worker": {"instances": 3, "memory": "128Mi"}},
-        )
-    )
-    assert done.status == 1, done
-    assert "worker-1 exited with status 7" in done.stdout
-    assert "out of luck" in done.stdout
-    assert re.search(r"worker-2 +\| ", done.stdout)
-    is_clean(shell, "failing")
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

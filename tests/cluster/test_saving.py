@@ -80,24 +80,6 @@ def test_tasks_save_before_the_job_is_stopped(tool: Tool, real_cluster: Cluster)
     assert not processes_of("saves")
 
 
-def test_a_stop_with_time_to_save_is_no_loss_that_is_retried(tool: Tool) -> None:
-    """`stop_grace` of the spec holds for `stop`, too; a task that does not end is stopped then."""
-    roles = {"chief": SMALL, "worker": SMALL}
-    where = running(
-        tool, "saves-late", 300, roles, strategy="multi-worker", retries=3, stop_grace="8s"
-    )
-    began = time.monotonic()
-    stopped = tool("stop", "saves-late", "-o", "json")
-    assert stopped.status == 0, stopped
-    assert time.monotonic() - began >= 8
-    assert stopped.json["state"] == "STOPPED"
-    assert {path.stem for path in where.glob("*.begun")} == {"chief-0", "worker-0"}
-    assert saved(where) == []
-    assert "chief-0, worker-0 had not ended after 8 s; YARN stops the job now" in stopped.stderr
-    assert tool("status", "saves-late", "-o", "json").json["state"] == "STOPPED"
-    gone("saves-late")
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("retries", [0, 3])
 def test_a_stop_whose_client_dies_ends_the_job(tool: Tool, retries: int) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.errors import AuthError, Refused
 from submit_tf_job.storage import Storage, open_storage
 from tests.clusters import Cluster
 from tests.hdfs import Hdfs, nameservice
@@ -60,29 +59,6 @@ def test_the_user_is_who_was_asked_for(
         ("alice", "alice"),
         ("bob", "bob"),
     ]
-
-
-def test_what_others_may_not_read_is_an_auth_error(
-    kind: str, real_cluster: Cluster, storage: Storage, base: str
-) -> None:
-    storage.mkdirs(f"{base}/mine", 0o700)
-    storage.write(f"{base}/mine/f", b"x")
-    stranger = open_as(kind, real_cluster, "bob")
-    for call in (stranger.stat, stranger.read):
-        with pytest.raises(AuthError, match="Permission denied: user=bob") as caught:
-            call(f"{base}/mine/f")
-        assert f"{base}/mine/f: " in caught.value.message
-    with pytest.raises(AuthError, match="Permission denied: user=bob"):
-        stranger.write(f"{base}/mine/g", b"x")
-    with pytest.raises(AuthError, match="Permission denied: user=bob"):
-        stranger.mkdirs(f"{base}/mine/d")
-
-
-def test_a_space_quota_is_no_room(real_cluster: Cluster, storage: Storage, base: str) -> None:
-    Hdfs(real_cluster).limit(base, space=1 << 20)
-    with pytest.raises(Refused, match="quota"):
-        storage.write(f"{base}/big", b"x" * 2_000_000)
-    assert storage.list_dir(base) == []
 
 
 @pytest.mark.parametrize("scheme", ["hdfs://ns1", "viewfs://all/all"])

@@ -7,12 +7,11 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
 
 import pytest
 
 from tests.conftest import DockerHost
-from tests.tool import Tool
+from tests.tool import Result, Tool
 
 pytestmark = pytest.mark.cluster
 
@@ -71,36 +70,20 @@ def test_names_files_and_the_end(tool: Tool, docker: DockerHost) -> None:
 
 def test_a_failure_and_restarts(tool: Tool, docker: DockerHost) -> None:
     command = 'if [ "$TFJOB_INDEX" = 1 ]; then sleep 1; echo out of luck >&2; exit 7; fi; sleep 600'
-    failing = tool(
-        "local",
-        tool.spec(
-            "failing",
-            strategy="multi-worker",
-            command=command,
-            roles={"worker": {**SMALL, "instances": 2}},
-        ),
-        "--docker",
-    )
+    two = {"strategy": "multi-worker", "roles": {"worker": {**SMALL, "instances": 2}}}
+    failing = tool("local", tool.spec("failing", command=command, **two), "--docker")
     assert failing.status == 1, failing
     assert "worker-1 exited with status 7" in failing.stdout
     assert re.search(r"^worker-1 +\| out of luck$", failing.stdout, re.MULTILINE)
+    again = 'echo attempt "$TFJOB_ATTEMPT"; [ "$TFJOB_ATTEMPT" -ge 1 ]'
     roles = {
         "main": {**SMALL, "command": "sleep 6"},
-        "helper": {
-            **SMALL,
-            "command": 'echo attempt "$TFJOB_ATTEMPT"; [ "$TFJOB_ATTEMPT" -ge 1 ]',
-            "restart": "on-failure",
-        },
+        "helper": {**SMALL, "command": again, "restart": "on-failure"},
     }
-    again = tool(
-        "local",
-        tool.spec("again", strategy="custom", deciding_role="main", roles=roles),
-        "--docker",
-        "-o",
-        "json",
-    )
-    assert (again.status, again.json["state"]) == (0, "SUCCEEDED"), again
-    assert "attempt 1" in again.stderr
+    spec = tool.spec("again", strategy="custom", deciding_role="main", roles=roles)
+    done = tool("local", spec, "--docker", "-o", "json")
+    assert (done.status, done.json["state"]) == (0, "SUCCEEDED"), done
+    assert "attempt 1" in done.stderr
     docker.is_clean()
 
 
@@ -150,49 +133,33 @@ def test_the_image_s_own_entrypoint(tool: Tool, docker: DockerHost) -> None:
 
 def test_an_interrupted_run_leaves_nothing(tool: Tool, docker: DockerHost) -> None:
     spec = tool.spec("broken-off", command="trap '' TERM; echo here; sleep 600 & wait; sleep 600")
-    argv = tool.argv("local", spec, "--docker")
-    with subprocess.Popen(
-        argv,
-        env=tool.environ,
-        cwd=tool.cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        lines = iter(process.stdout.readline, "")
-        if "here\n" not in lines:
-            pytest.fail(f"it ended: {process.communicate()}")
-        process.send_signal(signal.SIGINT)
-        _out, err = process.communicate(timeout=60)
+    process = tool.start("local", spec, "--docker")
+    assert process.stdout is not None
+    if "here\n" not in iter(process.stdout.readline, ""):
+        pytest.fail(f"it ended: {process.communicate()}")
+    process.send_signal(signal.SIGINT)
+    _out, err = process.communicate(timeout=60)
     assert (process.returncode, "broken-off was ended" in err) == (130, True), err
     docker.is_clean()
     assert list((tool.cwd / "tmp").iterdir()) == []
 
 
 def test_what_cannot_run(tool: Tool, docker: DockerHost) -> None:
-    missing = tool(
-        "local", tool.spec("gone", image="localhost:1/nope:1", command="true"), "--docker"
-    )
-    assert (
-        missing.status,
-        "localhost:1/nope:1 is not on this machine, and cannot be pulled" in missing.stderr,
-    ) == (9, True), missing
     docker("import", "-", "bashless:1", stdin=(b"\0" * 1024))
-    bashless = tool("local", tool.spec("bashless", image="bashless:1", command="true"), "--docker")
-    assert (
-        bashless.status,
-        "worker-0 could not be started from image bashless:1" in bashless.stderr,
-    ) == (9, True), bashless
+
+    def refused(name: str, status: int, words: str, host: str = "", **keys: str) -> Result:
+        given = tool.given(SUBMIT_TF_JOB_DOCKER_HOST=host) if host else tool
+        done = given("local", tool.spec(name, **{"command": "true", **keys}), "--docker")
+        assert (done.status, words in done.stderr) == (status, True), done
+        return done
+
+    image = "localhost:1/nope:1"
+    refused("gone", 9, f"{image} is not on this machine, and cannot be pulled", image=image)
+    words = "worker-0 could not be started from image bashless:1"
+    bashless = refused("bashless", 9, words, image="bashless:1")
     assert "submit_tf_job image check bashless:1" in bashless.stderr
-    down = tool.given(SUBMIT_TF_JOB_DOCKER_HOST="unix:///nonexistent.sock")(
-        "local", tool.spec("down", command="true"), "--docker"
-    )
-    assert (down.status, "Docker does not answer" in down.stderr) == (2, True), down
-    far = tool.given(SUBMIT_TF_JOB_DOCKER_HOST="tcp://docker.example.com:2376")(
-        "local", tool.spec("far", command="true"), "--docker"
-    )
-    assert (far.status, "is another machine's Docker" in far.stderr) == (2, True), far
+    refused("down", 2, "Docker does not answer", "unix:///nonexistent.sock")
+    refused("far", 2, "is another machine's Docker", "tcp://docker.example.com:2376")
     slow = tool("local", tool.spec("slow", command="sleep 600"), "--docker", "--timeout", "3s")
     assert slow.status == 8, slow
     docker.is_clean()

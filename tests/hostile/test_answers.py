@@ -11,7 +11,6 @@ import socket
 import time
 import zlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -234,14 +233,6 @@ def test_compressed_bomb_is_refused(cli: Cli, serve: Serve) -> None:
     )
 
 
-def test_oversized_list_is_refused(cli: Cli, serve: Serve) -> None:
-    many = raw(
-        200, b'{"apps":{"app":[' + b'{"id":"application_1_1","name":"x"},' * 280_000 + b"{}]}}"
-    )
-    server = serve(always(many))
-    assert cli(*STATUS, "--rm", server.url()).status == 5
-
-
 # --- where credentials go -------------------------------------------------------------------------
 
 
@@ -400,70 +391,6 @@ def test_what_a_refusal_means(
     assert hint in done.err
     assert "canary" not in done.err
     assert len(server.asked) == 1, "what was refused was asked again"
-
-
-# --- what arrives of a submission -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        HTML,
-        raw(200, b"[]"),
-        raw(202, b'{"diagnostics": "Application ID: '),
-        b"",
-        b"\x00" * 40,
-        raw(502, b"<title>Bad</title>", "text/html"),
-    ],
-    ids=["html", "a list", "cut off", "hang up", "bytes", "gateway"],
-)
-def test_post_with_invalid_response_is_looked_up(cli: Cli, serve: Serve, answer: bytes) -> None:
-    posted: list[dict[str, Any]] = []
-
-    def almost(asked: Asked, stream: socket.socket) -> None:
-        if asked.method == "POST" and asked.path == "/app/v1/services":
-            posted.append(json.loads(asked.body))
-            stream.sendall(answer)
-        else:
-            stream.sendall(_resource_manager(asked, posted))
-
-    server = serve(almost)
-    done = cli(*SUBMIT, "--rm", server.url(), "-o", "json")
-    assert (done.status, len(posted)) == (0, 1), done
-    assert (done.json["application_id"], done.json["adopted"]) == (APP, True)
-
-
-def _resource_manager(asked: Asked, there: list[dict[str, Any]]) -> bytes:
-    """Answer like a ResourceManager that took the job."""
-    app = {
-        "id": APP,
-        "user": "alice",
-        "name": "mnist",
-        "state": "RUNNING",
-        "finalStatus": "UNDEFINED",
-        "applicationType": "yarn-service",
-    }
-    if asked.path == "/ws/v1/cluster/info":
-        return raw(
-            200,
-            b'{"clusterInfo": {"state": "STARTED", "haState": "ACTIVE", "hadoopVersion": '
-            b'"3.4.2", "startedOn": 1}}',
-        )
-    if asked.path == "/ws/v1/cluster/apps/new-application":
-        return raw(
-            200,
-            b'{"application-id": "x", "maximum-resource-capability": {"memory": 8192, '
-            b'"vCores": 8}}',
-        )
-    if asked.path == f"/ws/v1/cluster/apps/{APP}":
-        return raw(200, json.dumps({"app": app}).encode())
-    if asked.path.startswith("/ws/v1/cluster/apps"):
-        return raw(200, json.dumps({"apps": {"app": [app]} if there else None}).encode())
-    if asked.path == "/app/v1/services/version":
-        return raw(200, b'{"hadoop_version": "3.4.2 from x"}')
-    if not there:
-        return raw(404, b'{"diagnostics": "Service mnist not found", "code": 404004}')
-    return raw(200, json.dumps({**there[0], "id": APP, "state": "STABLE"}).encode())
 
 
 # --- TLS ------------------------------------------------------------------------------------------

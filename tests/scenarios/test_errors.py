@@ -1,14 +1,12 @@
-"""An error is the same through every interface: its status, its words, and whether to try again."""
+"""An error is the same through every interface: its status, its words, and whether to try again; in
+Airflow: tests/airflow/inside.
+"""
 
 from __future__ import annotations
 
-import importlib
 import json
 import signal
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -24,27 +22,6 @@ from submit_tf_job.errors import (
 )
 from tests.builders.command_line import Cli, Done
 from tests.world import RM, World, gateway
-
-
-class Retried(Exception):
-    """An error that Airflow retries (AirflowException)."""
-
-
-class NotRetried(Retried):
-    """An error that Airflow does not retry (AirflowFailException)."""
-
-
-@pytest.fixture
-def outcome(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Airflow's mapping, which needs nothing of Airflow but its two exceptions."""
-    exceptions: Any = ModuleType("airflow.sdk.exceptions")
-    exceptions.AirflowException, exceptions.AirflowFailException = Retried, NotRetried
-    monkeypatch.setitem(sys.modules, "airflow.sdk.exceptions", exceptions)
-    before = sys.modules.pop("submit_tf_job.airflow.outcome", None)
-    yield importlib.import_module("submit_tf_job.airflow.outcome")
-    del sys.modules["submit_tf_job.airflow.outcome"]
-    if before is not None:
-        sys.modules["submit_tf_job.airflow.outcome"] = before
 
 
 def break_network(world: World, error: BaseException) -> None:
@@ -64,7 +41,7 @@ def made(kind: type[SubmitTFJobError]) -> SubmitTFJobError:
 
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.__name__)
 def test_error_is_the_same_in_every_interface(
-    world: World, outcome: Any, tmp_path: Path, kind: type[SubmitTFJobError]
+    world: World, tmp_path: Path, kind: type[SubmitTFJobError]
 ) -> None:
     row, error = TABLE[kind], made(kind)
     break_network(world, error)
@@ -92,16 +69,6 @@ def test_error_is_the_same_in_every_interface(
     with pytest.raises(kind) as caught:
         submit_tf_job.Client(resource_managers=[RM]).jobs()
     assert caught.value is error
-
-    # 4. Airflow: tried again or not, with the same words; also where a trigger has seen it and a
-    # worker raises it.
-    raised = outcome.as_airflow(error)
-    assert isinstance(raised, NotRetried) is not row.retryable
-    assert "it went wrong" in str(raised)
-    assert "mend it" in str(raised)
-    if kind is not JobSpecError:  # found before anything is deferred
-        carried = outcome.error_in({"error": outcome.error_object(error)})
-        assert (type(carried), carried.message, carried.hint) == (kind, error.message, error.hint)
 
 
 def test_a_defect_is_reported_as_one(world: World) -> None:

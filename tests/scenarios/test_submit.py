@@ -12,6 +12,7 @@ import pytest
 
 from tests.world import World
 from tests.world.transport import Answer
+from tests.world.weather import Fault
 
 SPEC = "mnist.yaml"
 
@@ -360,6 +361,23 @@ def test_nothing_is_sent_where_the_resource_manager_ignores_doas(
     assert "the ResourceManager ignores as_user bob: to it you are gw" in done.err
     assert "delegation-token-auth-filter" in done.err
     assert POST not in world.asked()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer.text("<html><title>Sign in</title></html>"),
+        Answer.json([]),
+        Answer(202, b'{"diagnostics": "Application ID: '),
+        Answer(200, b"\0" * 40),
+    ],
+)
+def test_a_post_whose_answer_says_nothing_is_looked_up(world: World, answer: Answer) -> None:
+    world.spec()
+    world.cluster.network.faults.append(Fault("over", "POST", f"{SERVICES}$", answer))
+    done = world("submit", SPEC, "-d", "-o", "json")
+    assert (done.status, done.json["adopted"], len(world.yarn.apps)) == (0, True, 1), done
+    assert done.json["application_id"] in world.yarn.apps
 
 
 # --- a deciding task that gets no container -------------------------------------------------------
