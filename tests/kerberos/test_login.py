@@ -5,7 +5,6 @@ its own words and a way out.
 from __future__ import annotations
 
 import re
-import shutil
 import socket
 import time
 from collections.abc import Callable
@@ -19,6 +18,9 @@ from tests.kerberos.conftest import REALM, Client
 RM = "http://localhost:1"  # nobody listens: what is said about Kerberos is said before
 
 
+Settings = Callable[[Client], dict[str, str]]
+
+
 @dataclass(frozen=True)
 class Case:
     """One thing that is wrong.
@@ -26,33 +28,33 @@ class Case:
     Attributes:
         message: What is said, as a regular expression.
         hint: What is advised.
-        words: Options of the command.
-        settings: Settings as environment variables.
+        settings: Settings as environment variables; later ones add to those before.
         before: Prepares the shell.
+        rm: The ResourceManager that is asked.
     """
 
     message: str
     hint: str
-    words: tuple[str, ...] = ()
-    settings: Callable[[Client], dict[str, str]] = lambda _client: {}
+    settings: tuple[Settings, ...] = ()
     before: Callable[[Client], None] = lambda _client: None
+    rm: str = RM
     status: int = 4
 
 
-def _keytab(name: str, principal: str | None = None) -> Callable[[Client], dict[str, str]]:
+def _keytab(
+    name: str, principal: str = "", mode: int = 0o600, content: bytes | None = None
+) -> Settings:
     def settings(client: Client) -> dict[str, str]:
-        copied = client.home / "used.keytab"
-        shutil.copy(client.kdc.keytab(name), copied)
-        copied.chmod(0o600)
-        return {
-            "SUBMIT_TF_JOB_KERBEROS_KEYTAB": str(copied),
-            **({"SUBMIT_TF_JOB_KERBEROS_PRINCIPAL": principal} if principal else {}),
-        }
+        path = client.home / "used.keytab"
+        path.write_bytes(client.kdc.keytab(name).read_bytes() if content is None else content)
+        path.chmod(mode)
+        found = {"KEYTAB": str(path), **({"PRINCIPAL": principal} if principal else {})}
+        return {f"SUBMIT_TF_JOB_KERBEROS_{key}": value for key, value in found.items()}
 
     return settings
 
 
-def _krb5_conf(change: Callable[[str], str]) -> Callable[[Client], dict[str, str]]:
+def _krb5_conf(change: Callable[[str], str]) -> Settings:
     def settings(client: Client) -> dict[str, str]:
         other = client.home / "krb5.conf"
         other.write_text(change(client.kdc.krb5_conf.read_text()))
@@ -62,114 +64,78 @@ def _krb5_conf(change: Callable[[str], str]) -> Callable[[Client], dict[str, str
 
 
 def _stale_keytab(client: Client) -> dict[str, str]:
-    kdc = client.kdc
-    kdc.admin(
-        "addprinc -randkey stale",
-        f"ktadd -norandkey -k {kdc.keytab('stale')} stale",
-        "cpw -randkey stale",
-    )
+    kdc, add = client.kdc, "addprinc -randkey stale"
+    kdc.admin(add, f"ktadd -norandkey -k {kdc.keytab('stale')} stale", "cpw -randkey stale")
     return _keytab("stale")(client)
 
 
-def _ticket(client: Client) -> None:
-    client.kdc.kinit("alice", client.cache)
+def _ticket(*options: str, wait_s: float = 0.0) -> Callable[[Client], None]:
+    def get(client: Client) -> None:
+        client.kdc.kinit("alice", client.cache, *options)
+        time.sleep(wait_s)
+
+    return get
 
 
-def _expired_ticket(client: Client) -> None:
-    client.kdc.kinit("alice", client.cache, "-l", "1s")
-    time.sleep(2.1)
+def _down(text: str) -> str:
+    return re.sub(r"kdc = .*", f"kdc = 127.0.0.1:{_unused()}", text)
 
 
-def _future_ticket(client: Client) -> None:
-    client.kdc.kinit("alice", client.cache, "-s", "1h")
-
-
-def _bad_keytab(mode: int, content: bytes | None = None) -> Callable[[Client], dict[str, str]]:
-    def settings(client: Client) -> dict[str, str]:
-        path = client.home / "bad.keytab"
-        path.write_bytes(client.kdc.keytab("alice").read_bytes() if content is None else content)
-        path.chmod(mode)
-        return {
-            "SUBMIT_TF_JOB_KERBEROS_KEYTAB": str(path),
-            "SUBMIT_TF_JOB_KERBEROS_PRINCIPAL": "alice",
-        }
-
-    return settings
-
-
-def _both(
-    first: Callable[[Client], dict[str, str]], second: Callable[[Client], dict[str, str]]
-) -> Callable[[Client], dict[str, str]]:
-    return lambda client: {**first(client), **second(client)}
-
-
+ALICE = _keytab("alice", "alice")
+NOWHERE = {"SUBMIT_TF_JOB_KERBEROS_KEYTAB": "/nowhere/a.keytab"}
+CAMELLIA = "[libdefaults]\n permitted_enctypes = camellia256-cts-cmac"
+ELSEWHERE = (f" {REALM} = {{", " OTHER.TEST = {")
 CASES = {
     "no ticket": Case("there is no Kerberos ticket", "kinit, or set kerberos.keytab"),
     "ticket that has expired": Case(
         rf"the Kerberos ticket has expired at \d\d\d\d-.*alice@{REALM}",
         "kinit",
-        before=_expired_ticket,
+        before=_ticket("-l", "1s", wait_s=2.1),
     ),
-    "ticket that is valid only later": Case("valid only later", "clock", before=_future_ticket),
+    "ticket that is valid only later": Case(
+        "valid only later", "clock", before=_ticket("-s", "1h")
+    ),
     "alias of the host": Case(
         "the KDC has no service HTTP/127.0.0.1@KDC.TEST",
         "host name of its principal",
-        ("--rm", "http://127.0.0.1:1"),
-        before=_ticket,
+        before=_ticket(),
+        rm="http://127.0.0.1:1",
     ),
     "keytab of somebody else": Case(
-        "holds no key of alice", "klist -kt", settings=_keytab("bob", "alice")
+        "holds no key of alice", "klist -kt", (_keytab("bob", "alice"),)
     ),
     "keytab whose key was changed": Case(
-        "key is not the principal's any more", "new keytab", settings=_stale_keytab
+        "key is not the principal's any more", "new keytab", (_stale_keytab,)
     ),
     "keytab that others read": Case(
-        "others can read it", "chmod 600", settings=_bad_keytab(0o644), status=2
+        "others can read it", "chmod 600", (_keytab("alice", "alice", 0o644),), status=2
     ),
     "keytab that is not there": Case(
-        "cannot be read: no such file",
-        "",
-        settings=lambda _client: {"SUBMIT_TF_JOB_KERBEROS_KEYTAB": "/nowhere/a.keytab"},
-        status=2,
+        "cannot be read: no such file", "", (lambda _client: NOWHERE,), status=2
     ),
     "keytab of rubbish": Case(
-        "the file is not a keytab", "ktadd", settings=_bad_keytab(0o600, b"rubbish")
+        "the file is not a keytab", "ktadd", (_keytab("", "alice", content=b"rubbish"),)
     ),
     "principal nobody knows": Case(
-        "holds no key of mallory", "klist", settings=_keytab("alice", "mallory")
+        "holds no key of mallory", "klist", (_keytab("alice", "mallory"),)
     ),
     "realm without a KDC": Case(
         f"no KDC of the realm {REALM} is known here",
         r"\[realms\]",
-        settings=_both(
-            _keytab("alice"),
-            _krb5_conf(lambda text: text.replace(f" {REALM} = {{", " OTHER.TEST = {")),
-        ),
+        (_keytab("alice"), _krb5_conf(lambda text: text.replace(*ELSEWHERE))),
     ),
     "KDC that is down": Case(
-        f"no KDC of the realm {REALM} answers",
-        "kdc lines of",
-        settings=_both(
-            _keytab("alice", "alice"),
-            _krb5_conf(lambda text: re.sub(r"kdc = .*", f"kdc = 127.0.0.1:{_unused()}", text)),
-        ),
+        f"no KDC of the realm {REALM} answers", "kdc lines of", (ALICE, _krb5_conf(_down))
     ),
     "no encryption type in common": Case(
         "no encryption type in common",
         "klist -e",
-        settings=_both(
-            _keytab("alice", "alice"),
-            _krb5_conf(
-                lambda text: text.replace(
-                    "[libdefaults]", "[libdefaults]\n permitted_enctypes = camellia256-cts-cmac"
-                )
-            ),
-        ),
+        (ALICE, _krb5_conf(lambda text: text.replace("[libdefaults]", CAMELLIA))),
     ),
     "krb5.conf that is broken": Case(
         "cannot be read|no KDC|realm is not known",
         "krb5",
-        settings=_krb5_conf(lambda _text: "[realms\n}{"),
+        (_krb5_conf(lambda _text: "[realms\n}{"),),
     ),
 }
 
@@ -184,8 +150,8 @@ def _unused() -> int:
 def test_what_is_wrong_is_said_before_anything_is_sent(client: Client, name: str) -> None:
     case = CASES[name]
     case.before(client)
-    words = case.words or ("--rm", RM)
-    said = client("list", "--auth", "kerberos", *words, environ=case.settings(client))
+    given = {name: text for found in case.settings for name, text in found(client).items()}
+    said = client("list", "--auth", "kerberos", "--rm", case.rm, environ=given)
     assert (said.status, said.stdout) == (case.status, ""), said
     first, _, rest = said.stderr.partition("\n")
     assert re.search(case.message, first), said.stderr

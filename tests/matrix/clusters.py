@@ -5,6 +5,7 @@ sandbox of that version.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -58,81 +59,44 @@ class Row:
     test: str
 
 
-ENDS = "test_verdict_of_job_that_ends"
-VERDICTS, DATA = "tests/promises/test_verdicts.py", "tests/promises/test_data.py"
-TRAINING, SURVIVES = "tests/promises/test_training.py", "tests/promises/test_survives.py"
-ELASTIC, SAVING = "tests/cluster/test_elastic.py", "tests/cluster/test_saving.py"
+# Name, and how the names of its tests begin; then what the page says of it.
+_ROWS = """
+custom promises/test_verdicts test_detached_job_survives_its_application_master
+    roles of one's own, one decides
+multi_worker promises/test_verdicts test_verdict_of_job_that_ends[succeeds-
+    chief and workers: SUCCEEDED, everything is gone
+worker_fails promises/test_verdicts test_verdict_of_job_that_ends[exits-7-
+    a worker fails: exit status 1, and the worker and its status are named
+parameter_server promises/test_training test_parameter_servers_train_and_are_ended
+    ps and workers never end by themselves: SUCCEEDED when the chief is done
+stopped promises/test_verdicts test_stopped_job_is_stopped
+    `stop`: STOPPED, `wait` returns 3, everything is gone
+detached promises/test_verdicts test_detached_job_survives_its_application_master
+    without a follower: another process gets the verdict later
+survives promises/test_survives test_training_continues_after_losing_a_worker_and_its_chief
+    `retries: 3`: the containers of a worker and of the chief are killed: SUCCEEDED from the
+    checkpoint, with two restarts
+own_fault promises/test_survives test_fault_of_the_program_itself_is_tried_once
+    `retries: 3`: an error of the program's own is tried once
+elastic cluster/test_elastic test_a_training_shrinks_and_grows
+    `instances: {min: 1, max: 3}`: loses workers, gets others, is scaled; ranks leave no gap
+fewer cluster/test_elastic test_a_training_starts_with_fewer
+    `instances: {min: 1, max: 3}`: starts with one worker where there is no room for more
+saves cluster/test_saving test_tasks_save_before_the_job_is_stopped
+    `stop --grace 2m`: all tasks save first (3.1 and 3.2 have no signals, and say so)
+too_large promises/test_verdicts test_refused_job_leaves_its_name_free[too-large
+    more memory than a container may have: exit status 9, and the name stays free
+files promises/test_data test_files_and_packages_reach_every_task
+    `files:` and `python:`: files and a wheel are staged and reach each task
+trains promises/test_training test_digits_on_hdfs_are_trained_by_three_tasks
+    `specs/multi-worker.yaml`: MultiWorkerMirroredStrategy, data and model on HDFS, accuracy
+    above 0.8
+"""
 ROWS: Mapping[str, Row] = {
-    "custom": Row(
-        "roles of one's own, one decides",
-        VERDICTS,
-        "test_detached_job_survives_its_application_master",
-    ),
-    "multi_worker": Row(
-        "chief and workers: SUCCEEDED, everything is gone", VERDICTS, f"{ENDS}[succeeds-"
-    ),
-    "worker_fails": Row(
-        "a worker fails: exit status 1, and the worker and its status are named",
-        VERDICTS,
-        f"{ENDS}[exits-7-",
-    ),
-    "parameter_server": Row(
-        "ps and workers never end by themselves: SUCCEEDED when the chief is done",
-        TRAINING,
-        "test_parameter_servers_train_and_are_ended",
-    ),
-    "stopped": Row(
-        "`stop`: STOPPED, `wait` returns 3, everything is gone",
-        VERDICTS,
-        "test_stopped_job_is_stopped",
-    ),
-    "detached": Row(
-        "without a follower: another process gets the verdict later",
-        VERDICTS,
-        "test_detached_job_survives_its_application_master",
-    ),
-    "survives": Row(
-        "`retries: 3`: the containers of a worker and of the chief are killed: SUCCEEDED from the "
-        "checkpoint, with two restarts",
-        SURVIVES,
-        "test_training_continues_after_losing_a_worker_and_its_chief",
-    ),
-    "own_fault": Row(
-        "`retries: 3`: an error of the program's own is tried once",
-        SURVIVES,
-        "test_fault_of_the_program_itself_is_tried_once",
-    ),
-    "elastic": Row(
-        "`instances: {min: 1, max: 3}`: loses workers, gets others, is scaled; ranks leave no gap",
-        ELASTIC,
-        "test_a_training_shrinks_and_grows",
-    ),
-    "fewer": Row(
-        "`instances: {min: 1, max: 3}`: starts with one worker where there is no room for more",
-        ELASTIC,
-        "test_a_training_starts_with_fewer",
-    ),
-    "saves": Row(
-        "`stop --grace 2m`: all tasks save first (3.1 and 3.2 have no signals, and say so)",
-        SAVING,
-        "test_tasks_save_before_the_job_is_stopped",
-    ),
-    "too_large": Row(
-        "more memory than a container may have: exit status 9, and the name stays free",
-        VERDICTS,
-        "test_refused_job_leaves_its_name_free[too-large",
-    ),
-    "files": Row(
-        "`files:` and `python:`: files and a wheel are staged and reach each task",
-        DATA,
-        "test_files_and_packages_reach_every_task",
-    ),
-    "trains": Row(
-        "`specs/multi-worker.yaml`: MultiWorkerMirroredStrategy, data and model on HDFS, accuracy "
-        "above 0.8",
-        TRAINING,
-        "test_digits_on_hdfs_are_trained_by_three_tasks",
-    ),
+    name: Row(" ".join(about.split()), f"tests/{file}.py", test)
+    for name, file, test, about in re.findall(
+        r"^(\w+) (\S+) (\S+)\n((?:    .*\n)+)", _ROWS, re.MULTILINE
+    )
 }
 
 
@@ -142,19 +106,9 @@ def run_cluster(cluster: Cluster, say: Callable[[str], None]) -> dict[str, Cell]
     tests = sorted({f"{row.file}::{row.test.partition('[')[0]}" for row in ROWS.values()})
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.xml"
-        words = [
-            "-m",
-            "cluster",
-            "-n",
-            "2",
-            "--dist",
-            "loadfile",
-            f"--junitxml={report}",
-            "-q",
-            "--tb=short",
-        ]
+        words = ["-m", "cluster", "-n", "2", "--dist", "loadfile", "-q", "--tb=short"]
         subprocess.run(
-            [sys.executable, "-m", "pytest", *words, *tests],
+            [sys.executable, "-m", "pytest", *words, f"--junitxml={report}", *tests],
             cwd=ROOT,
             env={**os.environ, SANDBOX: options, KEEP: ""},
             timeout=COLUMN_S,

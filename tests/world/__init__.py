@@ -16,7 +16,6 @@ import yaml
 
 from submit_tf_job import operations
 from submit_tf_job.settings import Settings
-from submit_tf_job.yarn.nodemanager import NodeManagers
 from tests.builders.command_line import GOOD, Cli, Done
 from tests.builders.log_files import log, record, reserved, write_tfile
 from tests.world.cluster import FakeCluster
@@ -45,16 +44,8 @@ class World:
 
     def connect(self, settings: Settings, **_ignored: Any) -> operations.Cluster:
         """Return what `operations.connect` returns, on this cluster."""
-        client = self.cluster.client(settings.login, settings.as_user)
         clock = self.cluster.clock
-        return operations.Cluster(
-            settings,
-            client,
-            NodeManagers(client),
-            clock,
-            clock.sleep,
-            wall=lambda: clock.epoch_ms() / 1000,
-        )
+        return self.cluster.connect(settings, wall=lambda: clock.epoch_ms() / 1000)
 
     def __call__(self, *argv: object, stdin: bytes = b"") -> Done:
         """Run a command; one that needs a cluster gets this one's address."""

@@ -16,9 +16,7 @@ from submit_tf_job.gateway.policy import Policy
 from submit_tf_job.gateway.running import Clusters, Gateway
 from submit_tf_job.gateway.slots import Limits
 from submit_tf_job.gateway.uploads import UploadDirectory
-from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.settings import Settings, load_settings
-from submit_tf_job.yarn.nodemanager import NodeManagers
 from tests.world.cluster import FakeCluster
 
 JOB: dict[str, Any] = {
@@ -82,11 +80,9 @@ class World:
 
     def connect(self, settings: Settings, rm: Any = None) -> Client:
         self.connected.append(settings)
-        client, made = Client(settings=settings), rm or self.fake.client(settings.user)
-        clock = self.fake.clock
-        client.cluster = Cluster(
-            settings, made, NodeManagers(made), clock, clock.sleep, own_jobs_only=True
-        )
+        client = Client(settings=settings)
+        made = rm or self.fake.client(settings.user)
+        client.cluster = self.fake.connect(settings, made, own_jobs_only=True)
         return client
 
     def ask(self, method: str, path: str, caller: str = "alice", **options: Any) -> Any:

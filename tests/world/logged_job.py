@@ -19,25 +19,13 @@ class Job:
     """One job on the fake cluster, whose containers write while the clock moves."""
 
     def __init__(self, cluster: FakeCluster, hadoop_conf: Path | None = None) -> None:
-        self.cluster, self.clock, self.node, self.yarn = (
-            cluster,
-            cluster.clock,
-            cluster.node,
-            cluster.yarn,
-        )
-        client = cluster.client()
-        arguments = {
-            "resource_managers": ["http://rm1:8088"],
-            "user": "alice",
-            "hadoop_conf": hadoop_conf and str(hadoop_conf),
-        }
+        self.cluster, self.clock, self.node = cluster, cluster.clock, cluster.node
+        self.yarn = cluster.yarn
+        given = {"resource_managers": ["http://rm1:8088"], "user": "alice"}
+        arguments = {**given, "hadoop_conf": hadoop_conf and str(hadoop_conf)}
         settings = load_settings(arguments=arguments, environ={"HOME": "/nowhere"}, cwd=Path("/"))
-        from submit_tf_job.yarn.nodemanager import NodeManagers
-
-        self.api = operations.Cluster(
-            settings, client, NodeManagers(client), self.clock, self.clock.sleep
-        )
-        client.post_service(dumps(service_of("mnist", "s1", "true")))
+        self.api = cluster.connect(settings)
+        self.api.client.post_service(dumps(service_of("mnist", "s1", "true")))
         self.said: list[str] = []
 
     def start(self, *containers: tuple[str, str]) -> None:

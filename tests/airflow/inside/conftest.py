@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.airflow.hook import SubmitTFJobHook
-from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.sdk.client import Client
 from submit_tf_job.settings import load_settings
-from submit_tf_job.yarn.nodemanager import NodeManagers
 from tests.world.cluster import FakeCluster
 
 
@@ -28,10 +26,7 @@ class FakeHook(SubmitTFJobHook):
             cwd=Path("/"),
         )
         client = Client(settings=settings)
-        made = self.fakes.client()
-        client.__dict__["cluster"] = Cluster(
-            settings, made, NodeManagers(made), self.fakes.clock, self.fakes.clock.sleep
-        )
+        client.__dict__["cluster"] = self.fakes.connect(settings)
         return client
 
 

@@ -100,25 +100,19 @@ def test_the_example_is_a_dag_that_airflow_can_store_and_load() -> None:
 
 @pytest.mark.parametrize("kind", errors.TABLE)
 def test_as_airflow_follows_the_table(kind: type[errors.SubmitTFJobError]) -> None:
-    error = (
-        errors.JobSpecError([errors.Problem(1, 2, "a", "is wrong")], hint="mend it")
-        if issubclass(kind, errors.JobSpecError)
-        else kind("it broke", hint="mend it")
-    )
+    invalid = errors.JobSpecError([errors.Problem(1, 2, "a", "is wrong")], hint="mend it")
+    is_invalid = issubclass(kind, errors.JobSpecError)
+    error = invalid if is_invalid else kind("it broke", hint="mend it")
     raised = outcome.as_airflow(error)
     assert isinstance(raised, AirflowFailException) is not errors.TABLE[kind].retryable
     assert isinstance(raised, AirflowException)
     assert str(raised).endswith("\nhint: mend it")
-    told = outcome.error_in(json.loads(json.dumps({"error": outcome.error_object(error)})))
+    carried = {"job": None, "error": outcome.error_object(error), "text": ""}
+    told = outcome.error_in(json.loads(json.dumps(carried)))
     assert told is not None
-    assert isinstance(outcome.as_airflow(told), AirflowFailException) is isinstance(
-        raised, AirflowFailException
-    )
     assert (told.message, told.hint) == (error.message, error.hint)
     with pytest.raises(type(raised)):
-        operator().execute_complete(
-            {}, {"job": None, "error": outcome.error_object(error), "text": ""}
-        )
+        operator().execute_complete({}, carried)
 
 
 def test_a_job_that_would_fail_again_is_not_retried_after_the_trigger_either() -> None:
@@ -128,52 +122,59 @@ def test_a_job_that_would_fail_again_is_not_retried_after_the_trigger_either() -
 
 
 def operator(**given: Any) -> SubmitTFJobOperator:
+    own = {"task_id": "train", "job": JOB, "retries": 2, "on_finish": "keep"}
     with DAG("dag", start_date=START, schedule=None):
-        return SubmitTFJobOperator(
-            **{"task_id": "train", "job": JOB, "retries": 2, "on_finish": "keep", **given}
-        )
+        return SubmitTFJobOperator(**{**own, **given})
 
 
 def context(**given: Any) -> dict[str, Any]:
     pushed: dict[str, Any] = {}
+    ti = {"dag_id": "dag", "task_id": "train", "run_id": "run", "map_index": -1}
+    ti |= {"max_tries": 2, "try_number": 1, "start_date": datetime.now(timezone.utc), **given}
+    push = lambda key, value: pushed.update({key: value})  # noqa: E731
+    return {"ti": SimpleNamespace(**ti, xcom_push=push), "pushed": pushed}
 
-    def push(key: str, value: Any) -> None:
-        pushed[key] = value
 
-    ti = {
-        "dag_id": "dag",
-        "task_id": "train",
-        "run_id": "run",
-        "map_index": -1,
-        "max_tries": 2,
-        "try_number": 1,
-        **given,
-    }
-    return {
-        "ti": SimpleNamespace(**ti, start_date=datetime.now(timezone.utc), xcom_push=push),
-        "pushed": pushed,
-    }
+def trigger(name: str, application_id: str | None = None, **given: Any) -> SubmitTFJobTrigger:
+    kept = {"application_id": application_id, "submit_tf_job_conn_id": None, **given}
+    return SubmitTFJobTrigger(name=name, **kept)
+
+
+def event_of(one: Any) -> Any:
+    """Return what a trigger tells in the end."""
+
+    async def run() -> Any:
+        (event,) = [event async for event in one.run()]
+        return json.loads(json.dumps(event.payload))
+
+    return asyncio.run(run())
+
+
+@pytest.fixture
+def pauses(fakes: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that triggers wait, which pass on the cluster's clock."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float, real: Any = asyncio.sleep) -> None:
+        slept.append(seconds)
+        fakes.clock.sleep(seconds)
+        await real(0)
+
+    monkeypatch.setattr("submit_tf_job.airflow.trigger.asyncio.sleep", sleep)
+    return slept
 
 
 # --- one application, whichever try it is ---------------------------------------------------------
 
 
 def test_submit_adopts_the_job_of_an_earlier_try(hook: FakeHook, fakes: FakeCluster) -> None:
+    fakes.yarn.site.job_s = (60.0, 60.0)
     first = submitted(hook)
     assert submitted(hook) == first, "a worker died, and its job runs"
-    fakes.clock.sleep(30)
-    assert submitted(hook) == first
-    assert len(fakes.yarn.apps) == 1
-    fakes.yarn.site.job_s = (1.0, 1.0)
-    fakes.clock.sleep(60)
-
-
-def test_submit_adopts_a_succeeded_job(hook: FakeHook, fakes: FakeCluster) -> None:
-    fakes.yarn.site.job_s = (5.0, 5.0)
-    first = submitted(hook)
-    fakes.clock.sleep(60)
+    for seconds in (30, 120):
+        fakes.clock.sleep(seconds)
+        assert submitted(hook) == first
     assert fakes.yarn.apps[str(first)].final == "SUCCEEDED"
-    assert submitted(hook) == first
     assert len(fakes.yarn.apps) == 1
 
 
@@ -247,18 +248,12 @@ def test_deferrable_trigger_can_be_recreated(hook: FakeHook) -> None:
 def out_of_memory(
     fakes: FakeCluster, application_id: str, resubmission: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    cause = {
-        "code": "out-of-memory",
-        "sentence": "worker-0 used 130 MB of the 128 MB",
-        "task": "worker-0",
-        "status": -104,
-        "facts": {"used": "130 MB"},
-    }
+    cause = {"code": "out-of-memory", "sentence": "worker-0 used 130 MB of the 128 MB"}
+    cause |= {"task": "worker-0", "status": -104, "facts": {"used": "130 MB"}}  # type: ignore[dict-item]
     job: dict[str, Any] = {"name": RUN.job_name(), "run": fakes.yarn.apps[application_id].name}
     job |= {"application_id": application_id, "state": "FAILED", "resubmission": resubmission}
     error = {"code": "job-failed", "message": "the job failed"}
-    failed = {**job, "root_cause": cause}
-    return {"job": failed, "error": error, "text": ""}
+    return {"job": {**job, "root_cause": cause}, "error": error, "text": ""}
 
 
 def ended(fakes: FakeCluster) -> str:
@@ -380,9 +375,8 @@ def test_job_file_is_rendered_with_its_directory(
 def test_test_connection(
     monkeypatch: pytest.MonkeyPatch, connection: dict[str, Any], message: str
 ) -> None:
-    monkeypatch.setenv(
-        "AIRFLOW_CONN_BROKEN", json.dumps({"conn_type": "submit_tf_job", **connection})
-    )
+    connection = {"conn_type": "submit_tf_job", **connection}
+    monkeypatch.setenv("AIRFLOW_CONN_BROKEN", json.dumps(connection))
     good, said = SubmitTFJobHook("broken").test_connection()
     assert not good
     assert re.search(message, said), said
@@ -405,16 +399,12 @@ def test_trigger_does_not_block_the_loop(hook: FakeHook, monkeypatch: pytest.Mon
     monkeypatch.setattr("submit_tf_job.operations.follow", slow)
     monkeypatch.setattr("submit_tf_job.operations.find", lambda *_given: JobRef("x", "a", "x"))
 
-    async def follow(trigger: SubmitTFJobTrigger) -> None:
-        async for _event in trigger.run():
+    async def follow(one: SubmitTFJobTrigger) -> None:
+        async for _event in one.run():
             pass
 
     async def main() -> float:
-        triggers = [
-            SubmitTFJobTrigger(name="x", application_id="a", submit_tf_job_conn_id=None)
-            for _ in range(10)
-        ]
-        running = [asyncio.create_task(follow(trigger)) for trigger in triggers]
+        running = [asyncio.create_task(follow(trigger("x", "a"))) for _ in range(10)]
         await asyncio.sleep(1.0)  # what is imported at first use is imported
         longest, last = 0.0, time.monotonic()
         while_s = last + 1.5
@@ -431,50 +421,23 @@ def test_trigger_does_not_block_the_loop(hook: FakeHook, monkeypatch: pytest.Mon
     assert asyncio.run(main()) < 0.4, "no look was waited for in the loop"
 
 
-def test_trigger_reports_the_end_and_stops_its_own_job(
-    hook: FakeHook, fakes: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def sleep(seconds: float, real: Any = asyncio.sleep) -> None:
-        fakes.clock.sleep(seconds)
-        await real(0)
-
-    async def event_of(trigger: SubmitTFJobTrigger) -> Any:
-        (event,) = [event async for event in trigger.run()]
-        return json.loads(json.dumps(event.payload))
-
-    monkeypatch.setattr("submit_tf_job.airflow.trigger.asyncio.sleep", sleep)
+@pytest.mark.usefixtures("pauses")
+def test_trigger_reports_the_end_and_stops_its_own_job(hook: FakeHook, fakes: FakeCluster) -> None:
     handle = hook.submit(planned(hook), RUN)
-    own = SubmitTFJobTrigger(
-        name=handle.name,
-        application_id=handle.application_id,
-        submit_tf_job_conn_id=None,
-        own=True,
-        ends_at=time.time() - 1,
-    )
-    said = asyncio.run(event_of(own))
-    assert said["timed_out"]
+    one = handle.name, handle.application_id
+    assert event_of(trigger(*one, own=True, ends_at=time.time() - 1))["timed_out"]
     fakes.clock.sleep(20)
     assert fakes.yarn.apps[str(handle.application_id)].over, "its time was over"
-    said = asyncio.run(
-        event_of(
-            SubmitTFJobTrigger(
-                name=handle.name, application_id=handle.application_id, submit_tf_job_conn_id=None
-            )
-        )
-    )
+    said = event_of(trigger(*one))
     assert (said["job"]["state"], said["error"]["code"]) == ("STOPPED", "job-stopped")
-    gone = asyncio.run(
-        event_of(SubmitTFJobTrigger(name="nobody", application_id=None, submit_tf_job_conn_id=None))
-    )
-    assert gone["error"]["code"] == "no-such-job"
+    assert event_of(trigger("nobody"))["error"]["code"] == "no-such-job"
 
     fakes.yarn.site.job_s = (3.0, 3.0)
-    other = hook.submit(planned(hook, TaskRun("", "d", "t", "r")), TaskRun("", "d", "t", "r"))
-    theirs = SubmitTFJobTrigger(
-        name=other.name, application_id=other.application_id, submit_tf_job_conn_id=None
-    )
+    run = TaskRun("", "d", "t", "r")
+    other = hook.submit(planned(hook, run), run)
+    theirs = trigger(other.name, other.application_id)
     asyncio.run(theirs.on_kill())
-    said = asyncio.run(event_of(theirs))
+    said = event_of(theirs)
     assert (said["job"]["state"], said["error"], said["timed_out"]) == ("SUCCEEDED", None, False)
     with DAG("dag", start_date=START, schedule=None):
         sensor = SubmitTFJobSensor(task_id="sensed", job=str(other.application_id))
@@ -483,7 +446,7 @@ def test_trigger_reports_the_end_and_stops_its_own_job(
 
 
 def test_sensor_waits_for_a_job_that_is_submitted_later(
-    hook: FakeHook, fakes: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    hook: FakeHook, fakes: FakeCluster, pauses: list[float]
 ) -> None:
     plan = planned(hook)
     with DAG("dag", start_date=START, schedule=None):
@@ -495,27 +458,11 @@ def test_sensor_waits_for_a_job_that_is_submitted_later(
     with pytest.raises(AirflowFailException, match="does not list application_1_0001"):
         mistaken.poke({})
     fakes.yarn.site.job_s = (3.0, 3.0)
-    slept = []
-
-    async def sleep(seconds: float, real: Any = asyncio.sleep) -> None:
-        slept.append(seconds)
-        if len(slept) == 2:
-            hook.submit(plan, RUN)
-        fakes.clock.sleep(seconds)
-        await real(0)
-
-    async def payload(trigger: Any) -> Any:
-        (event,) = [event async for event in trigger.run()]
-        return event.payload
-
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute({})
-    monkeypatch.setattr("submit_tf_job.airflow.trigger.asyncio.sleep", sleep)
-    event = asyncio.run(payload(deferred.value.trigger))
-    assert sensor.execute_complete({}, event)["state"] == "SUCCEEDED"
-    assert len(slept) > 2
-    late = SubmitTFJobTrigger(
-        name="nobody", application_id=None, submit_tf_job_conn_id=None, ends_at=time.time() - 1
-    )
+    fakes.clock.after(0.5, lambda: hook.submit(plan, RUN))
+    assert sensor.execute_complete({}, event_of(deferred.value.trigger))["state"] == "SUCCEEDED"
+    assert len(pauses) > 2
+    late = trigger("nobody", ends_at=time.time() - 1)
     with pytest.raises(AirflowSensorTimeout, match="was not over within 3600 s"):
-        sensor.execute_complete({}, asyncio.run(payload(late)))
+        sensor.execute_complete({}, event_of(late))
