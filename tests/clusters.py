@@ -16,8 +16,10 @@ import functools
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -134,6 +136,13 @@ class Cluster:
     def pid_of(self, daemon: str) -> int:
         """Return the process of a daemon."""
         return int(self.state()["daemons"][daemon]["pid"])
+
+    def kill(self, daemon: str, how: int = signal.SIGKILL) -> None:
+        """End a daemon; it is gone when this returns."""
+        pid = self.pid_of(daemon)
+        os.kill(pid, how)
+        while Path(f"/proc/{pid}").exists():
+            time.sleep(0.02)
 
     def state(self) -> dict[str, Any]:
         """Return what the sandbox has written down of itself."""

@@ -21,15 +21,14 @@ import termios
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import yaml
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from submit_tf_job.sandbox import Sandbox, SandboxOptions
-from tests import animation
-from tests.builders.sandbox import sandbox_dirs
+from tests import animation, clusters
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -52,6 +51,7 @@ for step in range(1, 121):
     time.sleep(1)
 """
 TYPO = 'if [ $TFJOB_INDEX = 1 ]; then python3 -c "import tensorflw"; else sleep 300; fi'
+SERVES = {"command": "exec python3 -m http.server $TFJOB_PORT_HTTP", "ports": {"http": "auto"}}
 JOBS = {
     "digits": {
         "strategy": "multi-worker",
@@ -60,11 +60,7 @@ JOBS = {
         "roles": {
             "chief": {**SMALL, "command": "python3 steps.py"},
             "worker": {**SMALL, "instances": 2, "command": "sleep 300"},
-            "tensorboard": {
-                **SMALL,
-                "command": "exec python3 -m http.server $TFJOB_PORT_HTTP",
-                "ports": {"http": "auto"},
-            },
+            "tensorboard": {**SMALL, **SERVES},
         },
     },
     "waits": {
@@ -76,11 +72,7 @@ JOBS = {
         "strategy": "multi-worker",
         "roles": {
             "chief": {**SMALL, "command": "sleep 300"},
-            "worker": {
-                **SMALL,
-                "instances": 2,
-                "command": TYPO,
-            },
+            "worker": {**SMALL, "instances": 2, "command": TYPO},
         },
     },
 }
@@ -89,28 +81,17 @@ JOBS = {
 def main(only: list[str]) -> None:
     """Run the jobs and draw them; with `animation` only the animated picture of the README."""
     IMAGES.mkdir(exist_ok=True)
-    tensorflow = Path(os.environ["SUBMIT_TF_JOB_TEST_TENSORFLOW"]) / "bin"
-    with tempfile.TemporaryDirectory(prefix="screenshots-") as directory:
-        home = Path(directory)
-        environ = {
-            **os.environ,
-            "HOME": directory,
-            "PYTHONPATH": str(ROOT),
-            "TERM": "xterm-256color",
-        }
-        environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-        sandbox = Sandbox("screenshots", sandbox_dirs(environ))
-        try:
-            options = SandboxOptions(container_path=(tensorflow,))
-            environ["SUBMIT_TF_JOB_PROFILE"] = sandbox.up(options, environ, print).sandbox.profile
-            time.sleep(
-                70
-            )  # a ResourceManager that has just started is waited for, and that is told
-            _animate(home, environ)
-            if "animation" not in only:
-                _draw_all(home, environ)
-        finally:
-            sandbox.down()
+    options = ("--container-path", str(clusters.tensorflow() / "bin"))
+    with (
+        tempfile.TemporaryDirectory(prefix="screenshots-") as directory,
+        clusters.own("screenshots", *options) as cluster,
+    ):
+        own = {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
+        environ = {**clusters.environment(), **own, "SUBMIT_TF_JOB_PROFILE": cluster.profile}
+        time.sleep(70)  # a ResourceManager that has just started is waited for, and that is told
+        _animate(Path(directory), environ)
+        if "animation" not in only:
+            _draw_all(Path(directory), environ)
 
 
 def _animate(home: Path, environ: dict[str, str]) -> None:
@@ -136,24 +117,24 @@ def _draw_all(home: Path, environ: dict[str, str]) -> None:
 
     (home / "steps.py").write_text(TRAIN)
     for name, content in JOBS.items():
-        (home / f"{name}.yaml").write_text(
-            yaml.safe_dump({"name": name, "image": "none", **content})
-        )
+        text = yaml.safe_dump({"name": name, "image": "none", **content})
+        (home / f"{name}.yaml").write_text(text)
     run("submit", "digits.yaml", "--detach", "-q")
     run("wait", "digits", "--for", "ready", "-q")
     _save("failed", "submit_tf_job submit broken.yaml", run("submit", "broken.yaml"))
     posted = run("submit", "waits.yaml", "--detach", "-q")
     assert "error" not in posted, posted
     time.sleep(15)
-    _save("list", "submit_tf_job list", run("list"))
-    _save("describe", "submit_tf_job describe digits", run("describe", "digits"))
-    _save("pending", "submit_tf_job status waits", run("status", "waits"))
-    _save(
-        "watch",
-        "submit_tf_job watch digits --lines",
-        _last_frame(run("watch", "digits", "--lines")),
-    )
-    _save("logs", "submit_tf_job logs digits --tail 4", run("logs", "digits", "--tail", "4"))
+    for name, words in {
+        "list": ("list",),
+        "describe": ("describe", "digits"),
+        "pending": ("status", "waits"),
+        "watch": ("watch", "digits", "--lines"),
+        "logs": ("logs", "digits", "--tail", "4"),
+    }.items():
+        shown = run(*words)
+        command = " ".join(("submit_tf_job", *words))
+        _save(name, command, _last_frame(shown) if name == "watch" else shown)
     for name in JOBS:
         run("delete", name, "--force", "-q")
 
@@ -167,11 +148,7 @@ def _on_terminal(argv: list[str], cwd: Path, environ: dict[str, str], within_s: 
 
 
 def recorded(
-    argv: list[str],
-    cwd: Path,
-    environ: dict[str, str],
-    within_s: float,
-    columns: int = COLUMNS,
+    argv: list[str], cwd: Path, environ: dict[str, str], within_s: float, columns: int = COLUMNS
 ) -> list[tuple[float, str]]:
     """Run a command on a terminal; return what it shows, each piece with its second."""
     main_end, other = pty.openpty()
@@ -179,11 +156,8 @@ def recorded(
     process = subprocess.Popen(argv, cwd=cwd, env=environ, stdin=other, stdout=other, stderr=other)
     os.close(other)
     shown: list[tuple[float, str]] = []
-    decoder, begun, interrupted = (
-        codecs.getincrementaldecoder("utf-8")("replace"),
-        time.monotonic(),
-        False,
-    )
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    begun, interrupted = time.monotonic(), False
     while True:
         if not interrupted and time.monotonic() > begun + within_s:
             process.send_signal(signal.SIGINT)
@@ -209,19 +183,12 @@ def _last_frame(shown: str) -> str:
 
 
 def _save(name: str, command: str, shown: str) -> None:
-    console = Console(
-        record=True,
-        width=COLUMNS,
-        file=io.StringIO(),
-        force_terminal=True,
-        color_system="standard",
-        highlight=False,
-    )
+    options: dict[str, Any] = {"force_terminal": True, "color_system": "standard"}
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), highlight=False, **options)
     console.print(Text(f"$ {command}", style="bold"))
     console.print(Text.from_ansi(shown.strip("\n")))
-    (IMAGES / f"{name}.svg").write_text(
-        console.export_svg(title=command, unique_id=name, theme=THEME)
-    )
+    drawn = console.export_svg(title=command, unique_id=name, theme=THEME)
+    (IMAGES / f"{name}.svg").write_text(drawn)
     print(f"docs/images/{name}.svg")
 
 

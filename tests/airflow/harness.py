@@ -25,6 +25,7 @@ DAGS = Path(__file__).with_name("dags")
 ROOT = Path(__file__).parents[2]
 VARIABLE = "SUBMIT_TF_JOB_TEST_AIRFLOW"
 PARTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+KEY = b"the key of this test alone, 32 b"
 ENDED = ("success", "failed", "upstream_failed", "skipped", "removed")
 
 
@@ -97,32 +98,23 @@ class Airflow:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.environ = {
-            **{
-                name: value
-                for name, value in environ.items()
-                if name not in ("PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV")
-            },
+        own = ("PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV")
+        self.environ = {name: value for name, value in environ.items() if name not in own} | {
             "PATH": f"{venv / 'bin'}:{environ.get('PATH', '/usr/bin:/bin')}",
             "PYTHONPATH": str(site),
             "SUBMIT_TF_JOB_TEST_MARKS": str(self.marks),
             "AIRFLOW_HOME": str(home),
-            "AIRFLOW_CONN_SUBMIT_TF_JOB_DEFAULT": json.dumps(
-                {"conn_type": "submit_tf_job", **connection}
-            ),
-            **{
-                f"AIRFLOW__{name.upper().replace('.', '__')}": str(value)
-                for name, value in self._settings().items()
-            },
         }
+        connection = {"conn_type": "submit_tf_job", **connection}
+        self.environ["AIRFLOW_CONN_SUBMIT_TF_JOB_DEFAULT"] = json.dumps(connection)
+        for name, value in self._settings().items():
+            self.environ[f"AIRFLOW__{name.upper().replace('.', '__')}"] = str(value)
 
     def _settings(self) -> dict[str, object]:
         return {
             "core.dags_folder": self.home / "dags",
             "core.load_examples": False,
-            "core.fernet_key": base64.urlsafe_b64encode(
-                b"the key of this test alone, 32 b"
-            ).decode(),
+            "core.fernet_key": base64.urlsafe_b64encode(KEY).decode(),
             "core.executor": "LocalExecutor",
             "core.parallelism": 6,
             "core.test_connection": "Enabled",
@@ -243,24 +235,18 @@ class Airflow:
 
     def xcom(self, dag: str, run: str, task: str, key: str = "return_value") -> Any:
         """Return what a task has told others."""
-        return self.ask(
-            "GET", f"{self.instance(dag, run, task)}/xcomEntries/{key}?deserialize=true"
-        )["value"]
+        path = f"{self.instance(dag, run, task)}/xcomEntries/{key}?deserialize=true"
+        return self.ask("GET", path)["value"]
 
     def links(self, dag: str, run: str, task: str) -> dict[str, str]:
         """Return the links of a task in the UI."""
-        found: dict[str, str] = self.ask("GET", f"{self.instance(dag, run, task)}/links")[
-            "extra_links"
-        ]
-        return found
+        found = self.ask("GET", f"{self.instance(dag, run, task)}/links")
+        return dict(found["extra_links"])
 
     def log_of(self, dag: str, run: str, task: str) -> str:
         """Return the task logs of all tries."""
-        files = sorted(
-            (self.home / "logs" / f"dag_id={dag}" / f"run_id={run}" / f"task_id={task}").rglob(
-                "*.log*"
-            )
-        )
+        place = self.home / "logs" / f"dag_id={dag}" / f"run_id={run}" / f"task_id={task}"
+        files = sorted(place.rglob("*.log*"))
         return "\n".join(file.read_text(errors="replace") for file in files)
 
     def tails(self) -> str:

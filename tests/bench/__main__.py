@@ -90,7 +90,7 @@ def _cluster_parts(rounds: int) -> Iterator[tuple[str, Callable[[], list[Row]]]]
     yield "lost tasks", lambda: measure_again(rounds)
     yield "two hundred real tasks", measure_scale
     yield "files staged against Hadoop's own client", lambda: measure_staging(rounds)
-    yield "Kerberos and failovers", lambda: measure_secure(rounds)
+    yield "failovers", lambda: measure_secure(rounds)
     yield "the gateway", lambda: measure_gateway(rounds)
 
 

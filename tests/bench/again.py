@@ -7,7 +7,6 @@ does without `retries`.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -56,20 +55,10 @@ def measure_again(rounds: int) -> list[Row]:
 
 def _submit(bench: Bench, name: str) -> tuple[Path, Path]:
     """Submit a job; return its spec, and the file with the first lines."""
-    spec, lines = bench.home / f"{name}.json", bench.home / f"{name}.lines"
-    small = {"memory": "256Mi"}
-    spec.write_text(
-        json.dumps(
-            {
-                "name": name,
-                "image": "library/python:3.11",
-                "strategy": "multi-worker",
-                "command": ["python3", str(bench.home / "again.py"), str(lines)],
-                "retries": 3,
-                "roles": {"chief": small, "worker": small},
-            }
-        )
-    )
+    lines, small = bench.home / f"{name}.lines", {"memory": "256Mi"}
+    command = ["python3", str(bench.home / "again.py"), str(lines)]
+    roles = {"chief": small, "worker": small}
+    spec = bench.job(name, strategy="multi-worker", command=command, retries=3, roles=roles)
     bench.tool("submit", spec, "--detach")
     return spec, lines
 

@@ -90,27 +90,19 @@ class Bench:
             value: dict[str, Any] = json.load(answer)
         return value
 
-    def command(self, name: str) -> list[str]:
-        """Return the user's command; the sandbox's containers see the files of this machine."""
-        (self.home / "program.py").write_text(PROGRAM)
-        return ["python3", str(self.home / "program.py"), str(self.home / f"{name}.times")]
+    def job(self, name: str, **content: Any) -> Path:
+        """Write a job spec, by default of one small task; return its path."""
+        path = self.home / f"{name}.json"
+        own = {"name": name, "image": "library/python:3.11", "strategy": "single"}
+        roles = {"roles": {"worker": {"memory": "256Mi"}}}
+        path.write_text(json.dumps({**own, **roles, **content}))
+        return path
 
-    def spec(self, name: str) -> tuple[Path, Path]:
+    def spec(self, name: str, **content: Any) -> tuple[Path, Path]:
         """Write a job spec; return it and the file where its program writes its times."""
-        times, path = self.home / f"{name}.times", self.home / f"{name}.json"
-        roles, command = {"worker": {"memory": "256Mi"}}, self.command(name)
-        path.write_text(
-            json.dumps(
-                {
-                    "name": name,
-                    "image": "library/python:3.11",
-                    "strategy": "single",
-                    "command": command,
-                    "roles": roles,
-                }
-            )
-        )
-        return path, times
+        program, times = self.home / "program.py", self.home / f"{name}.times"
+        program.write_text(PROGRAM)  # the sandbox's containers see the files of this machine
+        return self.job(name, command=["python3", str(program), str(times)], **content), times
 
 
 def measure_cluster(rounds: int, say: Callable[[str], None]) -> ClusterTimes:

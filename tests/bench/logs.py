@@ -50,24 +50,16 @@ def measure_logs(rounds: int) -> list[Row]:
 
 
 def _collected(bench: Bench, name: str, program: str, tasks: int) -> str:
-    command = ["python3", "-c", program]
-    content = {
-        "name": name,
-        "image": "library/python:3.11",
-        "strategy": "multi-worker" if tasks > 1 else "single",
-        "command": command,
-        "roles": {"worker": {"memory": "128Mi", **({"instances": tasks} if tasks > 1 else {})}},
+    several = {
+        "strategy": "multi-worker",
+        "roles": {"worker": {"memory": "128Mi", "instances": tasks}},
     }
-    spec = bench.home / f"{name}.json"
-    spec.write_text(json.dumps(content))
+    content = several if tasks > 1 else {}
+    spec = bench.job(name, command=["python3", "-c", program], **content)
     app_id: str = json.loads(bench.tool("submit", spec, "-o", "json").stdout)["application_id"]
     deadline = time.monotonic() + JOB_S
-    while (
-        bench.get(f"/ws/v1/cluster/apps/{app_id}?user.name={bench.cluster.user}")["app"][
-            "logAggregationStatus"
-        ]
-        != "SUCCEEDED"
-    ):
+    path = f"/ws/v1/cluster/apps/{app_id}?user.name={bench.cluster.user}"
+    while bench.get(path)["app"]["logAggregationStatus"] != "SUCCEEDED":
         assert time.monotonic() < deadline, f"the logs of {name} were not collected"
         time.sleep(0.5)
     return app_id

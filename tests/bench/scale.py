@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 
 from tests.bench.cluster import bench_sandbox
@@ -25,18 +24,11 @@ def measure_scale() -> list[Row]:
         size = {"memory-mb": str((TASKS + 10) * MEMORY_MIB), "cpu-vcores": str(TASKS + 10)}
         properties = {f"yarn.nodemanager.resource.{name}": text for name, text in size.items()}
         add_properties(bench.cluster.home / "conf/yarn-site.xml", properties)
-        os.kill(bench.cluster.pid_of("nodemanager"), signal.SIGKILL)
+        bench.cluster.kill("nodemanager")
         bench.cluster.heal()
         role = {"memory": f"{MEMORY_MIB}Mi", "command": ["sleep", "600"]}
-        job = {
-            "name": "crowd",
-            "image": "library/python:3.11",
-            "strategy": "custom",
-            "start_timeout": f"{JOB_S}s",
-            "roles": {"chief": role, "worker": {**role, "instances": TASKS - 1}},
-        }
-        spec = bench.home / "crowd.json"
-        spec.write_text(json.dumps(job))
+        roles = {"chief": role, "worker": {**role, "instances": TASKS - 1}}
+        spec = bench.job("crowd", strategy="custom", start_timeout=f"{JOB_S}s", roles=roles)
         bench.tool("submit", spec, "--detach")
         deadline = time.monotonic() + JOB_S
         start = None

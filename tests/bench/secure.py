@@ -1,15 +1,11 @@
-"""Kerberos and two ResourceManagers: what an exchange costs, and how long a failover takes longer
-than it must.
-"""
+"""Kerberos and two ResourceManagers: how long a failover takes longer than it must."""
 
 from __future__ import annotations
 
 import os
 import signal
-import statistics
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from submit_tf_job.operations.cluster import connect
@@ -31,29 +27,7 @@ def measure_secure(rounds: int) -> list[Row]:
         settings = load_settings(
             profile=bench.cluster.profile, environ=bench.environ, cwd=Path("/")
         )
-        rows = [_exchanges(settings, rounds * 20)]
-        return [*rows, _failovers(bench.cluster, settings, max(2, rounds // 2))]
-
-
-def _exchanges(settings: Settings, calls: int) -> Row:
-    """Compare a call that carries the cookie with one that negotiates."""
-    negotiated, cookies = [], []
-    for _ in range(calls):
-        client = connect(settings).client
-        negotiated.append(_timed(client.cluster_info))
-        cookies.append(_timed(client.cluster_info))
-        client.close()
-    first, second = statistics.median(negotiated), statistics.median(cookies)
-    details = (
-        f"medians of {calls}: {second * 1000:.1f} ms and {first * 1000:.1f} ms, connection included"
-    )
-    return Row(
-        "a call with the cookie",
-        "the first call of a session, with its SPNEGO exchange",
-        second / first,
-        1.0,
-        details,
-    )
+        return [_failovers(bench.cluster, settings, max(2, rounds // 2))]
 
 
 def _failovers(cluster: Cluster, settings: Settings, rounds: int) -> Row:
@@ -108,9 +82,3 @@ class _Probe(threading.Thread):
                 self.answered = time.monotonic()
             except Exception:  # noqa: BLE001 - a standby, or nobody yet
                 time.sleep(LOOK_S)
-
-
-def _timed(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start

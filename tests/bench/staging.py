@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 import sys
@@ -66,13 +65,8 @@ def _fill(directory: Path, count: int, size: int) -> None:
 
 
 def _spec(bench: Bench, name: str, files: Path | None) -> Path:
-    path, times = bench.spec(name)
-    content = json.loads(path.read_text())
-    if files is not None:
-        content["files"] = [{"src": str(files), "dst": "data"}]
-    path.write_text(json.dumps(content))
-    times.unlink(missing_ok=True)
-    return path
+    content = {} if files is None else {"files": [{"src": str(files), "dst": "data"}]}
+    return bench.job(name, command="true", **content)
 
 
 def _against_put(

@@ -110,19 +110,15 @@ def test_jobs_of_airflow(airflow: Airflow, cluster: Applications) -> None:
     # Its worker died between the POST and the answer: the next try found the job.
     (died,) = cluster.apps("dies")
     result = airflow.xcom("ends", "one", "dies")
-    assert (result["kind"], result["state"], result["confirmed"]) == ("Job", "SUCCEEDED", True), (
-        result
-    )
+    told = result["kind"], result["state"], result["confirmed"]
+    assert told == ("Job", "SUCCEEDED", True), result
     assert result["application_id"] == died["id"]
     assert "an earlier try submitted it" in airflow.log_of("ends", "one", "dies")
 
     (waited,) = cluster.apps("waits")
     result = airflow.xcom("ends", "one", "deferred")
-    assert (result["application_id"], result["state"], result["progress"]["step"]) == (
-        waited["id"],
-        "SUCCEEDED",
-        7,
-    ), result
+    found = result["application_id"], result["state"], result["progress"]["step"]
+    assert found == (waited["id"], "SUCCEEDED", 7), result
     links = airflow.links("ends", "one", "deferred")
     assert links["YARN application"] == f"{cluster.url}/cluster/app/{waited['id']}"
     assert requests.get(links["YARN application"], timeout=30).status_code == 200
@@ -156,20 +152,16 @@ def example(airflow: Airflow, cluster: Applications) -> None:
     )
     assert ended == dict.fromkeys(("train", "evaluate", "evaluated"), ("success", 1))
     result = airflow.xcom(EXAMPLE, "by-hand", "train")
-    assert (
-        result["state"],
-        result["progress"]["step"],
-        result["roles"]["worker"]["succeeded"],
-    ) == ("SUCCEEDED", 10, 1), result
+    succeeded = result["roles"]["worker"]["succeeded"]
+    assert (result["state"], result["progress"]["step"], succeeded) == ("SUCCEEDED", 10, 1), result
     (evaluated,) = cluster.apps("evaluate")
     assert airflow.xcom(EXAMPLE, "by-hand", "evaluated")["application_id"] == evaluated["id"]
     log = airflow.log_of(EXAMPLE, "by-hand", "train")
     assert " SUCCEEDED" in log
     assert "RUNNING" in log, "the triggerer writes what it sees"
     assert not re.search(r"TriggerEvent<|\{'kind'|<submit_tf_job\.| object at 0x", log), log
-    assert len(re.findall(r"RUNNING +step ", log)) <= 2, (
-        "ten steps of a second each, and a line every 30 s"
-    )
+    # ten steps of a second each, and a line every 30 s
+    assert len(re.findall(r"RUNNING +step ", log)) <= 2
 
 
 def kills(airflow: Airflow, cluster: Applications) -> None:
@@ -184,10 +176,8 @@ def kills(airflow: Airflow, cluster: Applications) -> None:
     for begins in ("in-worker", "in-triggerer"):
         airflow.until("kills", "one", lambda _tasks, begins=begins: cluster.over(begins), 60)  # type: ignore[misc]
         gone(cluster.apps(begins)[0]["name"])
-    assert airflow.tasks("kills", "one") == {
-        "in_worker": ("failed", 1),
-        "in_triggerer": ("failed", 1),
-    }
+    failed = dict.fromkeys(("in_worker", "in_triggerer"), ("failed", 1))
+    assert airflow.tasks("kills", "one") == failed
 
 
 def followed(airflow: Airflow, run: str, attempt: int) -> None:
@@ -195,10 +185,6 @@ def followed(airflow: Airflow, run: str, attempt: int) -> None:
     and its job goes on (docs/airflow.md).
     """
     logs = airflow.home / f"logs/dag_id=kills/run_id={run}/task_id=in_triggerer"
-    airflow.until(
-        "kills",
-        run,
-        lambda _tasks: any(
-            "RUNNING " in log.read_text() for log in logs.glob(f"attempt={attempt}.log.trigger*")
-        ),
-    )
+    pattern = f"attempt={attempt}.log.trigger*"
+    says = lambda _tasks: any("RUNNING " in log.read_text() for log in logs.glob(pattern))  # noqa: E731
+    airflow.until("kills", run, says)

@@ -18,7 +18,7 @@ import pytest
 
 from tests.cluster.conftest import SPECS, bare_python, with_hadoop
 from tests.clusters import Cluster
-from tests.hdfs import Hdfs, nameservice
+from tests.hdfs import Hdfs, environ_of, nameservice
 from tests.tool import SUBMIT_S, Tool, gone, kill, processes_of
 
 pytestmark = pytest.mark.cluster
@@ -34,17 +34,9 @@ ALL = 1797
 @pytest.fixture(scope="module")
 def records(real_cluster: Cluster, hdfs: Hdfs, tensorflow: Path) -> str:
     """The digits as TFRecords on HDFS: six files to learn from, one to test with."""
-    environ = {
-        "HADOOP_CONF_DIR": str(real_cluster.client_conf),
-        "PATH": "/usr/bin:/bin",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
-    subprocess.run(
-        [tensorflow / "bin" / "python", SPECS / "tfrecord" / "put_records.py", f"hdfs://{RECORDS}"],
-        env=environ,
-        check=True,
-        timeout=120,
-    )
+    environ = {**environ_of(real_cluster), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    argv = [tensorflow / "bin/python", SPECS / "tfrecord/put_records.py", f"hdfs://{RECORDS}"]
+    subprocess.run(argv, env=environ, check=True, timeout=120)
     assert len(hdfs.list(RECORDS)) == 7
     return RECORDS
 
@@ -77,13 +69,9 @@ def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_a
 ) -> None:
     tool.jobs += ["tfrecord", "batch-inference"]
     checkpoints = f"{MODEL}-checkpoints"
-    smaller = [
-        "--set",
-        'command=[python, train.py, --epochs, "12", --steps, "30"]',
-        "--set",
-        "roles.worker.instances=1",
-    ]
-    spec, epochs = SPECS / "tfrecord.yaml", smaller
+    command = 'command=[python, train.py, --epochs, "12", --steps, "30"]'
+    epochs = ("--set", command, "--set", "roles.worker.instances=1")
+    spec = SPECS / "tfrecord.yaml"
     process = tool.start("submit", spec, *epochs)
     kill_one_when(hdfs, "tfrecord", "worker-0", checkpoints)
     _, said = process.communicate(timeout=120)
@@ -184,28 +172,20 @@ def test_what_is_wrong_is_said_before_anything_is_posted(
     )
     done = tool("submit", spec, "--user", "alice", "-o", "json")
     assert done.status == 2, done
-    messages = {
-        problem["path"]: problem for problem in json.loads(done.stderr)["details"]["problems"]
-    }
+    problems = json.loads(done.stderr)["details"]["problems"]
+    messages = {problem["path"]: problem["message"] for problem in problems}
     lines = spec.read_text().splitlines()
-    assert all(
-        lines[found["line"] - 1].strip().startswith(path.partition(".")[2])
-        for path, found in messages.items()
-    )
-    assert messages["inputs.few"]["message"].startswith(
-        f"hdfs://{place}/in/*.txt: 3 files are too few for the 5 tasks"
-    )
-    assert (
-        messages["inputs.gone"]["message"]
-        == f"hdfs://{place}/nothing is not there, as alice sees it"
-    )
-    for path, right in (
-        ("inputs.theirs", "EXECUTE"),
-        ("outputs.theirs", "EXECUTE"),
-        ("outputs.new", "WRITE"),
-    ):
-        assert f"alice is not allowed there: {real_cluster.hdfs_uri}" in messages[path]["message"]
-        assert f"Permission denied: user=alice, access={right}" in messages[path]["message"]
+    for problem in problems:
+        line = lines[problem["line"] - 1].strip()
+        assert line.startswith(problem["path"].partition(".")[2])
+    few = f"hdfs://{place}/in/*.txt: 3 files are too few for the 5 tasks"
+    assert messages["inputs.few"].startswith(few)
+    gone = f"hdfs://{place}/nothing is not there, as alice sees it"
+    assert messages["inputs.gone"] == gone
+    rights = {"inputs.theirs": "EXECUTE", "outputs.theirs": "EXECUTE", "outputs.new": "WRITE"}
+    for path, right in rights.items():
+        assert f"alice is not allowed there: {real_cluster.hdfs_uri}" in messages[path]
+        assert f"Permission denied: user=alice, access={right}" in messages[path]
     assert tool("status", "refused", "--user", "alice").status == 5
     assert hdfs.list(place) == ["in", "roots"]
 
@@ -255,11 +235,9 @@ def test_a_task_copies_without_a_library(
         up |= {"uri": f"{root}{target}", "from": str(local), "mark": f"x{number}"}
         assert copied(python, own, up) == {"t": "done", "files": 2, "bytes": len(big)}
         assert hdfs.read(f"{target}/deep/big") == big
-        other = {**up, "run": "other"}
-        assert copied(python, own, other)["why"].endswith(
-            ": exists already; set overwrite: true to replace it; the output is at "
-            f"{target}.failed-other"
-        )
+        other, beside = {**up, "run": "other"}, f"the output is at {target}.failed-other"
+        why = f": exists already; set overwrite: true to replace it; {beside}"
+        assert copied(python, own, other)["why"].endswith(why)
         (local / "empty").unlink()
         assert copied(python, own, {**other, "overwrite": True})["t"] == "done"
         assert hdfs.list(target) == [MARK, "deep"]

@@ -18,6 +18,10 @@ pytestmark = pytest.mark.cluster
 
 SMALL = {"memory": "256Mi"}
 LARGE = {"memory": "1Gi"}  # TensorFlow needs half of it
+OF_TENSORFLOW, TWO_OF_IT = (
+    {"roles": {"worker": LARGE}},
+    {"roles": {"chief": LARGE, "worker": LARGE}},
+)
 AT_ONCE = 6  # jobs: the machine has two cores, and each ApplicationMaster is a Java of its own
 PAIR = {"strategy": "multi-worker", "roles": {"chief": SMALL, "worker": SMALL}}
 
@@ -48,12 +52,17 @@ for number in range(300):
         os._exit(0)
     time.sleep(0.1)
 """
-SERVER = (
-    "import os, socket, tensorflow as tf; taken = socket.socket(); taken.bind(('0.0.0.0', "
-    "0)); taken.listen();"
-    " tf.distribute.Server({'worker': ['localhost:%d' % taken.getsockname()[1]]}, "
-    "job_name='worker', task_index=0)"
-)
+SERVER = """
+import socket, tensorflow as tf
+taken = socket.socket()
+taken.bind(("0.0.0.0", 0))
+taken.listen()
+peers = {"worker": ["localhost:%d" % taken.getsockname()[1]]}
+tf.distribute.Server(peers, job_name="worker", task_index=0)
+"""
+MEETS = "import tensorflow as tf; tf.distribute.MultiWorkerMirroredStrategy()"
+WRITES = "import fsspec; fsspec.open('hdfs:///x/y', 'wb').open()"
+READS = "import fsspec; fsspec.open('hdfs:///data/nothing.npz', 'rb').open()"
 WRONG_TASK = {
     "TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 3}}'
 }
@@ -71,43 +80,23 @@ CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
         *("module-missing", "worker-0", 1, "library_of_the_image", "image"),
     ),
     "why-hdfs-permission": (
-        {
-            "command": python("import fsspec; fsspec.open('hdfs:///x/y', 'wb').open()"),
-            "env": {"HADOOP_USER_NAME": "alice"},
-            **HDFS,
-        },
+        {"command": python(WRITES), "env": {"HADOOP_USER_NAME": "alice"}, **HDFS},
         *("hdfs-permission", "worker-0", 1, "user alice has no WRITE access to /", "owner"),
     ),
     "why-hdfs-path": (
-        {
-            "command": python(
-                "import fsspec; fsspec.open('hdfs:///data/nothing.npz', 'rb').open()"
-            ),
-            **HDFS,
-        },
+        {"command": python(READS), **HDFS},
         *("hdfs-path-missing", "worker-0", 1, "/data/nothing.npz", "exist"),
     ),
     "why-tf-config": (
-        {
-            "command": python(
-                "import tensorflow as tf; tf.distribute.MultiWorkerMirroredStrategy()"
-            ),
-            "tf_config": "none",
-        }
-        | {"env": WRONG_TASK, "roles": {"worker": LARGE}},
+        {"command": python(MEETS), "tf_config": "none", "env": WRONG_TASK, **OF_TENSORFLOW},
         *("tf-config-invalid", "worker-0", 1, "TF_CONFIG", "strategy"),
     ),
     "why-grpc-port": (
-        {"command": python(SERVER), "roles": {"worker": LARGE}},
+        {"command": python(SERVER), **OF_TENSORFLOW},
         *("port-in-use", "worker-0", 1, "in use", "a next run takes others"),
     ),
     "why-all-reduce": (
-        {
-            "strategy": "multi-worker",
-            "roles": {"chief": LARGE, "worker": LARGE},
-            "command": "python3 all_reduce.py",
-        }
-        | {"files": ["all_reduce.py"]},
+        {**PAIR, "command": "python3 all_reduce.py", "files": ["all_reduce.py"], **TWO_OF_IT},
         *("peer-failed", "chief-0", 1, "it names worker-0", "ended first"),
     ),
 }
@@ -117,9 +106,7 @@ OF_HADOOP = (22, 24)
 
 @pytest.fixture(scope="module")
 def outcomes(
-    real_cluster: Cluster,
-    session_environ: dict[str, str],
-    tmp_path_factory: pytest.TempPathFactory,
+    real_cluster: Cluster, session_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[Result]]]:
     """Run all the jobs, some at once: each takes 20 s, nearly all of it waiting."""
     tool = Tool(session_environ, real_cluster.profile, tmp_path_factory.mktemp("diagnosis"))

@@ -10,7 +10,6 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,16 +41,16 @@ CAUSES: dict[str, tuple[dict[str, Any], int, str, str]] = {
     ),
 }
 WORDS, TWICE = "hdfs:///tmp/words.txt", "hdfs:///tmp/twice"
-LOOK = (
-    "import json, os, socket; cluster = json.loads(os.environ['TF_CONFIG'])['cluster'];"
-    " print('MET', *[socket.gethostbyname(a.rpartition(':')[0]) for peers in "
-    "cluster.values() for a in peers]);"
-    " import fsspec; path = 'hdfs:///tmp/' + socket.gethostname(); fsspec.open(path, "
-    "'wb').open().close();"
-    " print('WROTE', fsspec.open(path).open().read());"
-    " print('AM', os.getuid(), os.environ['HADOOP_USER_NAME'], "
-    "os.environ.get('NVIDIA_VISIBLE_DEVICES'))"
-)
+LOOK = """
+import fsspec, json, os, socket
+peers = [peer for role in json.loads(os.environ['TF_CONFIG'])['cluster'].values() for peer in role]
+print('MET', *[socket.gethostbyname(peer.rpartition(':')[0]) for peer in peers])
+path = 'hdfs:///tmp/' + socket.gethostname()
+fsspec.open(path, 'wb').open().close()
+print('WROTE', fsspec.open(path).open().read())
+gpus = os.environ.get('NVIDIA_VISIBLE_DEVICES')
+print('AM', os.getuid(), os.environ['HADOOP_USER_NAME'], gpus)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -72,40 +71,32 @@ def started(
     docker_cluster: DockerCluster, tools: dict[str, Tool]
 ) -> Iterator[dict[str, Future[Any]]]:
     """Start everything."""
-    pair: dict[str, Any] = {
-        "strategy": "multi-worker",
-        "command": ["python", "-c", LOOK],
-        "roles": {"chief": SMALL, "worker": {**SMALL, "gpus": 1}},
-    }
-    pair["hadoop"] = {"conf": "inline"}
+    one: dict[str, Any] = {"strategy": "single", "command": "true", "roles": {"worker": SMALL}}
+    roles = {"chief": SMALL, "worker": {**SMALL, "gpus": 1}}
+    pair = {"strategy": "multi-worker", "roles": roles, "hadoop": {"conf": "inline"}}
+    pair["command"] = ["python", "-c", LOOK]
     waits = "trap 'echo told to stop; exit 0' TERM; echo ready; while :; do sleep 0.2; done"
-    stops = {"strategy": "single", "command": ["bash", "-c", waits], "roles": {"worker": SMALL}}
-    copies: dict[str, Any] = {
-        "strategy": "single",
-        "command": "cat $TFJOB_INPUT_WORDS $TFJOB_INPUT_WORDS > $TFJOB_OUTPUT_TWICE/words.txt",
+    twice = "cat $TFJOB_INPUT_WORDS $TFJOB_INPUT_WORDS > $TFJOB_OUTPUT_TWICE/words.txt"
+    inputs = {"words": {"uri": WORDS, "download": True}}
+    copies = {
+        "command": twice,
+        "inputs": inputs,
+        "outputs": {"twice": {"uri": TWICE, "upload": True}},
     }
-    copies |= {"roles": {"worker": SMALL}, "inputs": {"words": {"uri": WORDS, "download": True}}}
-    copies |= {"outputs": {"twice": {"uri": TWICE, "upload": True}}}
-    bridge, host, jobs = tools["bridge"], tools["host"], tools["jobs"]
-    tiny = {"strategy": "single", "command": "true", "roles": {"worker": SMALL}}
     Hdfs(docker_cluster).write("/tmp/words.txt", b"to be ")
-
-    def submit(tool: Tool, spec: Path, *words: str) -> Result:
-        return tool("submit", spec, *words, "-o", "json", timeout=400)
-
     with ThreadPoolExecutor(AT_ONCE) as pool:
+
+        def submit(name: str, *words: str, on: str = "bridge", **keys: Any) -> Future[Result]:
+            spec = tools[on].spec(name, **{**one, **keys})
+            return pool.submit(tools[on], "submit", spec, *words, "-o", "json", timeout=400)
+
         yield {
-            "host": pool.submit(submit, host, host.spec("on-host", **pair)),
-            "jobs": pool.submit(submit, jobs, jobs.spec("on-jobs", **pair)),
-            "stops": pool.submit(submit, bridge, bridge.spec("stops", **stops), "--detach"),
-            "copies": pool.submit(submit, bridge, bridge.spec("copies", **copies)),
-            "swallowed": pool.submit(
-                submit, bridge, bridge.spec("swallowed", **{**tiny, "image": SWALLOWS})
-            ),
-            **{
-                name: pool.submit(submit, bridge, bridge.spec(name, **{**tiny, **CAUSES[name][0]}))
-                for name in CAUSES
-            },
+            "host": submit("on-host", on="host", **pair),
+            "jobs": submit("on-jobs", on="jobs", **pair),
+            "stops": submit("stops", "--detach", command=["bash", "-c", waits]),
+            "copies": submit("copies", **copies),
+            "swallowed": submit("swallowed", image=SWALLOWS),
+            **{name: submit(name, **keys) for name, (keys, *_) in CAUSES.items()},
         }
 
 

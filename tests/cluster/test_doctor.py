@@ -6,12 +6,12 @@ import os
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cluster.calls import until
 from tests.cluster.conftest import another
 from tests.clusters import Cluster
 from tests.tool import Result, Tool
@@ -53,10 +53,7 @@ def test_hdfs_that_does_not_answer(tool: Tool, real_cluster: Cluster) -> None:
 def test_an_interrupted_doctor_leaves_no_job(tool: Tool) -> None:
     process = tool.start("doctor", "--deep", "--image", "library/python:3.11")
     try:
-        deadline = time.monotonic() + 60
-        while not (jobs := _doctors(tool)):
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
+        jobs = until(lambda: _doctors(tool), 60)
         process.send_signal(signal.SIGINT)
         _out, said = process.communicate(timeout=60)
     finally:

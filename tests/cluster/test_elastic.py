@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
-from tests.cluster.calls import call
 from tests.cluster.conftest import SPECS
 from tests.clusters import Cluster
 from tests.tool import Tool, gone, kill, processes_of
@@ -110,8 +110,8 @@ def test_a_training_shrinks_and_grows(tool: Tool) -> None:
 @pytest.mark.long
 def test_a_training_starts_with_fewer(tool: Tool, real_cluster: Cluster) -> None:
     """There is room for one worker."""
-    _, answer = call("GET", f"{real_cluster.rm_url}/ws/v1/cluster/metrics")
-    most = answer["clusterMetrics"]["totalMB"]
+    answer = requests.get(f"{real_cluster.rm_url}/ws/v1/cluster/metrics", timeout=30)
+    most = answer.json()["clusterMetrics"]["totalMB"]
     few = {"instances": {"min": 1, "max": 3}, "memory": f"{most // 2}Mi"}
     training(tool, "fewer", few, start_timeout="20s")
     assert told(tool.cwd, 0, 1) == [1]

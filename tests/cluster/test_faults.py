@@ -10,12 +10,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
+from tests.cluster.calls import until
 from tests.clusters import Cluster
 from tests.hdfs import Hdfs
 from tests.tool import Tool, application_master, gone
@@ -31,11 +31,8 @@ MIB = 1 << 20
 
 def _data_node(cluster: Cluster, hdfs: Hdfs, place: str) -> Callable[[], object]:
     """Kill the only DataNode in the middle of the upload."""
-    deadline = time.monotonic() + 90
-    while not [name for name in hdfs.list(place) if hdfs.list(f"{place}/{name}")]:
-        assert time.monotonic() < deadline, "no upload began"
-        time.sleep(0.05)
-    os.kill(cluster.pid_of("datanode"), signal.SIGKILL)
+    until(lambda: any(hdfs.list(f"{place}/{name}") for name in hdfs.list(place)), 90, 0.05)
+    cluster.kill("datanode")
     return cluster.heal
 
 
@@ -117,16 +114,10 @@ def _killed_master(_cluster: Cluster, job: str) -> Callable[[], object]:
 
 def _restarted_manager(cluster: Cluster, _job: str) -> Callable[[], object]:
     """Return while the new one recovers its state, and knows no application."""
-    pid = cluster.pid_of("resourcemanager")
-    os.kill(pid, signal.SIGKILL)
-    while Path(f"/proc/{pid}").exists():
-        time.sleep(0.02)
+    cluster.kill("resourcemanager")
     healing = threading.Thread(target=cluster.heal)
     healing.start()
-    deadline = time.monotonic() + 120
-    while _ha_state(cluster) != "INITIALIZING":
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: _ha_state(cluster) == "INITIALIZING", 120, 0.02)
     return healing.join
 
 

@@ -79,18 +79,10 @@ def a_tree(directory: Path) -> None:
 def test_what_is_listed_reaches_every_task_and_goes_with_the_job(tool: Tool, hdfs: Hdfs) -> None:
     a_tree(tool.cwd)
     job = f"files-{secrets.token_hex(3)}"
-    files = [
-        "program.py",
-        "large.bin",
-        {"src": "data.tar.gz", "dst": "data", "unpack": True},
-        {"wheels": ["two-*.whl"]},
-    ]
-    content = {
-        "strategy": "multi-worker",
-        "roles": ROLES,
-        "files": files,
-        "python": {"wheels": ["one-*.whl"]},
-    }
+    unpacked = {"src": "data.tar.gz", "dst": "data", "unpack": True}
+    files = ["program.py", "large.bin", unpacked, {"wheels": ["two-*.whl"]}]
+    content = {"strategy": "multi-worker", "roles": ROLES, "files": files}
+    content |= {"python": {"wheels": ["one-*.whl"]}}
     spec = tool.spec(job, **content, command=["python3", "program.py", str(tool.cwd / "go")])
     first = tool("submit", spec, "--detach")
     assert first.status == 0, first.stderr
@@ -130,13 +122,8 @@ def test_what_is_listed_reaches_every_task_and_goes_with_the_job(tool: Tool, hdf
 def test_one_clear_message_and_nothing_left(tool: Tool, real_cluster: Cluster, hdfs: Hdfs) -> None:
     job = f"bad-{secrets.token_hex(3)}"
     (tool.cwd / "large.bin").write_bytes(os.urandom(2 * MIB))
-    content = {
-        "command": "true",
-        "strategy": "single",
-        "roles": {"worker": {"memory": "256Mi"}},
-        "files": ["large.bin"],
-    }
-    spec = tool.spec(job, **content)
+    one = {"strategy": "single", "roles": {"worker": {"memory": "256Mi"}}}
+    spec = tool.spec(job, command="true", files=["large.bin"], **one)
     refused = tool("submit", spec, "--set", "queue=nowhere")
     assert refused.status == 9, refused.stderr
     assert not hdfs.exists(staged_of(hdfs, job)), "what a refused submission had sent is gone"
@@ -147,9 +134,8 @@ def test_one_clear_message_and_nothing_left(tool: Tool, real_cluster: Cluster, h
 
     stranger = staging("/user/bob/staging")("submit", spec, "--user", "alice")
     assert stranger.status == 4
-    assert (
-        "error: alice cannot put the job's files where they are to be staged: " in stranger.stderr
-    )
+    where = "error: alice cannot put the job's files where they are to be staged: "
+    assert where in stranger.stderr
     assert "Permission denied: user=alice" in stranger.stderr
 
     hdfs.mkdirs("/tmp/full", 0o777)
@@ -272,13 +258,9 @@ def test_two_gigabytes_and_ten_thousand_files(tool: Tool, hdfs: Hdfs) -> None:
         "import os; print('COUNT', sum(len(names) for _, _, names in os.walk('many')), "
         "os.path.getsize('huge.bin'))"
     )
-    spec = tool.spec(
-        job,
-        command=["python3", "-c", program],
-        strategy="single",
-        roles={"worker": {"memory": "256Mi"}},
-        files=["many", "huge.bin"],
-    )
+    one = {"strategy": "single", "roles": {"worker": {"memory": "256Mi"}}}
+    command = ["python3", "-c", program]
+    spec = tool.spec(job, command=command, files=["many", "huge.bin"], **one)
     peak = subprocess.run(
         ["/usr/bin/env", "python3", "-c", PEAK, *tool.argv("submit", spec)],
         env=tool.environ,

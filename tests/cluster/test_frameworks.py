@@ -53,33 +53,15 @@ THREE = {
 TORCH = {"strategy": "torch", "command": "torchrun torch_train.py"}
 JAX = {"strategy": "jax", "roles": {"trainer": {**TWO, "instances": 3}}}
 # Job -> program, keys of the job spec, what its tasks print.
+RANKS, PROCESSES = ("rank 0 of 2", "rank 1 of 2"), ("process 0 of 3", "process 2 of 3")
+EACH_TWO = {"env": {"PET_NPROC_PER_NODE": "2"}, "roles": THREE}
 TRAINS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
-    "torch-static": ("torch_train.py", TORCH, ("rank 0 of 2", "rank 1 of 2")),
-    "torch-c10d": (
-        "torch_train.py",
-        {**TORCH, "env": {"PET_RDZV_BACKEND": "c10d"}},
-        ("rank 0 of 2", "rank 1 of 2"),
-    ),
-    "torch-bare": (
-        "torch_train.py",
-        {**TORCH, "command": "python torch_train.py"},
-        ("rank 0 of 2", "rank 1 of 2"),
-    ),
-    "torch-three": (
-        "torch_train.py",
-        {**TORCH, "env": {"PET_NPROC_PER_NODE": "2"}, "roles": THREE},
-        ("rank 0 of 6", "rank 5 of 6"),
-    ),
-    "jax": (
-        "jax_train.py",
-        {**JAX, "command": "python jax_train.py"},
-        ("process 0 of 3", "process 2 of 3"),
-    ),
-    "keras-jax": (
-        "keras_jax.py",
-        {**JAX, "command": "python keras_jax.py"},
-        ("process 0 of 3", "process 2 of 3"),
-    ),
+    "torch-static": ("torch_train.py", TORCH, RANKS),
+    "torch-c10d": ("torch_train.py", {**TORCH, "env": {"PET_RDZV_BACKEND": "c10d"}}, RANKS),
+    "torch-bare": ("torch_train.py", {**TORCH, "command": "python torch_train.py"}, RANKS),
+    "torch-three": ("torch_train.py", {**TORCH, **EACH_TWO}, ("rank 0 of 6", "rank 5 of 6")),
+    "jax": ("jax_train.py", {**JAX, "command": "python jax_train.py"}, PROCESSES),
+    "keras-jax": ("keras_jax.py", {**JAX, "command": "python keras_jax.py"}, PROCESSES),
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -36,7 +35,7 @@ def offer(cluster: Cluster) -> None:
     offers = {f"yarn.nodemanager.resource-type.{name}": str(n) for name, n in KINDS.items()}
     add_properties(conf / "node-resources.xml", offers)
     for daemon in ("resourcemanager", "nodemanager"):
-        os.kill(cluster.pid_of(daemon), signal.SIGKILL)
+        cluster.kill(daemon)
     cluster.heal()
 
 

@@ -5,8 +5,6 @@ the verdict is right each time.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -43,10 +41,8 @@ class Pair:
     def active(self) -> int | None:
         """Which of them leads."""
         for number, url in enumerate(self.cluster.info["rm_urls"]):
-            if (
-                self.get(f"{url}/ws/v1/cluster/info").get("clusterInfo", {}).get("haState")
-                == "ACTIVE"
-            ):
+            info = self.get(f"{url}/ws/v1/cluster/info").get("clusterInfo", {})
+            if info.get("haState") == "ACTIVE":
                 return number
         return None
 
@@ -54,15 +50,8 @@ class Pair:
         """End it with SIGKILL, and say which one it was."""
         number = self.active()
         assert number is not None
-        self.kill(MANAGERS[number])
+        self.cluster.kill(MANAGERS[number])
         return number
-
-    def kill(self, daemon: str) -> None:
-        """End a daemon with SIGKILL; it is gone when this returns."""
-        pid = self.cluster.pid_of(daemon)
-        os.kill(pid, signal.SIGKILL)
-        while Path(f"/proc/{pid}").exists():
-            time.sleep(0.02)
 
     def apps(self, name: str) -> list[dict[str, Any]]:
         """All applications of a job, as the active one tells them."""

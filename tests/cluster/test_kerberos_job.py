@@ -6,11 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
-import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,14 +80,9 @@ class Shell(Tool):
     def job(self, name: str, *options: str, keytab: str = "", **kerberos: str) -> Path:
         """Write a job spec that runs PROGRAM."""
         (self.cwd / "program.py").write_text(PROGRAM)
-        own = (
-            {"kerberos": {"principal": self.principal(self.user), "keytab": keytab, **kerberos}}
-            if keytab
-            else {}
-        )
-        return self.spec(
-            name, **HEAD, command=["python", "program.py", *options], files=["program.py"], **own
-        )
+        kerberos = {"principal": self.principal(self.user), "keytab": keytab, **kerberos}
+        own = {"files": ["program.py"], **({"kerberos": kerberos} if keytab else {})}
+        return self.spec(name, **HEAD, command=["python", "program.py", *options], **own)
 
     @property
     def user(self) -> str:
@@ -129,12 +121,8 @@ def test_keytabs_of_every_kind(shell: Shell) -> None:
     hdfs_native = ["--set", "lifetime=1h", "--detach"]
     java = ["--set", f"env.JARS={jars}", "--detach"]
     assert shell("submit", shell.job("kj-node"), *hdfs_native, *java[:2]).status == 0
-    assert (
-        shell(
-            "submit", shell.job("kj-hdfs", keytab=f"hdfs://{on_hdfs}", login="always"), *java
-        ).status
-        == 0
-    )
+    with_hdfs = shell.job("kj-hdfs", keytab=f"hdfs://{on_hdfs}", login="always")
+    assert shell("submit", with_hdfs, *java).status == 0
     # fetched and stored with the token alone: this Python has no library
     rows = f"/user/{shell.user}/rows.txt"
     shell.hdfs(f"with client.create({rows!r}, WriteOptions(overwrite=True)) as f: f.write(b'rows')")
@@ -155,16 +143,12 @@ def test_keytabs_of_every_kind(shell: Shell) -> None:
         if path.startswith(own)
     }
     [path] = [path for path in staged if path.endswith(".keytab")]
-    assert staged == {
-        str(Path(path).parents[1]): f"700 {shell.user}",
-        str(Path(path).parents[0]): f"700 {shell.user}",
-        path: f"400 {shell.user}",
-    }
+    above = {str(Path(path).parents[n]): f"700 {shell.user}" for n in (0, 1)}
+    assert staged == {**above, path: f"400 {shell.user}"}
     for name in ("kj-node", "kj-hdfs", "kj-local", "kj-data"):
         waited = shell("wait", name)
-        assert (waited.status, "Confirmed by YARN and by " in waited.stdout) == (0, True), (
-            waited.stdout + waited.stderr
-        )
+        confirmed = "Confirmed by YARN and by " in waited.stdout
+        assert (waited.status, confirmed) == (0, True), waited.stdout + waited.stderr
 
     assert shell.tree(f"{rows}.copy")[f"{rows}.copy/rows.txt"].endswith(f" {shell.user}")
 
@@ -238,28 +222,24 @@ def test_an_application_master_that_cannot_be_who_it_should(shell: Shell) -> Non
     shell.own_keytab("bob.keytab", "bob")
     (shell.cwd / "old.keytab").write_bytes(keytab(f"{shell.user}/localhost@SANDBOX.TEST"))
     (shell.cwd / "old.keytab").chmod(0o600)
-    bob = shell(
-        "submit",
-        shell.job("kj-bob", keytab="bob.keytab", principal=shell.principal("bob")),
-        "--detach",
-    )
+    job = shell.job("kj-bob", keytab="bob.keytab", principal=shell.principal("bob"))
+    bob = shell("submit", job, "--detach")
     assert f"warning: the principal {shell.principal('bob')} is bob to Hadoop" in bob.stderr
     assert shell("submit", shell.job("kj-old", keytab="old.keytab"), "--detach").status == 0
     causes = {
         name: shell("wait", name, "-o", "json").json["root_cause"] for name in ("kj-bob", "kj-old")
     }
+    bob_is_not = (
+        f"the ApplicationMaster logged in as bob, who may not read /user/{shell.user}/.yarn: the "
+        f"principal of `kerberos` is not {shell.user}'s"
+    )
+    old = (
+        f"the ApplicationMaster could not log in as {shell.user}/localhost@SANDBOX.TEST: Checksum "
+        "failed"
+    )
     assert {name: (cause["code"], cause["sentence"]) for name, cause in causes.items()} == {
-        "kj-bob": (
-            "kerberos-somebody-else",
-            f"the ApplicationMaster logged in as bob, who may not read "
-            f"/user/{shell.user}/.yarn: the principal of `kerberos` is not "
-            f"{shell.user}'s",
-        ),
-        "kj-old": (
-            "kerberos-login",
-            f"the ApplicationMaster could not log in as "
-            f"{shell.user}/localhost@SANDBOX.TEST: Checksum failed",
-        ),
+        "kj-bob": ("kerberos-somebody-else", bob_is_not),
+        "kj-old": ("kerberos-login", old),
     }
 
 
@@ -277,12 +257,7 @@ def short_lived_tokens(cluster: Cluster) -> Iterator[None]:
     try:
         for text in (before.replace("</configuration>", f"{more}</configuration>"), before):
             file.write_text(text)
-            pid = cluster.pid_of("namenode")
-            os.kill(pid, signal.SIGKILL)
-            deadline = time.monotonic() + 20
-            while Path(f"/proc/{pid}/cmdline").exists():
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+            cluster.kill("namenode")
             cluster.heal()
             if text != before:
                 yield
@@ -301,13 +276,10 @@ def test_a_job_that_outlives_its_tokens(shell: Shell) -> None:
             job = shell.job(name, "--late", keytab="mine.keytab", login=login)
             assert shell("submit", job, "--detach").status == 0
         own, token = shell("wait", "kj-login"), shell("wait", "kj-token", "-o", "json").json
-    assert (own.status, "Confirmed by YARN and by " in own.stdout) == (0, True), (
-        own.stdout + own.stderr
-    )
-    size = (
-        f"found = client.get_file_info('/user/{shell.user}/kj-login'); "
-        f"result = [found.length, found.owner]"
-    )
+    confirmed = "Confirmed by YARN and by " in own.stdout
+    assert (own.status, confirmed) == (0, True), own.stdout + own.stderr
+    file = f"/user/{shell.user}/kj-login"
+    size = f"found = client.get_file_info({file!r}); result = [found.length, found.owner]"
     assert shell.hdfs(size) == [3_000_000, shell.user]
     assert (token["state"], token["root_cause"]["code"]) == ("FAILED", "hdfs-credentials"), token
     assert "No Kerberos credentials available" in token["root_cause"]["exception"]

@@ -54,10 +54,7 @@ def test_inputs_are_shared_and_fetched_and_outputs_stored(shell: Shell) -> None:
         str(path.relative_to(shell.cwd / "out/parts")): path.read_text()
         for path in (shell.cwd / "out/parts").rglob("p.txt")
     }
-    assert stored == {
-        "chief-0/p.txt": "row 0\nrow 2\nrow 4\n",
-        "worker-0/p.txt": "row 1\nrow 3\n",
-    }
+    assert stored == {"chief-0/p.txt": "row 0\nrow 2\nrow 4\n", "worker-0/p.txt": "row 1\nrow 3\n"}
     refused = shell(spec)
     assert refused.status == 2
     assert f"outputs.parts: {here}/out/parts/chief-0 is there already" in refused.stderr

@@ -5,7 +5,6 @@ prints.
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import time
@@ -70,12 +69,7 @@ class LogCluster:
                 f"{AGGREGATION}.debug-enabled": "true",
             }
         )
-        pid = self.info.pid_of("nodemanager")
-        os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + 60
-        while Path(f"/proc/{pid}/cmdline").exists():
-            assert time.monotonic() < deadline, "the NodeManager does not end"
-            time.sleep(0.2)
+        self.info.kill("nodemanager", signal.SIGTERM)
         assert self.info.heal() == ["nodemanager"]
 
     def _write(self, properties: dict[str, str]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -28,7 +26,7 @@ def label(cluster: Cluster) -> None:
     """Let the second node have the label `fast`, as an administrator does."""
     conf = cluster.home / "conf"
     add_properties(conf / "yarn-site.xml", {"yarn.node-labels.enabled": "true"})
-    os.kill(cluster.pid_of("resourcemanager"), signal.SIGKILL)
+    cluster.kill("resourcemanager")
     assert "resourcemanager" in cluster.heal()
     administer(cluster, "-addToClusterNodeLabels", "fast(exclusive=true)")
     port = cluster.info["ports"]["nm"]
@@ -59,9 +57,7 @@ def _a_label_that_a_node_has(tool: Tool) -> None:
         "worker": {**SMALL, "instances": 2, "command": elsewhere},
     }
     done = tool(
-        "submit",
-        tool.spec("label-fast", strategy="multi-worker", roles=roles),
-        timeout=300,
+        "submit", tool.spec("label-fast", strategy="multi-worker", roles=roles), timeout=300
     )
     assert done.status == 0, done.stderr
 

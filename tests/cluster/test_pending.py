@@ -4,12 +4,10 @@ without nodes.
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,11 +108,8 @@ def test_queues_that_keep_a_job_waiting(tool: Tool, queues: Refresh, real_cluste
 
 
 def _without_nodes(tool: Tool, real_cluster: Cluster) -> None:
-    pid = real_cluster.pid_of("nodemanager")
-    os.kill(pid, signal.SIGTERM)
+    real_cluster.kill("nodemanager", signal.SIGTERM)
     try:
-        while Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes():
-            time.sleep(0.2)
         submitted(tool, "pending-e")
         nowhere = causes_of(tool, "pending-e", "no-nodes")["no-nodes"]
         assert nowhere["facts"]["nodes"] == {"SHUTDOWN": 1}

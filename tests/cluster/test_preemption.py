@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +31,7 @@ def tool(clusters_of_session: None, tmp_path: Path) -> Iterator[Tool]:
     """A cluster that preempts: the ResourceManager reads that when it starts."""
     with another(tmp_path) as (cluster, tool):
         add_properties(cluster.home / "conf/yarn-site.xml", PREEMPTION)
-        os.kill(cluster.pid_of("resourcemanager"), signal.SIGKILL)
+        cluster.kill("resourcemanager")
         assert "resourcemanager" in cluster.heal()
         yield tool
 
@@ -41,8 +39,7 @@ def tool(clusters_of_session: None, tmp_path: Path) -> Iterator[Tool]:
 def until(tool: Tool, job: str, state: str, used: int) -> None:
     """Wait until a job has this state and this number of retries."""
     tool.until(
-        job,
-        lambda seen: (seen["state"], (seen["retries"] or {"used": 0})["used"]) == (state, used),
+        job, lambda seen: (seen["state"], (seen["retries"] or {"used": 0})["used"]) == (state, used)
     )
 
 
@@ -50,19 +47,12 @@ def test_a_preempted_worker_is_replaced_when_the_queue_gives_back(tool: Tool) ->
     """Both queues have half of 12 GiB; the training takes more than its half."""
     learnt, done = tool.cwd / "learnt", tool.cwd / "done"
     train, other = UNTIL.format(learnt), UNTIL.format(done)
-    roles = {
-        "chief": {"memory": "256Mi"},
-        "worker": {"memory": "3Gi", "instances": 3},
-    }
+    roles = {"chief": {"memory": "256Mi"}, "worker": {"memory": "3Gi", "instances": 3}}
     spec = tool.spec("preempted", strategy="multi-worker", command=train, retries=3, roles=roles)
     assert tool("submit", spec, "--detach").status == 0
     until(tool, "preempted", "RUNNING", 0)
     greedy = tool.spec(
-        "greedy",
-        strategy="single",
-        queue="ml",
-        command=other,
-        roles={"chief": {"memory": "4Gi"}},
+        "greedy", strategy="single", queue="ml", command=other, roles={"chief": {"memory": "4Gi"}}
     )
     assert tool("submit", greedy, "--detach").status == 0
     until(tool, "greedy", "RUNNING", 0)

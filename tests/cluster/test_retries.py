@@ -89,7 +89,7 @@ def test_training_survives_a_node(clusters_of_session: None, tmp_path: Path) -> 
         local = next(item for item in environ if item.startswith(b"LOCAL_DIRS="))
         node = re.search(rb"/nm-local(\d?)", local)
         assert node
-        os.kill(cluster.pid_of("nodemanager" + node.group(1).decode()), signal.SIGKILL)
+        cluster.kill("nodemanager" + node.group(1).decode())
         for entry in Path("/proc").glob("[0-9]*"):  # its containers outlive it
             with contextlib.suppress(OSError):
                 if local in (entry / "environ").read_bytes().split(b"\0"):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,10 +40,7 @@ def tiny(tool: Tool, name: str, command: str = "sleep 300") -> Path:
 
 def restart(cluster: Cluster) -> None:
     """Kill the ResourceManager, and start it again."""
-    pid = cluster.pid_of("resourcemanager")
-    os.kill(pid, signal.SIGKILL)
-    while Path(f"/proc/{pid}").exists():
-        time.sleep(0.02)
+    cluster.kill("resourcemanager")
     cluster.heal()
 
 

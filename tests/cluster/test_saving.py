@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
-from tests.cluster.calls import call
+from tests.cluster.calls import until
 from tests.clusters import Cluster
 from tests.tool import Tool, gone, processes_of
 
@@ -47,10 +47,7 @@ def running(tool: Tool, name: str, took_s: float, roles: dict[str, Any], **keys:
     )
     assert tool("submit", spec, "--detach").status == 0
     count = sum(role.get("instances", 1) for role in roles.values())
-    end = time.monotonic() + 120
-    while len(list(where.glob("*.runs"))) < count:
-        assert time.monotonic() < end, tool("status", name)
-        time.sleep(0.2)
+    until(lambda: len(list(where.glob("*.runs"))) >= count, 120)
     return where
 
 
@@ -64,7 +61,9 @@ def test_tasks_save_before_the_job_is_stopped(tool: Tool, real_cluster: Cluster)
     roles = {"chief": SMALL, "worker": {**SMALL, "instances": 2}, "server": server}
     where = running(tool, "saves", 4, roles, strategy="custom")
     stopped = tool("stop", "saves", "--grace", "2m", "-o", "json")
-    version = call("GET", f"{real_cluster.rm_url}/app/v1/services/version")[1]["hadoop_version"]
+    version = requests.get(f"{real_cluster.rm_url}/app/v1/services/version", timeout=30).json()[
+        "hadoop_version"
+    ]
     if version.startswith(("3.1.", "3.2.")):
         assert stopped.status != 0, stopped
         assert "This Hadoop cannot signal a container" in stopped.stderr, stopped
@@ -87,9 +86,7 @@ def test_a_stop_whose_client_dies_ends_the_job(tool: Tool, retries: int) -> None
     roles = {"chief": SMALL, "worker": SMALL}
     where = running(tool, "orphaned", 2, roles, strategy="multi-worker", **keys)
     client = tool.start("stop", "orphaned", "--grace", "5m")
-    end = time.monotonic() + 60
-    while not list(where.glob("*.begun")) and time.monotonic() < end:
-        time.sleep(0.1)
+    until(lambda: list(where.glob("*.begun")), 60)
     os.kill(client.pid, signal.SIGKILL)
     client.communicate()
     done = tool("wait", "orphaned", "-o", "json")

@@ -42,24 +42,15 @@ def test_the_images_of_this_project(tool: Tool, docker: DockerHost) -> None:
     assert "FAILURE  image-entrypoint" in done.stdout
     assert "does not run its arguments; it exited with status 0" in done.stdout
     assert "YARN reports the job as SUCCEEDED" in done.stdout
-    container = {
-        "name": "tensorflow",
-        "command": ["python3", "t.py"],
-        "resources": {"limits": {"memory": "1Gi"}},
-    }
+    images = {"Chief": "submit_tf_job/base:1", "Worker": "submit_tf_job/no-exec:1"}
+    container = {"name": "tensorflow", "command": ["python3", "t.py"]}
+    container |= {"resources": {"limits": {"memory": "1Gi"}}}  # type: ignore[dict-item]
     replicas = {
         role: {"template": {"spec": {"containers": [{**container, "image": image}]}}}
-        for role, image in {
-            "Chief": "submit_tf_job/base:1",
-            "Worker": "submit_tf_job/no-exec:1",
-        }.items()
+        for role, image in images.items()
     }
-    tfjob = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "metadata": {"name": "theirs"},
-        "spec": {"tfReplicaSpecs": replicas},
-    }
+    tfjob = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "theirs"}}
+    tfjob |= {"spec": {"tfReplicaSpecs": replicas}}  # type: ignore[dict-item]
     (tool.cwd / "tfjob.json").write_text(json.dumps(tfjob))
     done = tool("image", "check", "--file", "tfjob.json", "-o", "json")
     assert done.status == 1
@@ -119,12 +110,7 @@ def test_tensorflow_in_its_own_image(tool: Tool, docker: DockerHost, name: str, 
     assert {status for status, _ in found.values()} == {"ok"}, found
     assert found["image-gpu"][1].startswith(gpus), found
     specs = Path(__file__).parents[2] / "specs"
-    done = tool(
-        "local",
-        specs / "parameter-server.yaml",
-        "--docker",
-        "--set",
-        f"image=submit_tf_job/{name}:1",
-    )
+    image = ("--set", f"image=submit_tf_job/{name}:1")
+    done = tool("local", specs / "parameter-server.yaml", "--docker", *image)
     assert done.status == 0, done
     docker("image", "rm", "--force", f"submit_tf_job/{name}:1")  # gigabytes

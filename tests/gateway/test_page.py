@@ -86,45 +86,26 @@ class Job:
         self.container = self.app.id.replace("application", "container") + "_01_000002"
 
     def runs(self, log: str) -> None:
-        held = {
-            "id": self.container,
-            "component_instance_name": "worker-0",
-            "bare_host": "node1",
-            "state": "READY",
-        }
+        held = {"id": self.container, "component_instance_name": "worker-0"}
+        held |= {"bare_host": "node1", "state": "READY"}
         self.fake.yarn.containers["worker"] = [held]
         self.fake.node.logs[self.container, "stdout.txt"] = log.encode()
 
     def tells(self, step: int, **more: Any) -> None:
-        task = {
-            "task": "worker-0",
-            "state": "running",
-            "host": "node1",
-            "address": "n",
-            "container": self.container,
-            "attempt": 0,
-            "status": None,
-        }
-        report = {
-            "version": 1, "run": self.run, "state": "running", "wanted": 1, "arrived": 1, "missing": [], "tasks": [task],
-            "roles": {"worker": {"wanted": 1, "arrived": 1, "running": 1}}, "warnings": [HOSTILE], "outcome": None, "first_failure": None,
-            "progress": {"step": step, "total": 10, "metrics": {"loss": 0.123456, HOSTILE: 1.0}, "task": "worker-0", "at": 1.0}, **more,
-        }  # fmt: skip
+        task = {"task": "worker-0", "state": "running", "host": "node1", "address": "n"}
+        task |= {"container": self.container, "attempt": 0, "status": None}  # type: ignore[dict-item]
+        roles = {"worker": {"wanted": 1, "arrived": 1, "running": 1}}
+        progress = {"step": step, "total": 10, "task": "worker-0", "at": 1.0}
+        progress["metrics"] = {"loss": 0.123456, HOSTILE: 1.0}
+        report: dict[str, Any] = {"version": 1, "run": self.run, "state": "running", "wanted": 1}
+        report |= {"arrived": 1, "missing": [], "tasks": [task], "roles": roles, "outcome": None}
+        report |= {"warnings": [HOSTILE], "first_failure": None, "progress": progress, **more}
         self.fake.node.logs[self.container, "job-report.json"] = json.dumps(report).encode()
 
     def fails(self) -> None:
-        failure = {
-            "task": "worker-0",
-            "status": 1,
-            "reason": "exited",
-            "message": f"worker-0 failed: {HOSTILE}",
-            "last_lines": [HOSTILE],
-        }
-        outcome = {
-            "state": "failed",
-            "outcome": {"status": 1},
-            "first_failure": {**failure, "host": "node1"},
-        }
+        failure = {"task": "worker-0", "status": 1, "reason": "exited", "host": "node1"}
+        failure |= {"message": f"worker-0 failed: {HOSTILE}", "last_lines": [HOSTILE]}
+        outcome = {"state": "failed", "outcome": {"status": 1}, "first_failure": failure}
         self.tells(7, **outcome, roles={"worker": {"wanted": 1, "arrived": 1, "failed": 1}})
         self.fake.node.ended.add(self.container)
         self.fake.yarn.end(self.app, "FINISHED", "FAILED", "")
@@ -138,11 +119,8 @@ def test_the_page_on_a_phone(
         _walk(cluster, gateway, browser, Page(browser))
     finally:
         gateway.end(signal.SIGKILL)
-    said = [
-        entry["message"]
-        for entry in cast(Any, browser).get_log("browser")
-        if entry["source"] != "network"
-    ]
+    log = cast(Any, browser).get_log("browser")
+    said = [entry["message"] for entry in log if entry["source"] != "network"]
     assert said == [], "no error of the page's own, and none of its content policy"
 
 
@@ -156,11 +134,8 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
         page.find("#enter button").click()
         page.sees(words)
     page.fits()
-    assert page.run("return [sessionStorage.length, localStorage.length, document.cookie]") == [
-        1,
-        0,
-        "",
-    ]
+    stored = "return [sessionStorage.length, localStorage.length, document.cookie]"
+    assert page.run(stored) == [1, 0, ""]
     Select(page.find("#state")).select_by_visible_text("STOPPED")
     page.sees("No jobs.")
     Select(page.find("#state")).select_by_visible_text("any")
@@ -196,9 +171,8 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     job.fails()
     page.sees("FAILED", "Why it failed", "the program failed", HOSTILE)
     page.fits()
-    assert page.run("return [document.images.length, document.scripts.length]") == [0, 1], (
-        "what a job says is text"
-    )
+    counted = page.run("return [document.images.length, document.scripts.length]")
+    assert counted == [0, 1], "what a job says is text"
     assert browser.title == "failed: mnist"
     browser.refresh()
     page.sees("FAILED", "Why it failed", "the program failed")

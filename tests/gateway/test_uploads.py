@@ -90,21 +90,16 @@ def test_job_comes_with_its_files(gateway: Process, directory: Path) -> None:
     assert left(directory) == []
 
 
+OUTSIDE = """/etc/passwd ../../callers src/../../../callers ../* [.][.]/* **/../../* /etc/host*
+missing.py *.txt"""
+
+
 @pytest.mark.parametrize(
     "wanted",
     [
-        ["/etc/passwd"],
-        ["../../callers"],
-        ["src/../../../callers"],
-        ["../*"],
-        ["[.][.]/*"],
-        ["**/../../*"],
-        ["/etc/host*"],
-        ["missing.py"],
-        ["*.txt"],
+        *([one] for one in OUTSIDE.split()),
         [{"src": "/etc/passwd", "dst": "a"}],
-        [{"project": "src"}],
-        [{"project": "/usr"}],
+        *([{"project": one}] for one in ("src", "/usr")),
         [{"wheels": ["/usr/*.whl"]}],
     ],
     ids=str,
@@ -112,12 +107,8 @@ def test_job_comes_with_its_files(gateway: Process, directory: Path) -> None:
 def test_job_spec_names_nothing_but_what_came_with_it(
     gateway: Process, directory: Path, wanted: list[Any]
 ) -> None:
-    status, answer = post(
-        gateway,
-        job("outside", files=wanted),
-        file("src/pyproject.toml", b""),
-        file("train.py", b""),
-    )
+    sent = file("src/pyproject.toml", b""), file("train.py", b"")
+    status, answer = post(gateway, job("outside", files=wanted), *sent)
     assert (status, answer["code"]) == (422, "job-spec"), answer
     assert str(directory) not in str(answer), "where the gateway keeps files is not told"
     assert left(directory) == []
@@ -140,12 +131,7 @@ def test_upload_is_neither_a_keytab_nor_installed(gateway: Process, more: dict[s
 @pytest.mark.parametrize(
     "name",
     [
-        "/etc/x",
-        "../x",
-        "a/../x",
-        "a//b",
-        "./x",
-        "a/.",
+        *["/etc/x", "../x", "a/../x", "a//b", "./x", "a/."],
         "",
         "a\tb",
         "x" * 256,
@@ -169,24 +155,25 @@ JOB_PART = b'Content-Disposition: form-data; name="job"\r\n\r\nname: x'
 FILE_PART = b'Content-Disposition: form-data; name="files"; filename="a"\r\n\r\nx'
 
 
+def form(*parts: bytes) -> bytes:
+    return b"".join(b"--x\r\n" + part + b"\r\n" for part in parts) + b"--x--\r\n"
+
+
 @pytest.mark.parametrize(
     ("boundary", "body"),
     [
         ("", b""),
-        ("boundary=x", b""),
-        ("boundary=x", b"--y--\r\n"),
-        ("boundary=x", b"--x--\r\n"),
-        ("boundary=x", b"--x\r\n" + JOB_PART),
-        ("boundary=x", b"--x\r\n" + FILE_PART + b"\r\n--x--\r\n"),
-        ("boundary=x", b"--x\r\n" + JOB_PART + b"\r\n--x\r\n" + JOB_PART + b"\r\n--x--\r\n"),
-        ("boundary=x", b"--x\r\n" + FILE_PART + b"\r\n--x\r\n" + FILE_PART + b"\r\n--x--\r\n"),
-        (
-            "boundary=x",
-            b'--x\r\nContent-Disposition: form-data; name="other"\r\n\r\nx\r\n--x--\r\n',
-        ),
-        ("boundary=x", b"--x\r\nContent-Disposition: form-data\r\n\r\nx\r\n--x--\r\n"),
-        ("boundary=x", b"--x\r\nX: " + b"y" * 100_000 + b"\r\n\r\nx\r\n--x--\r\n"),
         ("boundary=" + "x" * 300, b"--x--\r\n"),
+        *(
+            ("boundary=x", body)
+            for body in (
+                *(b"", b"--y--\r\n", form(), b"--x\r\n" + JOB_PART),
+                *(form(FILE_PART), form(JOB_PART, JOB_PART), form(FILE_PART, FILE_PART)),
+                form(b'Content-Disposition: form-data; name="other"\r\n\r\nx'),
+                form(b"Content-Disposition: form-data\r\n\r\nx"),
+                form(b"X: " + b"y" * 100_000 + b"\r\n\r\nx"),
+            )
+        ),
     ],
     ids=range(12),
 )

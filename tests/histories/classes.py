@@ -289,19 +289,6 @@ def _troubles(
     return tuple((at, one()) for at in when)
 
 
-CLASSES: dict[str, Make] = {
-    "calm": calm,
-    "flap": flap,
-    "twin": twin,
-    "rival": rival,
-    "lost-then-refused": lost_then_refused,
-    "failover": failover,
-    "late": late,
-    "torn": torn,
-    "collision": collision,
-    "retention": retention,
-    "deleted": deleted,
-    "forgetting": forgetting,
-    "lineage": lineage,
-    "mixed": mixed,
-}
+_ALL = (calm, flap, twin, rival, lost_then_refused, failover, late, torn, collision, retention)
+_ALL += (deleted, forgetting, lineage, mixed)
+CLASSES: dict[str, Make] = {make.__name__.replace("_", "-"): make for make in _ALL}

@@ -16,12 +16,7 @@ from unittest import mock
 
 from submit_tf_job import operations, storage
 from submit_tf_job.diagnose.cause import Cause
-from submit_tf_job.errors import (
-    ClusterUnavailable,
-    NoSuchJob,
-    SubmitTFJobError,
-    error_class,
-)
+from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, SubmitTFJobError, error_class
 from submit_tf_job.observation import Evidence
 from submit_tf_job.operations import aggregated_logs
 from submit_tf_job.plan import Plan, planner
@@ -195,12 +190,7 @@ class People:
     """Gives the commands of all people at their times."""
 
     def __init__(
-        self,
-        kernel: Kernel,
-        cluster: Yarn,
-        network: Network,
-        rng: random.Random,
-        collides: bool,
+        self, kernel: Kernel, cluster: Yarn, network: Network, rng: random.Random, collides: bool
     ) -> None:
         self.cluster, self.network, self.rng = cluster, network, rng
         self.collides = collides

@@ -57,76 +57,58 @@ DESCRIBES_NOTHING = (
     r"http://\S+ answered with JSON (of another shape|that does not describe applications).*\."
 )
 UNANSWERED = r"No ResourceManager answered GET /\S+: http://\S+ \(%s\)\."
-NOT_UNPACKED, NOT_HTTP = (
-    UNANSWERED % "its answer cannot be unpacked",
-    UNANSWERED % "what it answers is not HTTP",
-)
+UNREACHED = r"No ResourceManager could be reached: %s \(%s\)\."
+NOT_UNPACKED = UNANSWERED % "its answer cannot be unpacked"
+NOT_HTTP = UNANSWERED % "what it answers is not HTTP"
+BROKE, CUT_OFF = (UNANSWERED % why for why in ("the connection broke", "its answer was cut off"))
 RPC_SAYS = (  # Hadoop's Server.RECEIVED_HTTP_REQ_RESPONSE
     b"It looks like you are making an HTTP request to a Hadoop IPC port."
     b" This is not the correct port for the web interface on this daemon.\r\n"
 )
+
+
+def encoded(body: bytes, encoding: str = "gzip") -> bytes:
+    return raw(200, body, JSON, f"Content-Encoding: {encoding}")
+
+
+def chunked(body: bytes) -> bytes:
+    return raw(200, body, JSON, "Transfer-Encoding: chunked", length=False)
+
+
+SSO = raw(302, b"", "text/html", "Location: https://sso.example/?token=s3cret")
+NO_TYPE = r"http://\S+ answered 200 with no content type instead of JSON\."
+NO_SSO = r"http://\S+ redirects to https://sso\.example/, which is not followed\."
+NO_RPC = r"http://localhost:\d+ is Hadoop's RPC port, not its web address\."
+ANOTHER = b'{"apps": [[5]], "app": {"id": {}}, "clusterInfo": 7}'
 NO_ANSWERS: dict[str, tuple[bytes | Answering, str]] = {
     "html": (HTML, r"http://localhost:\d+/\S+ answered 200 with text/html instead of JSON\."),
     "nothing": (raw(200), NOT_OF_THIS_SHAPE),
-    "no type": (
-        b"HTTP/1.1 200 OK\r\n\r\n{}",
-        r"http://\S+ answered 200 with no content type instead of JSON\.",
-    ),
+    "no type": (b"HTTP/1.1 200 OK\r\n\r\n{}", NO_TYPE),
     "10 MB": (raw(200, b"[" + b"1," * 5_000_000 + b"1]"), NOT_OF_THIS_SHAPE),
     "deep": (raw(200, b"[" * 100_000 + b"]" * 100_000), NOT_OF_THIS_SHAPE),
     "long number": (raw(200, b'{"name":%s}' % (b"9" * 10_000)), NOT_OF_THIS_SHAPE),
     "a list": (raw(200, b"[1, 2]"), NOT_OF_THIS_SHAPE),
-    "another object": (
-        raw(200, b'{"apps": [[5]], "app": {"id": {}}, "clusterInfo": 7}'),
-        DESCRIBES_NOTHING,
-    ),
+    "another object": (raw(200, ANOTHER), DESCRIBES_NOTHING),
     "an object for everything": (raw(200, b'{"app": {}, "clusterInfo": []}'), DESCRIBES_NOTHING),
-    "bomb": (
-        raw(200, BOMB, "application/json", "Content-Encoding: deflate"),
-        r"http://\S+ answered with more than 64 MiB\.",
-    ),
-    "rubbish, packed": (
-        raw(200, b"\x1f\x8bnothing", "application/json", "Content-Encoding: gzip"),
-        NOT_UNPACKED,
-    ),
+    "bomb": (encoded(BOMB, "deflate"), r"http://\S+ answered with more than 64 MiB\."),
+    "rubbish, packed": (encoded(b"\x1f\x8bnothing"), NOT_UNPACKED),
     "bomb in a bomb": (
-        raw(200, gzip.compress(gzip.compress(b" " * 10**6)), JSON, "Content-Encoding: gzip, gzip"),
+        encoded(gzip.compress(gzip.compress(b" " * 10**6)), "gzip, gzip"),
         NOT_UNPACKED,
     ),
     "bytes": (b"\x00\x01\x02" * 100, NOT_HTTP),
     "fields without end": (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200, NOT_HTTP),
     "a field without end": (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000, NOT_HTTP),
-    "bad chunk": (
-        raw(200, b"zz\r\n{}\r\n0\r\n\r\n", JSON, "Transfer-Encoding: chunked", length=False),
-        NOT_HTTP,
-    ),
-    "hang up": (b"", UNANSWERED % "the connection broke"),
-    "cut off": (raw(200, b"{" * 50)[:-25], UNANSWERED % "its answer was cut off"),
-    "cut off, by its text": (
-        raw(200, b'{"name": "mn', length=False),
-        UNANSWERED % "its answer was cut off",
-    ),
-    "cut off, in its head": (b"HTTP/1.1 200 OK\r\nDate: Sa", UNANSWERED % "its answer was cut off"),
-    "login page": (
-        raw(302, b"", "text/html", "Location: https://sso.example/?token=s3cret"),
-        r"http://\S+ redirects to https://sso\.example/, which is not followed\.",
-    ),
-    "Hadoop's RPC": (
-        raw(404, RPC_SAYS, "text/plain"),
-        r"http://localhost:\d+ is Hadoop's RPC port, not its web address\.",
-    ),
-    "chunk of a negative length": (
-        raw(200, b"-5\r\n{}\r\n0\r\n\r\n", JSON, "Transfer-Encoding: chunked", length=False),
-        UNANSWERED % "the connection broke",
-    ),
-    "chunks, cut off": (
-        raw(200, b"5\r\n{    \r\n", JSON, "Transfer-Encoding: chunked", length=False),
-        UNANSWERED % "its answer was cut off",
-    ),
-    "packed, cut off": (
-        raw(200, gzip.compress(b"{" * 50)[:-12], JSON, "Content-Encoding: gzip"),
-        UNANSWERED % "its answer was cut off",
-    ),
+    "bad chunk": (chunked(b"zz\r\n{}\r\n0\r\n\r\n"), NOT_HTTP),
+    "hang up": (b"", BROKE),
+    "cut off": (raw(200, b"{" * 50)[:-25], CUT_OFF),
+    "cut off, by its text": (raw(200, b'{"name": "mn', length=False), CUT_OFF),
+    "cut off, in its head": (b"HTTP/1.1 200 OK\r\nDate: Sa", CUT_OFF),
+    "login page": (SSO, NO_SSO),
+    "Hadoop's RPC": (raw(404, RPC_SAYS, "text/plain"), NO_RPC),
+    "chunk of a negative length": (chunked(b"-5\r\n{}\r\n0\r\n\r\n"), BROKE),
+    "chunks, cut off": (chunked(b"5\r\n{    \r\n"), CUT_OFF),
+    "packed, cut off": (encoded(gzip.compress(b"{" * 50)[:-12]), CUT_OFF),
 }
 
 
@@ -185,12 +167,8 @@ def test_server_without_services_api(
     cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     be_patient(monkeypatch)
-    page = {
-        "servlet": "org.apache.hadoop.http.WebServlet-6bca7e0d",
-        "message": "Not Found",
-        "url": "/app",
-        "status": "404",
-    }
+    servlet = "org.apache.hadoop.http.WebServlet-6bca7e0d"
+    page = {"servlet": servlet, "message": "Not Found", "url": "/app", "status": "404"}
     lists = raw(200, b'{"apps": null, "clusterInfo": {"state": "STARTED"}}')
     none = raw(404, json.dumps(page).encode())
     server = serve(lambda asked, stream: stream.sendall(none if "/app/" in asked.path else lists))
@@ -204,13 +182,8 @@ def test_server_without_services_api(
 @pytest.mark.parametrize(
     "command",
     [
-        ("status", "mnist"),
-        ("status", APP),
-        ("wait", APP),
-        ("describe", APP),
-        ("logs", APP),
-        ("stop", APP),
-        ("submit", "train.yaml"),
+        *(("status", "mnist"), ("submit", "train.yaml")),
+        *((verb, APP) for verb in ("status", "wait", "describe", "logs", "stop")),
     ],
 )
 def test_404_of_a_proxy_is_not_a_missing_job(
@@ -225,7 +198,7 @@ def test_404_of_a_proxy_is_not_a_missing_job(
 
 
 def test_compressed_bomb_is_refused(cli: Cli, serve: Serve) -> None:
-    server = serve(always(raw(200, BOMB, "application/json", "Content-Encoding: deflate")))
+    server = serve(always(encoded(BOMB, "deflate")))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert cli(*STATUS, "--rm", server.url()).status == 7
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 250 * 1024, (
@@ -241,27 +214,18 @@ def test_compressed_bomb_is_refused(cli: Cli, serve: Serve) -> None:
 def test_redirect_to_another_host_is_refused(
     cli: Cli, serve: Serve, status: int, command: tuple[str, ...]
 ) -> None:
-    trap = serve(
-        always(raw(200, b'{"name": "mnist", "id": "application_1_0001", "state": "STABLE"}'))
-    )
+    shown = b'{"name": "mnist", "id": "application_1_0001", "state": "STABLE"}'
+    trap = serve(always(raw(200, shown)))
     target = trap.url("127.0.0.1") + "/app/v1/services/mnist?user.name=alice"
-    server = serve(
-        always(raw(status, b"", "text/plain", f"Location: {target}", f"Refresh: 1;url={target}"))
-    )
+    fields = (f"Location: {target}", f"Refresh: 1;url={target}")
+    server = serve(always(raw(status, b"", "text/plain", *fields)))
     done = cli(*command, "--rm", server.url())
     where = re.escape(trap.url("127.0.0.1"))
+    followed = rf"http://\S+ redirects to {where}/app/v1/services/mnist, which is not followed\."
     if status == 307:  # as a standby says it
-        said(
-            done,
-            7,
-            rf"The active ResourceManager is {where}, which is not configured; tried http://\S+ \(standby of {where}\)\.",
-        )
-    else:
-        said(
-            done,
-            7,
-            rf"http://\S+ redirects to {where}/app/v1/services/mnist, which is not followed\.",
-        )
+        followed = rf"The active ResourceManager is {where}, which is not configured; "
+        followed += rf"tried http://\S+ \(standby of {where}\)\."
+    said(done, 7, followed)
     assert not trap.asked, "a redirect was followed to a host that is not configured"
 
 
@@ -400,9 +364,9 @@ def test_a_certificate_of_the_sites_own_authority(
     cli: Cli, serve: Serve, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = serve(always(raw(200, b'{"apps": null}')), authority.server("good", "localhost"))
-    unknown = r"No ResourceManager could be reached: https://localhost:\d+ \(its certificate was refused: (unable to get|self).*\)\."
+    why = "its certificate was refused: (unable to get|self).*"
     done = cli(*STATUS, "--rm", server.url())
-    said(done, 7, unknown)
+    said(done, 7, UNREACHED % (r"https://localhost:\d+", why))
     assert done.err.endswith("  hint: Set ca_file to the CA that signed the certificate.\n")
     assert not server.asked
     monkeypatch.setenv("SUBMIT_TF_JOB_CA_FILE", str(authority.certificate))
@@ -413,21 +377,12 @@ def test_a_certificate_of_the_sites_own_authority(
 @pytest.mark.parametrize(
     ("host", "expired", "why", "hint"),
     [
-        (
-            "rm.example.com",
-            False,
-            r"Hostname mismatch, certificate is not valid for 'localhost'",
-            "Write the address with a name that the certificate was issued for.",
-        ),
-        (
-            "localhost",
-            True,
-            "certificate has expired",
-            "The ResourceManager's administrator has to renew it; or is the clock of this "
-            "machine wrong?",
-        ),
+        ("rm.example.com", False, "Hostname mismatch, certificate is not valid for 'localhost'", "Write"
+         " the address with a name that the certificate was issued for."),
+        ("localhost", True, "certificate has expired", "The ResourceManager's administrator has to "
+         "renew it; or is the clock of this machine wrong?"),
     ],
-)
+)  # fmt: skip
 def test_invalid_certificates(
     cli: Cli,
     serve: Serve,
@@ -442,11 +397,8 @@ def test_invalid_certificates(
     server = serve(always(raw(200, b"{}")), authority.server("bad", host, expired=expired))
     for command in (STATUS, SUBMIT):
         done = cli(*command, "--rm", server.url())
-        said(
-            done,
-            7,
-            rf"No ResourceManager could be reached: https://localhost:\d+ \(its certificate was refused: {why}\)\.",
-        )
+        refused = f"its certificate was refused: {why}"
+        said(done, 7, UNREACHED % (r"https://localhost:\d+", refused))
         assert done.err.endswith(f"  hint: {hint}\n")
     assert not server.asked
 
@@ -458,35 +410,21 @@ def test_scheme_is_not_changed(
     another address.
     """
     monkeypatch.setenv("SUBMIT_TF_JOB_CA_FILE", str(authority.certificate))
-    plain, secure = (
-        serve(always(raw(200, b"{}"))),
-        serve(always(raw(200, b"{}")), authority.server("good", "localhost")),
-    )
-    done = cli(*STATUS, "--rm", f"https://localhost:{plain.port}")
-    said(
-        done,
-        7,
-        rf"No ResourceManager could be reached: https://localhost:{plain.port} \(it does not speak TLS\)\.",
-    )
-    assert done.err.endswith("  hint: Write its address with http://.\n")
+    plain = serve(always(raw(200, b"{}")))
+    secure = serve(always(raw(200, b"{}")), authority.server("good", "localhost"))
+    for wrong, why, right in (
+        (f"https://localhost:{plain.port}", "it does not speak TLS", "http"),
+        (f"http://localhost:{secure.port}", "it speaks TLS", "https"),
+    ):
+        done = cli(*STATUS, "--rm", wrong)
+        said(done, 7, UNREACHED % (wrong, why))
+        assert done.err.endswith(f"  hint: Write its address with {right}://.\n")
     assert not plain.asked
-    done = cli(*STATUS, "--rm", f"http://localhost:{secure.port}")
-    said(
-        done,
-        7,
-        rf"No ResourceManager could be reached: http://localhost:{secure.port} \(it speaks TLS\)\.",
-    )
-    assert done.err.endswith("  hint: Write its address with https://.\n")
-    down = serve(
-        always(raw(307, b"", "text/plain", f"Location: http://localhost:{plain.port}/ws")),
-        authority.server("good", "localhost"),
-    )
+    address = f"http://localhost:{plain.port}"
+    redirect = raw(307, b"", "text/plain", f"Location: {address}/ws")
+    down = serve(always(redirect), authority.server("good", "localhost"))
     done = cli(*STATUS, "--rm", down.url(), "--rm", f"https://localhost:{plain.port}")
-    said(
-        done,
-        7,
-        rf"The active ResourceManager is http://localhost:{plain.port}, which is not configured; tried .*",
-    )
+    said(done, 7, f"The active ResourceManager is {address}, which is not configured; tried .*")
     assert not plain.asked, "https became http because a server said so"
 
 
@@ -513,8 +451,4 @@ def test_unreadable_ca_file(
 def test_unresolvable_name(cli: Cli) -> None:
     for command in (STATUS, SUBMIT):
         done = cli(*command, "--rm", "http://no-such-host.invalid:8088")
-        said(
-            done,
-            7,
-            r"No ResourceManager could be reached: http://no-such-host\.invalid:8088 \(unknown host name\)\.",
-        )
+        said(done, 7, UNREACHED % (r"http://no-such-host\.invalid:8088", "unknown host name"))

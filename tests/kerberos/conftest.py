@@ -6,13 +6,13 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.calls import until
 from tests.tool import Result, Tool
 
 REALM = "KDC.TEST"
@@ -95,13 +95,12 @@ class Kdc:
         self.process = subprocess.Popen(
             argv, env=self.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.05)
-        pytest.fail("krb5kdc does not listen")
+        until(self.listens, 20, 0.05)
+
+    def listens(self) -> bool:
+        """Say whether it takes connections."""
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def stop(self) -> None:
         """End it."""
@@ -114,16 +113,8 @@ class Kdc:
         self, name: str, cache: Path, *options: str, environ: Mapping[str, str] | None = None
     ) -> None:
         """Get a ticket for a user into a cache."""
-        self.run(
-            "kinit",
-            *options,
-            "-c",
-            str(cache),
-            "-kt",
-            str(self.keytab(name)),
-            name,
-            environ=environ,
-        )
+        words = ("kinit", *options, "-c", str(cache), "-kt", str(self.keytab(name)), name)
+        self.run(*words, environ=environ)
 
 
 @pytest.fixture(scope="session")

@@ -49,30 +49,14 @@ def run(
     """Run one task, and return its status and what the bootstrap said of its login; tickets live
     for 16 s.
     """
-    conf = task.root / "krb5.conf"
-    conf.write_text(
-        kdc.krb5_conf.read_text().replace(
-            "[libdefaults]", f"[libdefaults]\n ticket_lifetime = {LIFE_S}s"
-        )
-    )
-    kerberos = {
-        "krb5_conf": str(conf),
-        "principal": f"svc/_HOST@{REALM}",
-        "keytab": str(path),
-        "login": login,
-    }
-    task.job(
-        {"chief": role(1, "trains", command or "klist; env | grep -e KRB -e TOKEN -e OPTS | sort")},
-        tokens=True,
-        kerberos=kerberos,
-    )
-    task.start(
-        env={
-            "HADOOP_TOKEN_FILE_LOCATION": str(task.root / "tokens"),
-            "HADOOP_OPTS": "-Xmx1g",
-            **env,
-        }
-    )
+    conf, lives = task.root / "krb5.conf", f"[libdefaults]\n ticket_lifetime = {LIFE_S}s"
+    conf.write_text(kdc.krb5_conf.read_text().replace("[libdefaults]", lives))
+    kerberos = {"krb5_conf": str(conf), "principal": f"svc/_HOST@{REALM}"}
+    kerberos |= {"keytab": str(path), "login": login}
+    command = command or "klist; env | grep -e KRB -e TOKEN -e OPTS | sort"
+    task.job({"chief": role(1, "trains", command)}, tokens=True, kerberos=kerberos)
+    own = {"HADOOP_TOKEN_FILE_LOCATION": str(task.root / "tokens"), "HADOOP_OPTS": "-Xmx1g"}
+    task.start(env={**own, **env})
     status = task.wait("chief-0")
     return status, task.stderr("chief-0")
 
@@ -81,10 +65,8 @@ def test_a_task_that_is_logged_in(task: Cluster, kdc: Kdc, svc: Path) -> None:
     status, said = run(task, kdc, svc)
     cwd, printed = task.places["chief-0"][0], task.stdout("chief-0")
     assert status == 0, said
-    assert re.search(
-        rf"\] {PRINCIPAL} is logged in from its keytab until [-\d]+ [:\d]+ UTC; the ticket is renewed here\n",
-        said,
-    )
+    until = r"[-\d]+ [:\d]+ UTC; the ticket is renewed here\n"
+    assert re.search(rf"\] {PRINCIPAL} is logged in from its keytab until {until}", said)
     assert f"Default principal: {PRINCIPAL}" in printed
     assert printed.splitlines()[-6:] == [
         f"HADOOP_OPTS=-Xmx1g -Djava.security.krb5.conf={task.root}/krb5.conf",
@@ -96,12 +78,10 @@ def test_a_task_that_is_logged_in(task: Cluster, kdc: Kdc, svc: Path) -> None:
     ]
     # none that could run out under it
     assert (task.root / "tfjob-tokens").read_bytes() == token_file()
-    assert [
-        (cwd / name).stat().st_mode & 0o7777 for name in ("tfjob-krb5cc", "tfjob-own.keytab")
-    ] == [0o600, 0o600]
-    assert {entry.principal for entry in keytab.read((cwd / "tfjob-own.keytab").read_bytes())} == {
-        PRINCIPAL
-    }
+    for name in ("tfjob-krb5cc", "tfjob-own.keytab"):
+        assert (cwd / name).stat().st_mode & 0o7777 == 0o600
+    entries = keytab.read((cwd / "tfjob-own.keytab").read_bytes())
+    assert {entry.principal for entry in entries} == {PRINCIPAL}
     told: list[dict[str, Any]] = task.report()["credentials"]
     assert [(item["kind"], item["owner"]) for item in told] == [
         ("HDFS_DELEGATION_TOKEN", "alice"),
@@ -135,18 +115,10 @@ def test_the_ticket_is_renewed_while_the_program_runs(task: Cluster, kdc: Kdc, s
     assert status == 0, said
     assert len(printed) == 101, "there was no moment without a ticket"
     assert len(set(printed)) >= 3, "the file is another one after each renewal"
-    assert (
-        len(
-            re.findall(
-                r"the ticket of \S+ could not be renewed; it ends at [^:]+:\d\d:\d\d UTC: .*KDC",
-                said,
-            )
-        )
-        == 1
-    ), said
-    assert [
-        text for item in task.report()["warnings"] if "logged in again" in (text := str(item))
-    ] != []
+    lost = r"the ticket of \S+ could not be renewed; it ends at [^:]+:\d\d:\d\d UTC: .*KDC"
+    assert len(re.findall(lost, said)) == 1, said
+    warnings = [str(item) for item in task.report()["warnings"]]
+    assert [text for text in warnings if "logged in again" in text] != []
 
 
 def test_by_kinit_where_there_is_no_library(
@@ -163,19 +135,11 @@ def test_by_kinit_where_there_is_no_library(
     status, said = run(task, kdc, svc, PYTHONPATH=str(blocked))
     assert status == 0, said
     assert f"Default principal: {PRINCIPAL}" in task.stdout("chief-0")
-    status, said = run(
-        task,
-        kdc,
-        svc,
-        "true",
-        PYTHONPATH=str(blocked),
-        PATH=os.fspath(_only(tmp_path / "bin", "bash", "env")),
-    )
+    own = {"PYTHONPATH": str(blocked), "PATH": os.fspath(_only(tmp_path / "bin", "bash", "env"))}
+    status, said = run(task, kdc, svc, "true", **own)
     assert status == 0
-    assert (
-        f"the login of svc/_HOST@{REALM} failed: the image has neither libgssapi_krb5.so.2 "
-        f"nor kinit" in said
-    )
+    assert f"the login of svc/_HOST@{REALM} failed: the image has neither " in said
+    assert "libgssapi_krb5.so.2 nor kinit" in said
     assert "the program has only YARN's delegation tokens, and loses HDFS with them" in said
 
 
@@ -210,11 +174,9 @@ def test_a_login_that_fails_ends_the_task_only_where_it_must_not_go_on(
     if content is not None:
         path.write_bytes(content)
     status, said = run(task, kdc, path, "echo $HADOOP_TOKEN_FILE_LOCATION", login="always")
-    assert (status, task.outcome("chief-0")["reason"]) == (
-        contract.EXIT_BOOTSTRAP_ERROR,
-        "login-failed",
-    )
-    assert re.search(why, task.outcome("chief-0")["message"]), said
+    ended = task.outcome("chief-0")
+    assert (status, ended["reason"]) == (contract.EXIT_BOOTSTRAP_ERROR, "login-failed")
+    assert re.search(why, ended["message"]), said
     if content is None:
         status, said = run(task, kdc, path, "echo $HADOOP_TOKEN_FILE_LOCATION")
         assert (status, task.stdout("chief-0")) == (0, f"{task.root}/tokens\n"), said

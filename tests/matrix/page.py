@@ -62,20 +62,18 @@ def load(path: Path) -> dict[str, Column]:
     """Read what earlier runs found."""
     if not path.exists():
         return {}
-    return {
-        title: Column(
-            **{**column, "cells": {name: Cell(**cell) for name, cell in column["cells"].items()}}
-        )
-        for title, column in json.loads(path.read_text()).items()
-    }
+    found = {}
+    for title, column in json.loads(path.read_text()).items():
+        column["cells"] = {name: Cell(**cell) for name, cell in column["cells"].items()}
+        found[title] = Column(**column)
+    return found
 
 
 def save(path: Path, columns: Mapping[str, Column]) -> None:
     """Keep what was found."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        json.dumps({title: asdict(column) for title, column in columns.items()}, indent=1) + "\n"
-    )
+    kept = {title: asdict(column) for title, column in columns.items()}
+    path.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def page(columns: list[Column], rows: Mapping[str, str]) -> str:
@@ -87,23 +85,12 @@ def page(columns: list[Column], rows: Mapping[str, str]) -> str:
     """
     notes: list[str] = []
     clusters = [column for column in columns if column.kind == "hadoop"]
-    pythons = [column for column in columns if column.kind == "python"]
-    lines = [
-        *HEAD.splitlines(),
-        *HADOOP_HEAD.splitlines(),
-        "",
-        *_clusters(clusters, rows, notes),
-        *PYTHON_HEAD.splitlines(),
-        "",
-    ]
-    lines += _pythons(pythons, notes)
+    lines = [*HEAD.splitlines(), *HADOOP_HEAD.splitlines(), "", *_clusters(clusters, rows, notes)]
+    lines += [*PYTHON_HEAD.splitlines(), ""]
+    lines += _pythons([column for column in columns if column.kind == "python"], notes)
     if notes:
-        lines += [
-            "",
-            "## Notes",
-            "",
-            *(f"{number}. {note}" for number, note in enumerate(notes, 1)),
-        ]
+        lines += ["", "## Notes", ""]
+        lines += [f"{number}. {note}" for number, note in enumerate(notes, 1)]
     return "\n".join(lines) + "\n"
 
 
@@ -111,11 +98,8 @@ def _clusters(columns: list[Column], rows: Mapping[str, str], notes: list[str]) 
     yield "| | " + " | ".join(column.title for column in columns) + " |"
     yield "|---|" + "---|" * len(columns)
     for name, about in rows.items():
-        yield (
-            f"| {about} | "
-            + " | ".join(_cell(column.cells.get(name), column.title, notes) for column in columns)
-            + " |"
-        )
+        cells = (_cell(column.cells.get(name), column.title, notes) for column in columns)
+        yield f"| {about} | " + " | ".join(cells) + " |"
     yield "| run on | " + " | ".join(column.date for column in columns) + " |"
     yield "| at revision | " + " | ".join(column.revision for column in columns) + " |"
 

@@ -20,6 +20,10 @@ __all__ = ["Python", "pythons", "run_python"]
 ROOT = Path(__file__).parents[2]
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 INSTALL_S, TESTS_S = 480, 1500
+PYTEST = (
+    *("-q", "-n2", "--dist=loadfile", "--no-header", "--tb=short", "--hypothesis-profile=gate"),
+    *("-m", "not cluster and not long"),
+)
 
 
 @dataclass(frozen=True)
@@ -83,31 +87,14 @@ def _install_and_test(
 ) -> Cell:
     bin_ = home / "venv/bin"
     pins = lowest_dependencies() if python.lowest else []
-    install = [
-        bin_ / "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        f"{ROOT}[dev,kerberos]",
-        *pins,
-    ]
+    install = [*(bin_ / "pip", "install", "--quiet", "--disable-pip-version-check")]
+    install += [f"{ROOT}[dev,kerberos]", *pins]
     work, paths = home / "work", home / "paths"
     _copy_checkout(work)
     paths.mkdir()
     # on the path: the tests, and not the sources beside them
     (paths / "tests").symlink_to(work / "tests")
-    pytest = [
-        bin_ / "pytest",
-        "-q",
-        "-n2",
-        "--dist=loadfile",
-        "--no-header",
-        "--tb=short",
-        "--hypothesis-profile=gate",
-        "-m",
-        "not cluster and not long",
-    ]
-    tests = ["env", f"PYTHONPATH={paths}", *pytest]
+    tests = ["env", f"PYTHONPATH={paths}", bin_ / "pytest", *PYTEST]
     if python.lowest:
         # old typer under the newest click; what they say to each other is not ours
         tests += ["-W", "ignore::DeprecationWarning"]
@@ -119,14 +106,9 @@ def _install_and_test(
     done = None
     for words, cwd, bound_s, trouble in steps:
         try:
-            done = subprocess.run(
-                [str(w) for w in words],
-                cwd=cwd,
-                env=environ,
-                timeout=bound_s,
-                capture_output=True,
-                text=True,
-            )
+            given = {"cwd": cwd, "env": environ, "timeout": bound_s}
+            argv = [str(word) for word in words]
+            done = subprocess.run(argv, **given, capture_output=True, text=True)  # type: ignore[call-overload]
         except subprocess.TimeoutExpired:
             return Cell(False, f"{trouble or 'the tests'}: not done after {bound_s} s")
         if done.returncode and trouble:

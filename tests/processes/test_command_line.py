@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,20 +17,12 @@ import pytest
 
 from tests.builders.command_line import GOOD
 
-HEAVY = (
-    "requests",
-    "yaml",
-    "jsonschema",
-    "rich",
-    "fsspec",
-    "hdfs_native",
-    "email.mime",
-    "asyncio",
-    "xml.etree",
-    "concurrent.futures",
+HEAVY = [
+    *("requests", "yaml", "jsonschema", "rich", "fsspec", "hdfs_native", "email.mime", "asyncio"),
+    *("xml.etree", "concurrent.futures"),
     *(f"submit_tf_job.{name}" for name in ("sandbox", "container.main", "diagnose.cause", "logs")),
     *(f"submit_tf_job.{name}" for name in ("jobspec", "plan", "storage", "yarn.records")),
-)
+]
 CODE = f"""
 import sys
 from submit_tf_job.cli import main
@@ -45,6 +38,7 @@ sys.exit(status)
 """
 
 
+NOBODY = ["--rm", "http://127.0.0.1:9"]
 OF_SPECS = [f"submit_tf_job.{name}" for name in ("jobspec", "plan", "yarn.records", "storage")]
 
 
@@ -59,20 +53,19 @@ def home(tmp_path: Path) -> Path:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    return {
-        "HOME": str(home),
-        "PATH": os.defpath,
-        "SUBMIT_TF_JOB_USER": "alice",
-        "SUBMIT_TF_JOB_TIMEOUTS_FAILOVER": "100ms",
-        **more,
-    }
+    own = {"USER": "alice", "TIMEOUTS_FAILOVER": "100ms"}
+    found = {f"SUBMIT_TF_JOB_{name}": value for name, value in own.items()}
+    return {"HOME": str(home), "PATH": os.defpath, **found, **more}
+
+
+def ran(home: Path, *argv: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end."""
+    own = environment(home, **environ)
+    return subprocess.run(argv, cwd=home, env=own, capture_output=True, text=True, timeout=120)
 
 
 def imported(home: Path, *argv: str) -> tuple[int, list[str]]:
-    command = [sys.executable, "-c", CODE, *argv]
-    done = subprocess.run(
-        command, cwd=home, env=environment(home), capture_output=True, text=True, timeout=60
-    )
+    done = ran(home, sys.executable, "-c", CODE, *argv)
     names: list[str] = json.loads(done.stderr.splitlines()[-1].replace("'", '"'))
     return done.returncode, names
 
@@ -89,13 +82,9 @@ def imported(home: Path, *argv: str) -> tuple[int, list[str]]:
         (["render", "train.yaml"], 0, ["yaml", "jsonschema"]),
         (["render", "train.json"], 0, ["jsonschema"]),
         (["validate", "train.yaml"], 0, ["yaml", "jsonschema"]),
-        (["status", "mnist", "--rm", "http://127.0.0.1:9"], 7, ["requests"]),
-        (["delete", "mnist", "--rm", "http://127.0.0.1:9"], 7, ["requests"]),
-        (
-            ["submit", "train.yaml", "--rm", "http://127.0.0.1:9"],
-            7,
-            ["requests", "yaml", "jsonschema"],
-        ),
+        (["status", "mnist", *NOBODY], 7, ["requests"]),
+        (["delete", "mnist", *NOBODY], 7, ["requests"]),
+        (["submit", "train.yaml", *NOBODY], 7, ["requests", "yaml", "jsonschema"]),
     ],
 )
 def test_a_command_imports_only_what_it_needs(
@@ -111,13 +100,8 @@ def test_a_command_imports_only_what_it_needs(
 
 
 def start(home: Path, *argv: str, **given: object) -> subprocess.Popen[bytes]:
-    more = {
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.PIPE,
-        "env": environment(home),
-        "cwd": home,
-        **given,
-    }
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    more = {**pipes, "env": environment(home), "cwd": home, **given}
     return subprocess.Popen([sys.executable, "-m", "submit_tf_job", *argv], **more)  # type: ignore[call-overload,no-any-return]
 
 
@@ -169,8 +153,8 @@ LOST = "error: the result could not be written to stdout: "
         (["render", "missing.json"], "2>/dev/full", 2, ""),
         (["render", "missing.json"], "2>&-", 2, ""),
         (["nosuchcommand"], "2>/dev/full", 2, ""),
-        (["status", "mnist", "--rm", "http://127.0.0.1:1"], "2>/dev/full", 7, ""),
-        (["status", "mnist", "--rm", "http://127.0.0.1:1", "-o", "json"], "<&- >&- 2>&-", 7, ""),
+        (["status", "mnist", *NOBODY], "2>/dev/full", 7, ""),
+        (["status", "mnist", *NOBODY, "-o", "json"], "<&- >&- 2>&-", 7, ""),
     ],
 )
 def test_streams_that_cannot_be_written(
@@ -180,14 +164,7 @@ def test_streams_that_cannot_be_written(
         f'"{sys.executable}" -m submit_tf_job "$@" {redirection}; echo "${{PIPESTATUS[0]}}" '
         f">{home}/status"
     )
-    done = subprocess.run(
-        ["/bin/bash", "-c", script, "-", *argv],
-        cwd=home,
-        env=environment(home),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = ran(home, "/bin/bash", "-c", script, "-", *argv)
     assert (home / "status").read_text() == f"{status}\n", done
     assert said in done.stderr, done
     assert "Traceback" not in done.stderr, done
@@ -197,14 +174,7 @@ def test_streams_that_cannot_be_written(
 
 def test_a_reader_that_takes_one_line(home: Path) -> None:
     script = f'"{sys.executable}" -m submit_tf_job schema | head -1; echo "${{PIPESTATUS[0]}}"'
-    done = subprocess.run(
-        ["/bin/bash", "-c", script],
-        cwd=home,
-        env=environment(home),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = ran(home, "/bin/bash", "-c", script)
     line, status = done.stdout.splitlines()
     assert (line, done.stderr) == ("{", "")
     assert status in ("0", "141")
@@ -232,17 +202,11 @@ def test_signals_end_a_command_without_a_traceback(
     home: Path, sent: signal.Signals, status: int
 ) -> None:
     process = start(home, "render", "-", stdin=subprocess.PIPE)
-    time.sleep(0.1)
     deadline = time.monotonic() + 60
-    while (
-        b"SigCgt" in (stat := Path(f"/proc/{process.pid}/status").read_bytes())
-        and time.monotonic() < deadline
-    ):
-        caught = int(
-            next(line for line in stat.splitlines() if line.startswith(b"SigCgt")).split()[1], 16
-        )
-        if caught & (1 << (signal.SIGTERM - 1)):
-            break  # the command is at work: its handler is in place
+    while time.monotonic() < deadline:  # until the command is at work, and its handler in place
+        [caught] = re.findall(r"SigCgt:\s+(\w+)", Path(f"/proc/{process.pid}/status").read_text())
+        if int(caught, 16) & (1 << (signal.SIGTERM - 1)):
+            break
         time.sleep(0.02)
     process.send_signal(sent)
     _, err = process.communicate(timeout=60)
@@ -253,9 +217,8 @@ def test_tasks_of_local_get_no_secret_of_the_shell(home: Path) -> None:
     (home / "env.yaml").write_text(
         "{name: env, image: none, strategy: single, command: env, roles: {worker: {memory: 1Gi}}}"
     )
-    shell = environment(home, PATH=os.environ["PATH"], LC_TIME="C", AWS_SECRET_ACCESS_KEY="hunter2")
-    argv = [sys.executable, "-m", "submit_tf_job", "local", "env.yaml"]
-    done = subprocess.run(argv, cwd=home, env=shell, capture_output=True, text=True, timeout=120)
+    shell = {"PATH": os.environ["PATH"], "LC_TIME": "C", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+    done = ran(home, sys.executable, "-m", "submit_tf_job", "local", "env.yaml", **shell)
     assert (done.returncode, "LC_TIME=C" in done.stdout) == (0, True), done
     assert "hunter2" not in done.stdout + done.stderr
 
@@ -276,13 +239,7 @@ status = main(sys.argv[1:])
 sys.stdout.flush()
 print(status, ctypes.CDLL(None).prctl(3), resource.getrlimit(resource.RLIMIT_CORE)[0] == 0, file=sys.stderr)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, "config", "show", "--auth", auth],
-        cwd=home,
-        env=environment(home),
-        capture_output=True,
-        text=True,
-    )
+    done = ran(home, sys.executable, "-c", code, "config", "show", "--auth", auth)
     status, found, no_core = done.stderr.split()
     assert (status, found) == ("0", dumpable)
     assert auth == "simple" or no_core == "True"

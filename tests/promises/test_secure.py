@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -105,7 +104,7 @@ def test_active_resource_manager_dies_while_a_job_is_followed(
     )
     following = docked.start("submit", spec, "-o", "json")
     seen = docked.until(name, lambda status: status["state"] == "RUNNING")
-    os.kill(secure.pid_of(_active(secure, docked.cwd / "tickets")), signal.SIGKILL)
+    secure.kill(_active(secure, docked.cwd / "tickets"))
     stdout, stderr = following.communicate(timeout=240)
     assert following.returncode == 0, stderr
     told = json.loads(stdout)

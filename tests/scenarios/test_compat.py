@@ -135,10 +135,7 @@ def of_tensorflow() -> None:
     ],
 )
 def test_call_makes_a_job(
-    home: Path,
-    call: Callable[[], Any],
-    roles: dict[str, tuple[int, int]],
-    values: dict[str, Any],
+    home: Path, call: Callable[[], Any], roles: dict[str, tuple[int, int]], values: dict[str, Any]
 ) -> None:
     with pytest.raises(Sent) as sent:
         call()

@@ -107,9 +107,7 @@ def test_jobs_takes_states_by_name(world: World) -> None:
     ],
 )
 def test_an_argument_of_a_wrong_kind_is_named(
-    world: World,
-    call: Callable[[], object],
-    message: str,
+    world: World, call: Callable[[], object], message: str
 ) -> None:
     with pytest.raises((submit_tf_job.UsageError, submit_tf_job.SettingsError)) as error:
         call()

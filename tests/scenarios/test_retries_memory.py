@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import submit_tf_job
 from tests.builders.command_line import Done
-from tests.world import RM, TASKS, World, gateway
+from tests.world import RM, TASKS, World
 
 SPEC = "mnist.yaml"
 RULE = {"max": 2, "memory": 1.5}
@@ -92,10 +90,7 @@ def test_submit_follows_a_job_through_its_runs(ranker: World) -> None:
 
     done = followed(ranker, lambda: runs_out(ranker), second, third)
     assert (done.status, len(ranker.yarn.apps)) == (0, 3), done
-    assert grown == [
-        {"chief": "1024", "worker": "2304"},
-        {"chief": "1536", "worker": "2304"},
-    ]
+    assert grown == [{"chief": "1024", "worker": "2304"}, {"chief": "1536", "worker": "2304"}]
     assert "2304Mi for worker" in done.out
 
 
@@ -173,22 +168,6 @@ def test_wait_by_name_follows_to_the_last_run(ranker: World) -> None:
     last = list(ranker.yarn.apps)[-1]
     assert (done.status, len(ranker.yarn.apps)) == (0, 2), done
     assert f"submitted again as {last}" in done.err
-
-
-def test_events_of_a_gateway_follow_to_the_last_run(ranker: World, tmp_path: Path) -> None:
-    submitter = submit_tf_job.Client(resource_managers=[RM]).submit(str(ranker.home / SPEC))
-
-    def resubmitted() -> None:
-        runs_out(ranker)
-        after_each_start(ranker, lambda: succeeds(ranker))
-        ranker.cluster.clock.after(1, lambda: results.append(submitter.wait()))
-
-    results: list[object] = []
-    after_each_start(ranker, resubmitted)
-    text = gateway.World(tmp_path, fake=ranker.cluster).ask("GET", "/v1/jobs/mnist/events").text
-    last = json.loads(text[text.rindex("\ndata: ") + 7 :].splitlines()[0])
-    assert (last["state"], last["application_id"]) == ("SUCCEEDED", list(ranker.yarn.apps)[-1])
-    assert len(ranker.yarn.apps) == 2
 
 
 def test_wait_gives_up_where_nothing_submits_the_next_run(ranker: World) -> None:

@@ -67,15 +67,6 @@ def test_status_of_an_application_asks_for_it_once(world: World) -> None:
         assert world.asked().count(("GET", f"/ws/v1/cluster/apps/{application}")) == 1, words
 
 
-@pytest.mark.parametrize(("end", "_status", "state"), ENDS)
-def test_status_of_a_job_that_is_over_exits_with_zero(
-    world: World, end: Callable[[World, str], None], _status: int, state: str
-) -> None:
-    end(world, running(world))
-    done = world("status", "mnist")
-    assert (done.status, first_line(done)) == (0, f"mnist  {state} after 10 s")
-
-
 @pytest.mark.parametrize(("end", "status", "state"), ENDS)
 def test_wait_exits_with_the_jobs_status_and_prints_each_change_once(
     world: World, end: Callable[[World, str], None], status: int, state: str
@@ -88,6 +79,8 @@ def test_wait_exits_with_the_jobs_status_and_prints_each_change_once(
     states = [line.split()[1] for line in done.err.splitlines() if line[:2].isdigit()]
     assert states == ["RUNNING", state]
     assert world("wait", "mnist", "-q").err == ""
+    seen = world("status", "mnist")
+    assert (seen.status, first_line(seen)[: len(f"mnist  {state}")]) == (0, f"mnist  {state}")
 
 
 def test_wait_for_ready(world: World) -> None:
@@ -98,14 +91,9 @@ def test_wait_for_ready(world: World) -> None:
     world.cluster.clock.after(20, lambda: world.reports(chief, "running", **arrived))
     done = world("wait", "mnist", "--for", "ready", "-o", "json")
     assert (done.status, done.json["state"]) == (0, "RUNNING")
-
-
-def test_wait_for_ready_of_a_job_that_will_never_be(world: World) -> None:
-    world.submitted()
-    chief = world.runs(*TASKS)["chief-0"]
     world.reports(chief, "waiting", arrived=2)
     world.cluster.clock.after(20, lambda: fail(world, chief))
-    assert world("wait", "mnist", "--for", "ready").status == 1
+    assert world("wait", "mnist", "--for", "ready").status == 1, "it will never be"
 
 
 def test_wait_timeout(world: World) -> None:

@@ -183,39 +183,20 @@ def test_containers_of_known_diagnostics(job: Failing) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (137, "SIGKILL: out of memory"),
-        (143, "SIGTERM"),
-        (139, "SIGSEGV"),
-        (134, "SIGABRT"),
-        (135, "SIGBUS"),
-        (150, "ended by SIG"),
-        (127, "not found"),
-        (126, "could not be executed"),
-        (2, "arguments"),
-        (3, ""),
-    ],
-)
-def test_meaning_of_a_status(job: Failing, status: int, words: str) -> None:
-    cause = job.why(job.first("worker-0", status, "killed" if status > 128 else "exited"))
-    assert cause["status"] == status
-    assert words in cause["meaning"] + cause["sentence"]
+MEANINGS = {137: "SIGKILL: out of memory", 143: "SIGTERM", 139: "SIGSEGV", 134: "SIGABRT"}
+MEANINGS |= {135: "SIGBUS", 150: "ended by SIG", 127: "not found", 126: "could not be executed"}
+MEANINGS |= {2: "arguments", 3: ""}
+OF_YARN = {-100: "lost with its node", -102: "preempted", -108: "make room", 77: ""}
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (-100, "lost with its node"),
-        (-102, "preempted"),
-        (-108, "make room"),
-        (77, ""),
-    ],
-)
-def test_meaning_of_a_status_of_yarn(job: Failing, status: int, words: str) -> None:
-    cause = job.why(job.first("worker-0", None, "lost"), am=ended(status, ""))
-    assert words in cause.get("meaning", "") + cause.get("sentence", "")
+def test_meaning_of_a_status(job: Failing) -> None:
+    for status, words in MEANINGS.items():
+        cause = job.why(job.first("worker-0", status, "killed" if status > 128 else "exited"))
+        assert cause["status"] == status
+        assert words in cause["meaning"] + cause["sentence"]
+    for status, words in OF_YARN.items():
+        cause = job.why(job.first("worker-0", None, "lost"), am=ended(status, ""))
+        assert words in cause.get("meaning", "") + cause.get("sentence", ""), status
 
 
 # --- programs -------------------------------------------------------------------------------------
@@ -293,26 +274,21 @@ def test_python_exception(job: Failing, text: str, exception: str) -> None:
     assert job.why(job.first("worker-0", 1), stderr=text)["exception"] == exception
 
 
-@pytest.mark.parametrize(
-    ("exitcode", "code", "words"),
-    [
-        ("-9 (pid: 14624)  (SIGKILL)", "killed", "SIGKILL"),
-        ("-11 (pid: 14624)  (SIGSEGV)", "crashed", "SIGSEGV"),
-        ("3 (pid: 14624) ", "exited", "exit status 3"),
-    ],
-)
-def test_process_below_torchrun_that_ended_without_an_exception(
-    job: Failing, exitcode: str, code: str, words: str
-) -> None:
+def test_process_below_torchrun_that_ended_without_an_exception(job: Failing) -> None:
     said = (
         TORCHRUN[TORCHRUN.index("E1123") :]
         + "Failures:\n  <NO_OTHER_FAILURES>\n"
         + "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-23_08:26:33\n"
-        + f"  host      : localhost\n  rank      : 1 (local_rank: 0)\n  exitcode  : {exitcode}\n"
+        + "  host      : localhost\n  rank      : 1 (local_rank: 0)\n  exitcode  : "
     )
-    cause = job.why(job.first("worker-0", 1), stderr=said)
-    assert (cause["code"], cause["exception"] or None) == (code, None)
-    assert words in cause["sentence"]
+    for exitcode, code, words in (
+        ("-9 (pid: 14624)  (SIGKILL)", "killed", "SIGKILL"),
+        ("-11 (pid: 14624)  (SIGSEGV)", "crashed", "SIGSEGV"),
+        ("3 (pid: 14624) ", "exited", "exit status 3"),
+    ):
+        cause = job.why(job.first("worker-0", 1), stderr=f"{said}{exitcode}\n")
+        assert (cause["code"], cause["exception"] or None) == (code, None)
+        assert words in cause["sentence"]
 
 
 def test_session_that_waited_for_a_task_that_had_not_finished(job: Failing) -> None:
@@ -526,31 +502,29 @@ def test_another_tasks_failure_comes_before_a_lost_peer(job: Failing) -> None:
     assert "it names worker-1" in cause["sentence"]
 
 
-@pytest.mark.parametrize(
-    ("reason", "status", "code"),
-    [
-        ("port-in-use", 91, "port-in-use"),
-        ("bootstrap-error", 90, "bootstrap-error"),
-        ("wrong-job", 96, "wrong-job"),
-        ("command-not-found", 127, "command-not-found"),
-        ("not-executable", 126, "not-executable"),
-        ("not-finished", None, "not-finished"),
-        ("peers-missing", None, "tasks-missing"),
-        ("lost", None, "task-lost"),
-        ("killed", 143, "stopped-from-outside"),
-        ("killed", 137, "killed"),
-        ("exited", 3, "exited"),
-        ("a word of tomorrow", None, None),
-    ],
-)
-def test_reason_of_the_bootstrap(
-    job: Failing, reason: str, status: int | None, code: str | None
-) -> None:
-    cause = job.why(job.first("worker-1", status, reason, message="so it was"))
-    assert cause["code"] == code
-    if code:
-        assert told(cause, "task", "status", "host") == ("worker-1", status, "node1")
-        assert cause["hint"] or code == "exited"
+REASONS: dict[tuple[str, int | None], str | None] = {
+    ("port-in-use", 91): "port-in-use",
+    ("bootstrap-error", 90): "bootstrap-error",
+    ("wrong-job", 96): "wrong-job",
+    ("command-not-found", 127): "command-not-found",
+    ("not-executable", 126): "not-executable",
+    ("not-finished", None): "not-finished",
+    ("peers-missing", None): "tasks-missing",
+    ("lost", None): "task-lost",
+    ("killed", 143): "stopped-from-outside",
+    ("killed", 137): "killed",
+    ("exited", 3): "exited",
+    ("a word of tomorrow", None): None,
+}
+
+
+def test_reason_of_the_bootstrap(job: Failing) -> None:
+    for (reason, status), code in REASONS.items():
+        cause = job.why(job.first("worker-1", status, reason, message="so it was"))
+        assert cause["code"] == code
+        if code:
+            assert told(cause, "task", "status", "host") == ("worker-1", status, "node1")
+            assert cause["hint"] or code == "exited"
 
 
 def test_failed_container_of_a_missing_task(job: Failing) -> None:

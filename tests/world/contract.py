@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
@@ -19,7 +19,7 @@ from submit_tf_job.yarn.nodemanager import (
     NodeUnreachable,
     NoSuchLogFile,
 )
-from submit_tf_job.yarn.observed import AppState, FinalStatus, ServiceState
+from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus, ServiceState
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from submit_tf_job.yarn.service_properties import SUBMISSION
 from submit_tf_job.yarn.stopping import stop, wait_until_ended
@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 
 ADDRESS = "node1:8042"
+ASKS = "Component worker asks for"
 
 
 class World(Protocol):
@@ -112,6 +113,18 @@ def running(world: World, name: str) -> str:
     return app_id
 
 
+def raises(error: type[Exception], sentence: str) -> Any:
+    """Expect an error whose message has this line."""
+    return pytest.raises(error, match=f"(?m)^{sentence}$")
+
+
+def known(world: World, app_id: str) -> AppReport:
+    """Return an application that the ResourceManager knows."""
+    app = world.client.app(app_id)
+    assert app is not None
+    return app
+
+
 class Contract:
     """Behaviours of YARN that this package relies on, and of this package on YARN."""
 
@@ -134,42 +147,29 @@ class Contract:
         app_id = world.client.post_service(world.body(name, "s1", seconds=3))
         assert app_id is not None
         accepted = world.client.get_service(name)
-        assert (accepted.state, accepted.version, accepted.properties, accepted.components) == (
-            ServiceState.ACCEPTED,
-            None,
-            {},
-            (),
-        )
-        seen = until(
-            world,
-            lambda: world.client.get_service(name)
-            if world.client.get_service(name).version
-            else None,
-        )
+        assert (accepted.state, accepted.version) == (ServiceState.ACCEPTED, None)
+        assert (accepted.properties, accepted.components) == ({}, ())
+
+        def shown() -> Any:
+            service = world.client.get_service(name)
+            return service if service.version else None
+
+        seen = until(world, shown)
         assert (seen.version, seen.properties[SUBMISSION], seen.id) == ("s1", "s1", app_id)
         assert seen.state in (ServiceState.STARTED, ServiceState.STABLE)
         app = wait_until_ended(world.client, app_id, deadline=world.client.deadline(90))
         assert app is not None
-        assert (app.state, app.final_status, app.queue, app.user) == (
-            AppState.FINISHED,
-            FinalStatus.SUCCEEDED,
-            "default",
-            world.user,
-        )
+        assert (app.state, app.final_status) == (AppState.FINISHED, FinalStatus.SUCCEEDED)
+        assert (app.queue, app.user) == ("default", world.user)
         assert (app.tags, app.type, app.name) == ((f"name: {name}",), "yarn-service", name)
         over = world.client.get_service(name)
         assert (over.state, over.version, over.properties) == (ServiceState.STOPPED, None, {})
-        if world.client.cluster_info().version >= (3, 2):
-            assert (accepted.id, over.id) == (app_id, app_id)
-        else:
-            assert (accepted.id, over.id) == (None, None)
+        told = app_id if world.client.cluster_info().version >= (3, 2) else None
+        assert (accepted.id, over.id) == (told, told)
 
     def test_applications_are_found_by_name(self, world: World) -> None:
         name, other = world.name(), world.name()
-        first, second = (
-            submitted(world, name).application_id,
-            submitted(world, other).application_id,
-        )
+        first, second = (submitted(world, one).application_id for one in (name, other))
         assert [app.id for app in world.client.apps(user=world.user, name=name)] == [first]
         assert {first, second} <= {app.id for app in world.client.apps(user=world.user)}
         assert [app.id for app in world.client.apps(tags=[f"name: {other}"])] == [second]
@@ -191,7 +191,7 @@ class Contract:
     def test_a_second_post_of_a_name_finds_it_taken(self, world: World) -> None:
         name = world.name()
         running(world, name)
-        with pytest.raises(NameTaken, match=rf"(?m)^The name {name} is already taken\.$"):
+        with raises(NameTaken, rf"The name {name} is already taken\."):
             world.client.post_service(world.body(name, "s2"))
 
     @pytest.mark.parametrize("kind", ["cut", "truncated", "gateway", "error-after"])
@@ -200,9 +200,8 @@ class Contract:
         world.fault(kind, "POST")
         done = submitted(world, name)
         assert done.adopted
-        assert [app.id for app in world.client.apps(user=world.user, name=name)] == [
-            done.application_id
-        ]
+        found = [app.id for app in world.client.apps(user=world.user, name=name)]
+        assert found == [done.application_id]
 
     def test_a_lost_request_is_sent_again(self, world: World) -> None:
         name = world.name()
@@ -215,11 +214,7 @@ class Contract:
         ("memory", "queue", "sentence"),
         [
             ("128", "nosuch", r"There is no queue nosuch\."),
-            (
-                "9999999",
-                None,
-                r"Component worker asks for 9999999 MiB per container; the largest here is \d+\.",
-            ),
+            ("9999999", None, rf"{ASKS} 9999999 MiB per container; the largest here is \d+\."),
             ("2G", None, r'The cluster refused to submit: For input string: "2G"'),
         ],
     )
@@ -228,7 +223,7 @@ class Contract:
     ) -> None:
         name = world.name()
         body = world.body(name, "s1", memory=memory, queue=queue)
-        with pytest.raises(Refused, match=f"(?m)^{sentence}$") as caught:
+        with raises(Refused, sentence) as caught:
             submit(world.client, submission(world, name, body))
         assert caught.value.details["status"] in (400, 500)
         assert not [app for app in world.client.apps(user=world.user, name=name) if not app.ended]
@@ -236,23 +231,17 @@ class Contract:
     def test_an_unknown_field_is_named(self, world: World) -> None:
         name = world.name()
         body = world.body(name, "s1").replace('"version"', '"colour": "red",\n  "version"')
-        with pytest.raises(
-            Refused,
-            match=r"(?m)^This cluster's services API does not know the field colour of Service\.$",
-        ) as caught:
+        unknown = r"This cluster's services API does not know the field colour of Service\."
+        with raises(Refused, unknown) as caught:
             submit(world.client, submission(world, name, body))
-        assert (caught.value.details["status"], caught.value.details["java_class"]) == (
-            404,
-            "UnrecognizedPropertyException",
-        )
+        told = caught.value.details["status"], caught.value.details["java_class"]
+        assert told == (404, "UnrecognizedPropertyException")
 
     def test_a_user_without_a_home_is_told(self, world: World) -> None:
         name = world.name()
         client = world.stranger()
-        with pytest.raises(
-            AuthError,
-            match=r"(?m)^The user nohome has no home directory in HDFS, where YARN keeps services\.$",
-        ) as caught:
+        homeless = r"The user nohome has no home directory in HDFS, where YARN keeps services\."
+        with raises(AuthError, homeless) as caught:
             submit(client, submission(world, name, world.body(name, "s1"), "nohome"))
         assert "\n" not in str(caught.value.details["said"])
 
@@ -260,9 +249,7 @@ class Contract:
     def test_stopping_ends_with_the_application(self, world: World, runs: bool) -> None:
         name = world.name()
         app_id = running(world, name) if runs else submitted(world, name).application_id
-        app = world.client.app(app_id)
-        assert app is not None
-        app = stop(world.client, app, user=world.user)
+        app = stop(world.client, known(world, app_id), user=world.user)
         assert app is not None
         assert app.ended
         assert stop(world.client, app, user=world.user) == app
@@ -298,20 +285,15 @@ class Contract:
         name = world.name()
         app_id = running(world, name)
         world.client.flex(name, "worker", 2)
-        assert until(
-            world,
-            lambda: [
-                c for c in world.client.get_service(name).components if c.number_of_containers == 2
-            ],
-        )
-        with pytest.raises(Refused, match=r"(?m)^The job has no role nosuch\.$"):
+
+        def sizes() -> set[int | None]:
+            return {c.number_of_containers for c in world.client.get_service(name).components}
+
+        assert until(world, lambda: 2 in sizes())
+        with raises(Refused, r"The job has no role nosuch\."):
             world.client.flex(name, "nosuch", 2)
-        app = world.client.app(app_id)
-        assert app is not None
-        stop(world.client, app, user=world.user)
-        with pytest.raises(
-            Refused, match=rf"(?m)^The job {name} is not running, so its size cannot change\.$"
-        ):
+        stop(world.client, known(world, app_id), user=world.user)
+        with raises(Refused, rf"The job {name} is not running, so its size cannot change\."):
             world.client.flex(name, "worker", 1)
         with pytest.raises(NoSuchJob):
             world.client.flex(world.name(), "worker", 1)
@@ -324,9 +306,7 @@ class Contract:
     ) -> None:
         app_id = running(world, world.name())
         assert (world.client.move_app(app_id, "ml") or "").rpartition(".")[2] == "ml"
-        app = world.client.app(app_id)
-        assert app is not None
-        assert (app.queue or "").rpartition(".")[2] == "ml"
+        assert (known(world, app_id).queue or "").rpartition(".")[2] == "ml"
         with pytest.raises(Refused, match="nosuch"):
             world.client.move_app(app_id, "nosuch")
         assert world.client.set_priority(app_id, 7) == 0
@@ -337,9 +317,7 @@ class Contract:
         name = world.name()
         app_id = running(world, name)
         world.client.set_lifetime(name, 3600)
-        app = world.client.app(app_id)
-        assert app is not None
-        [limit] = app.timeouts
+        [limit] = known(world, app_id).timeouts
         assert 3000 < (limit.remaining_s or 0) <= 3600
 
     def test_a_container_is_signalled_where_hadoop_can(self, world: World) -> None:
@@ -367,31 +345,23 @@ class Contract:
         assert nodes.read_log(address, container, "stdout.txt", tail_bytes=7).data == written[-7:]
         assert nodes.read_log(address, container, "stdout.txt", tail_bytes=0).data == b""
         assert nodes.read_log(address, container, "stdout.txt", tail_bytes=10**6).data == written
-        with pytest.raises(
-            NoSuchLogFile, match=rf"(?m)^{container} has no log file nosuch\.txt\.$"
-        ):
+        with raises(NoSuchLogFile, rf"{container} has no log file nosuch\.txt\."):
             nodes.read_log(address, container, "nosuch.txt")
         sibling = container[:-1] + "9"  # never existed, but its application does
         assert nodes.list_logs(address, sibling) == ()
         with pytest.raises(NoSuchLogFile):
             nodes.read_log(address, sibling, "stdout.txt")
         unknown = "container_1500000000000_0001_01_000002"
-        for ask in (
-            lambda: nodes.list_logs(address, unknown),
-            lambda: nodes.read_log(address, unknown, "stdout.txt"),
-        ):
-            with pytest.raises(
-                ContainerGone,
-                match=rf"(?m)^The NodeManager does not know {unknown}: it has not started, or it is over\.$",
-            ):
-                ask()
+        gone = rf"The NodeManager does not know {unknown}: it has not started, or it is over\."
+        with raises(ContainerGone, gone):
+            nodes.list_logs(address, unknown)
+        with raises(ContainerGone, gone):
+            nodes.read_log(address, unknown, "stdout.txt")
 
     def test_no_other_address_is_asked_for_logs(self, world: World) -> None:
         nodes = NodeManagers(world.client)
-        with pytest.raises(
-            NodeUnreachable,
-            match=r"(?m)^169\.254\.169\.254:80 is not the address of one of this cluster's nodes\.$",
-        ):
+        foreign = r"169\.254\.169\.254:80 is not the address of one of this cluster's nodes\."
+        with raises(NodeUnreachable, foreign):
             nodes.list_logs("169.254.169.254:80", "container_1500000000000_0001_01_000001")
 
     def test_the_stored_copy_names_its_application_until_it_is_deleted(self, world: World) -> None:
@@ -407,8 +377,7 @@ class Contract:
 
     def test_logs_are_collected_when_the_application_is_over(self, world: World) -> None:
         app_id = running(world, world.name())
-        app = world.client.app(app_id)
-        assert app is not None
+        app = known(world, app_id)
         assert app.log_aggregation_status in ("NOT_START", "RUNNING")
         stop(world.client, app, user=world.user)
 

@@ -52,12 +52,9 @@ class NodeManager:
         if _application(container) not in {_application(owner) for owner, _ in self.logs}:
             return self._unknown(container, file)
         if file is None:
+            when = "Sat Nov 21 10:53:21 +0000 2026"
             files = [
-                {
-                    "fileName": name,
-                    "fileSize": str(len(data)),
-                    "lastModifiedTime": "Sat Nov 21 10:53:21 +0000 2026",
-                }
+                {"fileName": name, "fileSize": str(len(data)), "lastModifiedTime": when}
                 for name, data in logs.items()
             ]
             # seen: a container that never was, of a living application
@@ -70,25 +67,14 @@ class NodeManager:
             if self.wordless:
                 return Answer.text("HTTP 404 Not Found", 404)
             return Answer.text("java.lang.Exception: Cannot find this log on the local disk.", 404)
-        return Answer(
-            200,
-            _framed(
-                container,
-                unquote(file),
-                logs[unquote(file)],
-                asked.query.get("size"),
-                container in self.ended,
-            ),
-            "text/plain;charset=utf-8",
-        )
+        size, ended = asked.query.get("size"), container in self.ended
+        frame = _framed(container, unquote(file), logs[unquote(file)], size, ended)
+        return Answer(200, frame, "text/plain;charset=utf-8")
 
     def _unknown(self, container: str, file: str | None) -> Answer:
         if self.log_server:
-            return Answer.text(
-                "",
-                307,
-                Location=f"{self.log_server}/containers/{container}/logs?redirected_from_node=true",
-            )
+            where = f"{self.log_server}/containers/{container}/logs?redirected_from_node=true"
+            return Answer.text("", 307, Location=where)
         if self.wordless and file is None:
             return remote_exception("WebApplicationException", "HTTP 404 Not Found", 503)
         if self.wordless:
@@ -98,11 +84,8 @@ class NodeManager:
             "doesn't belong to this node at all."
         )
         if file is None:
-            return remote_exception(
-                "WebApplicationException",
-                f"org.apache.hadoop.yarn.webapp.NotFoundException: java.lang.Exception: {words}",
-                503,
-            )
+            thrown = "org.apache.hadoop.yarn.webapp.NotFoundException: java.lang.Exception"
+            return remote_exception("WebApplicationException", f"{thrown}: {words}", 503)
         return Answer.text(f"java.lang.Exception: {words}", 404)
 
 
@@ -113,17 +96,11 @@ def _application(container: str) -> str:
 def _framed(container: str, file: str, data: bytes, size: str | None, ended: bool) -> bytes:
     part = data if size is None else data[: int(size)] if int(size) >= 0 else data[int(size) :]
     head = (
-        f"Container: {container} on node1:8041\nLogAggregationType: "
-        f"LOCAL\n{'=' * 68}\nLogType:{file}\n"
+        f"Container: {container} on node1:8041\nLogAggregationType: LOCAL\n{'=' * 68}\n"
+        f"LogType:{file}\nLogLastModifiedTime:Sat Nov 21 10:53:21 +0000 2026\n"
+        f"LogLength:{len(data)}\nLogContents:\n"
     )
-    head += (
-        f"LogLastModifiedTime:Sat Nov 21 10:53:21 +0000 2026\nLogLength:{len(data)}\nLogContents:\n"
-    )
-    running = (
-        ""
-        if ended
-        else f".This log file belongs to a running container ({container}) and so may not be "
-        f"complete."
-    )
+    running = f".This log file belongs to a running container ({container}) and so may not be "
+    running = "" if ended else f"{running}complete."
     tail = f"End of LogType:{file}{running}\n{'*' * 75}\n\n"
     return head.encode() + part + tail.encode()

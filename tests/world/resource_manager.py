@@ -87,12 +87,7 @@ class ResourceManagers:
         spec = json.loads(asked.body) if asked.body else {}
         key = asked.user, name or spec["name"]
         work = Services(
-            self.yarn,
-            server,
-            key,
-            asked.by,
-            asked.sent_at,
-            lambda step: asked.slow.pop(step, 0.0),
+            self.yarn, server, key, asked.by, asked.sent_at, lambda step: asked.slow.pop(step, 0.0)
         )
         if asked.method == "POST":
             return (yield from work.create(spec))
