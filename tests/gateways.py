@@ -79,6 +79,11 @@ class Process:
         line = next(line for line in text.splitlines() if line.startswith(begins))
         return float(line.rpartition(" ")[2])
 
+    def memory(self, what: str = "VmRSS") -> int:
+        """Return how many bytes are resident, or were at most (VmHWM)."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(text.partition(f"{what}:")[2].split()[0]) * 1024
+
     def entries(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 

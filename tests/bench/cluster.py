@@ -25,6 +25,7 @@ from typing import Any
 from tests import clusters
 from tests.bench.measure import Row, Sample, Times, run_process
 from tests.clusters import ROOT, Cluster
+from tests.tool import runs_of
 
 __all__ = ["Bench", "ClusterTimes", "bench_sandbox", "cluster_rows", "measure_cluster"]
 
@@ -167,12 +168,8 @@ def _by_tool(bench: Bench, name: str) -> _Run:
 
 def _by_bare_post(bench: Bench, name: str) -> _Run:
     spec, times = bench.spec(name)
-    return _post(bench, name, bench.tool("render", spec).stdout, times)
-
-
-def _post(bench: Bench, name: str, body: str, times: Path) -> _Run:
     path = times.with_suffix(".body")
-    path.write_text(body)
+    path.write_text(bench.tool("render", spec).stdout)
     argv = [sys.executable, str(BARE_POST), bench.cluster.rm_url, bench.cluster.user, str(path)]
     done = subprocess.run(
         argv, env=bench.environ, capture_output=True, text=True, timeout=JOB_S, check=True
@@ -185,9 +182,8 @@ def _post(bench: Bench, name: str, body: str, times: Path) -> _Run:
 
 
 def _run(bench: Bench, name: str, start: float, times: Path, exit_at: float | None = None) -> _Run:
-    app = next(
-        app for app in bench.get("/ws/v1/cluster/apps")["apps"]["app"] if app["name"] == name
-    )
+    apps = bench.get("/ws/v1/cluster/apps")["apps"]["app"]
+    [app] = runs_of(name, apps)
     first, last = map(float, times.read_text().split())
     return _Run(
         name, start, app["startedTime"] / 1000, first, last, app["finishedTime"] / 1000, exit_at
@@ -210,19 +206,14 @@ def cluster_rows(times: ClusterTimes) -> list[Row]:
     ratio /= before["bare"] + shared
     rows = [Row(what, "bare POST of the same service", ratio, GOAL, details)]
     whole = Times.of([a + b for a, b in zip(times.end_to_yarn, times.yarn_to_exit, strict=True)])
-    yarn = Times.of(times.end_to_yarn)
-    ours = Times.of(times.yarn_to_exit)
-    rows.append(
-        Row(
-            "last line → exit of `submit_tf_job submit`",
-            "last line → the ResourceManager's own end of the application",
-            whole.median / yarn.median,
-            None,
-            f"medians: {yarn.median:.1f} s to YARN's end, {LINGER_S:g} s of it YARN's own "
-            f"pause; then {ours.median:.1f} s to the exit",
-        )
+    yarn, ours = Times.of(times.end_to_yarn), Times.of(times.yarn_to_exit)
+    what = "last line → exit of `submit_tf_job submit`"
+    floor = "last line → the ResourceManager's own end of the application"
+    details = (
+        f"medians: {yarn.median:.1f} s to YARN's end, {LINGER_S:g} s of it YARN's own "
+        f"pause; then {ours.median:.1f} s to the exit"
     )
-    return rows
+    return [*rows, Row(what, floor, whole.median / yarn.median, None, details)]
 
 
 def cpu_count() -> int:

@@ -272,11 +272,13 @@ def measure_followers() -> list[Row]:
     """Compare ten thousand followers with a thousand."""
     few, many = simulate(FEW), simulate(MANY)
     noticed_s = notice_silence(MANY, GRACE_S, PING_S)
-    more = math.log(MANY / FEW)
-    floor = f"{FEW:,} followers, as exponent of their number"
-    sizes = "{:,.1f} MB and {:,.2f} MB"
+    floor, more = f"{FEW:,} followers, as exponent of their number", math.log(MANY / FEW)
     # which of the nodes each task is on, told to each task
     least = MANY * MANY * math.log2(MANY / TASKS_OF_A_NODE) / 8
+
+    def growth(what: str, large: float, small: float, details: str) -> Row:
+        return Row(what, floor, math.log(large / small) / more, EXPONENT_GOAL, details)
+
     return [
         Row(
             f"bytes sent until {MANY:,} simulated followers start, addresses for all",
@@ -285,18 +287,14 @@ def measure_followers() -> list[Row]:
             INFORMATION_GOAL,
             f"{many.sent / 1e6:,.1f} MB and {least / 1e6:,.1f} MB",
         ),
-        Row(
+        growth(
             "bytes sent when all of them have lost their connections",
-            floor,
-            math.log(many.again / few.again) / more,
-            EXPONENT_GOAL,
-            sizes.format(many.again / 1e6, few.again / 1e6),
+            *(many.again, few.again),
+            f"{many.again / 1e6:,.1f} MB and {few.again / 1e6:,.2f} MB",
         ),
-        Row(
+        growth(
             "CPU time of the deciding task",
-            floor,
-            math.log(many.cpu_s / few.cpu_s) / more,
-            EXPONENT_GOAL,
+            *(many.cpu_s, few.cpu_s),
             f"{many.cpu_s:.1f} s and {few.cpu_s:.1f} s; {many.memory / 2**20:.0f} MiB and "
             f"{few.memory / 2**20:.0f} MiB resident; the last starts {many.start_s:.1f} s and "
             f"{few.start_s:.1f} s after the last hello",

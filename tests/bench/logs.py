@@ -25,25 +25,18 @@ def measure_logs(rounds: int) -> list[Row]:
     with bench_sandbox() as bench:
         many = _collected(bench, "many", SMALL, TASKS)
         large = _collected(bench, "large", LARGE, 1)
+        of_many, of_large = (["-applicationId", many], ["-applicationId", large])
+        third = [*of_many, "-containerId", _container(bench, "many", 3)]
+        only = [*of_large, "-containerId", _container(bench, "large", 0)]
+        end = ["--tail", "40", "--file", "stdout.txt"]
         cases: list[tuple[str, list[str], list[str]]] = [
-            (f"`logs` of all of {TASKS} tasks", ["many"], ["-applicationId", many]),
-            (
-                f"`logs` of one of {TASKS} tasks",
-                ["many", "worker-3"],
-                ["-applicationId", many, "-containerId", _container(bench, "many", 3)],
-            ),
-            (
-                "`logs` of one task, 50 MB",
-                ["large", "worker-0"],
-                ["-applicationId", large, "-containerId", _container(bench, "large", 0)],
-            ),
+            (f"`logs` of all of {TASKS} tasks", ["many"], of_many),
+            (f"`logs` of one of {TASKS} tasks", ["many", "worker-3"], third),
+            ("`logs` of one task, 50 MB", ["large", "worker-0"], only),
             (
                 "`logs --tail` of the same",
-                ["large", "worker-0", "--tail", "40", "--file", "stdout.txt"],
-                [
-                    *("-applicationId", large, "-containerId", _container(bench, "large", 0)),
-                    *("-log_files", "stdout.txt", "-size", "-2000"),
-                ],
+                ["large", "worker-0", *end],
+                [*only, "-log_files", "stdout.txt", "-size", "-2000"],
             ),
         ]
         return [_compare(bench, rounds, *case) for case in cases]

@@ -97,15 +97,8 @@ def measure_fleet_rows() -> list[Row]:
         f"{many.requests} requests for {many.looks} looks at {many.jobs} jobs; memory grew by "
         f"{many.grown / 1024:.0f} KiB meanwhile"
     )
-    return [
-        Row(
-            "requests of `watch` for 1,000 jobs",
-            "for one job",
-            many.requests / one.requests,
-            1.0,
-            details,
-        )
-    ]
+    ratio = many.requests / one.requests
+    return [Row("requests of `watch` for 1,000 jobs", "for one job", ratio, 1.0, details)]
 
 
 @contextmanager

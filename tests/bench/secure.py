@@ -51,17 +51,10 @@ def _failovers(cluster: Cluster, settings: Settings, rounds: int) -> Row:
         whole.append(answered - killed)
         client.close()
         cluster.heal()
-    details = (
-        f"worst of {rounds}; from the kill to the answer "
-        f"{', '.join(f'{seconds:.1f}' for seconds in whole)} s, YARN's election in it"
-    )
-    return Row(
-        "seconds from an active ResourceManager to our next answer",
-        "1 s",
-        max(late),
-        FAILOVER_GOAL,
-        details,
-    )
+    seconds = ", ".join(f"{taken:.1f}" for taken in whole)
+    details = f"worst of {rounds}; from the kill to the answer {seconds} s, YARN's election in it"
+    what = "seconds from an active ResourceManager to our next answer"
+    return Row(what, "1 s", max(late), FAILOVER_GOAL, details)
 
 
 class _Probe(threading.Thread):

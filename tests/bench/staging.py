@@ -33,20 +33,9 @@ def measure_staging(rounds: int) -> list[Row]:
         # FsShell sleeps up to 0.4 s at each file's end
         # (dfs.client.block.write.locateFollowingBlock.initial.delay.ms), a quarter of an hour for
         # all of them: it gets a tenth, and is to be beaten by as much as if that were all.
-        rows = [
-            _against_put(
-                bench, min(rounds, ROUNDS), "1 file of 1 GB staged", large, "the same", large, SAME
-            ),
-            _against_put(
-                bench,
-                1,
-                "2,000 files of 50 kB staged",
-                small,
-                "200 of them",
-                small / "000",
-                FIVE_TIMES_FASTER,
-            ),
-        ]
+        few = min(rounds, ROUNDS), "1 file of 1 GB staged", large, "the same", large, SAME
+        all_of_them = 1, "2,000 files of 50 kB staged", small, "200 of them", small / "000"
+        rows = [_against_put(bench, *few), _against_put(bench, *all_of_them, FIVE_TIMES_FASTER)]
         shutil.rmtree(large)
         _fill(many, 10_000, 10_000)
         rows.append(_unchanged(bench, rounds, many))
@@ -85,9 +74,8 @@ def _against_put(
 
     def stage() -> Sample:
         # hashing counts
-        shutil.rmtree(
-            Path(bench.environ["XDG_CACHE_HOME"]) / "submit_tf_job" / "hashes", ignore_errors=True
-        )
+        hashes = Path(bench.environ["XDG_CACHE_HOME"]) / "submit_tf_job" / "hashes"
+        shutil.rmtree(hashes, ignore_errors=True)
         sample = _stage(bench, _spec(bench, "staged", files))
         storage.remove(f"{home}/.submit_tf_job", recursive=True)
         return sample
@@ -96,13 +84,8 @@ def _against_put(
     # files, the tool first.
     samples = interleave({"tool": stage, "put": put}, rounds, warm_up=int(goal == SAME))
     mine, floor = samples.wall("tool").median, samples.wall("put").median
-    return Row(
-        what,
-        f"`hdfs dfs -put` (FsShell) of {about}",
-        mine / floor,
-        goal,
-        f"medians: {mine:.1f} s, hashing included, and {floor:.1f} s",
-    )
+    details = f"medians: {mine:.1f} s, hashing included, and {floor:.1f} s"
+    return Row(what, f"`hdfs dfs -put` (FsShell) of {about}", mine / floor, goal, details)
 
 
 def _stage(bench: Bench, spec: Path) -> Sample:

@@ -22,6 +22,7 @@ SPEC = ROOT / "specs/parameter-server.yaml"
 HELLO = Path(__file__).with_name("hello.py")
 ALONE = ("version", "render")
 ASKING = ("status", "list", "wait")
+TYPER = "hello-world typer application"
 GOAL = 1.6  # of those that ask, against `GET`
 
 GET = (
@@ -29,27 +30,12 @@ GET = (
 )
 APPLICATION = "application_1700000000000_0001"
 RUN = "mnist-4k3f7qa2"
-APP = {
-    "id": APPLICATION,
-    "user": "alice",
-    "name": RUN,
-    "queue": "default",
-    "state": "FINISHED",
-    "finalStatus": "SUCCEEDED",
-    "diagnostics": "",
-    "applicationType": "yarn-service",
-    "startedTime": 1700000000000,
-    "finishedTime": 1700000060000,
-}
+APP = {"id": APPLICATION, "user": "alice", "name": RUN, "queue": "default", "state": "FINISHED"}
+APP |= {"finalStatus": "SUCCEEDED", "diagnostics": "", "applicationType": "yarn-service"}
+APP |= {"startedTime": 1700000000000, "finishedTime": 1700000060000}  # type: ignore[dict-item]
+SERVICE = {"name": RUN, "id": APPLICATION, "state": "STOPPED", "version": "1", "components": []}
 ANSWERS = {
-    f"/app/v1/services/{RUN}": {
-        "name": RUN,
-        "id": APPLICATION,
-        "state": "STOPPED",
-        "version": "1",
-        "components": [],
-        "configuration": {},
-    },
+    f"/app/v1/services/{RUN}": {**SERVICE, "configuration": {}},
     f"/ws/v1/cluster/apps/{APPLICATION}": {"app": APP},
     "/ws/v1/cluster/apps": {"apps": {"app": [APP]}},
 }
@@ -128,22 +114,10 @@ def startup_rows(samples: Samples) -> list[Row]:
             f"against `python -c pass`: CPU {samples.cpu_ratio(name, 'python'):.0f}, wall "
             f"min {wall.least / bare.least:.0f}"
         )
-        rows.append(
-            Row(
-                f"`{name}`, CPU time",
-                "hello-world typer application",
-                samples.cpu_ratio(name, "hello"),
-                None,
-                details,
-            )
-        )
+        ratio = samples.cpu_ratio(name, "hello")
+        rows.append(Row(f"`{name}`, CPU time", TYPER, ratio, None, details))
+    with_get = f"{TYPER} that sends one GET by requests"
     for name in ASKING:
-        rows.append(
-            Row(
-                f"`{name}`, CPU time",
-                "hello-world typer application that sends one GET by requests",
-                samples.cpu_ratio(name, "hello, GET"),
-                GOAL,
-            )
-        )
+        ratio = samples.cpu_ratio(name, "hello, GET")
+        rows.append(Row(f"`{name}`, CPU time", with_get, ratio, GOAL))
     return rows

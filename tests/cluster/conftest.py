@@ -55,12 +55,6 @@ def tensorflow() -> Path:
 
 
 @pytest.fixture(scope="session")
-def session_environ() -> dict[str, str]:
-    """An environment in which nothing of the user's settings is seen."""
-    return clusters.environment()
-
-
-@pytest.fixture(scope="session")
 def real_cluster(clusters_of_session: None) -> Cluster:
     """A cluster without security, whose containers are processes."""
     return clusters.started("simple")
@@ -188,25 +182,23 @@ def docker_cluster(
 
 
 @pytest.fixture
-def client(
-    real_cluster: Cluster, session_environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Client]:
+def client(real_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     """The Python interface, with the settings profile of the cluster."""
     for name in [name for name in os.environ if name.startswith(("SUBMIT_TF_JOB_", "HADOOP_"))]:
         monkeypatch.delenv(name)
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name in ("HOME", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, session_environ[name])
+        monkeypatch.setenv(name, clusters.environment()[name])
     monkeypatch.setenv("SUBMIT_TF_JOB_PROFILE", real_cluster.profile)
     with Client() as made:
         yield made
 
 
 @pytest.fixture
-def tool(real_cluster: Cluster, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Tool]:
+def tool(real_cluster: Cluster, tmp_path: Path) -> Iterator[Tool]:
     """The tool, in a fresh directory."""
-    made = Tool(session_environ, real_cluster.profile, tmp_path)
+    made = Tool(clusters.environment(), real_cluster.profile, tmp_path)
     yield made
     made.tidy()
 

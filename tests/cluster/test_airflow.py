@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests import clusters
 from tests.airflow.harness import ENDED, Airflow, environment, install
 from tests.clusters import Cluster
 from tests.tool import gone
@@ -62,14 +63,16 @@ def cluster(real_cluster: Cluster) -> Applications:
 
 
 @pytest.fixture
-def airflow(
-    real_cluster: Cluster, session_environ: dict[str, str], tmp_path: Path
-) -> Iterator[Airflow]:
+def airflow(real_cluster: Cluster, tmp_path: Path) -> Iterator[Airflow]:
     """An Airflow in a home of its own, running."""
     venv = environment()
     connection = {"extra": {"profile": real_cluster.profile}}
     made = Airflow(
-        venv, install(venv, tmp_path / "site"), tmp_path / "airflow", session_environ, connection
+        venv,
+        install(venv, tmp_path / "site"),
+        tmp_path / "airflow",
+        clusters.environment(),
+        connection,
     )
     try:
         made.start()

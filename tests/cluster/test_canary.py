@@ -9,12 +9,13 @@ import mmap
 import secrets
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from tests import clusters
 from tests.clusters import Cluster
 from tests.proxy import Proxy
 from tests.tool import Result, Tool
@@ -143,9 +144,7 @@ def test_what_opens_a_gateway_is_nowhere_else(
     assert not missing, "\n".join(places.split(" the word "))
 
 
-def test_a_keytab_is_gone_with_its_job(
-    kerberos_cluster: Cluster, session_environ: Mapping[str, str], tmp_path: Path
-) -> None:
+def test_a_keytab_is_gone_with_its_job(kerberos_cluster: Cluster, tmp_path: Path) -> None:
     info, keytabs = kerberos_cluster, Path(kerberos_cluster.info["kerberos"]["keytabs"])
     own = (keytabs / f"{info.user}.localhost.keytab").read_bytes()
     vault = tmp_path / "vault"
@@ -158,7 +157,7 @@ def test_a_keytab_is_gone_with_its_job(
     # other tests of the session put it on HDFS, too
     before = [Path(line.partition(" in ")[2]) for line in planted.found(info.home)]
     principal = f"{info.user}/localhost@SANDBOX.TEST"
-    tool = Tool(session_environ, info.profile, tmp_path)
+    tool = Tool(clusters.environment(), info.profile, tmp_path)
     kerberos = {"principal": principal, "keytab": str(vault / "job.keytab")}
     roles = {"worker": {"memory": "256Mi"}}
     spec = tool.spec(

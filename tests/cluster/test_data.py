@@ -36,7 +36,7 @@ def records(real_cluster: Cluster, hdfs: Hdfs, tensorflow: Path) -> str:
     """The digits as TFRecords on HDFS: six files to learn from, one to test with."""
     environ = {**environ_of(real_cluster), "TF_CPP_MIN_LOG_LEVEL": "3"}
     argv = [tensorflow / "bin/python", SPECS / "tfrecord/put_records.py", f"hdfs://{RECORDS}"]
-    subprocess.run(argv, env=environ, check=True, timeout=120)
+    subprocess.run([str(word) for word in argv], env=environ, check=True, timeout=120)
     assert len(hdfs.list(RECORDS)) == 7
     return RECORDS
 

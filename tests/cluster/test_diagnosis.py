@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests import clusters
 from tests.clusters import Cluster
 from tests.tool import Result, Tool
 
@@ -106,10 +107,10 @@ OF_HADOOP = (22, 24)
 
 @pytest.fixture(scope="module")
 def outcomes(
-    real_cluster: Cluster, session_environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    real_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[Result]]]:
     """Run all the jobs, some at once: each takes 20 s, nearly all of it waiting."""
-    tool = Tool(session_environ, real_cluster.profile, tmp_path_factory.mktemp("diagnosis"))
+    tool = Tool(clusters.environment(), real_cluster.profile, tmp_path_factory.mktemp("diagnosis"))
     (tool.cwd / "all_reduce.py").write_text(ALL_REDUCE)
 
     def run(name: str) -> Result:

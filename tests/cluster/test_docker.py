@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import clusters
 from tests.cluster.calls import until
 from tests.cluster.conftest import DockerCluster
 from tests.hdfs import Hdfs
@@ -55,13 +56,13 @@ print('AM', os.getuid(), os.environ['HADOOP_USER_NAME'], gpus)
 
 @pytest.fixture(scope="module")
 def tools(
-    docker_cluster: DockerCluster,
-    session_environ: dict[str, str],
-    tmp_path_factory: pytest.TempPathFactory,
+    docker_cluster: DockerCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Tool]:
     """The tool, with a profile for each network; its jobs go with the cluster."""
     return {
-        name: Tool(session_environ, docker_cluster.profiles[name], tmp_path_factory.mktemp(name))
+        name: Tool(
+            clusters.environment(), docker_cluster.profiles[name], tmp_path_factory.mktemp(name)
+        )
         for name in ("bridge", "host", "jobs")
     }
 
@@ -73,12 +74,16 @@ def started(
     """Start everything."""
     one: dict[str, Any] = {"strategy": "single", "command": "true", "roles": {"worker": SMALL}}
     roles = {"chief": SMALL, "worker": {**SMALL, "gpus": 1}}
-    pair = {"strategy": "multi-worker", "roles": roles, "hadoop": {"conf": "inline"}}
+    pair: dict[str, Any] = {
+        "strategy": "multi-worker",
+        "roles": roles,
+        "hadoop": {"conf": "inline"},
+    }
     pair["command"] = ["python", "-c", LOOK]
     waits = "trap 'echo told to stop; exit 0' TERM; echo ready; while :; do sleep 0.2; done"
     twice = "cat $TFJOB_INPUT_WORDS $TFJOB_INPUT_WORDS > $TFJOB_OUTPUT_TWICE/words.txt"
     inputs = {"words": {"uri": WORDS, "download": True}}
-    copies = {
+    copies: dict[str, Any] = {
         "command": twice,
         "inputs": inputs,
         "outputs": {"twice": {"uri": TWICE, "upload": True}},

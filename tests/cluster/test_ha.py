@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests import clusters
 from tests.clusters import Cluster
 from tests.tool import Tool, gone, runs_of
 
@@ -70,8 +71,8 @@ def pair(ha_cluster: Cluster) -> Pair:
 
 
 @pytest.fixture
-def tool(pair: Pair, session_environ: dict[str, str], tmp_path: Path) -> Iterator[Tool]:
-    made = Tool(session_environ, pair.cluster.profile, tmp_path)
+def tool(pair: Pair, tmp_path: Path) -> Iterator[Tool]:
+    made = Tool(clusters.environment(), pair.cluster.profile, tmp_path)
     yield made
     made.tidy()
 

@@ -1,4 +1,4 @@
-"""Proving who we are to a real ResourceManager with Kerberos: tickets, cookies, tokens, proxy
+"""Proving who we are to a real ResourceManager with Kerberos: cookies, tokens, proxy
 users, and each refusal in words.
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import clusters
 from tests.clusters import Cluster
 from tests.gateways import Process
 from tests.pages import DOCS, blocks
@@ -96,8 +97,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(kerberos_cluster: Cluster, session_environ: dict[str, str], tmp_path: Path) -> Shell:
-    return Shell(kerberos_cluster, session_environ, tmp_path)
+def shell(kerberos_cluster: Cluster, tmp_path: Path) -> Shell:
+    return Shell(kerberos_cluster, clusters.environment(), tmp_path)
 
 
 @pytest.fixture
@@ -116,21 +117,6 @@ def test_one_exchange_and_then_a_cookie(shell: Shell, proxy: Proxy) -> None:
     assert failures(shell, proxy) == []
     first, *others = proxy.proofs
     assert (first, set(others)) == ((True, False), {(False, True)})
-
-
-def test_a_ticket_of_kinit_and_no_ticket(shell: Shell) -> None:
-    shell.settings(**shell.site(kerberos={"krb5_conf": str(shell.krb5_conf)}))
-    without = shell("list")
-    assert (without.status, without.stdout) == (4, ""), without
-    assert "there is no Kerberos ticket" in without.stderr
-    shell.kinit("alice")
-    assert shell("list").status == 0
-    shown = shell("config", "show", "-o", "json").json
-    assert "alice" in json.dumps(shown)
-    examined = shell("doctor", "-o", "json").json
-    found = {finding["id"]: finding for finding in examined["findings"]}
-    assert found["authentication"]["status"] == "ok", found["authentication"]
-    assert found["hdfs"]["status"] == "ok", found["hdfs"]
 
 
 def test_a_proxy_user(shell: Shell) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import clusters
 from tests.clusters import Cluster
 from tests.tool import Tool
 
@@ -47,11 +48,9 @@ print("SAID " + json.dumps({
 
 
 @pytest.fixture
-def tool(
-    secure_cluster: Cluster, session_environ: dict[str, str], tmp_path: Path
-) -> Iterator[Tool]:
+def tool(secure_cluster: Cluster, tmp_path: Path) -> Iterator[Tool]:
     """The tool, with the profile of this cluster."""
-    made = Tool(session_environ, secure_cluster.profile, tmp_path)
+    made = Tool(clusters.environment(), secure_cluster.profile, tmp_path)
     (tmp_path / "program.py").write_text(PROGRAM)
     yield made
     made.tidy()

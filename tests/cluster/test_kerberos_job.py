@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import clusters
 from tests.builders.keytabs import keytab
 from tests.cluster.conftest import SPECS, bare_python, with_hadoop
 from tests.clusters import Cluster
@@ -97,10 +98,8 @@ class Shell(Tool):
 
 
 @pytest.fixture
-def shell(
-    kerberos_cluster: Cluster, session_environ: dict[str, str], tmp_path: Path
-) -> Iterator[Shell]:
-    made = Shell(session_environ, kerberos_cluster.profile, tmp_path)
+def shell(kerberos_cluster: Cluster, tmp_path: Path) -> Iterator[Shell]:
+    made = Shell(clusters.environment(), kerberos_cluster.profile, tmp_path)
     made.cluster = kerberos_cluster
     yield made
     made.tidy()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import clusters
 from tests.tool import LocalTool, gone
 
 
@@ -22,10 +23,10 @@ class Shell(LocalTool):
 
 
 @pytest.fixture
-def shell(session_environ: dict[str, str], tmp_path: Path) -> Shell:
+def shell(tmp_path: Path) -> Shell:
     (tmp_path / "tmp").mkdir()
     own = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}
-    return Shell({**session_environ, **own}, "", tmp_path)
+    return Shell({**clusters.environment(), **own}, "", tmp_path)
 
 
 def is_clean(shell: Shell, job: str) -> None:

@@ -4,22 +4,21 @@ prints.
 
 from __future__ import annotations
 
-import json
 import re
 import signal
-import time
-import urllib.request
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from submit_tf_job.logs.collected import AggregatedLogs, Snapshot
 from submit_tf_job.storage import Storage, open_storage
 from tests import clusters
+from tests.cluster.calls import until
 from tests.clusters import Cluster
 from tests.hdfs import Hdfs
 from tests.tool import Tool
@@ -54,7 +53,6 @@ class LogCluster:
 
     info: Cluster
     scripts: Path
-    applications: dict[str, str] = field(default_factory=dict)
 
     def collect_as(self, file_format: str, compression: str, *, roll_every_s: int = 0) -> None:
         """Restart the NodeManager with other settings."""
@@ -87,61 +85,39 @@ class LogCluster:
         for number, script in enumerate(scripts):
             path = self.scripts / f"{name}-{number}.sh"
             path.write_text(f"D=${{LOG_DIR:-${{LOG_DIRS%%,*}}}}\n{script}")
-            components.append(
-                {
-                    "name": f"c{number}",
-                    "number_of_containers": 1,
-                    "launch_command": f"exec bash {path}",
-                    "restart_policy": "NEVER",
-                    "resource": {"cpus": 1, "memory": "128"},
-                }
-            )
-        service: dict[str, Any] = {
-            "name": name,
-            "version": "1",
-            "lifetime": "900",
-            "components": components,
-        }
-        if rolled:
-            service["configuration"] = {
-                "properties": {"yarn.service.rolling-log.include-pattern": rolled}
-            }
-        self._ask("app/v1/services?user.name=alice", service)
+            component = {"name": f"c{number}", "number_of_containers": 1}
+            component |= {"launch_command": f"exec bash {path}", "restart_policy": "NEVER"}
+            components.append({**component, "resource": {"cpus": 1, "memory": "128"}})
+        service = {"name": name, "version": "1", "lifetime": "900", "components": components}
+        pattern = {"yarn.service.rolling-log.include-pattern": rolled}
+        configuration = {"configuration": {"properties": pattern}} if rolled else {}
+        self._ask("app/v1/services", {**service, **configuration})
         return self._collected(name)
 
     def _ask(self, path: str, body: object = None) -> Any:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"{self.info.rm_url}/{path}", data=data, headers={"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
+        url, user = f"{self.info.rm_url}/{path}", {"user.name": "alice"}
+        method = "GET" if body is None else "POST"
+        answer = requests.request(method, url, params=user, json=body, timeout=60)
+        assert answer.ok, answer.text
+        return answer.json()
 
     def application(self, name: str) -> dict[str, Any] | None:
-        found = (self._ask("ws/v1/cluster/apps?user.name=alice")["apps"] or {}).get("app", [])
+        found = (self._ask("ws/v1/cluster/apps")["apps"] or {}).get("app", [])
         return next((app for app in found if app["name"] == name), None)
 
     def _collected(self, name: str) -> str:
-        deadline = time.monotonic() + 240
-        while True:
-            app = self.application(name)
-            if (
-                app is not None
-                and app["state"] == "FINISHED"
-                and app["logAggregationStatus"] == "SUCCEEDED"
-            ):
-                assert app["finalStatus"] == "SUCCEEDED"
-                self.applications[name] = app["id"]
-                return str(app["id"])
-            assert time.monotonic() < deadline, f"{name} was not collected: {app}"
-            time.sleep(0.5)
+        def collected() -> dict[str, Any] | None:
+            app = self.application(name) or {}
+            states = app.get("state"), app.get("logAggregationStatus")
+            return app if states == ("FINISHED", "SUCCEEDED") else None
+
+        app = until(collected, 240, 0.5)
+        assert app["finalStatus"] == "SUCCEEDED"
+        return str(app["id"])
 
     def storage(self, user: str = "alice", *, web: bool = False) -> Storage:
-        uri = (
-            self.info.namenode_url.replace("http://", "webhdfs://").rstrip("/")
-            if web
-            else self.info.hdfs_uri
-        )
+        by_http = self.info.namenode_url.replace("http://", "webhdfs://").rstrip("/")
+        uri = by_http if web else self.info.hdfs_uri
         return open_storage(uri, hadoop_conf=self.info.client_conf, user=user, timeout_s=60)
 
     def logs_cli(self, app_id: str) -> bytes:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 import signal
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,16 +36,13 @@ def queues(real_cluster: Cluster) -> Iterator[Refresh]:
         yield lambda changes: refresh({PREFIX + name: text for name, text in changes.items()})
 
 
-def causes_of(tool: Tool, job: str, code: str, within_s: float = 45) -> dict[str, Any]:
+def causes_of(tool: Tool, job: str, code: str) -> dict[str, Any]:
     """Ask until a cause is there, and return all of them by code."""
-    deadline = time.monotonic() + within_s
-    while True:
-        seen = tool.status(job)
-        found = {cause["code"]: cause for cause in seen["pending"]}
-        if code in found:
-            return found
-        assert time.monotonic() < deadline, seen
-        time.sleep(1)
+
+    def codes(seen: dict[str, Any]) -> dict[str, Any]:
+        return {cause["code"]: cause for cause in seen["pending"]}
+
+    return codes(tool.until(job, lambda seen: code in codes(seen), 45))
 
 
 def submitted(tool: Tool, name: str, **content: Any) -> None:

@@ -6,12 +6,12 @@ import contextlib
 import os
 import re
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import clusters
 from tests.cluster.calls import until
 from tests.cluster.conftest import SPECS, DockerCluster, another
 from tests.tool import Tool, bootstrap_of, gone, kill
@@ -40,15 +40,12 @@ while not os.path.exists(checkpoint + ".end"):
 """
 
 
-def reaches(tool: Tool, job: str, wanted: int, timeout_s: float = 120) -> dict[str, Any]:
+def reaches(tool: Tool, job: str, wanted: int) -> dict[str, Any]:
     """Wait until the commands of a generation run."""
-    end = time.monotonic() + timeout_s
-    while time.monotonic() < end:
-        seen: dict[str, Any] = tool("status", job, "-o", "json").json
-        if seen["state"] == "RUNNING" and (seen["retries"] or {}).get("used") == wanted:
-            return seen
-        time.sleep(0.3)
-    raise AssertionError(f"no generation {wanted}: {seen}")
+    return tool.until(
+        job,
+        lambda seen: seen["state"] == "RUNNING" and (seen["retries"] or {}).get("used") == wanted,
+    )
 
 
 def training(
@@ -139,10 +136,10 @@ def test_parameter_servers_continue_from_a_checkpoint(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a Docker Engine")
 @pytest.mark.parametrize("network", ["bridge", "host"])
 def test_training_survives_in_docker(
-    docker_cluster: DockerCluster, session_environ: dict[str, str], tmp_path: Path, network: str
+    docker_cluster: DockerCluster, tmp_path: Path, network: str
 ) -> None:
     """A new container has another address on the bridge, which the others find by its name."""
-    tool = Tool(session_environ, docker_cluster.profiles[network], tmp_path)
+    tool = Tool(clusters.environment(), docker_cluster.profiles[network], tmp_path)
     spec = tool.spec(
         "docked",
         image="submit_tf_job/base:1",

@@ -58,25 +58,21 @@ def trains(tool: Tool, name: str, **more: Any) -> None:
 
 
 @pytest.mark.usefixtures("clusters_of_session")
-def test_tasks_train_without_registry_dns(
-    session_environ: dict[str, str], tensorflow: Path, tmp_path: Path
-) -> None:
+def test_tasks_train_without_registry_dns(tensorflow: Path, tmp_path: Path) -> None:
     with without_dns("--container-path", str(tensorflow / "bin")) as info:
-        trains(Tool(session_environ, info.profile, tmp_path), "nameless")
+        trains(Tool(clusters.environment(), info.profile, tmp_path), "nameless")
 
 
 @pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a Docker Engine")
-def test_tasks_meet_with_delegation_tokens_in_docker(
-    session_environ: dict[str, str], tensorflow: Path, tmp_path: Path
-) -> None:
+def test_tasks_meet_with_delegation_tokens_in_docker(tensorflow: Path, tmp_path: Path) -> None:
     packages = next((tensorflow / "lib").glob("python3.*/site-packages"))
     with without_dns("--profile", "kerberos+docker", "--mount", str(tensorflow)) as info:
         build = [sys.executable, str(ROOT / "docker" / "build"), "--packages", "base", "no-exec"]
-        environ = {**session_environ, "DOCKER_HOST": info.info["docker"]["host"]}
+        environ = {**clusters.environment(), "DOCKER_HOST": info.info["docker"]["host"]}
         subprocess.run(build, env=environ, check=True, timeout=900)
         trains(
-            Tool(session_environ, info.profile, tmp_path),
+            Tool(clusters.environment(), info.profile, tmp_path),
             "on-bridge",
             image="submit_tf_job/base:1",
             network="bridge",

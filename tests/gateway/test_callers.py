@@ -51,11 +51,8 @@ def test_a_ticket_or_a_token(
     gateway: Process, kdc: Kdc, certificates: Path, tmp_path: Path
 ) -> None:
     url = f"https://localhost:{gateway.port}/v1/jobs"
-    bare = Curl(
-        {**kdc.environ, "KRB5CCNAME": str(tmp_path / "none")},
-        "--cacert",
-        str(certificates / "ca.crt"),
-    )
+    trusting = ("--cacert", str(certificates / "ca.crt"))
+    bare = Curl({**kdc.environ, "KRB5CCNAME": str(tmp_path / "none")}, *trusting)
     status, problem, heads = bare(url)
     assert (status, problem["code"]) == (401, "not-authenticated")
     assert "\nwww-authenticate: bearer" in heads
@@ -64,25 +61,20 @@ def test_a_ticket_or_a_token(
     # Kerberos
     cache = tmp_path / "cache"
     kdc.kinit("alice", cache)
-    curl = Curl({**kdc.environ, "KRB5CCNAME": str(cache)}, "--cacert", str(certificates / "ca.crt"))
+    curl = Curl({**kdc.environ, "KRB5CCNAME": str(cache)}, *trusting, "--negotiate", "-u", ":")
     job = json.dumps({**JOB, "name": "by-ticket"})
-    status, made, heads = curl(
-        url, "--negotiate", "-u", ":", "-H", "Content-Type: application/json", "-d", job
-    )
+    status, made, heads = curl(url, "-H", "Content-Type: application/json", "-d", job)
     assert (status, made["kind"]) == (201, "Submission"), made
-    assert "www-authenticate: negotiate " in heads.rpartition("http/1.1")[2], (
-        "it proves itself, too"
-    )
-    assert curl(url.replace("localhost", "127.0.0.1"), "-k", "--negotiate", "-u", ":")[0] == 401, (
-        "no ticket is for that name"
-    )
+    own = heads.rpartition("http/1.1")[2]
+    assert "www-authenticate: negotiate " in own, "it proves itself, too"
+    other = url.replace("localhost", "127.0.0.1")
+    assert curl(other, "-k")[0] == 401, "no ticket is for that name"
     for token in ("YWJj", "not base64!", "TlRMTVNTUAABAAAA", ""):
         status, problem, _ = bare(url, "-H", f"Authorization: Negotiate {token}")
         assert (status, problem["code"]) == (401, "not-authenticated"), token
-    status, problem, _ = curl(url, "--negotiate", "-u", ":", "-H", "Origin: https://evil.example")
-    assert (status, problem["code"]) == (403, "forbidden-origin"), (
-        "a browser sends tickets for any page"
-    )
+    # a browser sends tickets for any page
+    status, problem, _ = curl(url, "-H", "Origin: https://evil.example")
+    assert (status, problem["code"]) == (403, "forbidden-origin")
 
     # a token
     status, jobs, _ = bare(url, "-H", f"Authorization: Bearer {TOKEN}")

@@ -242,16 +242,11 @@ def _send(gateway: Process, pieces: list[bytes]) -> bytes:
 
 def test_upload_uses_bounded_memory_and_leaves_nothing(gateway: Process, directory: Path) -> None:
     post(gateway, job("warm", files=["a"]), file("a", b""))
-    before = _memory(gateway)
+    before = gateway.memory("VmHWM")
     status, answer = post(gateway, job("large", files=["missing"]), file("big", bytes(60 * MIB)))
     assert (status, answer["code"]) == (422, "job-spec")
-    assert _memory(gateway) - before < 24 * MIB, "60 MiB are not held in memory"
+    assert gateway.memory("VmHWM") - before < 24 * MIB, "60 MiB are not held in memory"
     assert left(directory) == []
-
-
-def _memory(gateway: Process) -> int:
-    lines = Path(f"/proc/{gateway.process.pid}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024
 
 
 def test_uploads_of_one_caller_at_once_are_bounded(gateway: Process, directory: Path) -> None:

@@ -289,6 +289,6 @@ def _troubles(
     return tuple((at, one()) for at in when)
 
 
-_ALL = (calm, flap, twin, rival, lost_then_refused, failover, late, torn, collision, retention)
-_ALL += (deleted, forgetting, lineage, mixed)
-CLASSES: dict[str, Make] = {make.__name__.replace("_", "-"): make for make in _ALL}
+_MADE: list[Make] = [calm, flap, twin, rival, lost_then_refused, failover, late, torn, collision]
+_MADE += [retention, deleted, forgetting, lineage, mixed]
+CLASSES: dict[str, Make] = {make.__name__.replace("_", "-"): make for make in _MADE}
