@@ -50,7 +50,7 @@ def test_the_images_of_this_project(tool: Tool, docker: DockerHost) -> None:
         for role, image in images.items()
     }
     tfjob = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "theirs"}}
-    tfjob |= {"spec": {"tfReplicaSpecs": replicas}}  # type: ignore[dict-item]
+    tfjob |= {"spec": {"tfReplicaSpecs": replicas}}
     (tool.cwd / "tfjob.json").write_text(json.dumps(tfjob))
     done = tool("image", "check", "--file", "tfjob.json", "-o", "json")
     assert done.status == 1
