@@ -1,4 +1,5 @@
-"""YARN's rules of termination and a job's tasks, for histories that ask whether everything ends.
+"""YARN's rules of termination and a job's tasks, for histories that ask whether everything ends,
+and for those in which containers are lost again and again.
 
 The rules are those of Hadoop's services (`ServiceScheduler.terminateServiceIfNeeded`,
 `NeverRestartPolicy`, `OnFailureRestartPolicy`, `ContainerFailureTracker`; docs/internals/endings.md).
@@ -106,6 +107,9 @@ class World:
         launched: The tasks that ever had a container.
     """
 
+    step_s = 0.5, 2.0
+    calm_at = 1000 + CALM_S
+
     def __init__(self, seed: int, *, ends_by_mark: bool, followed: bool) -> None:
         self.random, self.ends_by_mark = random.Random(seed), ends_by_mark
         self.followed = followed
@@ -124,7 +128,9 @@ class World:
         }
         self.leading = self.task["deciding"] + "-0"
         self.ready_at = {
-            name: self.now + self._delay() for c in self.components.values() for name in c.instances
+            name: self.now + self.delay_s(name)
+            for c in self.components.values()
+            for name in c.instances
         }
         self.nodes = dict.fromkeys(range(self.random.randint(1, 4)), True)
         self.room = self.random.choice([3, 4, 8])
@@ -169,12 +175,13 @@ class World:
         found.broken = self.random.random() < 0.04
         return found
 
-    def _delay(self) -> float:
+    def delay_s(self, _name: str) -> float:
+        """Return when YARN has a container for a task."""
         return self.random.uniform(0, 8) + self.random.choice([0] * 20 + [40, 100, 5000])
 
     @property
     def calm(self) -> bool:
-        return self.now > 1000 + CALM_S
+        return self.now > self.calm_at
 
     @property
     def leader(self) -> Leader | None:
@@ -222,7 +229,7 @@ class World:
         if component.on_failure and status:
             component.instances[name] = "pending"
             component.failures[task.node] += 1
-            self.ready_at[name] = self.now + (self._delay() if not self.calm else 5)
+            self.ready_at[name] = self.now + (self.delay_s(name) if not self.calm else 5)
             return
         component.instances[name] = "failed" if status else "succeeded"
         everything = list(self.components.values())
@@ -369,30 +376,35 @@ class World:
         task.generation = task.remembered["generation"] if task is not leader else task.generation
         task.ends_at, task.status = FOR_EVER, 0
         if m.role_kind in (contract.KIND_TRAINS, contract.KIND_EVALUATES):
-            task.ends_at = self.now + self.random.uniform(1, 60)
-            task.status = self.random.choices([0, 42, 3], [30, 2, 1])[0]
+            lasts_s, task.status = self.command()
+            task.ends_at = self.now + lasts_s
         elif task.role == "web" and self.random.random() < 0.5:
             task.ends_at, task.status = self.now + 5, 3
         job.running(m)
 
+    def command(self) -> tuple[float, int]:
+        """Return how long a command that trains lasts, and its exit status."""
+        return self.random.uniform(1, 60), self.random.choices([0, 42, 3], [30, 2, 1])[0]
+
     def alone(self, task: Task) -> None:
         """Keep the deadlines of a task that has no connection (`Follower`, `RetryingFollower`)."""
-        search = task.started + 1.5 * START_S
+        start_s, grace_s = self.task["start_timeout_s"], self.task["grace_s"]
+        search = task.started + 1.5 * start_s
         stays = self.retries and task.role not in ("witness", "web")
         if task.command == "done" and not stays:
-            if self.now >= (task.lost_at + GRACE_S if task.seen else search):
+            if self.now >= (task.lost_at + grace_s if task.seen else search):
                 task.leaving = self.now, task.status
         elif self.retries:
             works = stays and task.command == "running" and task.again_at is None
-            if works and self.now >= task.lost_at + GRACE_S:
+            if works and self.now >= task.lost_at + grace_s:
                 task.gave_up = task.generation
                 task.again_at = self.now + self.random.uniform(0, 7)
-            if self.now >= max(search, task.lost_at + START_S):
+            if self.now >= max(search, task.lost_at + start_s):
                 task.leaving = self.now, 0 if stays else contract.EXIT_PEERS_MISSING
         elif task.command:
-            if self.now >= task.lost_at + GRACE_S:
+            if self.now >= task.lost_at + grace_s:
                 task.leaving = self.now, contract.EXIT_DECIDER_LOST
-        elif self.now >= search and (not task.seen or self.now >= task.lost_at + GRACE_S):
+        elif self.now >= search and (not task.seen or self.now >= task.lost_at + grace_s):
             task.leaving = self.now, contract.EXIT_PEERS_MISSING
 
     def step_task(self, task: Task) -> None:
@@ -435,11 +447,15 @@ class World:
                     self.again(task, leader)
             self.again(leader, leader)
         job.released(self.now)
+        self.look(leader)
         if job.phase != states.ENDING:
             self.go(leader, leader)
             self.work(leader)
         else:
             self.end_job(leader)
+
+    def look(self, leader: Leader) -> None:
+        """Look at the job before commands start."""
 
     def wake(self, leader: Leader, seconds: float) -> None:
         job = leader.job
@@ -482,7 +498,7 @@ class World:
             self.end(leader.name, 0 if self.retries else leader.job.exit)
 
     def step(self) -> None:
-        self.now += self.random.uniform(0.5, 2)
+        self.now += self.random.uniform(*self.step_s)
         self.allocate()
         self.disturb()
         for task in list(self.tasks.values()):
@@ -507,3 +523,95 @@ def play(seed: int, *, ends_by_mark: bool, followed: bool) -> World:
     while world.final is None and world.now < 1000 + 3600:
         world.step()
     return world
+
+
+class LossyWorld(World):
+    """Hadoop 3.1, which loses containers and connections again and again; every constant is worse
+    than on a real cluster.
+
+    Attributes:
+        sizes: With how many tasks each generation began.
+        ended: The state machine of the deciding task that ended the job.
+    """
+
+    step_s = 0.1, 1.5
+    calm_at = FOR_EVER
+
+    def __init__(self, seed: int, *, elastic: bool = False) -> None:
+        self.elastic, self.losses, self.lasts_s = elastic, 0, 27.0
+        self.sizes: list[int] = []
+        self.ended: Any = None
+        super().__init__(seed, ends_by_mark=False, followed=False)
+        self.nodes, self.room = {0: True}, 100
+
+    def _describe(self) -> dict[str, Any]:
+        count = self.random.randint(1, 3) + self.elastic
+        roles = {"chief": role(1, "trains"), "worker": role(count, "trains")}
+        more: dict[str, Any] = {"retries": {"max": self.random.randint(1, 4), "on": ["lost", 42]}}
+        if self.elastic:
+            least, grow_after_s = (
+                self.random.randint(1, count - 1),
+                self.random.choice([10, 60, 600]),
+            )
+            more["elastic"] = {"worker": {"min": least, "grow_after_s": grow_after_s}}
+            self.lasts_s = self.random.choice([27.0, 400.0])
+        roles["witness"] = role(1, "sidecar")
+        return description(roles, start_timeout_s=300, **more)
+
+    def _component(self, name: str, own: dict[str, Any]) -> Component:
+        return Component(name, own["count"], on_failure=name != "witness", marked=False)
+
+    def delay_s(self, name: str) -> float:
+        """Return when YARN has a container; some elastic tasks get theirs late or never."""
+        usual = self.random.uniform(1, 40) if self.serial else self.random.uniform(0, 5)
+        rare = self.elastic and name.startswith("worker") and self.random.random() < 0.4
+        return usual + (self.random.choice([100, 600, 100_000]) if rare else 0)
+
+    def command(self) -> tuple[float, int]:
+        status = self.random.choices([0, 42, 3], [12, 2, 0.3])[0]
+        return self.random.expovariate(1 / self.lasts_s), status
+
+    def disturb(self) -> None:
+        for name in [self.leading, *self.tasks]:
+            if name in self.tasks and self.losses < 12 and self.random.random() < 0.004:
+                self.losses += 1
+                self.end(name, 137)
+            elif name in self.tasks and name != self.leading and self.random.random() < 0.01:
+                self.cut(self.tasks[name])
+
+    def look(self, leader: Leader) -> None:
+        """When the commands start, none of an earlier generation runs, the programs know those
+        tasks that start, and these are enough.
+        """
+        job = leader.job
+        assert not job.superseded
+        before, leader.phase = leader.phase, job.phase
+        if (before, job.phase) != (states.WAITING, states.RUNNING):
+            return
+        tasks = [task for task in self.tasks.values() if task.role != "witness"]
+        for task in tasks:
+            assert (task.command, task.again_at) == ("", None), task.name
+            if leader in (task, task.leader):
+                self.go(task, leader)
+        job.info.leave_out(job.left_out())
+        known = set(job.info.addressed_tasks()) | {leader.name}
+        assert {task.name for task in tasks if task.command == "running"} == known
+        rule = self.task.get("elastic", {}).get("worker", {})
+        assert len(known) > rule.get("min", job.info.counts["worker"])
+        self.sizes.append(len(known))
+
+    def end_job(self, leader: Leader) -> None:
+        self.ended = leader.job
+
+
+def play_losses(seed: int, *, elastic: bool = False) -> LossyWorld:
+    """Play one history until the deciding task ends the job."""
+    world = LossyWorld(seed, elastic=elastic)
+    for _ in range(4000):
+        try:
+            world.step()
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        if world.ended is not None:
+            return world
+    raise AssertionError((seed, world.leader and (world.leader.phase, world.leader.job.missing())))

@@ -1,4 +1,4 @@
-"""A job whose tasks' arrivals and ends a test plays; no sockets, no clock."""
+"""A job whose tasks' arrivals and ends a test plays, in words; no sockets, no clock."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import Info
+from submit_tf_job.container.job_report import snapshot
 from submit_tf_job.container.meeting import members as states
 from submit_tf_job.container.meeting.rendezvous import Rendezvous
 from tests.unit.container.descriptions import description
@@ -37,7 +38,6 @@ class Played:
         *,
         at: str = "",
         origin: str = "",
-        here: str = "10.0.0.1",
         **extra: Any,
     ) -> str:
         role, _, index = name.rpartition("-")
@@ -52,8 +52,9 @@ class Played:
             "address": at,
             **extra,
         }
+        here = at if at.startswith("127.") else "10.0.0.1"
         ends = (origin or at, here if at else "")
-        return str(self.job.hello(self.now, message, peer or name + process, ends)[1])
+        return str(self.job.hello(self.now, message, peer or object(), ends)[1])
 
     def member(self, name: str) -> Any:
         return self.job.members[name]
@@ -68,8 +69,8 @@ class Played:
         }
         self.job.done(self.now, self.member(name), message)
 
-    def gone(self, name: str) -> None:
-        self.job.gone(self.now, self.member(name))
+    def gone(self, name: str, **how: Any) -> None:
+        self.job.gone(self.now, self.member(name), **how)
 
     def after(self, seconds: float) -> str:
         self.now += seconds
@@ -89,6 +90,37 @@ class Played:
         assert self.job.first
         return self.job.first["task"], self.job.first["status"], self.job.first["reason"]
 
+    def report(self, *, over: bool = False) -> dict[str, Any]:
+        return snapshot(self.job, self.now, over=over)
+
+    def present(self) -> list[int]:
+        self.job.info.leave_out(self.job.left_out())
+        return list(self.job.info.present("worker"))
+
+
+LOOKS: dict[str, Any] = {
+    "later": lambda p: ", ".join(str(later["task"]) for later in p.job.later),
+    "warned": lambda p: " | ".join(p.job.warnings),
+    "why": lambda p: p.job.why,
+    "exit": lambda p: p.job.exit,
+    "phase": lambda p: f"{p.job.phase} {p.job.verdict}",
+    "again": lambda p: p.job.again,
+    "awaits latecomers": lambda p: p.job.awaits_latecomers(p.now),
+    "saving": lambda p: ", ".join(p.job.saving(p.now)),
+    "missing": lambda p: ", ".join(p.report()["missing"]),
+    "unnamed": lambda p: ", ".join(p.report()["unnamed"]),
+    "hosts": lambda p: ", ".join(map(" ".join, p.job.hosts({}).items())),
+    "cause": lambda p: p.job.first["message"],
+    "present": lambda p: " ".join(map(str, p.present())),
+    "generation": lambda p: p.job.generation,
+    "used": lambda p: p.job.generations.used,
+    "ended by": lambda p: ", ".join(
+        f"{entry['task']} {entry['kind']}" for entry in p.job.generations.past
+    ),
+    "refused": lambda p: p.job.refusal,
+    "nodes left out": lambda p: p.job.generations.left_out(),
+}
+
 
 def looked(played: Played, what: str, wanted: str) -> None:
     """Compare the job with what an event that is none says of it."""
@@ -97,56 +129,90 @@ def looked(played: Played, what: str, wanted: str) -> None:
         assert job.verdict == what
         assert " ".join(map(str, played.first() if job.first else ())) == wanted
         assert (job.exit == 0) == (what == "succeeded")
-        return
-    found: dict[str, object] = {
-        "later": ", ".join(str(later["task"]) for later in job.later),
-        "warned": " | ".join(job.warnings),
-        "why": job.why,
-        "exit": job.exit,
-        "phase": f"{job.phase} {job.verdict}",
-        "again": job.again,
-    }
-    assert str(found[what]) == wanted
+    elif what == "told":
+        assert wanted in played.told
+    else:
+        found = str(LOOKS[what](played))
+        assert found == wanted, what
+
+
+COMES = re.compile(
+    r"comes(?: as (\w+))?(?: (waiting|running|done))?(?: at ([0-9.]+))?(?: from ([0-9.]+))?"
+    r"(?: having given up (\d+))? -> (\w+)"
+)
 
 
 def of_task(played: Played, name: str, what: str) -> None:
     """Let something happen to a task, or look at it."""
-    m = played.member(name) if name in played.job.members else None
-    if match := re.fullmatch(r"comes(?: as (\w+))?(?: (\w+))? -> (\w+)", what):
-        run, state, answer = match.groups()
-        assert played.hello(name, run or "r1", state or "waiting", peer=object()) == answer
+    if match := COMES.fullmatch(what):
+        run, state, at, origin, gave_up, answer = match.groups()
+        extra = {"gave_up": int(gave_up)} if gave_up else {}
+        found = played.hello(
+            name, run or "r1", state or "waiting", at=at or "", origin=origin or "", **extra
+        )
+        assert found == answer
         return
-    assert m
+    m = played.member(name)
     if match := re.fullmatch(r"(exited|ended) (\d+)(?: ([0-9.]+) s ago)?", what):
         ago = {"ago": float(match[3])} if match[3] else {}
         played.done(name, int(match[2]), reason=match[1], **ago)
-    elif what in ("killed", "terminated"):
-        number = 9 if what == "killed" else 15
-        played.done(name, 128 + number, signal=number, reason="killed")
+    elif what in ("killed", "terminated", "out of memory"):
+        number = 15 if what == "terminated" else 9
+        reason = contract.REASON_OOM if what == "out of memory" else "killed"
+        played.done(name, 128 + number, signal=number, reason=reason)
     elif what in ("gone", "closed"):
-        played.job.gone(played.now, m, closed=what == "closed")
+        played.gone(name, closed=what == "closed")
+    elif match := re.fullmatch(r"silent for (\d+) s", what):
+        played.gone(name, silent_s=float(match[1]))
     elif what == "stopping":
         m.stopping = True
+    elif match := re.fullmatch(r"ready(?: at (\d+))?", what):
+        played.job.ready(m, int(match[1] or 0))
     elif match := re.fullmatch(r"leaves with (\d+)", what):
         assert played.job.leave_status(m) == int(match[1])
     else:
-        assert f"is {m.state}" + f" attempt {m.attempt}" * bool(m.attempt) == what
+        attempt, port = f" attempt {m.attempt}" * bool(m.attempt), f" at {m.port}" * bool(m.port)
+        assert f"is {m.state}{attempt}{port}" == what
+
+
+def of_all(played: Played, event: str) -> bool:
+    """Let something happen to all tasks or the deciding one; return whether it is such an event."""
+    job = played.job
+    if event == "start":
+        played.start()
+    elif event.startswith("come: "):
+        for name in event[6:].split():
+            assert played.hello(*name.split("/")) == "welcome"
+        job.unresolved.clear()
+    elif event == "named":  # DNS has the names of all tasks
+        job.unresolved.clear()
+    elif event == "ready":  # every connected task has ended its command
+        for m in job.members.values():
+            if m.peer is not None or m is job.me:
+                job.ready(m, 0)
+        job.unresolved.clear()
+    elif event == "all answered":
+        job.settled()
+    elif event.startswith("YARN stops"):
+        job.stop(played.now, graceful=event.endswith("gracefully"))
+    elif match := re.fullmatch(r"suspended for (\d+) s", event):
+        job.record_suspension(played.now, float(match[1]))
+    elif match := re.fullmatch(r"\+([0-9.]+)(?: (\w+))?", event):
+        phase = played.after(float(match[1]))
+        assert match[2] in (None, phase), event
+    else:
+        return False
+    return True
 
 
 def happen(played: Played, events: str) -> None:
-    """Let things happen one after the other; see `of_task` for the words."""
+    """Let things happen one after the other; see `of_all`, `of_task` and `LOOKS` for the words."""
     for event in events.split("; "):
-        first, _, rest = event.partition(" ")
-        if event == "start":
-            played.start()
-        elif event == "all answered":
-            played.job.settled()
-        elif event == "YARN stops":
-            played.job.stop(played.now)
-        elif event.startswith("+"):
-            phase = played.after(float(first[1:]))
-            assert rest in ("", phase), event
-        elif first.endswith(":"):
-            looked(played, first[:-1], rest)
+        what, colon, wanted = event.partition(": ")
+        if of_all(played, event):
+            continue
+        if colon and (what in LOOKS or what in ("succeeded", "failed", "told")):
+            looked(played, what, wanted)
         else:
-            of_task(played, first, rest)
+            name, _, rest = event.partition(" ")
+            of_task(played, name, rest)

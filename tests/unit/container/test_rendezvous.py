@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from submit_tf_job.container import contract
-from submit_tf_job.container.job_report import snapshot
 from submit_tf_job.container.meeting import members as states
 from tests.examples import examples
 from tests.unit.container.descriptions import role
@@ -38,6 +36,8 @@ PS = {
 }
 OWN = {"a": role(1, "trains"), "b": role(2, "trains")}
 NOT_AGAIN = "why: worker-0 failed, and YARN did not start it again in time"
+
+FIRST_TWENTY = ", ".join(f"worker-{i}" for i in range(21) if i != 3)
 
 HISTORIES: dict[str, tuple[dict[str, Any], str]] = {
     # hellos
@@ -87,6 +87,23 @@ HISTORIES: dict[str, tuple[dict[str, Any], str]] = {
     "an evaluator that does not finish": (PS, "start; chief-0 exited 0; +600; succeeded: ; warned: not finished 600 s after chief-0 was done, and ended: evaluator-0"),
     "a deciding role of several tasks": ({"worker": role(3, "trains")}, "start; worker-0 exited 0; worker-1 exited 0; +0 finishing; worker-2 exited 0; +0 ending; succeeded: "),
     "a server that ends by itself does not matter": (workers(2, "serves"), "start; worker-0 exited 0; +1000 running; chief-0 exited 0; +1; succeeded: "),
+    # who is waited for at the end
+    "the end awaits tasks that YARN has just started": (SIMPLE, "worker-0 comes -> welcome; chief-0 exited 99; +5 ending; awaits latecomers: True; worker-1 comes -> end; awaits latecomers: False"),
+    "the end long after the start awaits nobody": (SIMPLE, "worker-0 comes -> welcome; +60; chief-0 exited 1; +5 ending; awaits latecomers: False"),
+    "the end awaits none that was its cause": (SIMPLE, "worker-0 comes -> welcome; +901 ending; awaits latecomers: False"),
+    "a graceful stop waits for tasks that train also while their connection flaps": (
+        {**workers(2), "ps": role(1, "serves")},
+        "start; YARN stops gracefully; phase: ending stopped; saving: worker-0, worker-1; worker-0 ended 0; worker-0 gone; worker-1 gone; saving: worker-1; worker-1 comes as r1 running -> welcome; saving: worker-1; worker-1 gone; +31; saving: "),
+    # time in which a task, or the deciding one, was silent
+    "silence is part of grace": (SIMPLE, "start; worker-0 silent for 9 s; +20.9 running; +0.2; +2; failed: worker-0 None lost"),
+    "connections closed while the deciding task stood still have all of grace": (SIMPLE, "start; worker-0 closed; suspended for 40 s; worker-1 closed; +29 running; worker-0 comes as r1 running -> welcome; worker-1 comes as r1 running -> welcome; +2 running; worker-1 closed; +3.1; +2; failed: worker-1 None lost"),
+    # names and addresses
+    "the start waits for every task and for no name": (SIMPLE, "worker-0 comes at 10.0.0.2 -> welcome; +100 waiting; missing: worker-1; worker-1 comes at 10.0.0.3 -> welcome; missing: ; +0 running; told: all 3 tasks started; hosts: chief-0 10.0.0.1, worker-0 10.0.0.2, worker-1 10.0.0.3"),
+    "an address that the connection does not come from needs a name": (SIMPLE, "worker-0 comes at 10.0.0.2 -> welcome; worker-1 comes at 10.0.0.3 from 10.0.0.250 -> welcome; +890 waiting; missing: ; unnamed: worker-1; +10 ending; failed: worker-1 None peers-missing; cause: 1 of 3 tasks cannot be reached after 900 s, because DNS has not registered them and their connections come from addresses that are not theirs: worker-1"),
+    "loopback is an address where all tasks have it": (SIMPLE, "worker-0 comes at 127.0.0.1 -> welcome; worker-1 comes at 127.0.0.1 -> welcome; +0 running; hosts: chief-0 127.0.0.1, worker-0 127.0.0.1, worker-1 127.0.0.1"),
+    "loopback is none where one task has another": (SIMPLE, "worker-0 comes at 127.0.0.1 -> welcome; worker-1 comes at 10.0.0.3 -> welcome; +5 waiting; unnamed: worker-0; hosts: chief-0 10.0.0.1, worker-1 10.0.0.3"),
+    "the name of a task that was started again before the start is looked up again": (workers(1, max_restarts=1), "worker-0 comes at 10.0.0.2 -> welcome; named; worker-0 exited 1; worker-0 gone; worker-0 comes as r2 at 10.0.0.3 -> welcome; +5 waiting; named; +0 running"),
+    "missing tasks at the deadline": (workers(30), f"worker-3 comes -> welcome; +899 waiting; +1 ending; exit: 92; failed: worker-0 None peers-missing; why: 29 of 31 tasks had not arrived after 900 s: {FIRST_TWENTY} and 9 more"),
 }  # fmt: skip
 
 
@@ -132,182 +149,32 @@ def test_kind_decides_what_an_own_role_means_to_the_job(
         assert played.job.verdict == verdict
 
 
-@pytest.mark.parametrize(
-    ("events", "waits"),
-    [
-        ("worker-0 comes -> welcome; chief-0 exited 99; +5 ending", True),
-        ("worker-0 comes -> welcome; chief-0 exited 99; +5 ending; worker-1 comes -> end", False),
-        ("worker-0 comes -> welcome; +60; chief-0 exited 1; +5 ending", False),
-        ("worker-0 comes -> welcome; +901 ending", False),
-    ],
-    ids=["failed at once", "and the last has come", "long after the start", "it was the cause"],
-)
-def test_the_end_awaits_tasks_that_yarn_has_just_started(events: str, waits: bool) -> None:
-    played = chief_workers()
-    happen(played, events)
-    assert played.job.awaits_latecomers(played.now) is waits
-
-
-def test_time_in_which_a_task_was_silent_is_part_of_grace() -> None:
-    played = chief_workers()
-    played.start()
-    played.job.gone(played.now, played.member("worker-0"), silent_s=9.0)
-    happen(played, "+20.9 running; +0.2; +2; failed: worker-0 None lost")
-
-
-# --- names, addresses and ports -------------------------------------------------------------------
-def test_start_waits_for_every_task_and_for_no_name() -> None:
-    played = chief_workers()
-    played.hello("worker-0", at="10.0.0.2")
-    assert played.after(100) == states.WAITING
-    assert played.job.missing() == ["worker-1"]
-    played.hello("worker-1", at="10.0.0.3")
-    assert played.job.missing() == []
-    assert played.after(0) == states.RUNNING
-    assert played.told[-1] == "all 3 tasks started"
-    assert played.job.hosts({}) == {
-        "chief-0": "10.0.0.1",
-        "worker-0": "10.0.0.2",
-        "worker-1": "10.0.0.3",
-    }
-
-
-def test_address_that_the_connection_does_not_come_from_needs_a_name() -> None:
-    played = chief_workers()
-    played.hello("worker-0", at="10.0.0.2")
-    played.hello("worker-1", at="10.0.0.3", origin="10.0.0.250")
-    assert played.after(800) == states.WAITING
-    assert played.after(90) == states.WAITING
-    assert played.job.unnamed(played.now) == ["worker-1"]
-    report = snapshot(played.job, played.now, over=False)
-    assert (report["missing"], report["unnamed"]) == ([], ["worker-1"])
-    assert played.after(10) == states.ENDING
-    assert played.first() == ("worker-1", None, "peers-missing")
-    assert played.job.first
-    assert played.job.first["message"] == (
-        "1 of 3 tasks cannot be reached after 900 s, because DNS has not registered them and "
-        "their connections come from addresses that are not theirs: worker-1"
-    )
-
-
-def test_loopback_is_an_address_only_where_all_tasks_have_it() -> None:
-    played = chief_workers()
-    played.hello("worker-0", at="127.0.0.1", here="127.0.0.1")
-    played.hello("worker-1", at="127.0.0.1", here="127.0.0.1")
-    assert played.after(0) == states.RUNNING
-    assert set(played.job.hosts({}).values()) == {"127.0.0.1"}
-
-    mixed = chief_workers()
-    mixed.hello("worker-0", at="127.0.0.1", here="127.0.0.1")
-    mixed.hello("worker-1", at="10.0.0.3")
-    assert mixed.after(5) == states.WAITING
-    assert mixed.job.unnamed(mixed.now) == ["worker-0"]
-    assert mixed.job.me.address == "10.0.0.1"
-
-
 def test_start_waits_longer_for_the_name_of_a_task_that_may_move() -> None:
     played = chief_workers(max_restarts=1)
-    played.hello("worker-0", at="10.0.0.2")
-    played.hello("worker-1", at="10.0.0.3")
-    played.after(0)
-    assert played.after(29) == states.WAITING
-    assert played.job.unnamed(played.now) == ["worker-0", "worker-1"]
-    assert played.after(1) == states.RUNNING
+    happen(played, "worker-0 comes at 10.0.0.2 -> welcome; worker-1 comes at 10.0.0.3 -> welcome")
+    happen(played, "+0; +29 waiting; unnamed: worker-0, worker-1; +1 running")
     assert played.job.warnings == [
         "DNS has not registered worker-0, worker-1 within 30 s: the programs get addresses, and a "
         "task that YARN starts again on another node will not be found"
     ]
     played.job.info.hosts = played.job.hosts({})
-    played.done("worker-0", 1)
-    played.gone("worker-0")
-    played.hello("worker-0", process="r2", at="10.0.0.7")
+    happen(played, "worker-0 exited 1; worker-0 gone; worker-0 comes as r2 at 10.0.0.7 -> welcome")
     assert played.job.warnings[1:] == [
         "worker-0 came back at 10.0.0.7; the programs were given its former address 10.0.0.2"
     ]
 
 
-def test_name_of_a_task_that_was_started_again_before_the_start_is_looked_up_again() -> None:
-    played = chief_workers(1, max_restarts=1)
-    played.hello("worker-0", at="10.0.0.2")
-    played.job.unresolved.clear()
-    played.done("worker-0", 1)
-    played.gone("worker-0")
-    # YARN has removed the name of the former container
-    played.hello("worker-0", "r2", at="10.0.0.3")
-    assert played.job.unresolved == {"worker-0"}
-    assert played.after(5) == states.WAITING
-    played.job.unresolved.discard("worker-0")
-    assert played.after(0) == states.RUNNING
-
-
-def test_missing_tasks_at_the_deadline() -> None:
-    played = chief_workers(30)
-    played.hello("worker-3")
-    assert played.after(899) == states.WAITING
-    assert played.after(1) == states.ENDING
-    assert (played.job.verdict, played.job.exit) == ("failed", contract.EXIT_PEERS_MISSING)
-    assert played.first() == ("worker-0", None, "peers-missing")
-    names = ", ".join(f"worker-{i}" for i in range(30) if i != 3)
-    first_twenty = ", ".join(names.split(", ")[:20])
-    assert (
-        played.job.why == f"29 of 31 tasks had not arrived after 900 s: {first_twenty} and 9 more"
-    )
-
-
 def test_lost_message_mentions_a_suspended_deciding_task() -> None:
-    played = Played({"chief": role(1, "trains"), "worker": role(1, "trains")})
-    played.hello("worker-0")
-    played.job.unresolved.clear()
-    played.job.tick(played.now)
-    played.job.record_suspension(played.now, 75.0)
+    played = chief_workers(1)
+    happen(played, "come: worker-0; +0; suspended for 75 s")
     assert played.job.warnings == [
         "chief-0 stood still for 75 s: it was suspended (SIGSTOP, a paused container or machine)"
     ]
-    played.job.gone(played.now, played.member("worker-0"))
-    played.job.tick(played.now + 31)
-    played.job.tick(played.now + 35)
+    happen(played, "worker-0 gone; +31; +4")
     assert played.job.first
     assert played.job.first["message"].endswith(
         "; chief-0 had stood still for 75 s, and a longer `grace` outlasts that"
     )
-
-
-def test_connections_that_were_closed_while_the_deciding_task_stood_still_have_all_of_grace() -> (
-    None
-):
-    played = chief_workers()
-    played.start()
-    played.job.gone(played.now, played.member("worker-0"), closed=True)
-    played.job.record_suspension(played.now, 40)
-    played.job.gone(played.now, played.member("worker-1"), closed=True)
-    assert played.after(29) == states.RUNNING
-    assert played.hello("worker-0", state="running") == "welcome"
-    assert played.hello("worker-1", state="running") == "welcome"
-    played.now += 2
-    played.job.gone(played.now, played.member("worker-1"), closed=True)
-    played.after(3.1)
-    played.after(2)
-    assert played.first()[0] == "worker-1"
-
-
-def test_graceful_stop_waits_for_tasks_that_train_also_while_their_connection_flaps() -> None:
-    played = Played(
-        {"chief": role(1, "trains"), "worker": role(2, "trains"), "ps": role(1, "serves")},
-        grace_s=30,
-    )
-    played.start()
-    played.job.stop(played.now, graceful=True)
-    assert (played.job.phase, played.job.verdict) == (states.ENDING, "stopped")
-    assert played.job.saving(played.now) == ["worker-0", "worker-1"]
-    played.done("worker-0", 0, reason="ended")
-    played.gone("worker-0")
-    played.gone("worker-1")
-    assert played.job.saving(played.now) == ["worker-1"]
-    assert played.hello("worker-1", state="running") == "welcome"
-    assert played.job.saving(played.now) == ["worker-1"]
-    played.gone("worker-1")
-    played.after(31)
-    assert played.job.saving(played.now) == []
 
 
 # --- the report -----------------------------------------------------------------------------------
@@ -318,7 +185,7 @@ def test_report_of_a_failed_job() -> None:
     progress = {"step": 1, "metrics": metrics}
     played.job.record_progress(played.now, played.member("worker-0"), progress)
     happen(played, "worker-1 exited 3; +2")
-    report = snapshot(played.job, played.now, over=True)
+    report = played.report(over=True)
     json.dumps(report, allow_nan=False)
     assert set(report) == {
         "version", "job", "run", "deciding", "container", "attempt", "state", "started_at", "updated_at", "ended_at", "wanted",
@@ -341,8 +208,8 @@ def test_report_of_a_failed_job() -> None:
 
 
 def test_report_of_a_large_job_lists_no_tasks() -> None:
-    assert "tasks" in snapshot(chief_workers(199).job, T0, over=False)
-    report = snapshot(chief_workers(200).job, T0, over=False)
+    assert "tasks" in chief_workers(199).report()
+    report = chief_workers(200).report()
     assert "tasks" not in report
     assert len(report["missing"]) == 20
 
@@ -438,7 +305,7 @@ def test_any_history_ends_with_consistent_counts(
         )
         assert set(job.away) == {m.name for m in job.members.values() if m.state in states.AWAY}
         assert (job.first is not None) == (job.verdict == "failed")
-        json.dumps(snapshot(job, played.now, over=False), allow_nan=False)
+        json.dumps(played.report(), allow_nan=False)
     played.done("chief-0")
     for _ in range(4):
         played.after(1000)
