@@ -176,7 +176,7 @@ def check(world: LossyWorld) -> str:
     for m in job.members.values():
         if job.stays(m):
             assert job.leave_status(m) == 0  # YARN would start it again
-    return job.verdict
+    return str(job.verdict)
 
 
 @pytest.mark.slow

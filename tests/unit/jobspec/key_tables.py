@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from submit_tf_job.jobspec import keys
-from submit_tf_job.jobspec.grammar import Key
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGES = ("job-spec.md", "data.md", "files.md")
@@ -58,7 +58,7 @@ def shown(value: object) -> str:
     return f"`{text.removesuffix(chr(10)).removesuffix(chr(10) + '...')}`"
 
 
-def row(key: Key) -> str:
+def row(key: Any) -> str:
     """Return the row of one key."""
     default = shown(key.default) if key.default is not None else key.otherwise
     default = default or ("required" if key.missing else "none")

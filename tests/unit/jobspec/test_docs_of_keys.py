@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from submit_tf_job.jobspec import loads
-from submit_tf_job.jobspec.keys import JOB, ROLE, SITE
+from submit_tf_job.jobspec import keys, loads
 from tests.unit.jobspec import key_tables
 
 DOCS = (key_tables.DOCS / "job-spec.md").read_text("utf-8")
@@ -27,8 +26,8 @@ def test_each_mapping_of_keys_has_one_table() -> None:
 
 
 def test_each_key_of_a_job_has_one_topic() -> None:
-    topics = [names for known, names in key_tables.TOPICS.values() if known is JOB]
-    assert sorted(" ".join(topics).split()) == sorted(JOB.rows)
+    topics = [names for known, names in key_tables.TOPICS.values() if known is keys.JOB]
+    assert sorted(" ".join(topics).split()) == sorted(keys.JOB.rows)
 
 
 def test_job_specs_of_the_page_are_valid() -> None:
@@ -44,7 +43,7 @@ def test_job_specs_of_the_page_are_valid() -> None:
 
 def test_page_lists_the_keys_that_settings_cannot_state() -> None:
     sentence = DOCS[DOCS.index("any key but") : DOCS.index("Its `env` is overridden")]
-    assert set(re.findall(r"`([a-z_]+)`", sentence)) == set(JOB.rows) - set(SITE.rows)
+    assert set(re.findall(r"`([a-z_]+)`", sentence)) == set(keys.JOB.rows) - set(keys.SITE.rows)
 
 
 def test_words_without_a_key_of_their_own_have_advice() -> None:
@@ -56,4 +55,4 @@ def test_words_without_a_key_of_their_own_have_advice() -> None:
         for word in re.findall(r"`(\w+)[`:]", line.split(" | ")[0])
     }
     assert len(theirs) > 10
-    assert theirs - {*JOB.advice, *ROLE.advice} == set()
+    assert theirs - {*keys.JOB.advice, *keys.ROLE.advice} == set()

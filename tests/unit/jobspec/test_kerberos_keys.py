@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import Defaults, loads
-from submit_tf_job.jobspec.job import Job, Kerberos, Krb5Conf
+from submit_tf_job.jobspec.job import Job
 from tests.builders.keytabs import RECORDED, keytab
 
 PRINCIPAL = "svc/_HOST@EXAMPLE.COM"
@@ -43,11 +44,10 @@ def mine(tmp_path: Path) -> Path:
 
 
 def test_keytab_may_be_relative_or_absolute(mine: Path) -> None:
-    relative = job(mine.parent, {"principal": PRINCIPAL, "keytab": mine.name})
-    assert relative.kerberos == Kerberos(PRINCIPAL, "svc.keytab", RECORDED)
-    assert job(Path("/"), {"principal": PRINCIPAL, "keytab": str(mine)}).kerberos == Kerberos(
-        PRINCIPAL, str(mine), RECORDED
-    )
+    for base, keytab_path in ((mine.parent, mine.name), (Path("/"), str(mine))):
+        read = job(base, {"principal": PRINCIPAL, "keytab": keytab_path}).kerberos
+        assert read
+        assert (read.principal, read.keytab, read.secret) == (PRINCIPAL, keytab_path, RECORDED)
 
 
 def test_keytab_bytes_are_not_in_repr(mine: Path) -> None:
@@ -95,7 +95,9 @@ def test_kerberos_without_base_reads_no_file_of_this_host() -> None:
     read = job(
         None, {"principal": PRINCIPAL, "keytab": "hdfs:///k"}, krb5_conf=[Path("/etc/krb5.conf")]
     )
-    assert read.kerberos == Kerberos(PRINCIPAL, "hdfs:///k")
+    assert read.kerberos
+    assert (read.kerberos.keytab, read.kerberos.secret) == ("hdfs:///k", None)
+    assert read.kerberos.krb5_conf.content == b""
 
 
 def test_kerberos_may_come_from_the_settings(mine: Path) -> None:
@@ -112,23 +114,29 @@ def test_kerberos_may_come_from_the_settings(mine: Path) -> None:
 # --- krb5.conf ------------------------------------------------------------------------------------
 
 
-def krb5_conf(base: Path, files: list[Path], **asked: str) -> Krb5Conf:
+def krb5_conf(base: Path, files: list[Path], **asked: str) -> Any:
     read = job(base, {"principal": PRINCIPAL, "keytab": "hdfs:///k", **asked}, krb5_conf=files)
     assert read.kerberos is not None
     return read.kerberos.krb5_conf
 
 
-def test_krb5_conf_is_inline_a_node_file_or_the_images(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("asked", "here", "found"),
+    [
+        ("", True, ("inline", "", b"[libdefaults]\ndefault_realm = R\n")),
+        ("inline", True, ("inline", "", b"[libdefaults]\ndefault_realm = R\n")),
+        ("", False, ("image", "", b"")),
+        ("none", True, ("image", "", b"")),
+        ("/etc/krb5.conf", True, ("node", "/etc/krb5.conf", b"")),
+    ],
+)
+def test_krb5_conf_is_inline_a_node_file_or_the_images(
+    tmp_path: Path, asked: str, here: bool, found: tuple[str, str, bytes]
+) -> None:
     (tmp_path / "krb5.conf").write_text("[libdefaults]\n default_realm = R\n")
-    here = [tmp_path / "krb5.conf"]
-    inline = Krb5Conf("inline", content=b"[libdefaults]\ndefault_realm = R\n")
-
-    def found(asked: str | None, files: list[Path]) -> Krb5Conf:
-        return krb5_conf(tmp_path, files, **({"krb5_conf": asked} if asked else {}))
-
-    assert found(None, here) == found("inline", here) == inline
-    assert found(None, []) == found("none", here) == Krb5Conf("image")
-    assert found("/etc/krb5.conf", here) == Krb5Conf("node", "/etc/krb5.conf")
+    said = {"krb5_conf": asked} if asked else {}
+    conf = krb5_conf(tmp_path, [tmp_path / "krb5.conf"] * here, **said)
+    assert (conf.kind, conf.location, conf.content) == found
 
 
 def test_inline_krb5_conf_has_what_it_includes(tmp_path: Path) -> None:

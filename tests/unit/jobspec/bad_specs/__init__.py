@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job.jobspec.keys import JOB
+from submit_tf_job.jobspec import keys
 
 BASE = {
     "name": "t",
@@ -51,7 +51,7 @@ def _case(block: str) -> Case:
     heading, *lines = block.rstrip("\n").split("\n")
     arrow = lines.index("=>")
     spec = [line for line in lines[:arrow] if not line.startswith("-- ")]
-    job_keys = ", ".join(JOB.rows)
+    job_keys = ", ".join(keys.JOB.rows)
     case = Case(heading, "", [line.replace("<job keys>", job_keys) for line in lines[arrow + 1 :]])
     for line in (line for line in lines[:arrow] if line.startswith("-- ")):
         option, value = line[3:].split(" ", 1)
