@@ -1,55 +1,65 @@
-"""A machine of one user: its directories and settings files."""
+"""A machine of one user: its directories and settings files, and what `config show` says of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job.settings import Settings, load_settings
+import pytest
+
+from tests.builders.command_line import Cli, Done
 
 __all__ = ["Host"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Host:
-    """The directories of one machine, and the settings that its files give."""
+    """A machine with settings files, and what `config show` says there in ~/work."""
 
-    root: Path
+    cli: Cli
+    home: Path
 
-    @property
-    def home(self) -> Path:
-        return self.root / "home"
+    def __post_init__(self) -> None:
+        self.user = self.home / ".config/submit_tf_job/settings.yaml"
+        self.project = self.home / "work/submit_tf_job.yaml"
+        self.system = self.home.parent / "none.yaml"
+        self.profiles = self.home / ".config/submit_tf_job/profiles.d"
 
-    @property
-    def project(self) -> Path:
-        return self.home / "work"
-
-    @property
-    def user_file(self) -> Path:
-        return self.home / ".config/submit_tf_job/settings.yaml"
-
-    @property
-    def project_file(self) -> Path:
-        return self.project / "submit_tf_job.yaml"
-
-    @property
-    def system_file(self) -> Path:
-        return self.root / "etc/settings.yaml"
-
-    def write(self, path: Path, content: object) -> Path:
+    def write(self, path: Path, text: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            content if isinstance(content, str) else json.dumps(content), encoding="utf-8"
-        )
+        path.write_text(text, encoding="utf-8")
         path.chmod(0o600)
         return path
 
-    def load(self, *, env: Mapping[str, str] | None = None, **given: Any) -> Settings:
-        self.project.mkdir(parents=True, exist_ok=True)
-        environ = {"HOME": str(self.home), **(env or {})}
-        return load_settings(
-            environ=environ, cwd=self.project, system_file=self.system_file, **given
-        )
+    def hadoop(self, name: str, file: str = "yarn-site.xml", **values: str) -> str:
+        values = values or {"yarn.resourcemanager.hostname": name}
+        rows = (f"<name>{key}</name><value>{value}</value>" for key, value in values.items())
+        text = "".join(f"<property>{row}</property>" for row in rows)
+        self.write(self.home / name / file, f"<configuration>{text}</configuration>")
+        return str(self.home / name)
+
+    def show(self, *words: str, cwd: str = "work", **env: str) -> Done:
+        (self.home / cwd).mkdir(parents=True, exist_ok=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.home / cwd)
+            for name, value in env.items():
+                patch.setenv(name, value)
+            return self.cli("config", "show", *words, "-o", "json")
+
+    def value(self, key: str, *words: str, **more: str) -> tuple[Any, str]:
+        done = self.show(*words, **more)
+        assert done.status == 0, done.err
+        found = done.json["settings"][key]
+        return found["value"], found["origin"]
+
+    def rms(self, *words: str, **env: str) -> list[str]:
+        found: list[str] = self.value("resource_managers", *words, **env)[0]
+        return found
+
+    def refused(self, *words: str, **env: str) -> tuple[str, str]:
+        done = self.show(*words, **env)
+        assert (done.status, done.out) == (2, "")
+        error = json.loads(done.err)
+        return error["message"], error.get("hint", "")

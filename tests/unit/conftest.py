@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import pytest
 
+from tests.builders.command_line import Cli
 from tests.builders.host import Host
 
 
@@ -59,6 +60,7 @@ def empty_home(monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path]) -> None:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
+def host(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     """Return a machine without settings."""
-    return Host(tmp_path)
+    monkeypatch.delenv("SUBMIT_TF_JOB_USER")
+    return Host(cli, home)

@@ -1,105 +1,53 @@
-"""Settings: what each key takes, and which layer wins."""
+"""Settings: which layer wins, what each key takes, files, profiles, the Hadoop configuration.
+
+What is wrong in a file, and where, is in tests/unit/messages/settings.txt.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+import yaml
 
 import submit_tf_job
-from submit_tf_job.errors import SettingsError
-from submit_tf_job.settings import (
-    directories,
-    keys,
-)
 from tests.builders.host import Host
 
 PACKAGE = Path(submit_tf_job.__file__).parent
 
 
-def nested(name: str, value: object) -> dict[str, object]:
-    first, dot, rest = name.partition(".")
-    return {first: {rest: value}} if dot else {name: value}
-
-
 # --- which layer wins -----------------------------------------------------------------------------
 
-# a key that every layer may set, one that no variable sets, and one that no project's file sets
-RAW: dict[str, Callable[[int], Any]] = {
-    "staging": lambda n: f"hdfs://nn{n}/staging",
-    "job": lambda n: {"image": f"image{n}"},
-    "user": lambda n: f"user{n}",
-}
 
+@pytest.mark.parametrize("key", ["staging", "user"])
+def test_settings_precedence(host: Host, key: str) -> None:
+    raw = {"staging": "hdfs://nn{}/staging", "user": "user{}"}[key].format
+    variable, profile = f"SUBMIT_TF_JOB_{key.upper()}", host.profiles / "p.yaml"
+    origins = ["argument", f"environment variable {variable}", f"{host.project}:1:1"]
+    origins += [f"{host.user}:1:16, profile p", f"{host.user}:2:1", f"{profile}:1:1"]
+    origins += [f"{host.system}:1:16, profile p", f"{host.system}:2:1"]
+    layers = [1, *range(3, 8)] if key == "staging" else [0, 1, *range(3, 8)]
+    layers += [2] if key == "staging" else []  # a project's file says nothing of a user
+    for layer in sorted(layers):
 
-@pytest.mark.parametrize("name", RAW)
-def test_settings_precedence(host: Host, name: str) -> None:
-    key, raw = keys()[name], RAW[name]
-    arguments: dict[str, Any] = {name: raw(0)}
-    env = {key.variable: str(raw(1))} if key.env else {}
-    if key.project:
-        host.write(host.project_file, nested(name, raw(2)))
-    host.write(host.user_file, {"profiles": {"p": nested(name, raw(3))}, **nested(name, raw(4))})
-    host.write(host.home / ".config/submit_tf_job/profiles.d/p.yaml", nested(name, raw(5)))
-    host.write(host.system_file, {"profiles": {"p": nested(name, raw(6))}, **nested(name, raw(7))})
+        def line(number: int) -> str:
+            return f"{key}: {raw(number)}" if number >= layer else ""  # noqa: B023
 
-    def expect(number: int, origin: str) -> None:
-        found = host.load(arguments=arguments, env=env, profile="p")
-        assert (key.value_of(found), found.origins[name].startswith(origin)) == (
-            key.parse(raw(number)),
-            True,
-        ), found.origins[name]
-        assert found.profile == "p"
-
-    expect(0, "argument")
-    arguments.clear()
-    if key.env:
-        expect(1, f"environment variable {key.variable}")
-        env.clear()
-    if key.project:
-        expect(2, f"{host.project_file}:1:")
-        host.project_file.unlink()
-    expect(3, f"{host.user_file}:1:")
-    host.write(host.user_file, {"profiles": {"p": {}}, **nested(name, raw(4))})
-    expect(4, f"{host.user_file}:1:")
-    host.user_file.unlink()
-    expect(5, f"{host.home}/.config/submit_tf_job/profiles.d/p.yaml:1:")
-    (host.home / ".config/submit_tf_job/profiles.d/p.yaml").unlink()
-    expect(6, f"{host.system_file}:1:")
-    host.write(host.system_file, {"profiles": {"p": {}}, **nested(name, raw(7))})
-    expect(7, f"{host.system_file}:1:")
-    host.write(host.system_file, {"profiles": {"p": {}}})
-    found = host.load(profile="p")
-    if name == "user":
-        assert found.origins[name] == "who you are on this machine"
-    else:
-        assert (key.value_of(found), found.origins[name]) == (key.default, "default")
-
-
-@pytest.mark.parametrize("nothing", [None, (), []])
-def test_settings_ignore_absent_arguments(host: Host, nothing: object) -> None:
-    found = host.load(
-        arguments={"resource_managers": nothing, "user": None}, env={"SUBMIT_TF_JOB_USER": "alice"}
-    )
-    assert (found.resource_manager_urls, found.user) == ((), "alice")
-
-
-def test_settings_without_a_resource_manager(host: Host) -> None:
-    with pytest.raises(SettingsError) as error:
-        _ = host.load().resource_managers
-    assert (
-        error.value.message
-        == "no ResourceManager is known: neither settings, environment nor HADOOP_CONF_DIR "
-        "names one"
-    )
-    assert error.value.hint == (
-        f"give --rm http://host:8088, or set resource_managers in {host.user_file}, "
-        "or start one on this machine with `submit_tf_job sandbox up`"
-    )
+        host.write(host.project, line(2) if key == "staging" else "")
+        host.write(host.user, f"profiles: {{p: {{{line(3)}}}}}\n{line(4)}\n")
+        host.write(profile, line(5))
+        host.write(host.system, f"profiles: {{p: {{{line(6)}}}}}\n{line(7)}\n")
+        words = ["--user", raw(0)] if layer == 0 else []
+        env = {variable: raw(1)} if layer <= 1 else {}
+        found = host.value(key, "-p", "p", *words, **env)
+        assert found == (raw(layer), origins[layer])
+    for path in (host.project, host.user, host.system):
+        path.unlink()
+    profile.write_text("")
+    last = "default" if key == "staging" else "who you are on this machine"
+    assert host.value(key, "-p", "p")[1] == last
 
 
 def test_settings_user_without_a_passwd_entry(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,93 +55,54 @@ def test_settings_user_without_a_passwd_entry(host: Host, monkeypatch: pytest.Mo
         raise KeyError("getpwuid(): uid not found: 4711")
 
     monkeypatch.setattr("getpass.getuser", nobody)
-    with pytest.raises(SettingsError) as error:
-        host.load()
-    assert (error.value.message, error.value.hint) == (
-        "the user running this has no name on this machine",
-        "give --user NAME, or set `user`",
-    )
-    assert host.load(arguments={"user": "alice"}).user == "alice"
+    words = "the user running this has no name on this machine", "give --user NAME, or set `user`"
+    assert host.refused() == words
+    assert host.value("user", "--user", "alice") == ("alice", "argument")
 
 
 # --- what a key takes -----------------------------------------------------------------------------
 
-GOOD: list[tuple[str, Any, Any]] = [
-    (
-        "resource_managers",
-        "http://a:8088, https://b http://c",
-        ("http://a:8088", "https://b", "http://c"),
-    ),
-    ("resource_managers", ["http://a:8088/"], ("http://a:8088",)),
-    ("resource_managers", ["http://[::1]:8088"], ("http://[::1]:8088",)),
-    ("user", " alice ", "alice"),
-    ("user", "svc_Etl-1.x$", "svc_Etl-1.x$"),
-    ("ca_file", "/etc/ca.pem", Path("/etc/ca.pem")),
-    ("hadoop_version", "3.1.1.7.1.9.0-387", "3.1.1.7.1.9.0-387"),
-    ("dns.server", "10.0.0.1:5353", "10.0.0.1:5353"),
-    ("gpu_resource", "nvidia.com/gpu", "nvidia.com/gpu"),
-    ("ports.range", "1024-65535", (1024, 65535)),
-    ("timeouts.read", "500ms", 0.5),
-    ("timeouts.read", "1h30m", 5400.0),
-    ("poll.max", " 2m ", 120.0),
-    ("sandbox", True, True),
-    ("sandbox", "false", False),
-]
+GOOD = """\
+resource_managers: "http://a:8088, https://b http://c" -> [http://a:8088, https://b, http://c]
+resource_managers: ["http://a:8088/"] -> [http://a:8088]
+resource_managers: ["http://[::1]:8088"] -> ["http://[::1]:8088"]
+user: " alice " -> alice
+user: svc_Etl-1.x$ -> svc_Etl-1.x$
+ca_file: /etc/ca.pem -> /etc/ca.pem
+hadoop_version: 3.1.1.7.1.9.0-387 -> 3.1.1.7.1.9.0-387
+dns.server: 10.0.0.1:5353 -> 10.0.0.1:5353
+gpu_resource: nvidia.com/gpu -> nvidia.com/gpu
+ports.range: 1024-65535 -> [1024, 65535]
+timeouts.read: 500ms -> 0.5
+timeouts.read: 1h30m -> 5400
+poll.max: " 2m " -> 120
+sandbox: true -> true
+sandbox: "false" -> false
+"""
 
 
-@pytest.mark.parametrize(("name", "raw", "value"), GOOD)
-def test_settings_accept_valid_values(host: Host, name: str, raw: object, value: object) -> None:
-    assert keys()[name].value_of(host.load(arguments={name: raw})) == value
+def test_settings_accept_valid_values(host: Host) -> None:
+    for row in GOOD.splitlines():
+        text, _, value = row.partition(" -> ")
+        host.write(host.user, text)
+        assert host.value(text.partition(":")[0])[0] == yaml.safe_load(value), row
 
 
 # --- variables ------------------------------------------------------------------------------------
 
 
-def test_settings_refuse_unknown_variables(host: Host) -> None:
-    with pytest.raises(SettingsError) as error:
-        host.load(env={"SUBMIT_TF_JOB_POLLMIN": "1s"})
-    assert error.value.message == (
-        "the environment variable SUBMIT_TF_JOB_POLLMIN is not a setting; did you mean "
-        "SUBMIT_TF_JOB_POLL_MIN?"
-    )
+@pytest.mark.parametrize("name", ["POLLMIN", "JOB", "SHAPES", "SANDBOX"])
+def test_settings_refuse_unknown_variables(host: Host, name: str) -> None:
+    said, _ = host.refused(**{f"SUBMIT_TF_JOB_{name}": "1s"})
+    assert said.startswith(f"the environment variable SUBMIT_TF_JOB_{name} is not a setting")
+    assert ("did you mean SUBMIT_TF_JOB_POLL_MIN?" in said) is (name == "POLLMIN")
 
 
-@pytest.mark.parametrize("name", ["job", "shapes", "sandbox"])
-def test_settings_refuse_variables_of_mappings(host: Host, name: str) -> None:
-    with pytest.raises(
-        SettingsError,
-        match=f"the environment variable SUBMIT_TF_JOB_{name.upper()} is not a setting",
-    ):
-        host.load(env={f"SUBMIT_TF_JOB_{name.upper()}": "x"})
-
-
-def test_settings_ignore_variables_of_the_tests(host: Host) -> None:
-    assert (
-        host.load(
-            env={"SUBMIT_TF_JOB_TEST_TENSORFLOW": "/venv", "SUBMIT_TF_JOB_TEST_ANYTHING": ""}
-        ).profile
-        is None
-    )
-
-
-# --- directories ----------------------------------------------------------------------------------
-
-
-def test_settings_directories() -> None:
-    here = directories({"HOME": "/home/alice"})
-    assert (here.config, here.state, here.cache) == (
-        Path("/home/alice/.config/submit_tf_job"),
-        Path("/home/alice/.local/state/submit_tf_job"),
-        Path("/home/alice/.cache/submit_tf_job"),
-    )
-    there = directories(
-        {"HOME": "/h", "XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "relative", "XDG_CACHE_HOME": ""}
-    )
-    assert (there.config, there.state, there.cache) == (
-        Path("/c/submit_tf_job"),
-        Path("/h/.local/state/submit_tf_job"),
-        Path("/h/.cache/submit_tf_job"),
-    )
+def test_directories_follow_xdg_where_it_is_absolute(host: Host, tmp_path: Path) -> None:
+    host.write(tmp_path / "c/submit_tf_job/settings.yaml", "user: there\n")
+    host.write(host.user, "user: here\n")
+    for where, user in ((str(tmp_path / "c"), "there"), ("relative", "here"), ("", "here")):
+        assert host.value("user", XDG_CONFIG_HOME=where)[0] == user
 
 
 def test_only_settings_read_the_environment() -> None:
@@ -217,3 +126,162 @@ def test_only_settings_read_the_environment() -> None:
                 if lines.get(name, "\0") not in line:
                     found.append(f"{name}: {line}")
     assert found == []
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_settings_files_that_cannot_be_read(host: Host) -> None:
+    host.user.mkdir(parents=True)
+    assert host.refused()[0] == f"{host.user}: cannot be read: is a directory"
+    host.user.rmdir()
+    host.user.write_bytes(b"user: \xff\n")
+    assert host.refused()[0].startswith(f"{host.user}: cannot be read: 'utf-8' codec can't decode")
+
+
+def test_settings_files_without_content(host: Host) -> None:
+    for text in ("", "# nothing\n", "---\n", "user:\n", "{}\n"):
+        host.write(host.user, text)
+        assert host.value("user", "--user", "alice")[1] == "argument"
+
+
+def test_settings_file_with_a_command_must_be_private(host: Host) -> None:
+    text = "credentials.command: print-token --key s3cret\n"
+    in_a_profile = "profiles:\n  prod: {credentials.command: print-token}\n"
+    what = "a settings file with a credentials.command: "
+    profile = host.profiles / "prod.yaml"
+    for path, content in ((host.user, text), (host.user, in_a_profile), (profile, text)):
+        host.write(path, content).chmod(0o644)
+        said = f"{what}{path}: others can read it (mode 0644)", f"chmod 600 {path}"
+        assert host.refused() == said
+        path.chmod(0o600)
+        assert host.show().status == 0
+        path.unlink()
+    host.write(host.system, text).chmod(0o644)
+    assert host.value("credentials.command")[1] == f"{host.system}:1:1"
+    host.system.chmod(0o664)
+    assert host.refused()[0] == f"{what}{host.system}: others can change it (mode 0664)"
+    host.system.unlink()
+    host.write(host.user, "user: alice\ncredentials.file: /secrets/alice\n").chmod(0o644)
+    assert host.show().status == 0, "the place of a secret is none"
+
+
+@pytest.mark.parametrize("key", ["resource_managers", "user", "ca_file", "hadoop_conf", "sandbox"])
+def test_project_settings_refuse_cluster_keys(host: Host, key: str) -> None:
+    path = host.write(host.project, f"{key}: x\n")
+    said = f"{path}:1:1: {key}: a project's file cannot say where jobs go or as whom"
+    assert host.refused() == (said, "put it into your own settings.yaml")
+    host.write(path, "poll.min: 1s\nprofiles: {x: {}}\n")
+    said = f"{path}:2:1: profiles: a project's file cannot define profiles"
+    assert host.refused() == (said, "put them into your own settings.yaml")
+
+
+def test_project_settings_are_found_in_parent_directories(host: Host) -> None:
+    host.write(host.project, "poll.min: 3s\n")
+
+    def seen() -> float:
+        value: float = host.value("poll.min", cwd="work/a/b")[0]
+        return value
+
+    assert seen() == 3
+    (host.home / "work/a/.git").mkdir()
+    assert seen() == 1, "a repository's root ends the search"
+    (host.home / "work/a/.git").rmdir()
+    host.project.rename(host.home.parent / "submit_tf_job.yaml")
+    assert seen() == 1, "so does the user's home"
+
+
+# --- profiles -------------------------------------------------------------------------------------
+
+
+def test_profile_precedence(host: Host) -> None:
+    host.write(
+        host.user, "profiles: {a: {user: a}, b: {user: b}, c: {user: c}}\ndefault_profile: b"
+    )
+    env = {"SUBMIT_TF_JOB_PROFILE": "c"}
+    assert host.value("user", "-p", "a", **env)[0] == "a"
+    assert host.value("user", **env)[0] == "c"
+    assert host.value("user", SUBMIT_TF_JOB_PROFILE="")[0] == "b"
+    assert host.value("user") == ("b", f"{host.user}:1:30, profile b")
+
+
+def test_profile_that_does_not_exist(host: Host) -> None:
+    assert host.refused("-p", "prd") == ("there is no profile 'prd'", "known profiles: none")
+    host.write(host.user, "profiles: {prod: {}, env: {}}\ndefault_profile: gone\n")
+    known = "known profiles: env, prod"
+    assert host.refused("-p", "prd") == ("there is no profile 'prd'", known)
+    assert host.refused() == ("there is no profile 'gone'", known)
+    assert host.refused("-p", "sandbox-old")[1] == "is it up? `submit_tf_job sandbox up`"
+
+
+def test_sandbox_is_used_unless_another_cluster_is_known(host: Host) -> None:
+    path = host.profiles / "sandbox.yaml"
+    host.write(path, "resource_managers: http://127.0.0.1:1\nsandbox: true\n")
+    found = host.show().json
+    rms = found["settings"]["resource_managers"]
+    assert (found["profile"], rms["value"]) == ("sandbox", ["http://127.0.0.1:1"])
+    assert (rms["origin"], found["settings"]["sandbox"]["value"]) == (f"{path}:1:1", True)
+    conf, real = host.hadoop("rm"), ["http://rm:8088"]
+    assert host.rms("--rm", real[0]) == real
+    for name in ("SUBMIT_TF_JOB_HADOOP_CONF", "HADOOP_CONF_DIR"):
+        assert host.rms(**{name: conf}) == real
+    assert host.rms("-p", "sandbox", HADOOP_CONF_DIR=conf) == ["http://127.0.0.1:1"]
+    assert host.rms(SUBMIT_TF_JOB_RESOURCE_MANAGERS=real[0]) == real
+    for text in (f"resource_managers: {real[0]}\n", f"hadoop_conf: {conf}\n"):
+        for path in (host.user, host.system):
+            host.write(path, text)
+            assert (host.rms(), host.value("sandbox")[0]) == (real, False)
+            path.unlink()
+
+
+# --- the Hadoop configuration ---------------------------------------------------------------------
+
+
+def test_hadoop_conf_dir_has_the_lowest_precedence(host: Host) -> None:
+    conf = host.hadoop("rm")
+    host.hadoop("rm", "core-site.xml", **{"hadoop.registry.dns.domain-name": "h.example.com"})
+    said = f"HADOOP_CONF_DIR: {conf}"
+    for key, found in {
+        "resource_managers": (["http://rm:8088"], f"{said}/yarn-site.xml"),
+        "dns.domain": ("h.example.com", f"{said}/core-site.xml"),
+        "hadoop_conf": (conf, "HADOOP_CONF_DIR"),
+    }.items():
+        assert host.value(key, HADOOP_CONF_DIR=conf) == found
+    host.write(host.system, "dns.domain: other.example.com\n")
+    assert host.value("dns.domain", HADOOP_CONF_DIR=conf)[0] == "other.example.com"
+
+
+def test_hadoop_conf_setting_replaces_the_variable(host: Host) -> None:
+    one, other = host.hadoop("a"), host.hadoop("b")
+    for written in (other, "~/b"):
+        host.write(host.user, f"hadoop_conf: {written}\n")
+        found = host.value("resource_managers", HADOOP_CONF_DIR=one)
+        assert found == (["http://b:8088"], f"hadoop_conf: {other}/yarn-site.xml")
+    assert host.value("hadoop_conf", HADOOP_CONF_DIR=one) == (other, f"{host.user}:1:1")
+
+
+def test_hadoop_conf_dir_without_resource_managers(host: Host) -> None:
+    for directory in ("", str(host.home / "missing"), str(host.home)):
+        assert host.rms(HADOOP_CONF_DIR=directory) == []
+        assert host.value("hadoop_conf", HADOOP_CONF_DIR=directory)[0] is None
+
+
+def test_hadoop_conf_dir_that_cannot_be_read(host: Host) -> None:
+    path = host.write(host.home / "conf/yarn-site.xml", "<configuration>")
+    said = f"{path}: cannot be read: no element found: line 1, column 15"
+    assert host.refused(HADOOP_CONF_DIR=str(path.parent))[0] == said
+    host.write(host.user, f"hadoop_conf: {host.home}\n")
+    assert host.rms(HADOOP_CONF_DIR=str(path.parent)) == []
+
+
+def test_loading_settings_writes_no_file(host: Host) -> None:
+    host.write(host.user, "user: alice\n")
+    host.show()
+
+    def files() -> dict[Path, tuple[int, int]]:
+        root = host.home.parent
+        return {p: (p.stat().st_mtime_ns, p.stat().st_mode) for p in root.rglob("*")}
+
+    before = files()
+    host.show(HADOOP_CONF_DIR="/nowhere")
+    assert files() == before

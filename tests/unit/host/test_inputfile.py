@@ -10,69 +10,46 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.errors import JobSpecError, SettingsError
-from submit_tf_job.host.hadoopconf import read_xml
-from submit_tf_job.host.inputfile import read_input
+from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.secretfile import read_secret, refuse_if_others_can_read
-from submit_tf_job.jobspec import read_file
-from submit_tf_job.settings import directories, load_settings
 from tests.builders.command_line import Cli
+from tests.builders.host import Host
 
-FIFO, DEVICE = "is a FIFO, and a file is needed", "is a device or a socket, and a file is needed"
-
-
-@pytest.fixture
-def fifo(tmp_path: Path) -> Path:
-    made = tmp_path / "fifo"
-    os.mkfifo(made, 0o600)
-    return made
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.timeout(20)
-def test_read_input_refuses_what_is_not_a_file(tmp_path: Path, fifo: Path) -> None:
-    for path, why in ((fifo, FIFO), (Path("/dev/zero"), DEVICE), (tmp_path, "is a directory")):
-        with pytest.raises(OSError, match=why):
-            read_input(path, 10)
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(tmp_path / "socket"))
-        with pytest.raises(OSError, match="No such device or address"):
-            read_input(tmp_path / "socket", 10)
-
-
-def test_read_input_reads_files_and_streams_that_end(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"0123456789")
-    assert read_input(tmp_path / "a", 4) == b"0123"
-    assert read_input(Path("/dev/null"), 4) == b""
-    code = (
-        "import sys, pathlib; from submit_tf_job.host import inputfile; "
-        "print(inputfile.read_input(pathlib.Path(sys.argv[1])).decode(), end='')"
-    )
-    script = '"$0" -c "$1" <(sleep 0.3; echo late)'
-    done = subprocess.run(
-        ["/bin/bash", "-c", script, sys.executable, code], capture_output=True, timeout=60
-    )
-    assert (done.stdout, done.stderr) == (b"late\n", b"")
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("special", ["fifo", "device"])
-def test_every_reader_refuses_a_special_file(special: str, fifo: Path, tmp_path: Path) -> None:
-    path, why = {"fifo": (fifo, FIFO), "device": (Path("/dev/zero"), DEVICE)}[special]
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf/core-site.xml").symlink_to(path)
-    (tmp_path / "config/submit_tf_job").mkdir(parents=True)
-    (tmp_path / "config/submit_tf_job/settings.yaml").symlink_to(path)
-    environ = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    for read in (
-        lambda: read_secret(path, "the token"),
-        lambda: refuse_if_others_can_read(path, "the keytab"),
-        lambda: read_xml(tmp_path / "conf/core-site.xml"),
-        lambda: load_settings(environ=environ, cwd=tmp_path),
+@pytest.mark.parametrize("special", ["fifo", "device", "socket"])
+def test_every_reader_refuses_a_special_file(special: str, host: Host, tmp_path: Path) -> None:
+    path = Path("/dev/zero") if special == "device" else tmp_path / special
+    why = "is a FIFO, and a file" if special == "fifo" else "is a device or a socket, and a file"
+    if special == "fifo":
+        os.mkfifo(path, 0o600)
+    elif special == "socket":
+        why = "o such device or address"
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(path))
+    assert why in host.cli("validate", str(path)).out
+    for link, env in (
+        (host.home / "conf/core-site.xml", {"HADOOP_CONF_DIR": str(host.home / "conf")}),
+        (host.user, {}),
     ):
-        with pytest.raises(SettingsError, match=why):
-            read()
-    with pytest.raises(JobSpecError, match=why):
-        read_file(path)
+        link.parent.mkdir(parents=True)
+        link.symlink_to(path)
+        assert why in host.refused(**env)[0]
+        link.unlink()
+    if special != "socket":
+        for read in (read_secret, refuse_if_others_can_read):
+            with pytest.raises(SettingsError, match=why):
+                read(path, "the token")
+
+
+def test_job_spec_from_a_stream_that_ends(host: Host) -> None:
+    assert "the file is empty" in host.cli("validate", "/dev/null").out
+    script = '"$0" -m submit_tf_job validate <(sleep 0.3; echo "late: 1")'
+    argv = ["/bin/bash", "-c", script, sys.executable]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert "unknown key 'late'" in done.stdout
 
 
 def test_settings_where_home_is_a_file(
@@ -87,8 +64,9 @@ def test_settings_where_home_is_a_file(
     for argv in (["config", "show"], ["sandbox", "status"], ["validate", "a.yaml"]):
         done = cli(*argv)
         assert (done.status, done.out, done.err) == (2, "", expected)
-    with pytest.raises(SettingsError, match=r"XDG_STATE_HOME is .*, which is not a directory"):
-        directories({"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "file")})
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    assert "XDG_STATE_HOME is" in cli("sandbox", "status").err
 
 
 def test_settings_in_a_removed_working_directory(tmp_path: Path) -> None:
@@ -97,8 +75,7 @@ def test_settings_in_a_removed_working_directory(tmp_path: Path) -> None:
         "sys.exit(main(['config', 'show']))"
     )
     (tmp_path / "gone").mkdir()
-    root = str(Path(__file__).parents[3])
-    environ = {"HOME": str(tmp_path), "PATH": os.defpath, "PYTHONPATH": root}
+    environ = {"HOME": str(tmp_path), "PATH": os.defpath, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path / "gone",
