@@ -224,10 +224,7 @@ class Cluster:
         return []
 
     def place(
-        self,
-        name: str,
-        task: Mapping[str, Any] | None = None,
-        env: Mapping[str, str] | None = None,
+        self, name: str, task: Mapping[str, Any] | None = None, env: Mapping[str, str] | None = None
     ) -> tuple[Path, Path, dict[str, str]]:
         """Write what YARN puts into a new container: its directory, its logs', its environment."""
         self.serial += 1

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -167,15 +168,6 @@ def test_workdir_is_where_the_command_starts(any_job: Cluster, tmp_path: Path) -
     assert job.stdout("worker-0") == f"{tmp_path}\n"
 
 
-def test_a_workdir_that_does_not_exist_is_the_failure(job: Cluster) -> None:
-    job.job({"chief": role(1, "trains", "true", workdir="no/such")})
-    job.start()
-    assert job.wait("chief-0") == contract.EXIT_BOOTSTRAP_ERROR
-    first = job.report("chief-0")["first_failure"]
-    assert first["reason"] == "workdir-missing"
-    assert "/no/such does not exist, or is not a directory" in first["message"]
-
-
 def test_failing_worker_ends_the_job_and_is_named(any_job: Cluster) -> None:
     job = any_job
     job.job(
@@ -209,9 +201,7 @@ def test_failing_worker_ends_the_job_and_is_named(any_job: Cluster) -> None:
     assert report["roles"]["worker"]["failed"] == 1
 
 
-def test_killed_bootstrap_is_the_cause_before_the_chiefs_failure(
-    any_job: Cluster,
-) -> None:
+def test_killed_bootstrap_is_the_cause_before_the_chiefs_failure(any_job: Cluster) -> None:
     job = any_job
     job.job(
         pair(
@@ -259,37 +249,6 @@ def test_a_task_that_ends_while_the_deciding_one_is_suspended_reports_its_end_la
     assert any("chief-0 stood still for" in warning for warning in job.report()["warnings"])
 
 
-def test_own_failure_of_the_deciding_task(job: Cluster) -> None:
-    job.job(
-        {
-            "chief": role(1, "trains", "exit 22"),
-            "worker": role(1, "trains", FOREVER),
-            "board": role(1, "sidecar", FOREVER),
-        }
-    )
-    job.start()
-    assert job.wait_all() == {
-        "chief-0": contract.EXIT_RESERVED_STATUS,
-        "worker-0": contract.EXIT_JOB_FAILED,
-        "board-0": contract.EXIT_JOB_FAILED,
-    }
-    assert job.outcome("chief-0")["status"] == 22
-    assert job.report()["first_failure"]["status"] == 22
-    assert job.report()["outcome"]["status"] == 22
-
-
-def test_killed_command(job: Cluster) -> None:
-    job.job({"chief": role(1, "trains", "kill -9 $$")})
-    job.start()
-    assert job.wait("chief-0") == 137
-    first = job.report()["first_failure"]
-    assert (first["signal"], first["reason"], first["message"]) == (
-        9,
-        "killed",
-        "chief-0 was killed by SIGKILL (often a memory limit)",
-    )
-
-
 SHOW = 'printf "%s %s" "$TFJOB_PORT" "$TF_CONFIG"'
 
 
@@ -314,16 +273,6 @@ def test_names_that_dns_does_not_have_do_not_delay_the_start(job: Cluster) -> No
             "chief": [f"127.0.0.1:{ports['chief-0']}"],
             "worker": [f"127.0.0.1:{ports['worker-0']}", f"127.0.0.1:{ports['worker-1']}"],
         }
-
-
-def test_no_deciding_task(job: Cluster) -> None:
-    job.job(
-        pair("true"),
-        start_timeout_s=1,
-    )
-    job.start("worker-0")
-    assert job.wait("worker-0") == contract.EXIT_PEERS_MISSING
-    assert job.outcome("worker-0")["reason"] == "peers-missing"
 
 
 @pytest.mark.parametrize("name", ["worker-0", "chief-0"])
@@ -361,10 +310,7 @@ def test_rendezvous_port_that_is_in_use_is_passed_over(job: Cluster) -> None:
 def test_restarted_task_whose_known_port_is_in_use_says_so(job: Cluster) -> None:
     once = "[ -e ../first ] || { touch ../first; exit 3; }; " + UNTIL_GO
     job.job(
-        {
-            "chief": role(1, "trains", UNTIL_GO),
-            "worker": role(1, "trains", once, max_restarts=1),
-        }
+        {"chief": role(1, "trains", UNTIL_GO), "worker": role(1, "trains", once, max_restarts=1)}
     )
     port = job.ports()["worker-0"]
     job.start()
@@ -381,36 +327,33 @@ def test_restarted_task_whose_known_port_is_in_use_says_so(job: Cluster) -> None
     assert f"port {port} of worker-0 cannot be used on host node-of-worker-0" in first["message"]
 
 
-@pytest.mark.parametrize(
-    ("command", "status", "reason", "words"),
-    [
-        (
-            ["nosuchcommand", "x"],
-            127,
-            "command-not-found",
-            "the command 'nosuchcommand' was not found in the container",
-        ),
-        (["./train.py"], 126, "not-executable", "Permission denied"),
-        (["./broken.sh"], 126, "not-executable", "its first line does not exist"),
-        ("nosuchcommand x", 127, "command-not-found", "exited with status 127"),
-    ],
-)
-def test_command_that_cannot_start(
-    job: Cluster, command: object, status: int, reason: str, words: str
-) -> None:
-    job.files = {"train.py": "1", "broken.sh": "#!/no/such/interpreter\n"}
-    job.job({"chief": role(1, "trains", command), "board": role(1, "sidecar", FOREVER)})
-    job.start()
-    assert job.wait_all() == {"chief-0": status, "board-0": contract.EXIT_JOB_FAILED}
-    assert job.report()["first_failure"]["reason"] == reason
-    assert words in job.report()["first_failure"]["message"]
+FILES = {"train.py": "1", "broken.sh": "#!/no/such/interpreter\n"}
+Failure = tuple[Any, int, str, str]
+FAILURES: dict[str, Failure] = {
+    "nothing of that name": (["nosuchcommand", "x"], 127, "command-not-found", "the command 'nosuchcommand' was not found in the container"),
+    "a file that is no program": (["./train.py"], 126, "not-executable", "Permission denied"),
+    "a program without its interpreter": (["./broken.sh"], 126, "not-executable", "its first line does not exist"),
+    "a shell that finds nothing": ("nosuchcommand x", 127, "command-not-found", "exited with status 127"),
+    "the first part of a pipeline": ("(echo epoch; exit 3) | tee log", 3, "exited", "chief-0 exited with status 3"),
+    "a command that is killed": ("kill -9 $$", 137, "killed", "chief-0 was killed by SIGKILL (often a memory limit)"),
+    "a status that means something to YARN": ("exit 22", contract.EXIT_RESERVED_STATUS, "exited", "chief-0 exited with status 22"),
+    "a workdir that is not there": (None, contract.EXIT_BOOTSTRAP_ERROR, "workdir-missing", "/no/such does not exist, or is not a directory"),
+}  # fmt: skip
 
 
-def test_a_text_command_fails_where_a_part_of_its_pipeline_does(job: Cluster) -> None:
-    job.job({"worker": role(1, "trains", "(echo epoch; exit 3) | tee log")})
+@pytest.mark.parametrize("name", FAILURES)
+def test_failure_of_the_deciding_task_ends_the_job(job: Cluster, name: str) -> None:
+    command, status, reason, words = FAILURES[name]
+    job.files = FILES
+    chief = role(1, "trains", command or "true", **({} if command else {"workdir": "no/such"}))
+    board, worker = role(1, "sidecar", FOREVER), role(1, "serves", FOREVER)
+    job.job({"chief": chief, "board": board, "worker": worker})
     job.start()
-    assert job.wait("worker-0") == 3
-    assert job.stdout("worker-0") == "epoch\n"
+    left = contract.EXIT_JOB_FAILED
+    assert job.wait_all() == {"chief-0": status, "board-0": left, "worker-0": left}
+    first, asked = job.report()["first_failure"], 22 if "22" in words else status
+    assert (first["task"], first["status"], first["reason"]) == ("chief-0", asked, reason)
+    assert words in first["message"]
     assert job.report()["state"] == "failed"
 
 
@@ -492,8 +435,7 @@ def test_command_that_ignores_sigterm_is_killed(job: Cluster) -> None:
 
 def test_stopped_worker_is_named_as_stopped(job: Cluster) -> None:
     job.job(
-        pair(FOREVER, "trap 'echo saved; exit 0' TERM; echo up; sleep 600 & wait"),
-        settle_s=0.3,
+        pair(FOREVER, "trap 'echo saved; exit 0' TERM; echo up; sleep 600 & wait"), settle_s=0.3
     )
     job.start()
     job.printed("worker-0", "up")
@@ -513,9 +455,7 @@ def test_leftovers_of_the_command_are_ended(job: Cluster) -> None:
     assert not alive(int(job.stdout("chief-0")))
 
 
-def test_bootstrap_killed_right_after_the_start_ends_the_command(
-    tmp_path: Path,
-) -> None:
+def test_bootstrap_killed_right_after_the_start_ends_the_command(tmp_path: Path) -> None:
     program = """if True:
         import os, signal, subprocess
         from submit_tf_job.container.child import Child
@@ -576,14 +516,6 @@ def test_addresses_of_peers_are_kept_off_a_proxy(job: Cluster) -> None:
     assert job.stdout("chief-0") == job.stdout("worker-0") == "localhost,sandbox.test,127.0.0.1\n"
 
 
-def test_broken_task_description(job: Cluster) -> None:
-    job.job({"chief": role(1, "trains", "true")})
-    job.start("chief-0", task={**job.task, "ports": {}})
-    assert job.wait("chief-0") == contract.EXIT_BOOTSTRAP_ERROR
-    assert job.outcome("chief-0")["message"] == "the bootstrap failed: KeyError('mode')"
-    assert job.outcome("chief-0")["task"] == "chief-0"
-
-
 def test_progress_and_metrics_reach_the_report(job: Cluster) -> None:
     write = (
         'echo \'{"step": 3, "total": 10, "metrics": {"loss": 0.5, "bad": "x"}}\' >p; mv p '
@@ -630,21 +562,26 @@ def test_marker_of_a_finished_task(any_job: Cluster) -> None:
     assert job.stdout("chief-0") == "ran\n"
 
 
-def test_invalid_identity(job: Cluster) -> None:
-    job.job({"chief": role(1, "trains", "true")})
-    job.start("chief-1")
-    assert job.wait("chief-1") == contract.EXIT_BOOTSTRAP_ERROR
-    assert job.outcome("chief-1")["reason"] == "bootstrap-error"
-    assert "the job has 1 of role 'chief'" in job.outcome("chief-1")["message"]
-
-
-def test_files_that_would_land_outside(job: Cluster) -> None:
-    job.files = {"../evil": "x"}
+@pytest.mark.parametrize(
+    ("name", "more", "files", "message"),
+    [
+        ("chief-1", {}, {}, "the job has 1 of role 'chief'"),
+        ("chief-0", {"ports": {}}, {}, "the bootstrap failed: KeyError('mode')"),
+        ("chief-0", {}, {"../evil": "x"}, "the job's files could not be unpacked"),
+    ],
+    ids=["identity", "description", "files"],
+)
+def test_what_the_bootstrap_cannot_use_is_told(
+    job: Cluster, name: str, more: dict[str, Any], files: dict[str, str], message: str
+) -> None:
+    job.files = files
     job.job({"chief": role(1, "trains", "echo ran")})
-    job.start()
-    assert job.wait("chief-0") == contract.EXIT_BOOTSTRAP_ERROR
-    assert job.report()["first_failure"]["reason"] == "bootstrap-error"
-    assert not Path(job.places["chief-0"][0].parent / "evil").exists()
+    job.start(name, task={**job.task, **more})
+    assert job.wait(name) == contract.EXIT_BOOTSTRAP_ERROR
+    outcome = job.outcome(name)
+    assert (outcome["task"], outcome["reason"]) == (name, "bootstrap-error")
+    assert message in outcome["message"]
+    assert not (job.places[name][0].parent / "evil").exists()
 
 
 def test_a_service_that_has_failed_when_its_job_succeeds_is_a_warning(job: Cluster) -> None:

@@ -137,11 +137,7 @@ def test_a_task_that_finds_nobody_says_where_it_looked(
 def test_a_running_job_does_not_notice_that_hdfs_is_gone(
     job: Cluster, name_node: WebNameNode
 ) -> None:
-    nameless(
-        job,
-        name_node,
-        pair(UNTIL_GO),
-    )
+    nameless(job, name_node, pair(UNTIL_GO))
     job.start(env=NAMELESS)
     job.started("chief-0", "worker-0")
     name_node.fault = (500, "IOException")

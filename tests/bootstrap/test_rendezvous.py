@@ -1,11 +1,9 @@
-"""The rendezvous under stress: restarts, lost deciders, strangers, noise, many tasks."""
+"""The rendezvous under stress: restarts, lost deciders, strangers, noise."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import resource
 import socket
 import time
 from pathlib import Path
@@ -112,14 +110,14 @@ def test_other_job_at_the_deciding_address(job: Cluster) -> None:
 def test_noise_does_not_disturb_the_job(job: Cluster) -> None:
     job.job(
         {
-            "chief": role(1, "trains", "sleep 0.2"),
+            "chief": role(1, "trains", "ulimit -Sn; sleep 0.2"),
             "worker": role(2, "trains", "sleep 0.2"),
             "board": role(1, "sidecar", FOREVER),
         }
     )
-    job.start("chief-0", "worker-0")
+    job.start("chief-0", "worker-0", shell="ulimit -Sn 64")
     job.until(lambda: job.report().get("arrived") == 2)
-    half_open = [socket.create_connection(("127.0.0.1", job.rendezvous())) for _ in range(20)]
+    half_open = [socket.create_connection(("127.0.0.1", job.rendezvous())) for _ in range(80)]
     for noise in (
         b"GET / HTTP/1.0\r\n\r\n",
         b"\x00\xff" * 1000 + b"\n",
@@ -142,6 +140,8 @@ def test_noise_does_not_disturb_the_job(job: Cluster) -> None:
     for sock in half_open:
         sock.close()
     assert job.stderr("chief-0").count("\n") < 18
+    # the bootstrap needed more files, the command gets what it would have had
+    assert job.stdout("chief-0") == "64\n"
 
 
 def test_invalid_messages_after_a_valid_hello(job: Cluster) -> None:
@@ -168,68 +168,6 @@ def test_invalid_messages_after_a_valid_hello(job: Cluster) -> None:
     job.go()
     assert job.wait("chief-0") == 0
     assert job.report()["state"] == "succeeded"
-
-
-async def _simulated_task(port: int, task: dict[str, Any], index: int, started: list[float]) -> int:
-    while True:
-        try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            break
-        except OSError:
-            await asyncio.sleep(0.1)
-    message = {
-        "t": "hello",
-        "run": task["run"],
-        "role": "worker",
-        "index": index,
-        "process": f"r{index}",
-        "attempt": 0,
-        "state": "waiting",
-    }
-    writer.write(json.dumps(message).encode() + b"\n")
-    status = -1
-    while line := await reader.readline():
-        answer = json.loads(line)
-        if answer["t"] == "go":
-            started.append(time.monotonic())
-            writer.write(b'{"t":"running"}\n{"t":"progress","data":{"step":1}}\n')
-        elif answer["t"] == "end":
-            status = answer["status"]
-            writer.write(b'{"t":"done","status":143,"signal":15,"reason":"ended"}\n')
-        elif answer["t"] == "noted":
-            break
-    writer.close()
-    return status
-
-
-def test_two_hundred_tasks_cost_little(job: Cluster) -> None:
-    count = 200
-    job.job(
-        {
-            "chief": role(1, "trains", "ulimit -Sn; sleep 1.5"),
-            "worker": role(count, "serves", FOREVER),
-        }
-    )
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    job.start("chief-0", shell="ulimit -Sn 64")
-    started: list[float] = []
-
-    async def simulate() -> list[int]:
-        return list(
-            await asyncio.gather(
-                *(_simulated_task(job.rendezvous(), job.task, i, started) for i in range(count))
-            )
-        )
-
-    statuses = asyncio.run(asyncio.wait_for(simulate(), 40))
-    assert job.wait("chief-0") == 0
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert statuses == [0] * count
-    # the bootstrap needed more, the command gets what it would have had
-    assert job.stdout("chief-0") == "64\n"
-    assert job.report()["roles"]["worker"]["ended"] == count
-    assert len(started) == count
-    assert used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime < 2
 
 
 def test_idle_job_uses_no_cpu(job: Cluster) -> None:

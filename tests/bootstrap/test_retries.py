@@ -74,9 +74,7 @@ def test_command_gets_the_signal_before_it_starts_again(job: Cluster) -> None:
     assert set(job.wait_all().values()) == {0}
 
 
-def test_witness_alone_remembers_the_generations_and_that_the_job_is_prepared(
-    job: Cluster,
-) -> None:
+def test_witness_alone_remembers_the_generations_and_that_the_job_is_prepared(job: Cluster) -> None:
     command = "[ $TFJOB_GENERATION = 1 ] || [ $TFJOB_GENERATION = 2 ] || kill -9 $$; " + HOLD
     job.job(
         {"chief": role(1, "trains", command), "witness": WITNESS},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,39 +140,10 @@ def test_paused_machine_of_the_deciding_task_longer_than_grace_ends_the_job(net:
     net.empty()
 
 
-@pytest.mark.long
-def test_suspended_processes_longer_than_grace_are_lost_though_their_kernel_answers(
-    net: Nodes,
-) -> None:
-    train(net, SHORT_S)
-    begun = time.monotonic()
-    net.signal(net.homes["worker-1"], signal.SIGSTOP)
-    loses(net, "worker-1", begun)
-    net.signal(net.homes["worker-1"], signal.SIGCONT)
-    assert net.wait("worker-1") != 0
-    net.empty()
-
-
 def test_rebooted_node_of_the_deciding_task_answers_that_nobody_listens(net: Nodes) -> None:
     train(net, LONG_S)
     net.reboot(net.homes["chief-0"])
     assert net.wait("worker-0") == net.wait("worker-1") == contract.EXIT_DECIDER_LOST
     # the new kernel refuses connections
     assert "has ended, and YARN does not start it again" in net.stderr("worker-0")
-    net.empty()
-
-
-@pytest.mark.long
-def test_partitions_with_the_default_timers(net: Nodes) -> None:
-    train(net, 30, 5.0)
-    begun = time.monotonic()
-    net.pull(net.homes["worker-0"])
-    net.lost_each_other("worker-0")
-    time.sleep(begun + 24 - time.monotonic())
-    net.plug(net.homes["worker-0"])
-    net.until(lambda: net.report()["roles"]["worker"].get("running") == 2, 10)
-    begun = time.monotonic()
-    net.pull(net.homes["worker-1"])
-    loses(net, "worker-1", begun, 30)
-    assert net.wait("worker-1") == contract.EXIT_DECIDER_LOST
     net.empty()

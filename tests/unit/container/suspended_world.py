@@ -452,12 +452,7 @@ class World:
         for module in modules:
             if hasattr(module, "time"):
                 patch.setattr(module, "time", clock)
-        for name in (
-            "AF_INET",
-            "SOCK_STREAM",
-            "SOL_SOCKET",
-            "SO_ERROR",
-        ):
+        for name in ("AF_INET", "SOCK_STREAM", "SOL_SOCKET", "SO_ERROR"):
             setattr(self, name, getattr(socket, name))
         patch.setattr(caller, "socket", self)
         patch.setattr(TaskCommand, "run", lambda own, *_what: setattr(own, "child", Child()))

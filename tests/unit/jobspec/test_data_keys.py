@@ -10,14 +10,7 @@ import pytest
 
 from submit_tf_job.errors import AuthError, ClusterUnavailable, JobSpecError
 from submit_tf_job.jobspec import loads
-from submit_tf_job.jobspec.job import (
-    HadoopConf,
-    Input,
-    Job,
-    Output,
-    Strategy,
-    Uploader,
-)
+from submit_tf_job.jobspec.job import HadoopConf, Input, Job, Output, Strategy, Uploader
 from submit_tf_job.operations.data_check import DataCheck
 from submit_tf_job.operations.keytabs import warnings
 from submit_tf_job.plan import plan
@@ -187,7 +180,7 @@ def test_check_refuses_file_names_with_line_breaks(tmp_path: Path) -> None:
     job = make_job(make_role("worker"), inputs=(Input("d", uri(tmp_path), sharded=True),))
     assert problems(job) == [
         f"inputs.d: {uri(tmp_path)}: the file name 'b\\nfile:___etc_passwd' holds a line "
-        f"break; rename it",
+        f"break; rename it"
     ]
 
 

@@ -13,13 +13,7 @@ import pytest
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
-from submit_tf_job.jobspec.job import (
-    HostFile,
-    Job,
-    PackageKind,
-    Packages,
-    ShippedFile,
-)
+from submit_tf_job.jobspec.job import HostFile, Job, PackageKind, Packages, ShippedFile
 
 HEAD = "name: t\nimage: tf\ncommand: x\nstrategy: multi-worker\n"
 

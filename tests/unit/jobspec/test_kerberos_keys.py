@@ -67,22 +67,44 @@ def test_keytab_is_refused_if_others_can_read_or_write_it(mine: Path, mode: int)
     )
 
 
-def test_keytab_is_refused_without_a_key_of_the_principal(mine: Path) -> None:
-    assert refused(mine.parent, mine.name, "bob/_HOST@EXAMPLE.COM") == (
-        "'svc.keytab' cannot be used: it holds no key of bob/_HOST@EXAMPLE.COM, "
-        "only of alice@EXAMPLE.COM, svc/node1.example.com@EXAMPLE.COM"
-    )
+NOT_MIT = "it is not a keytab of MIT's format (it does not begin with 05 02)"
+OF_ALICE = "alice@EXAMPLE.COM"
+OF_SVC = "svc/node1.example.com@EXAMPLE.COM"
+DES = keytab(OF_SVC, kind=3) + keytab(OF_SVC, kind=16)[2:] + keytab(OF_ALICE)[2:]
 
 
-def test_keytab_is_refused_if_it_is_another_file(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("hello")
-    (tmp_path / "notes.txt").chmod(0o600)
-    assert refused(tmp_path, "notes.txt") == (
-        "'notes.txt' cannot be used: it is not a keytab of MIT's format (it does not "
-        "begin with 05 02)"
-    )
+@pytest.mark.parametrize(
+    ("content", "principal", "why"),
+    [
+        (b"PK\x03\x04", OF_SVC, NOT_MIT),
+        (b"", OF_SVC, NOT_MIT),
+        (RECORDED[:-3], OF_SVC, "it is a keytab that is cut off or damaged"),
+        (RECORDED[:2], OF_SVC, f"it holds no key of {OF_SVC}: it is empty"),
+        (RECORDED, "bob/_HOST@EXAMPLE.COM", f"it holds no key of bob/_HOST@EXAMPLE.COM, only of {OF_ALICE}, {OF_SVC}"),
+        (RECORDED, "svc/_HOST@OTHER.COM", f"it holds no key of svc/_HOST@OTHER.COM, only of {OF_ALICE}, {OF_SVC}"),
+        (RECORDED, "sv/_HOST@EXAMPLE.COM", f"it holds no key of sv/_HOST@EXAMPLE.COM, only of {OF_ALICE}, {OF_SVC}"),
+        (RECORDED, "svc/node2.example.com@EXAMPLE.COM", f"it holds no key of svc/node2.example.com@EXAMPLE.COM, only of {OF_ALICE}, {OF_SVC}"),
+        (keytab("svc@EXAMPLE.COM"), "svc/_HOST@EXAMPLE.COM", "it holds no key of svc/_HOST@EXAMPLE.COM, only of svc@EXAMPLE.COM"),
+        (DES, OF_SVC, f"its keys of {OF_SVC} are of types that Kerberos no longer supports: des-cbc-md5, des3-cbc-sha1"),
+    ],
+    ids=range(10),
+)  # fmt: skip
+def test_keytab_is_refused_without_a_key_of_the_principal(
+    mine: Path, content: bytes, principal: str, why: str
+) -> None:
+    mine.chmod(0o600)
+    mine.write_bytes(content)
+    assert refused(mine.parent, mine.name, principal) == f"'svc.keytab' cannot be used: {why}"
+
+
+@pytest.mark.parametrize("principal", [OF_SVC, "svc/_HOST@EXAMPLE.COM"])
+def test_keytab_holds_a_key_of_the_principal(mine: Path, principal: str) -> None:
+    job(mine.parent, {"principal": principal, "keytab": mine.name})
+
+
+def test_keytab_is_a_file_of_a_keytab_s_size(tmp_path: Path) -> None:
     assert refused(tmp_path, ".") == "'.': cannot be read: is a directory"
-    (tmp_path / "huge").write_bytes(b"\x05\x02" + bytes(1 << 20))
+    (tmp_path / "huge").write_bytes(RECORDED[:2] + bytes(1 << 20))
     (tmp_path / "huge").chmod(0o600)
     assert refused(tmp_path, "huge") == "'huge': larger than 1024 KiB; no keytab is"
 

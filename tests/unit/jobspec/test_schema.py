@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from submit_tf_job.jobspec import loads, schema
-from submit_tf_job.jobspec.job import Job
+from submit_tf_job.jobspec import Defaults, loads, schema
 from tests.builders.keytabs import keytab
 
 SCHEMA = schema()
+SPEC: dict[str, Any] = {
+    "name": "t",
+    "image": "i",
+    "command": "c",
+    "strategy": "single",
+    "roles": {"chief": {"memory": "1Gi"}},
+}
 
 
 def walk(part: Any, path: str = "") -> list[tuple[str, dict[str, Any]]]:
@@ -37,48 +44,19 @@ def test_schema_is_valid_draft_07() -> None:
     assert SCHEMA["$schema"] == "http://json-schema.org/draft-07/schema#"
 
 
+def defaults(part: dict[str, Any]) -> dict[str, Any]:
+    return {key: own["default"] for key, own in part["properties"].items() if "default" in own}
+
+
 def test_schema_and_job_have_the_same_defaults() -> None:
-    job = loads(
-        "name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {chief: {memory: 1Gi}}\n",
-        source="x",
-        base=None,
-    )
-    stated = {
-        key: part["default"] for key, part in SCHEMA["properties"].items() if "default" in part
-    }
-    text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in stated.items())
-    again = loads(
-        f"{text}name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {{chief: {{memory: "
-        f"1Gi}}}}\n",
-        source="x",
-        base=None,
-    )
-    assert isinstance(job, Job)
-    assert again == job
-    assert set(stated) == {
-        "keras",
-        "network",
-        "start_timeout",
-        "finish_timeout",
-        "grace",
-        "stop_grace",
-        "legacy_master",
-        "image_policy",
-        "python",
-    }
-    role = {
-        key: part["default"]
-        for key, part in SCHEMA["definitions"]["role"]["properties"].items()
-        if "default" in part
-    }
-    roles = json.dumps({"chief": {"memory": "1Gi", **role}})
-    assert (
-        loads(
-            f"name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {roles}\n",
-            source="x",
-            base=None,
-        )
-        == job
+    stated, of_role = defaults(SCHEMA), defaults(SCHEMA["definitions"]["role"])
+    plain = loads(json.dumps(SPEC), source="x", base=None)
+    assert loads(json.dumps({**SPEC, **stated}), source="x", base=None) == plain
+    roles = {"chief": {"memory": "1Gi", **of_role}}
+    assert loads(json.dumps({**SPEC, "roles": roles}), source="x", base=None) == plain
+    assert " ".join(sorted(stated)) == (
+        "finish_timeout grace image_policy keras legacy_master network python start_timeout "
+        "stop_grace"
     )
 
 
@@ -91,7 +69,7 @@ def test_schema_describes_each_key_with_valid_examples() -> None:
             or path.startswith("properties.roles.")
         ):
             continue
-        target = SCHEMA["definitions"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
+        target = resolved(part)
         assert target.get("description"), path
         assert target.get("examples"), path
         for shown in target["examples"]:
@@ -100,74 +78,54 @@ def test_schema_describes_each_key_with_valid_examples() -> None:
             )
 
 
-@pytest.mark.parametrize("key", sorted(set(SCHEMA["properties"]) - {"$schema"}))
-def test_loads_accepts_examples_of_job_keys(key: str, tmp_path: Any) -> None:
-    (tmp_path / "models").mkdir()
-    for name in ("train.py", "models/a.py", "core-site.xml"):
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """The files that the examples name."""
+    for name in ("train.py", "models/a.py", "core-site.xml", "conf/prod.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "prod.yaml").write_text("x")
     (tmp_path / "svc.keytab").write_bytes(keytab("svc/node1@EXAMPLE.COM"))
     (tmp_path / "svc.keytab").chmod(0o600)
-    part = SCHEMA["properties"][key]
-    part = SCHEMA["definitions"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
+    return tmp_path
+
+
+def accepted(here: Path, spec: dict[str, Any]) -> None:
+    loads(
+        json.dumps(spec),
+        source="x.json",
+        base=here,
+        hadoop_conf=here,
+        krb5_conf=[here / "core-site.xml"],
+        defaults=Defaults(shapes={"big": {"memory": "1Gi"}}),
+    )
+
+
+def resolved(part: dict[str, Any]) -> dict[str, Any]:
+    return SCHEMA["definitions"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
+
+
+@pytest.mark.parametrize("key", sorted(set(SCHEMA["properties"]) - {"$schema"}))
+def test_loads_accepts_examples_of_job_keys(key: str, here: Path) -> None:
+    part = resolved(SCHEMA["properties"][key])
     for shown in part["examples"]:
-        spec: dict[str, Any] = {
-            "name": "t",
-            "image": "i",
-            "command": "c",
-            "strategy": "single",
-            "roles": {"chief": {"memory": "1Gi"}},
-        }
+        spec = {**SPEC, key: shown}
         if shown == "multi-worker":
             spec["roles"] = {"worker": {"memory": "1Gi"}}
-        if key == "hadoop" or key == "kerberos":
-            for name, inner in part["properties"].items():
-                for value in inner["examples"]:
-                    text = json.dumps({**spec, key: {**shown, name: value}})
-                    loads(
-                        text,
-                        source="x",
-                        base=tmp_path,
-                        hadoop_conf=tmp_path,
-                        krb5_conf=[tmp_path / "core-site.xml"],
-                    )
-        loads(
-            json.dumps({**spec, key: shown}), source="x.json", base=tmp_path, hadoop_conf=tmp_path
-        )
+        accepted(here, spec)
+        for name, inner in part["properties"].items() if key in ("hadoop", "kerberos") else ():
+            for value in inner["examples"]:
+                accepted(here, {**SPEC, key: {**shown, name: value}})
 
 
 @pytest.mark.parametrize("key", list(SCHEMA["definitions"]["role"]["properties"]))
-def test_loads_accepts_examples_of_role_keys(key: str, tmp_path: Any) -> None:
-    from submit_tf_job.jobspec import Defaults
-
-    (tmp_path / "models").mkdir()
-    (tmp_path / "conf").mkdir()
-    for name in ("train.py", "models/a.py", "conf/prod.yaml"):
-        (tmp_path / name).write_text("x")
-    part = SCHEMA["definitions"]["role"]["properties"][key]
-    part = SCHEMA["definitions"][part["$ref"].rsplit("/", 1)[1]] if "$ref" in part else part
-    for shown in part["examples"]:
-        roles = {
-            "chief": {"memory": "1Gi"},
-            "worker": {"memory": "1Gi", "instances": 2, key: shown},
-            "ps": {"memory": "1Gi"},
-        }
-        spec: dict[str, Any] = {
-            "name": "t",
-            "image": "i",
-            "command": "c",
-            "strategy": "parameter-server",
-            "roles": roles,
-        }
+def test_loads_accepts_examples_of_role_keys(key: str, here: Path) -> None:
+    for shown in resolved(SCHEMA["definitions"]["role"]["properties"][key])["examples"]:
+        roles = {name: {"memory": "1Gi"} for name in ("chief", "worker", "ps")}
+        roles["worker"] |= {"instances": 2, key: shown}
+        spec = {**SPEC, "strategy": "parameter-server", "roles": roles}
         if key == "instances":  # elastic roles need it
             spec["retries"] = 3
         if key == "after":  # not for the roles of a cluster
             spec["strategy"] = "custom"
             roles |= {"data": {"memory": "1Gi"}, "index": {"memory": "1Gi"}}
-        loads(
-            json.dumps(spec),
-            source="x.json",
-            base=tmp_path,
-            defaults=Defaults(shapes={"big": {"memory": "1Gi"}}),
-        )
+        accepted(here, spec)
