@@ -120,7 +120,7 @@ def test_loads_accepts_examples_of_job_keys(key: str, here: Path) -> None:
 @pytest.mark.parametrize("key", list(SCHEMA["definitions"]["role"]["properties"]))
 def test_loads_accepts_examples_of_role_keys(key: str, here: Path) -> None:
     for shown in resolved(SCHEMA["definitions"]["role"]["properties"][key])["examples"]:
-        roles = {name: {"memory": "1Gi"} for name in ("chief", "worker", "ps")}
+        roles: dict[str, Any] = {name: {"memory": "1Gi"} for name in ("chief", "worker", "ps")}
         roles["worker"] |= {"instances": 2, key: shown}
         spec = {**SPEC, "strategy": "parameter-server", "roles": roles}
         if key == "instances":  # elastic roles need it
