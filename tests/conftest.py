@@ -21,7 +21,7 @@ import pytest
 
 from tests import clusters
 from tests.builders.command_line import Cli, Done
-from tests.cluster.calls import until
+from tests.tool import until
 
 # bodies of tests that several files share
 pytest.register_assert_rewrite("tests.unit.yarn.behaviours", "tests.unit.storage.storage_verbs")

@@ -8,7 +8,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -99,11 +98,3 @@ class Gateway(Process):
         callers.chmod(0o600)
         options = ("--profile", tool.profile, "--callers", str(callers))
         super().__init__(tool.cwd, *options, environ=tool.environ)
-
-
-def until(holds: Any, what: str, within_s: float = 60) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)

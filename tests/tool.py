@@ -173,6 +173,17 @@ class LocalTool(Tool):
         return path
 
 
+def until(
+    what: Callable[[], Any], said: str = "", within_s: float = 90, pause_s: float = 0.05
+) -> Any:
+    """Repeat until the answer is true."""
+    deadline = time.monotonic() + within_s
+    while not (answer := what()):
+        assert time.monotonic() < deadline, f"not within {within_s} s: {said}"
+        time.sleep(pause_s)
+    return answer
+
+
 def runs_of(job: str, apps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the applications of a job's runs."""
     return [app for app in apps if re.fullmatch(rf"{job}(-[0-9][a-z2-7]{{7}})?", app["name"])]

@@ -9,7 +9,6 @@ import pytest
 from tests.bench.followers import notice_silence, simulate
 from tests.bench.measure import Samples
 from tests.bench.operate import measure_fleet
-from tests.bench.size import SIZE_GOAL, posted_bytes
 from tests.bench.startup import ASKING, GOAL, measure_startup
 
 SLACK = 1.25
@@ -25,12 +24,6 @@ def test_a_command_that_asks_costs_little_more_than_one_request(
     startup: Samples, command: str
 ) -> None:
     assert startup.cpu_ratio(command, "hello, GET") <= GOAL * SLACK
-
-
-def test_ten_thousand_workers_are_posted_in_as_many_bytes_as_ten() -> None:
-    few, many = posted_bytes(10), posted_bytes(10_000)
-    assert few <= many <= few * SIZE_GOAL
-    assert many - few < 64, "the difference is digits"
 
 
 def test_a_thousand_jobs_cost_one_request_for_each_look_and_no_memory() -> None:

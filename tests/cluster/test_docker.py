@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from tests import clusters
-from tests.cluster.calls import until
 from tests.cluster.conftest import DockerCluster
 from tests.hdfs import Hdfs
-from tests.tool import Result, Tool
+from tests.tool import Result, Tool, until
 
 pytestmark = [
     pytest.mark.cluster,

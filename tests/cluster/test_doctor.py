@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.calls import until
 from tests.cluster.conftest import another
 from tests.clusters import Cluster
-from tests.tool import Result, Tool
+from tests.tool import Result, Tool, until
 
 pytestmark = pytest.mark.cluster
 
@@ -53,7 +52,7 @@ def test_hdfs_that_does_not_answer(tool: Tool, real_cluster: Cluster) -> None:
 def test_an_interrupted_doctor_leaves_no_job(tool: Tool) -> None:
     process = tool.start("doctor", "--deep", "--image", "library/python:3.11")
     try:
-        jobs = until(lambda: _doctors(tool), 60)
+        jobs = until(lambda: _doctors(tool))
         process.send_signal(signal.SIGINT)
         _out, said = process.communicate(timeout=60)
     finally:

@@ -10,10 +10,9 @@ import re
 import pytest
 import requests
 
-from tests.cluster.calls import until
 from tests.cluster.conftest import SPECS
 from tests.hdfs import Hdfs
-from tests.tool import Tool, gone
+from tests.tool import Tool, gone, until
 
 pytestmark = pytest.mark.cluster
 

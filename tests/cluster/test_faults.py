@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 import requests
 
-from tests.cluster.calls import until
 from tests.clusters import Cluster
 from tests.hdfs import Hdfs
-from tests.tool import Tool, application_master, gone
+from tests.tool import Tool, application_master, gone, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
@@ -31,7 +30,7 @@ MIB = 1 << 20
 
 def _data_node(cluster: Cluster, hdfs: Hdfs, place: str) -> Callable[[], object]:
     """Kill the only DataNode in the middle of the upload."""
-    until(lambda: any(hdfs.list(f"{place}/{name}") for name in hdfs.list(place)), 90, 0.05)
+    until(lambda: any(hdfs.list(f"{place}/{name}") for name in hdfs.list(place)), "an upload")
     cluster.kill("datanode")
     return cluster.heal
 
@@ -117,7 +116,7 @@ def _restarted_manager(cluster: Cluster, _job: str) -> Callable[[], object]:
     cluster.kill("resourcemanager")
     healing = threading.Thread(target=cluster.heal)
     healing.start()
-    until(lambda: _ha_state(cluster) == "INITIALIZING", 120, 0.02)
+    until(lambda: _ha_state(cluster) == "INITIALIZING", within_s=120, pause_s=0.02)
     return healing.join
 
 

@@ -18,10 +18,9 @@ import requests
 from submit_tf_job.logs.collected import AggregatedLogs, Snapshot
 from submit_tf_job.storage import Storage, open_storage
 from tests import clusters
-from tests.cluster.calls import until
 from tests.clusters import Cluster
 from tests.hdfs import Hdfs
-from tests.tool import Tool
+from tests.tool import Tool, until
 
 pytestmark = pytest.mark.cluster
 
@@ -111,7 +110,7 @@ class LogCluster:
             states = app.get("state"), app.get("logAggregationStatus")
             return app if states == ("FINISHED", "SUCCEEDED") else None
 
-        app = until(collected, 240, 0.5)
+        app = until(collected, within_s=240, pause_s=0.5)
         assert app["finalStatus"] == "SUCCEEDED"
         return str(app["id"])
 

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from tests import clusters
-from tests.cluster.calls import until
 from tests.cluster.conftest import SPECS, DockerCluster, another
-from tests.tool import Tool, bootstrap_of, gone, kill
+from tests.tool import Tool, bootstrap_of, gone, kill, until
 
 pytestmark = pytest.mark.cluster
 
@@ -199,7 +198,7 @@ def test_job_that_ran_out_of_memory_is_submitted_again_with_more(tool: Tool) -> 
         roles={"worker": {"memory": "256Mi"}},
     )
     other = tool.start("submit", spec)
-    until(lambda: tool("status", "grows").status == 0, 120)
+    until(lambda: tool("status", "grows").status == 0, within_s=120)
     waiter = tool.start("wait", "grows")
     done = tool("submit", spec, timeout=400)
     said, waited = other.communicate(timeout=120), waiter.communicate(timeout=120)

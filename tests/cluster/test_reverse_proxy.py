@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.calls import until
 from tests.clusters import Cluster
-from tests.tool import Tool
+from tests.tool import Tool, until
 
 pytestmark = pytest.mark.cluster
 

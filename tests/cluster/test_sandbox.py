@@ -20,11 +20,10 @@ import pytest
 import yaml
 
 from tests import clusters
-from tests.cluster.calls import until
 from tests.cluster.conftest import HADOOP, processes_below
 from tests.clusters import ROOT, Cluster
 from tests.hdfs import Hdfs
-from tests.tool import Tool
+from tests.tool import Tool, until
 
 pytestmark = pytest.mark.cluster
 

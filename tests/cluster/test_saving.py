@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import requests
 
-from tests.cluster.calls import until
 from tests.clusters import Cluster
-from tests.tool import Tool, gone, processes_of
+from tests.tool import Tool, gone, processes_of, until
 
 pytestmark = pytest.mark.cluster
 
@@ -47,7 +46,7 @@ def running(tool: Tool, name: str, took_s: float, roles: dict[str, Any], **keys:
     )
     assert tool("submit", spec, "--detach").status == 0
     count = sum(role.get("instances", 1) for role in roles.values())
-    until(lambda: len(list(where.glob("*.runs"))) >= count, 120)
+    until(lambda: len(list(where.glob("*.runs"))) >= count, within_s=120)
     return where
 
 
@@ -86,7 +85,7 @@ def test_a_stop_whose_client_dies_ends_the_job(tool: Tool, retries: int) -> None
     roles = {"chief": SMALL, "worker": SMALL}
     where = running(tool, "orphaned", 2, roles, strategy="multi-worker", **keys)
     client = tool.start("stop", "orphaned", "--grace", "5m")
-    until(lambda: list(where.glob("*.begun")), 60)
+    until(lambda: list(where.glob("*.begun")))
     os.kill(client.pid, signal.SIGKILL)
     client.communicate()
     done = tool("wait", "orphaned", "-o", "json")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import requests
 
-from tests.cluster.calls import until
 from tests.clusters import Cluster
-from tests.tool import Tool
+from tests.tool import Tool, until
 
 pytestmark = pytest.mark.cluster
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from submit_tf_job.gateway.callers import line_of
-from tests.gateways import TOKEN, Process, until
+from tests.gateways import TOKEN, Process
 from tests.hostile.server import Authority
+from tests.tool import until
 from tests.world.served import Served, served_cluster
 from tests.world.yarn import FOREVER
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.calls import until
-from tests.tool import Result, Tool
+from tests.tool import Result, Tool, until
 
 REALM = "KDC.TEST"
 PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
@@ -95,7 +94,7 @@ class Kdc:
         self.process = subprocess.Popen(
             argv, env=self.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        until(self.listens, 20, 0.05)
+        until(self.listens, "krb5kdc listens")
 
     def listens(self) -> bool:
         """Say whether it takes connections."""

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.builders.command_line import Cli
-from tests.world import World, world_of
+from tests.world import World
 
 NOW = 2_000_000_000.0
 STILL = {"task": "worker-1", "step": 3, "since": NOW - 190}
 LATE = "silent"  # a request that gets no answer in time
-
-
-@pytest.fixture
-def world(cli: Cli, home: Path) -> Iterator[World]:
-    with world_of(cli, home) as made:
-        yield made
 
 
 def reports(world: World, state: str = "running", **values: Any) -> str:
