@@ -41,6 +41,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "wait": ("one_job", "Wait until a job is ready or done."),
         "logs": ("one_job", "Show what tasks wrote."),
         "events": ("one_job", "Show what happened to a job, in order of time."),
+        "stacks": ("one_job", "Print where the Python processes of a running job stand."),
         "open": ("one_job", "Print the address of what a role serves."),
         "tunnel": ("one_job", "Print the ssh command that makes a role's port reachable here."),
     },

@@ -16,7 +16,13 @@ from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import description_object, job_object, link_object
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations.description import events_of
-from submit_tf_job.report.detail_text import description_lines, events_lines, events_object
+from submit_tf_job.report.detail_text import (
+    description_lines,
+    events_lines,
+    events_object,
+    stacks_lines,
+    stacks_object,
+)
 from submit_tf_job.report.job_text import job_lines
 
 
@@ -203,6 +209,31 @@ def logs(
         sys.stdout.write(text)
         if reading.following:
             sys.stdout.flush()
+
+
+def stacks(
+    context: Context,
+    job: JobArgument,
+    task: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TASK]",
+            help="worker-0; without it, every task.",
+            autocompletion=completed("task"),
+        ),
+    ] = None,
+) -> None:
+    """Print where each Python process of a running job stands, a task that differs first.
+
+    The program is not changed or interrupted. Each task's log keeps its own (stacks.txt).
+
+    \b
+    Examples:
+      submit_tf_job stacks mnist
+      submit_tf_job logs mnist worker-1 --file stacks.txt
+    """
+    found = operations.take_stacks(operations.connect(context.settings()), job, task)
+    context.result(stacks_lines(found), lambda: stacks_object(found))
 
 
 # --- open and tunnel ------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import errno
 import os
@@ -37,6 +38,7 @@ class Signals:
         """Install the process's signal handlers."""
         self.seen: list[int] = []
         self.patient_until = 0.0  # whoever stops this task waits so long at least
+        self.asked_at = 0.0  # when PATIENCE came; without a SIGTERM it asks for the stacks
         self.forward: Callable[[int], None] | None = None
         self.reader, self.writer = socket.socketpair()
         self.reader.setblocking(False)
@@ -52,7 +54,8 @@ class Signals:
 
     def _arrived(self, number: int, _frame: Any) -> None:
         if number == PATIENCE:
-            self.patient_until = time.monotonic() + PATIENCE_S
+            self.asked_at = time.monotonic()
+            self.patient_until = self.asked_at + PATIENCE_S
         elif number != signal.SIGCHLD:
             self.seen.append(number)
             if self.forward:
@@ -72,6 +75,35 @@ class Signals:
         with contextlib.suppress(OSError):
             while self.reader.recv(4096):
                 pass
+
+
+Process = collections.namedtuple("Process", "pid name state parent group")
+
+
+def _processes() -> list[Process]:
+    """Return what runs on this machine, as far as this container sees it."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % pid, encoding="utf-8", errors="replace") as source:
+                name, _, rest = source.read().partition("(")[2].rpartition(")")
+        except OSError:
+            continue
+        state, parent, group = rest.split()[:3]
+        if state not in "ZX":
+            found.append(Process(int(pid), name, state, int(parent), int(group)))
+    return found
+
+
+def descendants() -> list[Process]:
+    """Return the processes that this one has started, and theirs, by number."""
+    families: dict[int, list[Process]] = {}
+    for process in _processes():
+        families.setdefault(process.parent, []).append(process)
+    found = list(families.get(os.getpid(), ()))
+    for process in found:  # which grows meanwhile
+        found += families.get(process.pid, ())
+    return sorted(found)
 
 
 def _prctl() -> Any:
@@ -152,6 +184,7 @@ class Child:
             _end(self._guard)
             raise _cannot_start(argv, err, env.get("PATH")) from err
         self.group = self.process.pid
+        self.guard = self._guard.pid if self._guard else 0
         self.code: int | None = None
         self.over = False  # the whole process group has ended
         self.kill_at: float | None = None
@@ -214,19 +247,12 @@ class Child:
 
     def _left(self) -> list[str]:
         """Return the processes that the command has left: of its group, and orphans elsewhere."""
-        me = os.getpid()
+        me, known = os.getpid(), (self.group, self.guard)
         found: list[str] = []
-        known = (self.group, self._guard.pid if self._guard else 0)
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/stat" % pid, encoding="utf-8", errors="replace") as source:
-                    name, _, rest = source.read().partition("(")[2].rpartition(")")
-            except OSError:
-                continue
-            state, parent, group = rest.split()[:3]
-            orphan = int(parent) == me and int(group) != os.getpgrp()
-            if state not in "ZX" and int(pid) not in known and (int(group) == self.group or orphan):
-                found.append("%s (process %s)" % (name, pid))
+        for p in _processes():
+            orphan = p.parent == me and p.group != os.getpgrp()
+            if p.pid not in known and (p.group == self.group or orphan):
+                found.append("%s (process %d)" % (p.name, p.pid))
         return found
 
     def _group_lives(self) -> bool:

@@ -60,6 +60,9 @@ TIMES_FILE = "tfjob-times.txt"
 TIMES_PACES = ((3600.0, 1.0), (86400.0, 10.0), (float("inf"), 60.0))
 # in the log directory of the deciding task; the NodeManager serves it at once
 REPORT_FILE = "job-report.json"
+# in the log directory: what Python's faulthandler writes at a signal, which no program is known to
+# use (real-time, far from both ends); and in the deciding task's the stacks of all tasks
+STACKS_FILE, ALL_STACKS_FILE, STACKS_SIGNAL = "stacks.txt", "job-stacks.json", 50
 # a role's files as a staged archive
 PAYLOAD_ARCHIVE = "tfjob-files.tar"
 COMMON_ARCHIVE = "tfjob-common.tar"  # the files that all roles have, when there are many

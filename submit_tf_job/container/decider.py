@@ -19,6 +19,7 @@ from submit_tf_job.container.meeting import members as states
 from submit_tf_job.container.meeting.members import Member
 from submit_tf_job.container.meeting.rendezvous import Rendezvous
 from submit_tf_job.container.names import PlaceWatch, finder
+from submit_tf_job.container.stacks import AllStacks
 from submit_tf_job.container.wire import ChannelClosed, pack, pack_addresses
 
 STILL_S = 2 * TICK_S  # a longer turn means that this task may have been suspended
@@ -42,6 +43,7 @@ class Decider:
         # finds this task as the others do
         resolver = finder(info, loop.post) if info.by_place else self.look_ups.resolver
         self.place = PlaceWatch(info, resolver, SILENCE * self.peers.ping_s, seen=False)
+        self.stacks: AllStacks | None = None  # once somebody has asked for them
         self.announced = ""  # where the others find this task without DNS
         self.logged: set[str] = set()
         self.progress_s = max(1.0, info.total / 100.0)
@@ -125,6 +127,9 @@ class Decider:
             m.stopping = True
         elif kind == "away":
             peer.away = True
+        elif kind == "stacks":
+            if self.stacks:
+                self.stacks.heard(m.name, message.get("number"), message)
         else:
             self._news(now, peer, m, message)
 
@@ -261,12 +266,20 @@ class Decider:
         if job.phase == states.ENDING and self.end.may_leave(now):
             self.end.leave(now)
             return False
+        if self.stacks or self.loop.signals.asked_at:
+            self._look_for_stacks(now)
         if job.held:
             self._release(job.released(now))
         self.changed = not self.writer.write(now, self.changed, self.end.saved) and self.changed
         late = not job.absent or now >= job.start_deadline
         soon = job.phase == states.ENDING or bool(job.failures or job.away)
         return soon or (job.phase == states.WAITING and late)
+
+    def _look_for_stacks(self, now: float) -> None:
+        from submit_tf_job.container import stacks  # few jobs need it
+
+        self.stacks = self.stacks or stacks.AllStacks(self.command, self.job, self.peers)
+        self.changed |= self.stacks.look(now)
 
     def _listen_to_others(self, now: float) -> None:
         """Look for tasks that are silent, names that DNS has by now, and answers to a probe."""

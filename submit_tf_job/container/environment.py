@@ -6,9 +6,9 @@ import os
 import socket
 from collections.abc import Mapping
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, task_files
 from submit_tf_job.container.child import find_program
-from submit_tf_job.container.info import BootstrapProblem, Info
+from submit_tf_job.container.info import BootstrapProblem, Info, log
 
 # The NodeManager exports its own paths into every container, even if the image lacks them
 # (hadoop-facts.md#environment-of-a-container).
@@ -27,20 +27,25 @@ JARS = ("common/lib", "common", "hdfs", "hdfs/lib")
 ONE_VARIABLE = 120000
 JAVA_KRB5_CONF = "java.security.krb5.conf"
 JAVA_OPTIONS = ("HADOOP_OPTS", "LIBHDFS_OPTS")  # read by Hadoop's scripts, and by libhdfs
-SITE = (
-    """import os, sys
-with open(os.environ["%s"]) as file:
-    os.environ["TF_CONFIG"] = file.read()
+SITE_FOLDER = ".tfjob-site"
+# the image's own sitecustomize, if any, is the next on the path
+SITE = """import os, sys
+try:
+    import faulthandler
+    faulthandler.register(%(signal)d, os.open(%(stacks)r, os.O_WRONLY | os.O_APPEND))
+except Exception:
+    pass
+if %(variable)r in os.environ:
+    with open(os.environ[%(variable)r]) as file:
+        os.environ["TF_CONFIG"] = file.read()
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
-sys.modules.pop("sitecustomize", None)
+own = sys.modules.pop("sitecustomize", None)
 try:
     import sitecustomize
 except ImportError:
-    pass
+    sys.modules["sitecustomize"] = own
 """
-    % contract.ENV_TF_CONFIG_FILE
-)  # the image's own sitecustomize, if any, is the next on the path
 PROXIES = ("http_proxy", "https_proxy", "grpc_proxy")
 
 
@@ -58,6 +63,7 @@ def prepare(info: Info, env: dict[str, str]) -> list[str]:
     _libhdfs(env)
     no_proxy(env, [info.suffix.split(".", 2)[-1]] if info.suffix else [])
     env.setdefault("PYTHONUNBUFFERED", "1")  # without it a log stays empty for minutes
+    _customize_python(info, env)
     env.update(own_variables(info))
     return warnings
 
@@ -122,6 +128,23 @@ def require_image(info: Info) -> None:
         raise BootstrapProblem(text % info.ignored_image[:255], "image-ignored")
 
 
+def _customize_python(info: Info, env: dict[str, str]) -> None:
+    """Have the Python processes of the program write their stacks at a signal (`stacks`), and read
+    a long TF_CONFIG.
+    """
+    stacks, folder = task_files.stacks_path(info), os.path.join(info.cwd, SITE_FOLDER)
+    names = {"signal": contract.STACKS_SIGNAL, "stacks": os.path.realpath(stacks)}
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "sitecustomize.py"), "w") as out:
+            out.write(SITE % dict(names, variable=contract.ENV_TF_CONFIG_FILE))
+        os.close(task_files.open_regular(stacks, os.O_WRONLY | os.O_CREAT))
+    except OSError as err:
+        log("the stacks of Python processes cannot be taken here: %s" % err)
+        return
+    env["PYTHONPATH"] = _joined(os.pathsep, folder, env.get("PYTHONPATH"))
+
+
 def set_tf_config(env: dict[str, str], value: str, cwd: str) -> None:
     """Set TF_CONFIG, or write it to a file where it is too long for a variable.
 
@@ -132,15 +155,10 @@ def set_tf_config(env: dict[str, str], value: str, cwd: str) -> None:
     if len(value) <= ONE_VARIABLE:
         env[contract.ENV_TF_CONFIG] = value
         return
-    directory = os.path.join(cwd, ".tfjob-site")
-    os.makedirs(directory, exist_ok=True)
-    path = os.path.join(directory, "tf_config.json")
+    path = os.path.join(cwd, SITE_FOLDER, "tf_config.json")
     with open(path, "w") as out:
         out.write(value)
-    with open(os.path.join(directory, "sitecustomize.py"), "w") as out:
-        out.write(SITE)
     env[contract.ENV_TF_CONFIG_FILE] = path
-    env["PYTHONPATH"] = _joined(os.pathsep, directory, env.get("PYTHONPATH"))
 
 
 def with_modules(env: Mapping[str, str]) -> dict[str, str]:

@@ -120,6 +120,16 @@ class Follower:
             self.loop.final = True
             self.command.stop_grace_s = message.get("grace_s", self.command.stop_grace_s)
             self._leave_with(now, status)
+        elif kind == "stacks":
+            from submit_tf_job.container import stacks
+
+            number = message["number"]
+            stacks.take_in_thread(
+                self.info,
+                self.command,
+                message["limit"],
+                lambda found: self.caller.send("stacks", number=number, **found),
+            )
         elif kind == "grace" and self.command.child:
             self.command.child.spare(now + message["grace_s"])
 

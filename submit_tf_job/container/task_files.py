@@ -60,6 +60,11 @@ def stderr_path(info: Info) -> str:
     return own if os.path.isfile(own) else os.path.join(info.log_dir, "stderr.txt")
 
 
+def stacks_path(info: Info) -> str:
+    """Return the file for the stacks of this task's Python processes."""
+    return os.path.join(info.log_dir or info.cwd, contract.STACKS_FILE)
+
+
 def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) -> list[str]:
     """Return the end of a task's stderr without noise and without the bootstrap's own lines."""
     try:

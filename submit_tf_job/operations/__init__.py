@@ -69,6 +69,7 @@ from submit_tf_job.operations.submit import (
     read_text,
     submit,
 )
+from submit_tf_job.operations.take_stacks import JobStacks, TaskStacks, take_stacks
 from submit_tf_job.operations.used_keys import has_run, other_job_of_key
 from submit_tf_job.operations.watch_run import wait_for_end
 from submit_tf_job.operations.why import diagnose, is_waiting, why_failed, why_pending
@@ -81,6 +82,7 @@ __all__ = [
     "End",
     "Event",
     "JobRef",
+    "JobStacks",
     "Links",
     "NextRun",
     "Notice",
@@ -90,6 +92,7 @@ __all__ = [
     "Step",
     "Submission",
     "Sweep",
+    "TaskStacks",
     "Trouble",
     "Waits",
     "all_links",
@@ -134,6 +137,7 @@ __all__ = [
     "submit",
     "sweep_staging",
     "tail_of",
+    "take_stacks",
     "tunnel_command",
     "until_end",
     "wait_for_end",

@@ -270,6 +270,16 @@ class StatusReader:
         self._take(content, Evidence.READ)
         return self._report is not None
 
+    def read_of_decider(self, file: str) -> bytes | None:
+        """Return a file from the log directory of the deciding task; None if it has none (yet)."""
+        decider = self._decider
+        if decider is None or not decider.id or not decider.bare_host:
+            return None
+        try:
+            return self._read_log(decider.bare_host, decider.id, file)
+        except (NoSuchLogFile, ContainerGone, NodeUnreachable):
+            return None
+
     def _read_log(
         self,
         host: str,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Diagnosis
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.description import Event, StartTimes, TaskDetail
+    from submit_tf_job.operations.take_stacks import JobStacks
 
 __all__ = [
     "clock_time",
@@ -115,6 +116,36 @@ def events_lines(events: Sequence[Event]) -> Iterator[str]:
     if not events:
         yield "nothing is known to have happened"
     yield from (f"{clock_time(event.at_ms)}  {event.source:<4}  {event.text}" for event in events)
+
+
+def stacks_object(found: JobStacks) -> dict[str, Any]:
+    """Return the object that `stacks -o json` prints."""
+    return {
+        "kind": "Stacks",
+        "format": FORMAT_VERSION,
+        "name": found.ref.name,
+        "run": found.ref.run,
+        "application_id": found.ref.application_id,
+        "at": instant(found.at_ms),
+        "at_ms": found.at_ms,
+        "differs": found.differs,
+        "tasks": [
+            {"task": one.task, "host": one.host, "where": one.where, "text": one.text}
+            for one in found.tasks
+        ],
+    }
+
+
+def stacks_lines(found: JobStacks) -> Iterator[str]:
+    """Return where each task stands, and then the stacks of each."""
+    if found.differs:
+        yield f"{found.differs} stands elsewhere than the other tasks"
+    yield from (f"{one.task} on {one.host}: {one.where}" for one in found.tasks)
+    for one in found.tasks:
+        if one.text:
+            yield ""
+            yield f"--- {one.task}"
+            yield from one.text.splitlines()
 
 
 def _local(text: str | None, now_ms: int, remaining_s: int | None) -> str:

@@ -302,6 +302,19 @@ class JobHandle:
         )
         return Lines(reading)
 
+    def stacks(self, task: str | None = None) -> operations.JobStacks:
+        """Return where the Python processes of its running tasks stand, one that differs first.
+
+        Args:
+            task: Only this task, such as `worker-1`; None for all.
+
+        Raises:
+            UsageError: No such task runs.
+            Refused: Its commands do not run, or Hadoop is older than 3.3.
+            DeadlinePassed: The deciding task has not answered within a minute.
+        """
+        return operations.take_stacks(self._cluster, self.ref, task)
+
     @property
     def page(self) -> str:
         """The application's page at the first ResourceManager of the settings."""

@@ -115,6 +115,15 @@ def test_logs(world: World) -> None:
     check("LogFiles", run(world, "logs", "mnist", "--list"))
 
 
+def test_stacks(world: World) -> None:
+    chief = running(world)
+    world.reports(chief, "running")
+    task = {"task": "chief-0", "host": "node1", "where": "", "text": ""}
+    found = {"at": 1.5, "differs": None, "tasks": [task]}
+    world.cluster.clock.after(3, lambda: world.writes(chief, "job-stacks.json", found))
+    check("Stacks", run(world, "stacks", "mnist"))
+
+
 REFUSED = [("delete", "mnist"), ("submit", "nosuch.yaml")]
 
 

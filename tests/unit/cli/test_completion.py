@@ -56,7 +56,7 @@ def profiles(home: Path) -> Path:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("submit_tf_job st", {"status", "stop", "staging"}),
+        ("submit_tf_job st", {"stacks", "status", "stop", "staging"}),
         ("submit_tf_job sandbox ", {"up", "down", "status", "logs"}),
         ("submit_tf_job list --state s", {"succeeded", "stopped"}),
         ("submit_tf_job init --strategy p", {"parameter-server"}),

@@ -1,0 +1,280 @@
+"""Where the Python processes of all tasks stand, for `submit_tf_job stacks` and `stall_timeout`.
+
+The `sitecustomize` of a task (`environment.py`) has Python's faulthandler write the stacks of all
+threads into a file of the log directory at a signal. It is C code, and also answers where Python
+code does not run. A process gets the signal only while it has that file open and catches the
+signal, because it would end any other.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import threading
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from submit_tf_job.container import contract, task_files
+from submit_tf_job.container.child import Process, descendants
+from submit_tf_job.container.command import TaskCommand
+from submit_tf_job.container.connections import Peers
+from submit_tf_job.container.info import Info
+from submit_tf_job.container.meeting.rendezvous import Rendezvous
+
+CALM_S = 2.0  # after SIGQUIT: with SIGTERM it is `stop --grace`
+WRITING_S = 2.0  # for one process to begin to write
+QUIET_S = 0.1  # without more of it, the text is whole
+TASK_S, ALL_S = 10.0, 15.0  # for one task, and for all of them
+FILE_LIMIT = 4 * 1024 * 1024  # of a task's own file, which then begins anew
+ALL_TEXTS, LEAST, MOST = 4000000, 400, 24000  # bytes: of all tasks, and of one (`LINE_LIMIT`)
+LISTED = 20
+UNREAD = {
+    "T": "is stopped by a signal such as SIGSTOP; it cannot answer",
+    "t": "is stopped by a debugger; it cannot answer",
+    "D": "waits in the kernel (state D, mostly for a disk or a network file system)",
+}
+SILENT = "did not answer signal %d; the program handles it itself, or is only beginning" % (
+    contract.STACKS_SIGNAL
+)
+DEAF = (
+    "does not listen: it began with -I, -E or -S, or with a PYTHONPATH that leaves out this "
+    "task's, or closed the file"
+)
+MUTE = "!"  # the key of what cannot answer
+LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
+
+
+def take(info: Info, guard: int, limit: int) -> dict[str, str]:
+    """Return where the processes of this task stand, and keep that in its log directory.
+
+    Args:
+        info: This task.
+        guard: A process of the bootstrap's, which does not count.
+        limit: The most characters of the text.
+
+    Returns:
+        `where` in a few words, `key`, which is the same for tasks that stand at the same place, and
+        `text` with the stacks.
+    """
+    path = task_files.stacks_path(info)
+    found = [process for process in descendants() if process.pid != guard]
+    deadline = time.monotonic() + TASK_S
+    parts: list[str] = []
+    places: list[tuple[str, str]] = []
+    for process in found:
+        text, place = _ask(path, process, deadline, info.cwd)
+        if text:
+            parts.append(text)
+            places.append(place)
+    if not parts:
+        names = ", ".join("%s (process %d)" % (p.name, p.pid) for p in found[:LISTED])
+        text = "no Python process runs" + (": " + names if names else "; its command does not run")
+        return {"where": text, "key": "none", "text": ""}
+    # one that cannot answer says more than the program's main process
+    where, key = next((place for place in places if place[1] == MUTE), places[0])
+    text = "\n".join(parts)
+    if len(text) > limit:
+        text = text[:limit] + "\n... (all: %s of this task's log)" % contract.STACKS_FILE
+    return {"where": where, "key": key, "text": text}
+
+
+def _ask(path: str, process: Process, deadline: float, cwd: str) -> tuple[str, tuple[str, str]]:
+    """Return the stacks of a process, "" if it is none of Python's, and its place in short."""
+    listens = _listens(path, process.pid)
+    if not listens and not process.name.startswith("python"):
+        return "", ("", "")
+    name = "process %d (%s)" % (process.pid, _command_line(process))
+    why, text = UNREAD.get(process.state, ""), ""
+    if process.state in "Tt":
+        listens = False
+    elif not listens:
+        why = why or DEAF
+    if listens and time.monotonic() < deadline:
+        with contextlib.suppress(OSError, ValueError):
+            text = _written(path, process, name)
+        why = why or SILENT
+    if not text:
+        return "%s %s" % (name, why), ("process %d %s" % (process.pid, why), MUTE)
+    for folder in {cwd, os.path.realpath(cwd)}:  # each task has its own
+        text = text.replace('"%s/' % folder, '"')
+    threads = text.split("\n\n")[::-1]  # the main thread first
+    return "\n".join([name + ":"] + threads), _place(threads[0])
+
+
+def _written(path: str, process: Process, name: str) -> str:
+    """Have a process write its stacks; return them."""
+    handle = task_files.open_regular(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        if os.fstat(handle).st_size > FILE_LIMIT:
+            os.ftruncate(handle, 0)
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        os.write(handle, ("=== %s %s\n" % (at, name)).encode("ascii"))
+        begin = before = os.fstat(handle).st_size
+        os.kill(process.pid, contract.STACKS_SIGNAL)
+        until, grew_at = time.monotonic() + WRITING_S, 0.0
+        while time.monotonic() < until:
+            time.sleep(QUIET_S / 5)
+            size, now = os.fstat(handle).st_size, time.monotonic()
+            if size > before:
+                before, grew_at, until = size, now, max(until, now + 2 * QUIET_S)
+            elif grew_at and now > grew_at + QUIET_S:
+                break
+    finally:
+        os.close(handle)
+    with open(task_files.open_regular(path), "rb") as source:
+        source.seek(begin)
+        return source.read(FILE_LIMIT).decode("ascii", "replace").strip()
+
+
+def _listens(path: str, pid: int) -> bool:
+    """Return whether a process has the file open, and catches the signal."""
+    folder, path = "/proc/%d/" % pid, os.path.realpath(path)
+    try:
+        with open(folder + "status") as source:
+            caught = next(line for line in source if line.startswith("SigCgt:"))
+        if not int(caught.split()[1], 16) >> (contract.STACKS_SIGNAL - 1) & 1:
+            return False
+        for name in os.listdir(folder + "fd"):
+            with contextlib.suppress(OSError):
+                if os.readlink(folder + "fd/" + name) == path:
+                    return True
+    except (OSError, StopIteration):
+        pass
+    return False
+
+
+def _command_line(process: Process) -> str:
+    try:
+        with open("/proc/%d/cmdline" % process.pid, "rb") as source:
+            words = source.read(200).decode("ascii", "replace").split("\0")
+    except OSError:
+        words = []
+    text = " ".join(words).strip() or process.name
+    return "".join(c if " " <= c <= "~" else "?" for c in text)
+
+
+def _place(thread: str) -> tuple[str, str]:
+    """Return the program's own innermost frame, and a key of all of them without line numbers."""
+    frames = [line.strip() for line in thread.split("\n") if line.startswith("  File ")]
+    if not frames:
+        return "in no Python code", "-"
+    own = [frame for frame in frames if not any(part in frame for part in LIBRARIES)]
+    file, _, rest = (own or frames)[0][len('File "') :].partition('", line ')
+    line, _, function = rest.partition(" in ")
+    plain = "\n".join(
+        frame.partition(", line ")[0] + frame.rpartition(" in ")[2] for frame in frames
+    )
+    key = "%08x" % zlib.crc32(plain.encode("ascii", "replace"))
+    return "%s (%s:%s)" % (function, os.path.basename(file), line), key
+
+
+def take_in_thread(
+    info: Info, command: TaskCommand, limit: int, taken: Callable[[dict[str, str]], None]
+) -> None:
+    """Call `taken` in the event loop with what `take` returns."""
+    guard = command.child.guard if command.child else 0
+
+    def run() -> None:
+        found = take(info, guard, limit)
+        command.post(lambda: taken(found))
+
+    threading.Thread(target=run, name="stacks", daemon=True).start()
+
+
+class AllStacks:
+    """The stacks of all tasks, which the deciding task collects in a file of its log directory."""
+
+    def __init__(self, command: TaskCommand, job: Rendezvous, peers: Peers) -> None:
+        """Take none yet."""
+        self.command, self.job, self.peers = command, job, peers
+        self.number = 0
+        self.until: float | None = None
+        self.awaited: set[str] = set()
+        self.found: dict[str, dict[str, str]] = {}
+
+    def look(self, now: float) -> bool:
+        """Begin if somebody asks for it; return True once all have answered, or the time is up."""
+        signals = self.command.signals
+        if signals.asked_at and now >= signals.asked_at + CALM_S:
+            signals.asked_at = 0.0
+            if not signals.stop() and not self.job.graceful and self.until is None:
+                self.begin(now)
+        if self.until is None or (self.awaited and now < self.until):
+            return False
+        self.until = None
+        self._write(now)
+        return True
+
+    def begin(self, now: float) -> None:
+        """Ask all tasks."""
+        self.number += 1
+        self.until, self.found = now + ALL_S, {}
+        tasks = self.peers.tasks()
+        limit = min(MOST, max(LEAST, ALL_TEXTS // (len(tasks) + 1)))
+        self.awaited = {self.job.me.name}.union(m.name for _, m in tasks)
+        self.awaited.discard(contract.WITNESS)
+        me, number = self.job.me.name, self.number
+        take_in_thread(
+            self.job.info, self.command, limit, lambda found: self.heard(me, number, found)
+        )
+        for peer, m in tasks:
+            if m.name in self.awaited:
+                peer.send("stacks", number=number, limit=limit)
+
+    def heard(self, name: str, number: Any, message: Mapping[str, Any]) -> None:
+        """Keep the answer of a task."""
+        if number == self.number and name in self.awaited:
+            self.awaited.discard(name)
+            self.found[name] = {
+                key: str(message.get(key, ""))[: MOST + 100] for key in ("where", "key", "text")
+            }
+
+    def _write(self, now: float) -> None:
+        """Write the file, and an event: first the task that stands elsewhere than the rest."""
+        job = self.job
+        for name in self.awaited:
+            text = "did not answer within %d s; its node or container hangs" % ALL_S
+            self.found[name] = {"where": text, "key": MUTE, "text": ""}
+        names, odd = order(job, self.found)
+        about = {
+            "version": 1,
+            "at": job.info.wall + now,
+            "differs": odd,
+            "tasks": [
+                {
+                    "task": name,
+                    "host": job.members[name].host,
+                    "where": self.found[name]["where"],
+                    "text": self.found[name]["text"],
+                }
+                for name in names
+            ],
+        }
+        said = "the stacks of %d tasks were taken" % len(names)
+        if odd:
+            said += "; %s stands elsewhere than the rest: %s" % (odd, self.found[odd]["where"])
+        job.event(now, said)
+        try:
+            if job.info.log_dir:
+                path = os.path.join(job.info.log_dir, contract.ALL_STACKS_FILE)
+                task_files.write_json(path, about)
+        except OSError as err:
+            job.event(now, "the stacks cannot be written: %s" % err)
+
+
+def order(job: Rendezvous, found: Mapping[str, Mapping[str, str]]) -> tuple[list[str], str | None]:
+    """Return the tasks, the one that differs from the others that train first, and its name."""
+    keys = {name: found[name]["key"] for name in found}
+    trains = [name for name in job.members if job.members[name].role_kind == contract.KIND_TRAINS]
+    counts = collections.Counter(keys[name] for name in trains if name in keys)
+
+    def rank(name: str) -> tuple[bool, bool, int]:
+        return (name not in trains, keys[name] != MUTE, counts[keys[name]])
+
+    names = sorted((name for name in job.members if name in keys), key=rank)
+    first = keys[names[0]]
+    differs = len(counts) > 1 and (first == MUTE or counts[first] < max(counts.values()))
+    return names, names[0] if differs else None

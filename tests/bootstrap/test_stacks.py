@@ -1,0 +1,105 @@
+"""SIGQUIT alone to the deciding task: it takes the stacks of all tasks (`submit_tf_job stacks`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from submit_tf_job.container import contract
+from tests.bootstrap.harness import UNTIL_GO, Cluster, role
+
+# a program that says its number, and waits in a function of its own
+TRAIN = """
+import os, sys, time
+def wait_for_others():
+    while not os.path.exists("../go"):
+        time.sleep(0.05)
+        if os.path.exists("../apart") and os.environ["TFJOB_INDEX"] == "1":
+            wait_for_data()
+def wait_for_data():
+    while not os.path.exists("../go"):
+        time.sleep(0.05)
+print(os.getpid(), flush=True)
+wait_for_others()
+"""
+
+
+def begin(job: Cluster, **roles: Any) -> None:
+    job.files = {"train.py": TRAIN}
+    command = [job.python, "train.py"]
+    job.job({"worker": role(3, "trains", command), **roles})
+    job.start()
+    job.until(lambda: all(job.stdout(f"worker-{i}") for i in range(3)))
+
+
+def taken(job: Cluster) -> dict[str, Any]:
+    """Ask for the stacks; return what the deciding task wrote."""
+    path = job.places["worker-0"][1] / contract.ALL_STACKS_FILE
+    path.unlink(missing_ok=True)
+    job.kill("worker-0", signal.SIGQUIT)
+    job.until(path.exists)
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def test_stacks_of_all_tasks_name_the_one_that_is_frozen(any_job: Cluster) -> None:
+    job = any_job
+    begin(job, board=role(1, "sidecar", UNTIL_GO))
+    found = taken(job)
+    assert found["differs"] is None
+    tasks = {task["task"]: task for task in found["tasks"]}
+    assert list(tasks) == ["worker-0", "worker-1", "worker-2", "board-0"]
+    for name in ("worker-0", "worker-1", "worker-2"):
+        assert tasks[name]["where"] in (
+            "wait_for_others (train.py:5)",
+            "wait_for_others (train.py:6)",
+        )
+        assert "line 12 in <module>" in tasks[name]["text"]
+        kept = (job.places[name][1] / contract.STACKS_FILE).read_text()
+        assert kept.startswith("=== 20")
+        assert "in wait_for_others" in kept
+    assert tasks["board-0"]["where"].startswith("no Python process runs: bash (process ")
+    (job.root / "app" / "apart").touch()
+    time.sleep(1)
+    found = taken(job)
+    assert (found["differs"], found["tasks"][0]["where"]) == (
+        "worker-1",
+        "wait_for_data (train.py:10)",
+    )
+    frozen = int(job.stdout("worker-2"))
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        found = taken(job)
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    assert found["differs"] == found["tasks"][0]["task"] == "worker-2"
+    assert found["tasks"][0]["where"].startswith(f"process {frozen} is stopped by a signal")
+    said = "worker-2 stands elsewhere than the rest: "
+    job.until(lambda: said in job.report()["events"][-1]["text"])
+    job.go()
+    assert job.wait_all()["worker-2"] == 0
+
+
+def test_stacks_harm_no_program_that_does_not_listen(job: Cluster, tmp_path: Path) -> None:
+    """The signal would end a process without a handler."""
+    apart = ["env", "-u", "PYTHONPATH", job.python, "train.py"]
+    own = f"import signal; signal.signal({contract.STACKS_SIGNAL}, lambda *_: print('own'))" + TRAIN
+    job.files = {"train.py": TRAIN, "own.py": own}
+    job.job(
+        {"chief": role(1, "trains", apart), "worker": role(1, "trains", [job.python, "own.py"])}
+    )
+    job.start()
+    job.until(lambda: job.stdout("chief-0") and job.stdout("worker-0"))
+    path = job.places["chief-0"][1] / contract.ALL_STACKS_FILE
+    job.kill("chief-0", signal.SIGQUIT)
+    job.until(path.exists)
+    said = {task["task"]: task["where"] for task in json.loads(path.read_text())["tasks"]}
+    assert "does not listen: " in said["chief-0"]
+    assert "the program handles it itself" in said["worker-0"]
+    job.go()
+    assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
+    assert "Error in sitecustomize" not in job.stderr("worker-0")

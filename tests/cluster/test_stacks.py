@@ -1,0 +1,69 @@
+"""`stacks`: a worker that stands still among others that wait for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+import pytest
+
+from tests.clusters import Cluster
+from tests.tool import Tool
+
+pytestmark = pytest.mark.cluster
+
+TRAIN = """
+import os, sys
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+
+@tf.function
+def step():
+    def add():
+        return tf.distribute.get_replica_context().all_reduce("sum", tf.constant(1.0))
+    return strategy.run(add)
+
+step()
+with open(os.path.join(sys.argv[1], os.environ["TFJOB_INDEX"]), "w") as out:
+    out.write(str(os.getpid()))
+while True:
+    step()
+"""
+
+
+def test_stacks_name_the_frozen_worker_among_three(tool: Tool, real_cluster: Cluster) -> None:
+    assert real_cluster
+    program, where = tool.cwd / "train.py", tool.cwd / "pids"
+    program.write_text(TRAIN)
+    where.mkdir()
+    spec = tool.spec(
+        "frozen",
+        files=[str(program)],
+        command=f"exec python3 train.py {where}",
+        strategy="multi-worker",
+        roles={"worker": {"instances": 3, "memory": "1Gi"}},
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    tool("wait", "frozen", "--for", "ready", "--timeout", "2m")
+    end = time.monotonic() + 120
+    while len([path for path in where.iterdir() if path.stat().st_size]) < 3:
+        assert time.monotonic() < end, tool("status", "frozen")
+        time.sleep(0.2)
+    alike = tool("stacks", "frozen", "-o", "json").json
+    assert [task["where"].partition(" (")[2][:9] for task in alike["tasks"]] == ["train.py:"] * 3
+    assert all("quick_execute" in task["text"] for task in alike["tasks"])
+    pid = int((where / "2").read_text())
+    os.kill(pid, signal.SIGSTOP)  # TensorFlow gives it up within about half a minute
+    try:
+        found = tool("stacks", "frozen", "-o", "json").json
+    finally:
+        with suppress(ProcessLookupError):  # YARN has ended it with the job
+            os.kill(pid, signal.SIGCONT)
+    assert found["differs"] == found["tasks"][0]["task"] == "worker-2"
+    assert found["tasks"][0]["where"].startswith(f"process {pid} is stopped by a signal")
+    kept = tool("logs", "frozen", "worker-0", "--file", "stacks.txt", "--no-prefix")
+    assert kept.stdout.startswith("=== 20"), kept
+    tool("stop", "frozen")
