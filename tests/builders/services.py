@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from submit_tf_job.yarn.records import Artifact, Component, Configuration, Resource, Service, dumps
+from submit_tf_job.yarn.records import Artifact, Component, Configuration, Resource, Service
 from submit_tf_job.yarn.service_properties import SUBMISSION
-
-NAME, USER, ID = "mnist", "alice", "5f3a9c"
-
-BODY = dumps(
-    Service(
-        NAME,
-        ID,
-        (Component("worker", 1, launch_command="sleep 1", resource=Resource(1, "128")),),
-        configuration=Configuration({SUBMISSION: ID}),
-    )
-)
 
 
 def service_of(

@@ -52,28 +52,15 @@ def report(state: str = "succeeded", **values: Any) -> JobReport:
     return found
 
 
+STATES = "waiting,running,finishing,succeeded,failed,stopped,,SUCCEEDED,other"
 reports = st.builds(
     lambda state, failure, status: report(
         state, first_failure=failure, outcome=None if status is None else {"status": status}
     ),
-    st.sampled_from(
-        [
-            "waiting",
-            "running",
-            "finishing",
-            "succeeded",
-            "failed",
-            "stopped",
-            "",
-            "SUCCEEDED",
-            "other",
-        ]
-    ),
+    st.sampled_from(STATES.split(",")),
     st.sampled_from([None, FAILURE_JSON]),
     st.sampled_from([None, 0, 1, 22, 143]),
 )
-
-
 observations = st.builds(
     JobStatus,
     st.just("mnist"),

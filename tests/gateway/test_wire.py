@@ -5,14 +5,19 @@ body.
 from __future__ import annotations
 
 import re
+import signal
 import socket
 import struct
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.gateway.conftest import TOKEN, Process, until
+from tests.world.served import Served
 
 HEAD = (
     f"POST /v1/jobs HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer "
@@ -85,3 +90,22 @@ def test_client_that_leaves_during_its_body_is_logged_as_499_at_info(
     assert (entry["status"], entry["code"], entry["level"]) == (499, "client-gone", "info"), entry
     assert "why" not in entry
     assert gateway.metric('requests_total{method="POST",route="/v1/jobs",status="499"}') == 1
+
+
+@pytest.mark.parametrize(("drain", "answered"), [("1s", False), ("50s", True)])
+def test_a_request_has_the_time_of_drain_when_the_gateway_is_ended(
+    tmp_path: Path, options: list[str], cluster: Served, drain: str, answered: bool
+) -> None:
+    gateway = Process(tmp_path, *options, "--drain", drain)
+    cluster.delay_s = 4.0
+
+    def status() -> int:
+        with suppress(requests.ConnectionError):
+            return gateway.ask("GET", "/v1/jobs").status_code
+        return 0
+
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(status)
+        until(lambda: gateway.metric("requests_in_progress") == 1, "the request has begun")
+        assert gateway.end(signal.SIGTERM) == 0
+        assert (asked.result() == 200) is answered

@@ -293,3 +293,27 @@ def test_imageprobe_reads_the_build_of_tensorflow(tmp_path: Path, written: str) 
     said = json.loads(done.stdout.partition("submit_tf_job-image ")[2])["tensorflow"]
     kept = ("is_cuda_build", "cuda_version", "cudnn_version")
     assert {key: said[key] for key in kept} == {key: TENSORFLOW[key] for key in kept}
+
+
+OF_A_JOB = """\
+{name: own, image: "a:1", strategy: custom, command: [x], python: /opt/bin/python, roles: {worker:
+{memory: 1Gi}, other: {memory: 1Gi}, board: {memory: 1Gi, image: "b:1", python: python3.9}, plain:
+{memory: 1Gi, image: none}}}
+"""
+
+
+@pytest.mark.parametrize("python", ["", "python3.8"])
+def test_image_check_of_a_job_checks_each_image_once_with_its_role_s_python(
+    engine: Engine, home: Path, python: str
+) -> None:
+    (home / "own.yaml").write_text(OF_A_JOB)
+    asked = engine.directory / "asked"
+    engine.check()
+    engine.says(DOCKER.replace("case", f'echo "$*" >> {asked}\ncase', 1))
+    words = ["--python", python] if python else []
+    done = engine.cli("image", "check", "-f", "own.yaml", *words, "-o", "json")
+    assert [image["image"] for image in done.json["images"]] == ["a:1", "b:1"], done.err
+    runs = asked.read_text().split("run --rm")[1:]
+    for image, own in (("a:1", "/opt/bin/python"), ("b:1", "python3.9")):
+        [probe] = [text for text in runs if f"--entrypoint bash {image}" in text]
+        assert (python or own) in probe

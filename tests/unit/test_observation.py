@@ -223,28 +223,24 @@ def test_job_report_parse_of_a_complete_report() -> None:
     assert found.raw["events"] == []
 
 
+WRONG = """\
+"wanted": 1e999
+"wanted": "x"
+"progress": {"step": NaN}
+"progress": {"step": -Infinity}
+"roles": []
+"roles": {"a": 1}
+"missing": "ps-0"
+"outcome": {"status": "0"}
+"outcome": {}
+"first_failure": {"task": "a", "status": 1.5}
+"first_failure": ["a"]"""
 BROKEN = [
-    b"",
-    b"{",
-    b"[]",
-    b"null",
-    b"{}",
-    b"\xff",
+    *(b"", b"{", b"[]", b"null", b"{}", b"\xff", b"[" * 100_000),
     b'{"version": 2, "run": "s", "state": "running"}',
     b'{"version": 1, "state": "running"}',
     b'{"version": 1, "run": "s"}',
-    b'{"version": 1, "run": "s", "state": "r", "wanted": 1e999}',
-    b'{"version": 1, "run": "s", "state": "r", "wanted": "x"}',
-    b'{"version": 1, "run": "s", "state": "r", "progress": {"step": NaN}}',
-    b'{"version": 1, "run": "s", "state": "r", "progress": {"step": -Infinity}}',
-    b'{"version": 1, "run": "s", "state": "r", "roles": []}',
-    b'{"version": 1, "run": "s", "state": "r", "roles": {"a": 1}}',
-    b'{"version": 1, "run": "s", "state": "r", "missing": "ps-0"}',
-    b'{"version": 1, "run": "s", "state": "r", "outcome": {"status": "0"}}',
-    b'{"version": 1, "run": "s", "state": "r", "outcome": {}}',
-    b'{"version": 1, "run": "s", "state": "r", "first_failure": {"task": "a", "status": 1.5}}',
-    b'{"version": 1, "run": "s", "state": "r", "first_failure": ["a"]}',
-    b"[" * 100_000,
+    *(f'{{"version": 1, "run": "s", "state": "r", {row}}}'.encode() for row in WRONG.splitlines()),
 ]
 
 

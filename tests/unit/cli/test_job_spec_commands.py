@@ -18,11 +18,6 @@ TYPO = GOOD.replace("instances: 2", "instancez: 2")
 # --- render ---------------------------------------------------------------------------------------
 
 
-def test_render_prints_only_the_plan(cli: Cli, spec: Path) -> None:
-    assert cli("render", "train.yaml") == Done(0, planned(), "")
-    assert cli("render", str(spec), "-o", "json", "-v", "-q") == Done(0, planned(), "")
-
-
 def test_render_default_principal_contains_the_user(cli: Cli, home: Path, spec: Path) -> None:
     (home / "submit_tf_job.yaml").write_text(
         'job: {kerberos: {principal: "{user}/_HOST@R.TEST", keytab: "hdfs:///user/{user}/k"}}\n'
@@ -130,9 +125,6 @@ def test_render_explain_shows_uploads(
     assert upload["uri"].startswith("hdfs://nn/staging/")
     text = f"will be uploaded: {upload['uri']}, {upload['bytes']} bytes"
     assert cli("render", "train.yaml", "--explain").out.splitlines()[-1] == text
-
-
-# --- validate -------------------------------------------------------------------------------------
 
 
 # --- schema, init ---------------------------------------------------------------------------------

@@ -78,9 +78,6 @@ def test_group_without_a_command_prints_help(cli: Cli, group: str) -> None:
     assert "..." not in text.partition("Commands:")[2], "no line is cut"
 
 
-# --- usage ----------------------------------------------------------------------------------------
-
-
 # --- version, config ------------------------------------------------------------------------------
 
 
@@ -120,9 +117,6 @@ def test_config_show(cli: Cli, home: Path) -> None:
         "value": "alice",
         "origin": "environment variable SUBMIT_TF_JOB_USER",
     }
-
-
-# --- errors ---------------------------------------------------------------------------------------
 
 
 # --- the parser's errors, and the length of messages ----------------------------------------------

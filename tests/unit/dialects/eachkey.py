@@ -122,6 +122,11 @@ def effect(given: Given) -> Effect:
     return Effect(replace(job, remarks=()), remarks)
 
 
+def problems(text: str, source: str, *overrides: str) -> list[str]:
+    """Return the problems of a file, each with its path."""
+    return [f"{path}: {said}" for path, said in effect(Given(text, overrides, source)).problems]
+
+
 def each(rows: Iterable[ForeignKey], one: Callable[[ForeignKey], None]) -> None:
     """Check every key, and tell all that fail."""
     failures = []

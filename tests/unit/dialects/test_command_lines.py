@@ -16,7 +16,7 @@ from submit_tf_job.dialects.rows import ForeignKey
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.files import Host
-from submit_tf_job.jobspec.job import Job, Strategy, TFConfigMode
+from submit_tf_job.jobspec.job import Job, TFConfigMode
 from submit_tf_job.plan import plan
 from tests.golden.fixed import SITE
 from tests.unit.dialects import eachkey
@@ -188,27 +188,6 @@ def test_problem_stands_at_its_argument() -> None:
     )
 
 
-def test_first_worker_of_submarine_is_the_master_that_decides() -> None:
-    job = job_of(SUBMARINE.replace("--num_workers 2", "--num_workers 3"))
-    assert job.counts == {"chief": 1, "worker": 2, "ps": 1}
-    assert (job.strategy, job.legacy_master, job.deciding_role) == (
-        Strategy.ESTIMATOR,
-        True,
-        "chief",
-    )
-    assert job.variables == ("submarine",)
-
-
-def test_workers_of_submarine_s_tony_runtime_stay_workers() -> None:
-    job = job_of(f"{SUBMARINE} --insecure")
-    assert (job.counts, job.deciding_role) == (
-        {"worker": 2, "ps": 1, "witness": 1},
-        "worker",
-    )
-    assert (job.strategy, job.variables) == (Strategy.CUSTOM, ("tony",))
-    assert job.tf_config is TFConfigMode.COUNTS
-
-
 def test_submarine_with_no_worker_is_tensorboard_alone() -> None:
     line = "job run --name t --docker_image i --num_workers 0 --tensorboard --checkpoint_path /c"
     job = job_of(line)
@@ -288,24 +267,6 @@ def test_command_line_without_a_program_is_read_by_its_forced_name() -> None:
     words = [*HBOX.split()[1:], "run", "--fast"]
     made = converted(words, "image=i", dialect="hbox-flags")
     assert made.job.roles["worker"].command.argv == ("run", "--fast")
-
-
-def test_hbox_gives_chief_and_evaluator_roles_of_their_own() -> None:
-    job = job_of(
-        f"{HBOX.replace('num 2', 'num 4')} --chiefworker-memory 3G --tf-evaluator true run",
-        "image=i",
-    )
-    assert job.counts == {"chief": 1, "worker": 2, "evaluator": 1}
-    assert job.roles["chief"].memory_mib == 3 * 1024
-
-
-def test_hbox_links_inputs_and_outputs_before_the_command() -> None:
-    job = job_of(f"{HBOX} --input /a#in/x --output /b#y python t.py --a=b", "image=i")
-    assert job.roles["worker"].command.script == (
-        '[ -z "$TFJOB_INPUT_IN_X" ] || { mkdir -p in && ln -sfn "$TFJOB_INPUT_IN_X" in/x; }\n'
-        '[ -z "$TFJOB_OUTPUT_Y" ] || { ln -sfn "$TFJOB_OUTPUT_Y" y; }\n'
-        "exec python t.py --a=b"
-    )
 
 
 def test_tony_s_command_is_put_together_from_its_flags() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +97,22 @@ def test_component_whose_name_is_not_a_label_is_a_problem() -> None:
     text = '{"name": "j", "components": [{"name": "a.b", "launch_command": "x"}]}'
     found = "\n".join(refused(text, "t.json"))
     assert "components[0].name: 'a.b' must be a valid DNS label" in found
+
+
+# --- conversions ----------------------------------------------------------------------------------
+
+GOLDEN = Path(__file__).parent / "golden"
+SETS = {
+    "tfjob-list-form": ["roles.tensorboard.memory=1Gi"],
+    "tony-sidecar": ["image=registry.example.com/tf:2.15"],
+    "tony-workers": ["image=registry.example.com/tf:2.15"],
+    "yarn-8220": ["image=registry.example.com/tf:1.8"],
+}
+THEIRS = sorted(path for path in GOLDEN.iterdir() if ".job." not in path.name)
+
+
+@pytest.mark.parametrize("path", THEIRS, ids=lambda path: path.stem)
+def test_convert_gives_the_golden_which_plans_to_the_same_service(path: Path) -> None:
+    sets = SETS.get(path.stem, [])
+    text = eachkey.check_conversion(path.read_text("utf-8"), path.name, sets)
+    assert text == (GOLDEN / f"{path.stem}.job.yaml").read_text("utf-8")

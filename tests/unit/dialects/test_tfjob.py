@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,9 @@ import pytest
 from submit_tf_job.dialects.rows import ForeignKey
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
-from submit_tf_job.jobspec.job import Job, RoleKind, Strategy
+from submit_tf_job.jobspec.job import Job, RoleKind
 from tests.unit.dialects import eachkey
 
-GOLDEN = Path(__file__).parent / "golden"
 _SAMPLES = {
     **eachkey.samples("tfjob"),
     **{
@@ -129,18 +127,6 @@ def has_its_fate(key: ForeignKey) -> None:
         eachkey.check(key, eachkey.shown(path), before, after)
 
 
-# --- conversions ----------------------------------------------------------------------------------
-
-_SETS = {"tfjob-list-form": ["roles.tensorboard.memory=1Gi"]}
-_THEIRS = sorted(path for path in GOLDEN.glob("tfjob-*") if ".job." not in path.name)
-
-
-@pytest.mark.parametrize("path", _THEIRS, ids=lambda path: path.stem)
-def test_convert_gives_the_golden_which_plans_to_the_same_service(path: Path) -> None:
-    text = eachkey.check_conversion(path.read_text("utf-8"), path.name, _SETS.get(path.stem, []))
-    assert text == (GOLDEN / f"{path.stem}.job.yaml").read_text("utf-8")
-
-
 # --- who decides ----------------------------------------------------------------------------------
 
 
@@ -148,33 +134,26 @@ def read(tree: dict[str, Any], *overrides: str) -> Job:
     return loads(json.dumps(tree, indent=1), source="t.json", base=None, overrides=overrides)
 
 
-def problems(tree: dict[str, Any], *overrides: str) -> list[str]:
-    with pytest.raises(JobSpecError) as caught:
-        read(tree, *overrides)
-    return [f"{p.path}: {p.message}" for p in caught.value.problems]
+# replicas of each kind of a TFJob, what decides, and the strategy
+DECIDING = """\
+Worker -> worker single
+Chief -> chief single
+Worker:2 -> worker custom
+PS Worker:2 -> worker custom
+PS Worker Chief -> chief custom
+ps WORKER master -> chief custom
+Master Worker Evaluator -> chief custom
+Chief:0 Worker:2 -> worker custom
+"""
 
 
-@pytest.mark.parametrize(
-    ("replicas", "deciding", "strategy"),
-    [
-        ({"Worker": {}}, "worker", Strategy.SINGLE),
-        ({"Chief": {}}, "chief", Strategy.SINGLE),
-        ({"Worker": {"replicas": 2}}, "worker", Strategy.CUSTOM),
-        ({"PS": {}, "Worker": {"replicas": 2}}, "worker", Strategy.CUSTOM),
-        ({"PS": {}, "Worker": {}, "Chief": {}}, "chief", Strategy.CUSTOM),
-        ({"ps": {}, "WORKER": {}, "master": {}}, "chief", Strategy.CUSTOM),
-        ({"Master": {}, "Worker": {}, "Evaluator": {}}, "chief", Strategy.CUSTOM),
-        ({"Chief": {"replicas": 0}, "Worker": {"replicas": 2}}, "worker", Strategy.CUSTOM),
-    ],
-)
-def test_deciding_role_is_the_one_whose_end_ends_the_tfjob(
-    replicas: dict[str, Any], deciding: str, strategy: Strategy
-) -> None:
-    job = read(tfjob_of(**replicas))
-    assert (job.deciding_role, job.strategy) == (deciding, strategy)
-    assert job.legacy_master is (
-        "master" in map(str.lower, replicas) and strategy is not Strategy.SINGLE
-    )
+@pytest.mark.parametrize("row", DECIDING.splitlines())
+def test_deciding_role_is_the_one_whose_end_ends_the_tfjob(row: str) -> None:
+    stated, _, expected = row.partition(" -> ")
+    kinds = (word.partition(":") for word in stated.split())
+    job = read(tfjob_of(**{kind: {"replicas": int(count or 1)} for kind, _, count in kinds}))
+    assert f"{job.deciding_role} {job.strategy.value}" == expected
+    assert job.legacy_master is ("master" in stated.lower())
 
 
 @pytest.mark.parametrize(
@@ -192,15 +171,6 @@ def test_worker_beside_a_chief_counts_only_by_its_failure(
     replicas: dict[str, Any], overrides: tuple[str, ...], kind: RoleKind
 ) -> None:
     assert read(tfjob_of(**replicas), *overrides).roles["worker"].kind == kind
-
-
-def test_all_workers_ends_with_the_deciding_role() -> None:
-    tree = tfjob_of(Worker={"replicas": 2})
-    tree["spec"]["successPolicy"] = "AllWorkers"
-    assert read(tree).ends_with == "deciding-role"
-
-
-# --- what is asked for ----------------------------------------------------------------------------
 
 
 # --- values ---------------------------------------------------------------------------------------

@@ -8,12 +8,9 @@ from xml.sax.saxutils import escape
 import pytest
 
 from submit_tf_job.dialects.rows import ForeignKey
-from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
-from submit_tf_job.jobspec.job import Job
 from tests.unit.dialects import eachkey
 
-GOLDEN = Path(__file__).parent / "golden"
 KEYS = eachkey.keys_of("tony")
 _SAMPLES = {path: str(value) for path, value in eachkey.samples("tony").items()}
 _SAMPLES |= dict.fromkeys(("tony.am.retry-count",), "2")
@@ -75,35 +72,7 @@ def has_its_fate(key: ForeignKey) -> None:
     eachkey.check(key, name, before, after)
 
 
-# --- conversions ----------------------------------------------------------------------------------
-
-_THEIRS = sorted(GOLDEN.glob("tony-*.xml"))
-_IMAGE = ["image=registry.example.com/tf:2.15"]
-
-
-@pytest.mark.parametrize("path", _THEIRS, ids=lambda path: path.stem)
-def test_convert_gives_the_golden_which_plans_to_the_same_service(path: Path) -> None:
-    text = eachkey.check_conversion(path.read_text("utf-8"), path.name, _IMAGE)
-    assert text == (GOLDEN / f"{path.stem}.job.yaml").read_text("utf-8")
-
-
 # --- meaning --------------------------------------------------------------------------------------
-
-
-def read(properties: dict[str, str], *overrides: str) -> Job:
-    return loads(xml(properties), source="t.xml", base=None, overrides=overrides)
-
-
-def problems(properties: dict[str, str], *overrides: str) -> list[str]:
-    with pytest.raises(JobSpecError) as caught:
-        read(properties, *overrides)
-    return [str(problem) for problem in caught.value.problems]
-
-
-def test_worker_0_decides_without_a_chief_and_all_workers_are_waited_for() -> None:
-    job = read({k: v for k, v in BASE.items() if "chief" not in k})
-    assert (job.deciding_role, job.ends_with) == ("worker", "all-that-train")
-    assert any("each task must succeed here" in remark.text for remark in job.remarks)
 
 
 def test_resources_become_files_and_inputs(tmp_path: Path) -> None:
@@ -124,4 +93,5 @@ def test_resources_become_files_and_inputs(tmp_path: Path) -> None:
 
 def test_values_that_name_one_another_do_not_grow_without_bound() -> None:
     more = {"tony.yarn.queue": "${b}", "b": "${c}${c}" * 500, "c": "${b}${b}" * 500}
-    assert "is not a property of this file" in problems({**BASE, **more})[0]
+    [problem, *_] = eachkey.problems(xml({**BASE, **more}), "t.xml")
+    assert "is not a property of this file" in problem

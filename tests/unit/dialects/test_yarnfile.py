@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from submit_tf_job.dialects.rows import ForeignKey
-from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
-from submit_tf_job.jobspec.job import Job, Strategy, TFConfigMode
+from submit_tf_job.jobspec.job import Job, Strategy
 from tests.unit.dialects import eachkey
 
-GOLDEN = Path(__file__).parent / "golden"
 _RAW = eachkey.samples("yarnfile")
 _NAMES = {
     f"{level}{path}": name
@@ -76,19 +73,6 @@ def has_its_fate(key: ForeignKey) -> None:
     eachkey.check(key, eachkey.shown(path), eachkey.Given(json.dumps(base)), after)
 
 
-# --- conversions ----------------------------------------------------------------------------------
-
-_SETS = {"yarn-8220": ["image=registry.example.com/tf:1.8"]}
-_THEIRS = sorted(path for path in GOLDEN.glob("yarn*") if ".job." not in path.name)
-
-
-@pytest.mark.parametrize("path", _THEIRS, ids=lambda path: path.stem)
-def test_convert_gives_the_golden_which_plans_to_the_same_service(path: Path) -> None:
-    sets = _SETS.get(path.stem, [])
-    text = eachkey.check_conversion(path.read_text("utf-8"), path.name, sets)
-    assert text == (GOLDEN / f"{path.stem}.job.yaml").read_text("utf-8")
-
-
 # --- meaning --------------------------------------------------------------------------------------
 
 
@@ -97,9 +81,7 @@ def read(tree: dict[str, Any], *overrides: str) -> Job:
 
 
 def problems(tree: dict[str, Any], *overrides: str) -> list[str]:
-    with pytest.raises(JobSpecError) as caught:
-        read(tree, *overrides)
-    return [f"{p.path}: {p.message}" for p in caught.value.problems]
+    return eachkey.problems(json.dumps(tree), "t.json", *overrides)
 
 
 def test_file_of_yarn_8220_is_an_estimator_with_a_master_and_asks_for_the_image() -> None:
@@ -120,14 +102,6 @@ def test_file_without_artifacts_and_with_other_components_is_not_yarn_8220_s() -
     del tree["artifact"]
     made = eachkey.Given(json.dumps(tree), ["image=i"], "t.json").converted()
     assert (made.version, made.job.deciding_role) == ("services API", "sleeper")
-
-
-def test_component_whose_state_is_the_service_s_decides() -> None:
-    marked = {"properties": {"yarn.service.container-state-report-as-service-state": "true"}}
-    tree = service(component("store"), component("loader", configuration=marked))
-    job = read(tree)
-    assert (job.deciding_role, job.strategy) == ("loader", Strategy.CUSTOM)
-    assert job.tf_config is TFConfigMode.NONE
 
 
 def test_service_without_a_deciding_component_asks_for_one() -> None:

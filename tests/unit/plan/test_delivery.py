@@ -105,6 +105,3 @@ def test_plan_with_files_and_packages() -> None:
 def test_plan_refuses_files_without_staging(refused: Callable[[], Plan], why: str) -> None:
     with pytest.raises(JobSpecError, match=why):
         refused()
-
-
-# --- tars -----------------------------------------------------------------------------------------

@@ -158,35 +158,19 @@ def _edit_configuration(home: Path, old: str, new: str) -> None:
 
 def _launch(executor: Call, home: Path, **command: str) -> subprocess.CompletedProcess[str]:
     """Start a container as the NodeManager does."""
-    local, logs, private = (
-        Layout(home).exposed / "nm-local",
-        Layout(home).exposed / "nm-log",
-        home / "private",
-    )
+    exposed, private = Layout(home).exposed, home / "private"
+    local, logs = exposed / "nm-local", exposed / "nm-log"
     for directory in (local / "usercache", private):
         directory.mkdir(exist_ok=True)
     for name in ("launch.sh", "tokens"):
         (private / name).write_text(name)
-    values = {
-        "docker_command": "run",
-        "name": CONTAINER,
-        "image": "local/x:1",
-        "net": "bridge",
-        "detach": "true",
-    }
+    values = {"docker_command": "run", "name": CONTAINER, "image": "local/x:1"}
+    values |= {"net": "bridge", "detach": "true"}
     path = _command(home, launch_command="bash,/run.sh", **{**values, **command})
     work = local / "usercache" / "ann" / "appcache" / "application_1" / CONTAINER
-    files = [
-        work,
-        private / "launch.sh",
-        private / "tokens",
-        "--http",
-        private / "pid",
-        local,
-        logs,
-        path,
-    ]
-    return executor("nobody", "ann", "4", "application_1", CONTAINER, *files)
+    files = [work, *(private / name for name in ("launch.sh", "tokens")), "--http"]
+    places = [private / "pid", local, logs, path]
+    return executor("nobody", "ann", "4", "application_1", CONTAINER, *files, *places)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
@@ -226,15 +210,8 @@ def test_launch_without_inspect_retries_reports_success(
     (home / "docker-cli").write_text(
         '#!/bin/sh\ncase "$*" in *"network inspect"*) echo bridge;; *) exit 125;; esac\n'
     )
-    work = (
-        Layout(home).exposed
-        / "nm-local"
-        / "usercache"
-        / "ann"
-        / "appcache"
-        / "application_1"
-        / CONTAINER
-    )
+    users = Layout(home).exposed / "nm-local/usercache"
+    work = users / "ann/appcache/application_1" / CONTAINER
     for name in ("launch_container.sh", "container_tokens"):
         (work / name).unlink()
     assert _launch(executor, home).returncode == 7, "a container that was never started"
