@@ -620,7 +620,13 @@ def test_openapi_examples_are_accepted_and_links_lead_to_the_job(world: World) -
 
 def test_openapi_job_spec_agrees_with_the_schema() -> None:
     assert is_a("JobSpec", JOB)
-    for bad in ({"rolse": 1}, {"command": []}, {"command": ["", "a"]}, {"name": 1}):
+    wrong: list[dict[str, Any]] = [
+        {"rolse": 1},
+        {"command": []},
+        {"command": ["", "a"]},
+        {"name": 1},
+    ]
+    for bad in wrong:
         with pytest.raises(jsonschema.ValidationError):
             is_a("JobSpec", {**JOB, **bad})
     assert is_a("JobSpec", {**JOB, "command": ["python3", ""]})
