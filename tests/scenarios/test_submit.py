@@ -297,6 +297,25 @@ def test_nothing_is_posted_that_the_version_or_the_cluster_cannot_run(
     assert (done.status in (2, 9), POST in world.asked()) == (bool(said), not said), done.err
 
 
+def test_all_that_is_larger_than_a_container_may_be_is_said_at_once(world: World) -> None:
+    world.yarn.site.max_gpus = 2
+    worker = {"memory": "1Gi", "cpus": 9, "gpus": 3}
+    world.spec(roles={"chief": {"memory": "9000Mi"}, "worker": worker})
+    done = world("submit", SPEC, "-d")
+    assert [line.partition(" roles.")[2] for line in done.err.splitlines()[:3]] == [
+        "chief.memory: 9000Mi is more than the 8Gi one container may have here",
+        "worker.cpus: 9 is more than the 8 cores one container may have here",
+        "worker.gpus: 3 is more than the 2 yarn.io/gpu one container may have here",
+    ]
+    gpus = {"resourceInformation": [{"name": "nvidia.com/gpu", "value": 8}]}
+    most = {"memory": 9000, "vCores": 9, "resourceInformations": gpus}
+    new = {"application-id": "application_1_0001", "maximum-resource-capability": most}
+    world.fails(1, "POST", "new-application", Answer.json(new))
+    said = "offers no yarn.io/gpu, but nvidia.com/gpu; set gpu_resource"
+    assert said in world("submit", SPEC, "-d").err
+    assert world.yarn.apps == {}
+
+
 def test_an_old_hadoop_needs_a_staging_directory(world: World) -> None:
     world.yarn.site.version = (3, 1, 4)
     world.spec()
