@@ -23,6 +23,7 @@ from typing import Any
 
 from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.plan.bootstrap_zip import bootstrap_zip
+from tests.unit.container.descriptions import role as described
 
 DOMAIN = "mnist.alice.sandbox.test"
 FOREVER = ["sleep", "600"]
@@ -96,16 +97,7 @@ class FakeDns:
 
 
 def role(count: int, role_kind: str, command: Any, **extra: Any) -> dict[str, Any]:
-    return {
-        "count": count,
-        "kind": role_kind,
-        "command": command,
-        "env": {},
-        "max_restarts": 0,
-        "tolerate": 0,
-        "gpus": 0,
-        **extra,
-    }
+    return described(count, role_kind, command=command, **extra)
 
 
 WITNESS = role(1, "sidecar", ["sleep", "600"])
@@ -147,7 +139,6 @@ class Cluster:
         self.application = f"container_1700000000000_{uuid.uuid4().int % 10000:04d}"
 
     def job(self, roles: Mapping[str, Any], **extra: Any) -> None:
-        counts = {name: int(r["count"]) for name, r in roles.items()}
         self.task = {
             "version": 1,
             "job": "mnist",
@@ -175,7 +166,6 @@ class Cluster:
             self.task["run"] = uuid.uuid4().hex[:10]
             if all(map(free, self.ports().values())) and free(self.rendezvous()):
                 break
-        assert counts
 
     def ports(self) -> dict[str, int]:
         counts = {name: int(r["count"]) for name, r in self.task["roles"].items()}
@@ -293,12 +283,23 @@ class Cluster:
         """End every command that is UNTIL_GO."""
         (self.root / "app" / "go").touch()
 
+    def succeeds(self) -> None:
+        """End every command that is UNTIL_GO, and wait until all containers have ended with 0."""
+        self.go()
+        assert set(self.wait_all().values()) == {0}
+
     def started(self, *names: str) -> None:
         """Wait until these tasks' commands run; the report would say so up to a second later."""
         self.until(lambda: all("starting: " in self.stderr(name) for name in names))
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         os.kill(self.runs[name].pid, number)
+
+    def replace(self, name: str) -> None:
+        """Kill a container, and start another one for its task, as YARN would."""
+        self.kill(name)
+        self.runs[name].wait()
+        self.start(name)
 
     def close(self) -> None:
         for run in self.runs.values():

@@ -37,9 +37,7 @@ def test_task_that_comes_back_waits_for_its_turn(job: Cluster) -> None:
     )
     job.start()
     job.started("convert-0", "main-0")
-    job.kill("late-0")
-    job.runs["late-0"].wait()
-    job.start("late-0")
+    job.replace("late-0")
     job.until(lambda: "registered with" in job.stderr("late-0"))
     assert job.stdout("late-0") == ""
     job.go()

@@ -17,9 +17,7 @@ def test_deciding_task_lost_after_its_success_does_not_train_again(job: Cluster)
     job.start()
     job.printed("worker-0", "generation 0")
     job.until(lambda: job.report().get("state") == "finishing")
-    job.kill("chief-0")
-    job.runs["chief-0"].wait()
-    job.start("chief-0")  # as YARN would
+    job.replace("chief-0")
     job.until(lambda: "after its command had ended with 0" in job.stderr("chief-0"))
     job.go()
     assert job.wait_all() == {"chief-0": 0, "worker-0": 0, "witness-0": 0}

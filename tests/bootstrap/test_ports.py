@@ -150,8 +150,7 @@ def all_met(job: Cluster, tasks: list[str]) -> dict[str, Any]:
     job.start(*[name for name in job.names() if name not in job.runs])
     for name in tasks:
         job.printed(name, "\n")
-    job.go()
-    assert set(job.wait_all().values()) == {0}
+    job.succeeds()
     return {name: json.loads(job.stdout(name)) for name in tasks}
 
 
@@ -194,13 +193,10 @@ def test_ports_are_shared_anew_when_all_tasks_start_again(job: Cluster) -> None:
     job.start()
     for name in tasks:
         job.printed(name, "\n")
-    job.kill("zeta-0")
-    job.runs["zeta-0"].wait()
-    job.start("zeta-0")  # as YARN would
+    job.replace("zeta-0")
     job.until(lambda: all("\n{" in job.stdout(name) for name in tasks if name != "zeta-0"))
     job.printed("zeta-0", "\n")
-    job.go()
-    assert set(job.wait_all().values()) == {0}
+    job.succeeds()
     found = [json.loads(job.stdout(name).splitlines()[-1])["found"] for name in tasks]
     assert found == [found[0]] * 6
     assert len(set(found[0].values())) == 6

@@ -14,8 +14,7 @@ def test_all_commands_start_after_prepare_which_runs_once(any_job: Cluster) -> N
     job.start()
     job.until(lambda: job.report().get("state") == "preparing")
     assert all(job.stdout(name) == "" for name in job.names())
-    job.go()
-    assert set(job.wait_all().values()) == {0}
+    job.succeeds()
     assert {job.stdout(name) for name in job.names()} == {"chief-0\n"}
     assert job.report()["state"] == "succeeded"
 
@@ -76,10 +75,7 @@ def test_prepare_that_was_lost_is_run_again_by_retries(job: Cluster) -> None:
     prepared = job.root / "app" / "prepared"
     job.start()
     job.until(lambda: prepared.exists() and prepared.read_text() == "began\n")
-    job.kill("chief-0")
-    job.runs["chief-0"].wait()
-    job.start("chief-0")
+    job.replace("chief-0")
     job.until(lambda: prepared.read_text() == "began\nbegan\n")
-    job.go()
-    assert set(job.wait_all().values()) == {0}
+    job.succeeds()
     assert job.stdout("worker-0") == "began\nbegan\n"

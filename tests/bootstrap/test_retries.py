@@ -20,13 +20,10 @@ def test_lost_worker_starts_all_commands_again_in_their_containers(any_job: Clus
     for name in ("chief-0", "worker-0", "worker-1"):
         job.printed(name, "generation 0")
     processes = {name: job.runs[name].pid for name in ("chief-0", "worker-0", "witness-0")}
-    job.kill("worker-1")
-    job.runs["worker-1"].wait()
-    job.start("worker-1")  # as YARN would
+    job.replace("worker-1")
     for name in ("chief-0", "worker-0", "worker-1"):
         job.printed(name, "generation 1")
-    job.go()
-    assert set(job.wait_all().values()) == {0}
+    job.succeeds()
     assert {name: job.runs[name].pid for name in processes} == processes
     assert generations(job) == [(0, "worker-1", "lost")]
     assert job.report()["state"] == "succeeded"
@@ -40,11 +37,8 @@ def test_lost_deciding_task_is_replaced_and_remembered_by_the_others(any_job: Cl
         job.printed("worker-0", f"generation {generation}")
         job.printed("chief-0", f"generation {generation}")
         if generation < 2:
-            job.kill("chief-0")
-            job.runs["chief-0"].wait()
-            job.start("chief-0")
-    job.go()
-    assert set(job.wait_all().values()) == {0}
+            job.replace("chief-0")
+    job.succeeds()
     assert generations(job) == [(0, "chief-0", "lost"), (1, "chief-0", "lost")]
     assert job.report()["state"] == "succeeded"
 
@@ -65,13 +59,10 @@ def test_command_gets_the_signal_before_it_starts_again(job: Cluster) -> None:
     save = "trap 'echo saved; exit 0' TERM; echo generation $TFJOB_GENERATION; " + UNTIL_GO
     retrying(job, pair(save, HOLD))
     job.printed("worker-0", "generation 0")
-    job.kill("worker-0")
-    job.runs["worker-0"].wait()
-    job.start("worker-0")
+    job.replace("worker-0")
     job.printed("chief-0", "saved")
     job.printed("chief-0", "generation 1")
-    job.go()
-    assert set(job.wait_all().values()) == {0}
+    job.succeeds()
 
 
 def test_witness_alone_remembers_the_generations_and_that_the_job_is_prepared(job: Cluster) -> None:
@@ -84,9 +75,7 @@ def test_witness_alone_remembers_the_generations_and_that_the_job_is_prepared(jo
     )
     job.start()
     job.printed("chief-0", "generation 1")
-    job.kill("chief-0")
-    job.runs["chief-0"].wait()
-    job.start("chief-0")
+    job.replace("chief-0")
     job.printed("chief-0", "generation 2")
     job.go()
     assert job.wait_all() == {"chief-0": 0, "witness-0": 0}

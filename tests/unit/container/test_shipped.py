@@ -16,21 +16,14 @@ import pytest
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import BootstrapProblem, Info
 from submit_tf_job.container.shipping import shipped
+from tests.unit.container.descriptions import description, role
 
 HERE = "{}.{}".format(*sys.version_info[:2])
 
 
 def info(cwd: Path, **files: Any) -> Info:
-    roles = {"chief": {"count": 1, "kind": "trains", "command": "true", "env": {}, "gpus": 0}}
-    task = {
-        "version": contract.TASK_VERSION,
-        "job": "j",
-        "run": "s",
-        "deciding": "chief",
-        "cluster_roles": ["chief"],
-        "roles": roles,
-    }
-    return Info({**task, "files": files}, {contract.ENV_INSTANCE: "chief-0"}, str(cwd))
+    task = description({"chief": role(1, "trains")}, files=files)
+    return Info(task, {contract.ENV_INSTANCE: "chief-0"}, str(cwd))
 
 
 def deliver(cwd: Path, **mine: Any) -> None:

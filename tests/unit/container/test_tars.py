@@ -8,7 +8,6 @@ import os
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,15 @@ import pytest
 from submit_tf_job.container import contract, tars
 from submit_tf_job.container.info import BootstrapProblem
 
+Member = tuple[str, bytes, int]
 
-def packed(
-    *members: tuple[str, bytes, int], change: Callable[[tarfile.TarInfo], None] | None = None
-) -> bytes:
+
+def packed(*members: Member, kind: bytes = tarfile.REGTYPE) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         for name, content, mode in members:
             info = tarfile.TarInfo(name)
-            info.size, info.mode = len(content), mode
-            if change:
-                change(info)
+            info.type, info.size, info.mode, info.linkname = kind, len(content), mode, "/etc/passwd"
             tar.addfile(info, io.BytesIO(content))
     return out.getvalue()
 
@@ -42,20 +39,16 @@ def unpack(archive: bytes, cwd: str) -> None:
             tars.unpack(str(path), cwd)
 
 
-def test_files_and_their_modes(tmp_path: Path) -> None:
-    unpack(packed(("train.py", b"1", 0o644), ("a/b/run.sh", b"2", 0o755)), str(tmp_path))
-    assert (tmp_path / "train.py").read_bytes() == b"1"
-    assert (tmp_path / "a/b/run.sh").read_bytes() == b"2"
-    assert os.access(tmp_path / "a/b/run.sh", os.X_OK)
-    assert not os.access(tmp_path / "train.py", os.X_OK)
-
-
-def test_unpack_replaces_a_link(tmp_path: Path) -> None:
+def test_files_have_their_modes_and_replace_a_link(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("YARN's")
     (tmp_path / "cwd").mkdir()
     (tmp_path / "cwd/train.py").symlink_to(tmp_path / "cache")
-    unpack(packed(("train.py", b"mine", 0o644)), str(tmp_path / "cwd"))
+    archive = packed(("train.py", b"mine", 0o644), ("a/b/run.sh", b"2", 0o755))
+    unpack(archive, str(tmp_path / "cwd"))
     assert (tmp_path / "cwd/train.py").read_bytes() == b"mine"
+    assert (tmp_path / "cwd/a/b/run.sh").read_bytes() == b"2"
+    assert os.access(tmp_path / "cwd/a/b/run.sh", os.X_OK)
+    assert not os.access(tmp_path / "cwd/train.py", os.X_OK)
     assert (tmp_path / "cache").read_text() == "YARN's"
 
 
@@ -69,21 +62,18 @@ def test_nothing_lands_outside(tmp_path: Path, name: str) -> None:
     assert not (tmp_path / "evil").exists()
 
 
-@pytest.mark.parametrize(
-    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE]
-)
-def test_unpack_refuses_special_files(tmp_path: Path, kind: bytes) -> None:
-    def change(info: tarfile.TarInfo) -> None:
-        info.type, info.size, info.linkname = kind, 0, "/etc/passwd"
-
-    with pytest.raises(BootstrapProblem, match="is not a plain file below the working directory"):
-        unpack(packed(("x", b"", 0o644), change=change), str(tmp_path))
+BROKEN = (b"", b"no tar at all", packed(("x", b"y" * 2000, 0o644))[:700])
+SPECIAL = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE)
 
 
 @pytest.mark.parametrize(
-    "archive", [b"", b"no tar at all", packed(("x", b"y" * 2000, 0o644))[:700]]
+    ("archive", "why"),
+    [
+        *[(archive, "the job's files could not be unpacked") for archive in BROKEN],
+        *[(packed(("x", b"", 0o644), kind=kind), "is not a plain file below") for kind in SPECIAL],
+    ],
 )
-def test_unpack_refuses_a_broken_archive(tmp_path: Path, archive: bytes) -> None:
-    with pytest.raises(BootstrapProblem) as raised:
+def test_unpack_refuses_anything_but_plain_files(tmp_path: Path, archive: bytes, why: str) -> None:
+    with pytest.raises(BootstrapProblem, match=why) as raised:
         unpack(archive, str(tmp_path))
     assert raised.value.status == contract.EXIT_BOOTSTRAP_ERROR

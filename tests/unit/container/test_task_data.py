@@ -17,9 +17,10 @@ from submit_tf_job.container.data import store, stores, transfer, webhdfs_client
 from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.delegation import tokens
 from submit_tf_job.container.info import BootstrapProblem, Info
+from tests.unit.container.descriptions import description
+from tests.unit.container.descriptions import role as role_of
 
 ROLES = {"chief": "trains", "worker": "trains", "ps": "serves", "evaluator": "evaluates"}
-RUN = "0123"
 
 
 def data_of(
@@ -29,33 +30,9 @@ def data_of(
     counts: dict[str, int] | None = None,
     **what: Any,
 ) -> tuple[Data, dict[str, str]]:
-    roles = {
-        name: {
-            "count": (counts or {}).get(name, 1),
-            "kind": role_kind,
-            "command": ["true"],
-            "max_restarts": 0,
-        }
-        for name, role_kind in ROLES.items()
-    }
-    data = {
-        "readers": ["chief", "worker"],
-        "onlookers": ["evaluator"],
-        "inputs": {},
-        "outputs": {},
-        **what,
-    }
-    task = {
-        "version": 1,
-        "job": "t",
-        "run": RUN,
-        "deciding": "chief",
-        "cluster_roles": [],
-        "ports": {"mode": "own-address"},
-        "roles": roles,
-        "data": data,
-        "finish_timeout_s": 60,
-    }
+    roles = {name: role_of((counts or {}).get(name, 1), kind) for name, kind in ROLES.items()}
+    data = {"readers": ["chief", "worker"], "onlookers": ["evaluator"], "inputs": {}, "outputs": {}}
+    task = description(roles, data={**data, **what}, finish_timeout_s=60)
     env = {contract.ENV_INSTANCE: f"{role}-{index}", "PATH": os.environ["PATH"]}
     made = dict(env)
     return Data(Info(task, env, str(cwd)), made, lambda: False, lambda _text: None), made

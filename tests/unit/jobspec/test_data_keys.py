@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from submit_tf_job.errors import AuthError, ClusterUnavailable, JobSpecError
 from submit_tf_job.jobspec import loads
-from submit_tf_job.jobspec.job import HadoopConf, Input, Job, Output, Strategy, Uploader
+from submit_tf_job.jobspec.job import Input, Job, Strategy
 from submit_tf_job.operations.data_check import DataCheck
 from submit_tf_job.operations.keytabs import warnings
 from submit_tf_job.plan import plan
 from submit_tf_job.settings import load_settings
-from submit_tf_job.storage.local_files import LocalStorage
 from tests.golden.fixed import SITE, make_job, make_role, task_of
 
 SETTINGS = load_settings(arguments={"user": "alice"}, environ={"HOME": "/nowhere"}, cwd=Path("/"))
@@ -41,10 +39,12 @@ def look(job: Job) -> DataCheck:
     return check
 
 
-def problems(job: Job) -> list[str]:
+def problems(job: Job, *, here: bool = True) -> list[str]:
     with pytest.raises(JobSpecError) as caught:
-        look(job)
-    return [str(problem) for problem in caught.value.problems]
+        DataCheck(job, SETTINGS, here=here).look()
+    found = [str(problem).partition(": ") for problem in caught.value.problems]
+    assert all(place.startswith("t.yaml:") for place, _, _ in found)
+    return [said for _, _, said in found]
 
 
 def read(inputs: str = "{}", outputs: str = "{}") -> Job:
@@ -94,9 +94,6 @@ def test_gateway_accepts_only_the_hdfs_of_the_cluster(
     assert opened == ["hdfs:///x", "hdfs://nn.example.com:8020/x"]
 
 
-# --- the job spec ---------------------------------------------------------------------------------
-
-
 # --- who reads what -------------------------------------------------------------------------------
 
 
@@ -127,57 +124,44 @@ def test_file_list_is_sent_to_tasks_that_read_only() -> None:
 
 
 def test_check_accepts_existing_inputs_and_free_outputs(data: Path, tmp_path: Path) -> None:
-    files = Input("files", uri(data, "*.rec"), sharded=True)
-    job = make_job(
-        inputs=(Input("all", uri(data)), Input("one", uri(data, "b.rec")), files),
-        outputs=(Output("new", uri(tmp_path, "x/y/z"), upload=True), Output("there", uri(data))),
-    )
+    files = f"{{uri: '{uri(data, '*.rec')}', shard: files}}"
+    inputs = f"{{all: '{uri(data)}', one: '{uri(data, 'b.rec')}', files: {files}}}"
+    new = f"{{uri: '{uri(tmp_path, 'x/y/z')}', upload: true}}"
     before = sorted(tmp_path.rglob("*"))
-    found = look(job)
-    assert found.lists == {
-        "files": "".join(
-            f"{uri(data, name)}\n" for name in ("a-1.rec", "a-2.rec", "b.rec")
-        ).encode()
-    }
+    found = look(read(inputs, f"{{new: {new}, there: '{uri(data)}'}}"))
+    listed = "".join(f"{uri(data, name)}\n" for name in ("a-1.rec", "a-2.rec", "b.rec"))
+    assert found.lists == {"files": listed.encode()}
     assert sorted(tmp_path.rglob("*")) == before  # the check writes nothing
 
 
 def test_check_reports_every_problem_of_data(data: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    (tmp_path / "taken/worker-1").mkdir(parents=True)
-    job = make_job(
-        inputs=(
-            Input("few", uri(data, "a-*.rec"), sharded=True),
-            Input("gone", uri(data, "nope")),
-            Input("none", uri(data, "*.csv"), sharded=True),
-            Input("void", uri(tmp_path, "empty"), sharded=True),
-        ),
-        outputs=(
-            Output("below", uri(data, "b.rec/model")),
-            Output("each", uri(tmp_path, "taken"), upload=True, by=Uploader.EVERY_TASK),
-            Output("there", uri(data), upload=True),
-        ),
+    (tmp_path / "taken/chief-0").mkdir(parents=True)
+    shared = {"none": uri(data, "*.csv"), "void": uri(tmp_path, "empty")}
+    inputs = "".join(f", {name}: {{uri: '{at}', shard: files}}" for name, at in shared.items())
+    inputs = f"{{gone: '{uri(data, 'nope')}'{inputs}}}"
+    outputs = (
+        f"{{below: '{uri(data, 'b.rec/model')}', "
+        f"each: {{uri: '{uri(tmp_path, 'taken')}', upload: true, by: every-task}}, "
+        f"there: {{uri: '{uri(data)}', upload: true}}}}"
     )
     sees = "(as alice sees it; names that begin with _ or . do not count)"
-    assert problems(job) == [
-        f"inputs.few: {uri(data, 'a-*.rec')}: 2 files are too few for the 3 tasks that share them; "
-        "ask for fewer tasks, write more files, or leave shard out",
+    another = "is there already; name another place, remove it, or say overwrite: true"
+    assert problems(read(inputs, outputs)) == [
         f"inputs.gone: {uri(data, 'nope')} is not there, as alice sees it",
         f"inputs.none: {uri(data, '*.csv')}: no file matches {sees}",
         f"inputs.void: {uri(tmp_path, 'empty')}: the directory holds no file {sees}",
         f"outputs.below: {uri(data, 'b.rec')} is a file, so that nothing can lie below it",
-        f"outputs.each: {uri(tmp_path, 'taken/worker-1')} is there already; name another "
-        f"place, remove it, or say overwrite: true",
-        f"outputs.there: {uri(data)} is there already; name another place, remove it, or "
-        f"say overwrite: true",
+        f"outputs.each: {uri(tmp_path, 'taken/chief-0')} {another}",
+        f"outputs.there: {uri(data)} {another}",
     ]
-    assert look(replace(job, inputs=(), outputs=(replace(job.outputs[2], overwrite=True),)))
+    assert look(read(outputs=f"{{m: {{uri: '{uri(data)}', upload: true, overwrite: true}}}}"))
 
 
 def test_check_refuses_file_names_with_line_breaks(tmp_path: Path) -> None:
     for name in ("a", "b\nfile:///etc/passwd"):
         (tmp_path / name.replace("/", "_")).touch()
-    job = make_job(make_role("worker"), inputs=(Input("d", uri(tmp_path), sharded=True),))
+    job = read(f"{{d: {{uri: '{uri(tmp_path)}', shard: files}}}}")
     assert problems(job) == [
         f"inputs.d: {uri(tmp_path)}: the file name 'b\\nfile:___etc_passwd' holds a line "
         f"break; rename it"
@@ -185,56 +169,23 @@ def test_check_refuses_file_names_with_line_breaks(tmp_path: Path) -> None:
 
 
 def test_check_refuses_shares_of_node_files(data: Path) -> None:
-    job = make_job(
-        inputs=(Input("a", uri(data, "nope")), Input("b", uri(data), sharded=True)),
-        outputs=(Output("o", "file:///o"),),
-    )
-    with pytest.raises(JobSpecError) as caught:
-        DataCheck(job, SETTINGS).look()
-    assert [str(problem) for problem in caught.value.problems] == [
+    inputs = f"{{a: '{uri(data, 'nope')}', b: {{uri: '{uri(data)}', shard: files}}}}"
+    job = read(inputs, "{o: 'file:///o'}")
+    assert problems(job, here=False) == [
         "inputs.b.shard: which files each node has is not known here; put them on HDFS, "
         "or leave shard out"
     ]
 
 
-class Refusing(LocalStorage):
-    """A storage on which something goes wrong."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__()
-        self.error = error
-
-    def stat(self, path: str) -> Any:
-        raise self.error
-
-
-def test_check_reports_a_path_without_permission(monkeypatch: pytest.MonkeyPatch) -> None:
-    error = AuthError(
-        'hdfs://nn/user/bob/d: Permission denied: user=alice, inode="/user/bob"',
-        hint="Ask the owner for access.",
-    )
-    monkeypatch.setattr(
-        "submit_tf_job.operations.data_check.storage_of", lambda _settings, _uri: Refusing(error)
-    )
-    job = make_job(
-        inputs=(Input("d", "hdfs:///user/bob/d"),), outputs=(Output("o", "hdfs:///user/bob/o"),)
-    )
-    refused = (
-        "alice is not allowed there: hdfs://nn/user/bob/d: Permission denied: user=alice, "
-        'inode="/user/bob"; ask the owner for access'
-    )
-    assert problems(job) == [f"inputs.d: {refused}", f"outputs.o: {refused}"]
-
-
 def test_check_reports_an_unreachable_file_system_as_its_own_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        "submit_tf_job.operations.data_check.storage_of",
-        lambda _settings, _uri: Refusing(ClusterUnavailable("hdfs://nn: no answer")),
-    )
+    def unreachable(_settings: object, _uri: str) -> None:
+        raise ClusterUnavailable("hdfs://nn: no answer")
+
+    monkeypatch.setattr("submit_tf_job.operations.data_check.storage_of", unreachable)
     with pytest.raises(ClusterUnavailable) as caught:
-        look(make_job(inputs=(Input("d", "hdfs:///d"),)))
+        look(read("{d: 'hdfs:///d'}"))
     assert caught.value.message == "inputs.d: hdfs://nn: no answer"
     assert caught.value.hint == (
         "inputs and outputs are looked at before a job is posted; from a host that cannot "
@@ -243,20 +194,17 @@ def test_check_reports_an_unreachable_file_system_as_its_own_error(
 
 
 def test_plan_warns_of_a_configuration_that_only_the_image_has() -> None:
-    job = make_job(
-        inputs=(
-            Input("a", "hdfs:///a", download=True),
-            Input("b", "hdfs://nn/b", download=True),
-            Input("c", "hdfs:///c"),
-        ),
-        outputs=(Output("m", "viewfs://all/m", upload=True),),
+    inputs = (
+        "{a: {uri: 'hdfs:///a', download: true}, b: {uri: 'hdfs://nn/b', download: true}, "
+        "c: 'hdfs:///c'}"
     )
+    outputs = "{m: {uri: 'viewfs://all/m', upload: true}}"
     said = (
         "names no NameNode, and the job sends no Hadoop configuration: the image needs one; "
         "or say hadoop: {conf: inline}"
     )
-    assert warnings(job, SETTINGS) == [
+    assert warnings(read(inputs, outputs), SETTINGS) == [
         f"inputs.a: hdfs:///a {said}",
         f"outputs.m: viewfs://all/m {said}",
     ]
-    assert warnings(replace(job, hadoop=HadoopConf("node", "/etc/hadoop/conf")), SETTINGS) == []
+    assert warnings(read(inputs, outputs + "\nhadoop: {conf: /etc/hadoop/conf}"), SETTINGS) == []
