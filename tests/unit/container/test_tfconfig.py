@@ -91,7 +91,7 @@ ROLES = st.dictionaries(
         st.sampled_from(["chief", "worker", "ps", "evaluator"]),
         st.from_regex(r"[a-z][a-z0-9-]{0,8}[a-z0-9]", fullmatch=True),
     ),
-    st.integers(1, 30),
+    st.integers(1, 9),
     min_size=1,
     max_size=6,
 )

@@ -51,25 +51,6 @@ def test_loads_reports_every_problem_of_an_invalid_job_spec(
     assert problems(case, base) == case.expected
 
 
-def test_table_has_distinct_cases() -> None:
-    assert len(CASES) >= 70
-    assert len({case.title for case in CASES}) == len(CASES)
-    assert len(
-        {
-            (
-                case.text,
-                *case.overrides,
-                str(case.defaults),
-                case.source,
-                case.name,
-                case.hadoop_conf,
-            )
-            for case in CASES
-        }
-    ) == len(CASES)
-    assert all(case.expected for case in CASES)
-
-
 @pytest.mark.parametrize(
     "case",
     [case for case in CASES if case.title.startswith(("yaml", "an ", "nothing", "text"))],
