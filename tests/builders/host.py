@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,14 @@ import pytest
 
 from tests.builders.command_line import Cli, Done
 
-__all__ = ["Host"]
+__all__ = ["Host", "hadoop_xml"]
+
+
+def hadoop_xml(values: Mapping[str, Any]) -> str:
+    """Return a file of a Hadoop configuration."""
+    rows = (f"<name>{name}</name><value>{value}</value>" for name, value in values.items())
+    text = "".join(f"<property>{row}</property>" for row in rows)
+    return f"<configuration>{text}</configuration>"
 
 
 @dataclass
@@ -35,9 +43,7 @@ class Host:
 
     def hadoop(self, name: str, file: str = "yarn-site.xml", **values: str) -> str:
         values = values or {"yarn.resourcemanager.hostname": name}
-        rows = (f"<name>{key}</name><value>{value}</value>" for key, value in values.items())
-        text = "".join(f"<property>{row}</property>" for row in rows)
-        self.write(self.home / name / file, f"<configuration>{text}</configuration>")
+        self.write(self.home / name / file, hadoop_xml(values))
         return str(self.home / name)
 
     def show(self, *words: str, cwd: str = "work", **env: str) -> Done:

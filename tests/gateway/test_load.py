@@ -116,28 +116,23 @@ def test_listeners_idle_connections_and_a_slow_resource_manager(
 
         # Thousands of connections that say nothing are no hindrance.
         idle = [connect(gateway, b"", stack) for _ in range(IDLE)]
-        start = time.monotonic()
         assert gateway.ask("GET", "/healthz").status_code == 200
         assert state() in ("STARTING", "RUNNING")
-        assert time.monotonic() - start < 5
 
         # A ResourceManager that hangs keeps its own callers waiting, as many as may, and nobody
         # else.
-        slow_cluster.delay_s = 4.0
-        start = time.monotonic()
+        slow_cluster.answers.clear()
 
-        def ask(path: str) -> tuple[int, float]:
-            return gateway.ask("GET", path).status_code, time.monotonic() - start
+        def answered() -> list[int]:
+            return [one.result().status_code for one in asking if one.done()]
 
         with ThreadPoolExecutor(24) as pool:
-            asking = [pool.submit(ask, "/v1/jobs?user=*") for _ in range(22)]
-            time.sleep(0.5)
-            assert ask("/healthz")[1] < 4, "it is alive while they wait"
-            found = [one.result() for one in asking]
-        assert sorted(status for status, _ in found) == [200] * 16 + [429] * 6
-        refused_s = [seconds for status, seconds in found if status == 429]
-        assert max(refused_s) < 4, "who gets no place learns it at once"
-        slow_cluster.delay_s = 0.0
+            asking = [pool.submit(gateway.ask, "GET", "/v1/jobs?user=*") for _ in range(22)]
+            until(lambda: len(answered()) == 6, "who gets no place learns it meanwhile", 30)
+            assert gateway.ask("GET", "/healthz").status_code == 200, "it is alive while they wait"
+            assert answered() == [429] * 6
+            slow_cluster.answers.set()
+        assert sorted(answered()) == [200] * 16 + [429] * 6
 
         slow_cluster.cluster.yarn.end(app, "FINISHED", "SUCCEEDED", "")
         ends = read_all(listeners, 40)
@@ -157,10 +152,8 @@ def test_a_head_has_its_time(slow_cluster: Served, options: list[str], tmp_path:
         follows = connect(gateway, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /hea", stack)
         over = threading.Event()
         threading.Thread(target=lambda: _trickle(trickling, over), daemon=True).start()
-        start = time.monotonic()
-        said = read_all([silent, trickling, follows], 8, sending=(trickling,))
+        said = read_all([silent, trickling, follows], 25, sending=(trickling,))
         over.set()
-        assert time.monotonic() - start < 6
         assert said[silent] == said[trickling] == b""
         assert said[follows].startswith(b"HTTP/1.1 200")
         assert gateway.ask("GET", "/healthz").status_code == 200

@@ -91,13 +91,6 @@ def test_plan_inline_equals_golden(spec: Path) -> None:
     compare(GOLDEN / f"{spec.stem}.inline.json", golden(planned))
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
-def test_body_is_ascii_json_with_final_newline(spec: Path) -> None:
-    body = plan(load(spec), SITE).body
-    assert body.isascii()
-    assert body == json.dumps(json.loads(body), indent=2) + "\n"
-
-
 def test_goldens_all_belong_to_a_spec() -> None:
     wanted = {f"{spec.stem}.json" for spec in SPECS} | {
         f"{spec.stem}.inline.json" for spec in WITHOUT_STAGING

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from submit_tf_job.jobspec.job import Command, ShippedFile, Strategy
 from submit_tf_job.plan import plan
 from tests.builders.command_line import Cli, Done
 from tests.golden.fixed import (
@@ -18,12 +15,9 @@ from tests.golden.fixed import (
     KRB5_CONF,
     ROOT,
     SITE,
-    SITE_WITHOUT_STAGING,
     SPECS,
     STAGING,
     load,
-    make_job,
-    make_role,
 )
 
 
@@ -86,41 +80,3 @@ def test_render_with_submission_id(tmp_path: Path) -> None:
     assert render(spec, tmp_path, "--submission-id", "run-7") == plan(
         load(spec), SITE, key="run-7"
     ).body.encode("ascii")
-
-
-@pytest.mark.slow
-def test_rendered_bootstrap_runs_the_command(tmp_path: Path) -> None:
-    """What a service contains, started by its launch command, runs the command and returns its
-    status.
-    """
-    role = make_role(
-        "main",
-        command=Command(
-            script='test "$GREETING" = \'it"s ${here}\' && ./files/run.sh '
-            '"$TFJOB_ROLE-$TFJOB_INDEX"; exit 7'
-        ),
-        env={"GREETING": 'it"s ${here}'},
-        files=(ShippedFile("files/run.sh", b'#!/bin/sh\necho "$1 runs"\n', executable=True),),
-    )
-    planned = plan(
-        make_job(role, strategy=Strategy.CUSTOM, deciding_role="main"), SITE_WITHOUT_STAGING
-    )
-    described: Any = planned.service.with_files().to_json()
-    component = described["components"][0]
-    (tmp_path / "conf").mkdir()
-    for file in component["configuration"]["files"]:
-        (tmp_path / "conf" / file["dest_file"]).write_text(file["properties"]["content"])
-    env = {
-        "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
-        "TFJOB_INSTANCE": "main-0",
-        "LOG_DIR": str(tmp_path),
-        "HOME": "/",
-    }
-    done = subprocess.run(
-        ["/bin/bash", "-c", component["launch_command"]],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        timeout=120,
-    )
-    assert (done.returncode, done.stdout) == (7, b"main-0 runs\n"), done.stderr.decode()

@@ -21,6 +21,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.builders.command_line import Cli, Done
+from tests.builders.host import hadoop_xml
 from tests.hostile.server import Asked, HostileServer, raw
 
 ROOT = Path(__file__).parents[2]
@@ -284,11 +285,7 @@ def test_doctor_options_of_the_deep_job(cli: Cli, words: tuple[str, ...], hint: 
 def configured(home: Path, monkeypatch: pytest.MonkeyPatch, **files: dict[str, str]) -> None:
     """Write a Hadoop configuration, and let the settings name it."""
     for name, values in files.items():
-        rows = "".join(
-            f"<property><name>{key}</name><value>{value}</value></property>"
-            for key, value in values.items()
-        )
-        (home / f"{name}-site.xml").write_text(f"<configuration>{rows}</configuration>")
+        (home / f"{name}-site.xml").write_text(hadoop_xml(values))
     monkeypatch.setenv("SUBMIT_TF_JOB_HADOOP_CONF", str(home))
 
 

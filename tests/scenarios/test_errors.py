@@ -21,6 +21,7 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
 )
 from tests.builders.command_line import Cli, Done
+from tests.builders.host import hadoop_xml
 from tests.world import RM, World, gateway
 
 
@@ -128,9 +129,7 @@ def test_hadoop_conf_dir_without_a_cluster_is_not_replaced_by_the_sandbox(
     assert done.status == 2
     assert done.err.startswith(f"error: no ResourceManager is known: {where} is not there\n")
     (home / "typo").mkdir()
-    (home / "typo/yarn-site.xml").write_text(
-        "<configuration><property><name>a</name><value>b</value></property></configuration>"
-    )
+    (home / "typo/yarn-site.xml").write_text(hadoop_xml({"a": "b"}))
     assert f"{where} names none" in cli("list").err
     monkeypatch.delenv("HADOOP_CONF_DIR")
     assert cli("config", "show").out.startswith("profile: sandbox\n")

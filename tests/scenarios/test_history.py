@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import re
@@ -13,19 +12,11 @@ import pytest
 
 import submit_tf_job
 from tests.json_page import check, documented
+from tests.scenarios.conftest import ME
 from tests.world import RM, World
 
 SPEC = "mnist.yaml"
 PER_RUN = ("keytabs", "lists", "rendezvous")
-
-
-@pytest.fixture
-def kept(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Let a staging directory be configured, whose files are this process's user's."""
-    monkeypatch.setenv("SUBMIT_TF_JOB_USER", getpass.getuser())
-    world.yarn.site.users |= {getpass.getuser()}
-    monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", (world.home / "staging").as_uri())
-    return world
 
 
 def succeeds(world: World) -> None:
@@ -70,10 +61,10 @@ def test_list_says_the_full_name_of_a_deleted_run_by_its_record(kept: World) -> 
     name = "recommendations-of-the-whole-catalogue-of-all-shops"
     kept.submitted(name)
     run = kept.name
-    kept.hdfs(getpass.getuser())
+    kept.hdfs(ME)
     kept.ends()
     assert kept("delete", name).status == 0
-    shutil.rmtree(kept.home / getpass.getuser() / ".yarn/services" / run)
+    shutil.rmtree(kept.home / ME / ".yarn/services" / run)
     [job] = kept("list", "-o", "json").json["jobs"]
     assert (job["name"], job["run"]) == (name, run)
 
@@ -112,7 +103,7 @@ def test_a_success_that_yarn_has_forgotten_is_not_run_again(kept: World, ends: s
     first = client.submit(planned)
     kept.passes(10)
     kept.of_the_live_one()
-    kept.hdfs(getpass.getuser())
+    kept.hdfs(ME)
     kept.reports(kept.runs("chief-0")["chief-0"], ends, outcome={"status": int(ends == "failed")})
     kept.ends(ends.upper())
     assert first.wait().is_over
@@ -120,21 +111,6 @@ def test_a_success_that_yarn_has_forgotten_is_not_run_again(kept: World, ends: s
     client = submit_tf_job.Client(resource_managers=[RM])
     again = client.submit(planned)
     assert (again.run == first.run, again.adopted) == (ends == "succeeded", ends == "succeeded")
-
-
-def test_a_scheduler_s_key_is_used_for_as_long_as_its_record_is_kept(kept: World) -> None:
-    kept.spec()
-    told = kept("submit", SPEC, "--submission-id", "night-7", "--detach", "-o", "json").json
-    kept.of_the_live_one()
-    kept.hdfs(getpass.getuser())
-    succeeds(kept)
-    kept.cluster.clock.after(1, kept.ends)
-    assert kept("wait", "mnist").status == 0
-    assert kept("delete", "mnist").status == 0
-    shutil.rmtree(kept.home / getpass.getuser() / ".yarn/services" / told["run"])
-    kept.yarn.apps.clear()
-    again = kept("submit", SPEC, "--submission-id", "night-7", "--detach", "-o", "json").json
-    assert (again["run"], again["adopted"]) == (told["run"], True)
 
 
 def test_history_learns_how_a_run_ended_that_nobody_followed(kept: World) -> None:
@@ -197,7 +173,7 @@ def test_gc_beside_a_resource_manager_that_recovers_removes_no_live_job_s_files(
 ) -> None:
     """It has just started, and does not list the job yet, whose stored service is there."""
     kept.submitted()
-    kept.hdfs(getpass.getuser())
+    kept.hdfs(ME)
     files = kept.home / "staging/files/mnist"
     files.mkdir(parents=True)
     (files / "train.py").write_text("")
@@ -223,9 +199,9 @@ def test_submit_and_gc_keep_as_many_runs_as_they_are_told(
     for _ in range(3):
         kept.submitted()
         runs.append(kept.name)
-        kept.hdfs(getpass.getuser())
+        kept.hdfs(ME)
         kept.ends()
-        os.utime(kept.home / f"{getpass.getuser()}/.yarn/services/{kept.name}", (0, 0))
+        os.utime(kept.home / f"{ME}/.yarn/services/{kept.name}", (0, 0))
         kept.passes(300)
     assert "DELETE" not in {method for method, _path in kept.asked()}
     assert kept("staging", "gc", "--dry-run", "-o", "json").json["runs"] == []
@@ -235,36 +211,10 @@ def test_submit_and_gc_keep_as_many_runs_as_they_are_told(
     assert kept("staging", "gc", "--dry-run", "-o", "json").json["runs"] == [runs[0]]
     monkeypatch.setenv("SUBMIT_TF_JOB_KEEP_RUNS", "9")
     kept.submitted()
-    kept.hdfs(getpass.getuser())
+    kept.hdfs(ME)
     monkeypatch.setenv("SUBMIT_TF_JOB_KEEP_RUNS", "1")  # the newest that has ended stays, too
     told = kept("staging", "gc", "--dry-run", "-o", "json").json["runs"]
     assert told == sorted(runs[:2])
-
-
-@pytest.mark.long
-def test_a_thousand_nightly_runs_leave_what_retention_keeps(kept: World) -> None:
-    user = getpass.getuser()
-    services = kept.home / f"{user}/.yarn/services"
-    for night in range(1000):
-        kept.submitted()
-        kept.hdfs(user)
-        (services / kept.name / "lib").mkdir()
-        (services / kept.name / "lib/hadoop-yarn-services-core.jar").write_text("")
-        began = kept.cluster.clock.epoch_ms() / 1000
-        for path in services.iterdir():
-            if (user, path.name) not in kept.yarn.directories:
-                shutil.rmtree(path)  # a DELETE removes what YARN has stored
-            elif path.stat().st_mtime > began:
-                os.utime(path, (began, began))  # something in it changed, by HDFS's clock
-        succeeds(kept)
-        kept.ends()
-        kept.passes(86400)
-        if night % 50 == 49:
-            kept.yarn.apps.clear()  # a ResourceManager remembers as many as it is told to
-    runs = {path.name for path in services.iterdir()}
-    assert (len(runs), kept.name in runs) == (5, True)
-    assert [path.parent.name for path in services.glob("*/lib")] == [kept.name]
-    assert len(kept("history", "mnist", "--limit", 2000, "-o", "json").json["runs"]) == 1000
 
 
 def test_upload_is_told_once_and_an_ended_job_s_files_are_removed_by_gc(kept: World) -> None:

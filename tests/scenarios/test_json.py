@@ -13,7 +13,6 @@ from tests.json_page import PAGE, check, documented, produced
 from tests.world import World
 
 ROOT = Path(__file__).parents[2]
-TASKS = ("chief-0", "worker-0", "worker-1")
 
 
 def run(world: World, *argv: object, err: bool = False) -> Any:
@@ -25,8 +24,8 @@ def run(world: World, *argv: object, err: bool = False) -> Any:
 def running(world: World) -> str:
     """Let a job with a port run; return the container of its chief."""
     role = {"memory": "1Gi", "ports": {"http": 6006}}
-    world.submitted(roles={"chief": role, "worker": {"memory": "1Gi", "instances": 2}})
-    return world.runs(*TASKS)["chief-0"]
+    roles = {"chief": role, "worker": {"memory": "1Gi", "instances": 2}}
+    return world.running(roles=roles)["chief-0"]
 
 
 REPORT: dict[str, Any] = {
@@ -92,8 +91,7 @@ def test_job_and_description(world: World) -> None:
 
 
 def test_lists_events_and_changes(world: World) -> None:
-    chief = running(world)
-    world.reports(chief, "running")
+    running(world)
     listed = run(world, "list")
     assert set(listed) == documented("JobList")
     check("ListedJob", *listed["jobs"])
@@ -117,7 +115,6 @@ def test_logs(world: World) -> None:
 
 def test_stacks(world: World) -> None:
     chief = running(world)
-    world.reports(chief, "running")
     task = {"task": "chief-0", "host": "node1", "where": "", "text": ""}
     found = {"at": 1.5, "differs": None, "tasks": [task]}
     world.cluster.clock.after(3, lambda: world.writes(chief, "job-stacks.json", found))

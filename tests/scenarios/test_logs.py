@@ -209,13 +209,8 @@ def test_logs_explain_why_there_are_none(
 ) -> None:
     world.running()
     world.ends()
-    world.hdfs()
-    site = world.home / "conf/yarn-site.xml"
-    name = "yarn.log-aggregation.retain-seconds"
-    more = f"<property><name>{name}</name><value>{retained_s}</value></property></configuration>"
-    site.write_text(
-        site.read_text().replace("</configuration>", more if retained_s else "</configuration>")
-    )
+    keeps = {"yarn.log-aggregation.retain-seconds": str(retained_s)} if retained_s else {}
+    world.hdfs(**keeps)
     world.cluster.node.logs.clear()
     world.yarn.aggregation = aggregation
     world.passes(after_s)

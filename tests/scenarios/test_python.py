@@ -114,14 +114,6 @@ def test_an_argument_of_a_wrong_kind_is_named(
     assert error.value.message.startswith(message)
 
 
-def test_deadline_names_the_job(world: World) -> None:
-    world.submitted()
-    with pytest.raises(submit_tf_job.DeadlinePassed) as error:
-        client().attach("mnist").wait(timeout_s=5)
-    assert error.value.message == "the deadline of 5 s passed; mnist may still be running"
-    assert error.value.hint == "submit_tf_job wait mnist, or submit_tf_job stop mnist"
-
-
 def test_reprs_and_tables(world: World) -> None:
     assert repr(client()) == "<client of no profile, user alice>"
     assert repr(client().jobs()) == "no jobs"

@@ -163,11 +163,12 @@ def test_wait_by_name_follows_to_the_last_run(ranker: World) -> None:
         ranker.hdfs()
         succeeds(ranker)
 
-    results: list[object] = []
+    results: list[submit_tf_job.Status] = []
     done = followed(ranker, resubmitted, command="wait")
     last = list(ranker.yarn.apps)[-1]
     assert (done.status, len(ranker.yarn.apps)) == (0, 2), done
     assert f"submitted again as {last}" in done.err
+    assert ([seen.error for seen in results], submitter.application_id) == ([None], last)
 
 
 def test_wait_gives_up_where_nothing_submits_the_next_run(ranker: World) -> None:
@@ -183,12 +184,3 @@ def test_wait_gives_up_where_nothing_submits_the_next_run(ranker: World) -> None
     begun = ranker.cluster.clock()
     assert ranker("wait", ranker.application).status == 1
     assert ranker.cluster.clock() - begun < 30, "an application ends with itself"
-
-
-def test_handle_of_python_follows_to_the_last_run(ranker: World) -> None:
-    client = submit_tf_job.Client(resource_managers=[RM])
-    handle = client.submit(str(ranker.home / SPEC))
-    after_each_start(ranker, lambda: runs_out(ranker), lambda: succeeds(ranker))
-    assert handle.wait().error is None
-    assert handle.application_id == list(ranker.yarn.apps)[-1]
-    assert len(ranker.yarn.apps) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import tarfile
 from collections.abc import Callable
@@ -13,19 +12,14 @@ import pytest
 from tests.builders.command_line import Done
 from tests.world import World
 
-ME = getpass.getuser()
-
 
 @pytest.fixture
-def staged(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Let a staging directory be configured, whose files are this process's user's."""
-    monkeypatch.setenv("SUBMIT_TF_JOB_USER", ME)
-    world.yarn.site.users |= {ME, "bob"}
-    monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", (world.home / "staging").as_uri())
-    (world.home / "t.py").write_text("print()\n")
-    (world.home / "run ü.sh").write_text("#!/bin/sh\n")
-    (world.home / "run ü.sh").chmod(0o755)
-    return world
+def staged(kept: World) -> World:
+    """Let there be files that a job spec names."""
+    (kept.home / "t.py").write_text("print()\n")
+    (kept.home / "run ü.sh").write_text("#!/bin/sh\n")
+    (kept.home / "run ü.sh").chmod(0o755)
+    return kept
 
 
 def submits(world: World, *words: str, name: str = "mnist") -> Done:

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.builders.command_line import Done
-from tests.world import World
+from tests.world import TASKS, World
 
-TASKS = ("chief-0", "worker-0", "worker-1")
 FAILURE = {
     "task": "worker-1",
     "status": 3,
@@ -19,14 +18,6 @@ FAILURE = {
     "host": "node1",
     "last_lines": ["Traceback"],
 }
-
-
-def running(world: World) -> str:
-    """Let a job run; return the container of its chief."""
-    world.submitted()
-    chief = world.runs(*TASKS)["chief-0"]
-    world.reports(chief, "running", roles={"worker": {"wanted": 2, "running": 2}})
-    return chief
 
 
 def succeed(world: World, chief: str) -> None:
@@ -51,7 +42,7 @@ def first_line(done: Done) -> str:
 
 
 def test_status_of_a_job_that_runs(world: World) -> None:
-    running(world)
+    world.running()
     seen = world("status", "mnist", "-o", "json")
     assert seen.status == 0, seen.err
     assert (seen.json["application_id"], seen.json["state"]) == (world.application, "RUNNING")
@@ -71,7 +62,7 @@ def test_status_of_an_application_asks_for_it_once(world: World) -> None:
 def test_wait_exits_with_the_jobs_status_and_prints_each_change_once(
     world: World, end: Callable[[World, str], None], status: int, state: str
 ) -> None:
-    chief = running(world)
+    chief = world.running()["chief-0"]
     world.cluster.clock.after(60, lambda: end(world, chief))
     done = world("wait", "mnist", "--timeout", "2h")
     assert done.status == status, done
@@ -97,7 +88,7 @@ def test_wait_for_ready(world: World) -> None:
 
 
 def test_wait_timeout(world: World) -> None:
-    running(world)
+    world.running()
     done = world("wait", "mnist", "--timeout", "5s")
     assert (done.status, done.out) == (8, "")
     assert done.err.splitlines()[-2:] == [
@@ -133,7 +124,7 @@ def test_the_end_names_where_the_outputs_are(world: World) -> None:
 
 
 def test_wait_reports_an_outage_once(world: World) -> None:
-    chief = running(world)
+    chief = world.running()["chief-0"]
     world.cluster.clock.after(10, lambda: world.cluster.kill_active(back_s=60))
     world.cluster.clock.after(120, lambda: succeed(world, chief))
     done = world("wait", "mnist")
@@ -143,7 +134,7 @@ def test_wait_reports_an_outage_once(world: World) -> None:
 
 
 def test_stop_and_delete(world: World) -> None:
-    running(world)
+    world.running()
     refused = world("delete", "mnist")
     assert refused.status == 6, refused
     stopped = world("stop", "mnist")
@@ -161,7 +152,7 @@ def test_stop_and_delete(world: World) -> None:
 
 
 def test_stop_with_an_invalid_grace(world: World) -> None:
-    running(world)
+    world.running()
     done = world("stop", "mnist", "--grace", "soon")
     assert done.status == 2
     assert done.err.startswith("error: --grace: ")
@@ -176,7 +167,7 @@ def test_verb_of_a_job_that_does_not_exist(world: World, verb: str) -> None:
 
 
 def test_words_of_servers_are_escaped(world: World) -> None:
-    running(world)
+    world.running()
     [app] = [app for app in world.cluster.yarn.apps.values() if not app.over]
     world.cluster.node.logs.clear()
     words: Any = "\x1b]0;evil\x07"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import socket
 from collections.abc import Callable
@@ -55,9 +54,10 @@ def test_submit_tells_a_host_where_a_path_was_meant(
 
 def test_submit_detached(world: World) -> None:
     world.spec()
-    done = world("submit", SPEC, "--detach", "--submission-id", "run-7")
+    done = world("submit", SPEC, "--detach", "-v", "--submission-id", "run-7")
     [app] = world.cluster.yarn.apps.values()
     assert (done.status, done.out) == (0, f"{app.id}\n")
+    assert ", submission run-7" in done.err.splitlines()[0]
     assert world.service["version"] == "run-7"
     again = world("submit", SPEC, "-d", "-q", "--submission-id", "run-7", "-o", "json")
     assert (again.status, again.err) == (0, "")
@@ -72,24 +72,6 @@ def test_submit_detached(world: World) -> None:
     }
     assert told.items() <= again.json.items()
     assert len(world.cluster.yarn.apps) == 1
-
-
-def test_submit_finds_a_detached_job_which_has_a_lifetime(world: World) -> None:
-    world.spec()
-    rendered = json.loads(world("render", SPEC).out)
-    assert world("submit", SPEC, "--detach").status == 0
-    posted = world.service
-    assert posted == {**rendered, "lifetime": 30 * 86400}
-    world.cluster.clock.after(20, world.ends)
-    world("submit", SPEC)
-    assert len(world.cluster.yarn.apps) == 1, "its key does not depend on the lifetime"
-
-
-def test_submit_verbose_prints_the_submission_id(world: World) -> None:
-    world.spec()
-    done = world("submit", SPEC, "--detach", "-v")
-    version = world.service["version"]
-    assert f", submission {version}" in done.err.splitlines()[0]
 
 
 def test_submit_again_follows_the_live_run_or_runs_the_job_again(world: World) -> None:
@@ -236,8 +218,10 @@ def test_nothing_is_posted_where_the_cluster_cannot_run_the_job(
     world: World, trouble: Callable[[World], None], status: int, said: str
 ) -> None:
     first = world.submitted()
-    world.ends("FAILED")
     trouble(world)
+    again = world("submit", SPEC, "-d", "-o", "json").json
+    assert again["application_id"] == first, "as a scheduler that starts again asks for its own"
+    world.ends("FAILED")
     world.asked()
     done = world("submit", SPEC, "-d")
     assert (done.status, done.out, said in done.err) == (status, "", True), done.err
@@ -281,20 +265,13 @@ GPU = {"strategy": "single", "roles": {"chief": {"memory": "1Gi", "gpus": 1}}}
     ],
 )
 def test_nothing_is_posted_that_the_version_or_the_cluster_cannot_run(
-    world: World,
-    monkeypatch: pytest.MonkeyPatch,
-    version: tuple[int, ...],
-    changes: dict[str, Any],
-    said: str,
+    kept: World, version: tuple[int, ...], changes: dict[str, Any], said: str
 ) -> None:
-    world.yarn.site.version, world.yarn.site.job_s = version, (20, 20)
-    monkeypatch.setenv("SUBMIT_TF_JOB_USER", getpass.getuser())
-    monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", (world.home / "staging").as_uri())
-    world.yarn.site.users |= {getpass.getuser()}
-    world.spec(**changes)
-    done = world("submit", SPEC)
+    kept.yarn.site.version, kept.yarn.site.job_s = version, (20, 20)
+    kept.spec(**changes)
+    done = kept("submit", SPEC)
     assert said in done.err
-    assert (done.status in (2, 9), POST in world.asked()) == (bool(said), not said), done.err
+    assert (done.status in (2, 9), POST in kept.asked()) == (bool(said), not said), done.err
 
 
 def test_all_that_is_larger_than_a_container_may_be_is_said_at_once(world: World) -> None:
@@ -324,16 +301,6 @@ def test_an_old_hadoop_needs_a_staging_directory(world: World) -> None:
         "Hadoop 3.1.4 cannot read back a service of more than 60000 bytes, and without" in done.err
     )
     assert "set hadoop_conf, or staging: hdfs://" in done.err
-
-
-@pytest.mark.parametrize(("trouble", "_status", "_said"), REFUSALS)
-def test_a_job_that_exists_is_found_where_the_cluster_would_refuse_it_now(
-    world: World, trouble: Callable[[World], None], _status: int, _said: str
-) -> None:
-    """A scheduler that starts again asks for its own submission."""
-    first = world.submitted()
-    trouble(world)
-    assert world("submit", SPEC, "-d", "-o", "json").json["application_id"] == first
 
 
 def test_submit_of_an_image_to_plain_processes_if_the_job_spec_allows_it(world: World) -> None:

@@ -327,14 +327,6 @@ def test_wait_ends_where_the_resource_manager_has_forgotten_the_job(world: World
     assert world.cluster.clock() - begun < 120
 
 
-def test_wait_with_a_deadline_of_a_moment_looks_once(world: World) -> None:
-    started(world, state="running")
-    done = world("wait", "mnist", "--timeout", "1s")
-    assert (done.status, "the deadline of 1 s passed" in done.err) == (8, True)
-    over(world)
-    assert world("wait", "mnist", "--timeout", "1s").status in (0, 1)
-
-
 # --- logs that are collected, or on their way -----------------------------------------------------
 
 
@@ -365,13 +357,9 @@ def test_collected_logs_without_a_report(
 
 def test_collected_logs_of_the_application_master_alone_prove_nothing(world: World) -> None:
     started(world)
-    site = world.home / "conf/yarn-site.xml"
-    policy = (
-        "<property><name>yarn.nodemanager.log-aggregation.policy.class</name><value>org.apache."
-        "hadoop.yarn.server.nodemanager.containermanager.logaggregation.AMOnlyLogAggregationPolicy"
-        "</value></property></configuration>"
-    )
-    site.write_text(site.read_text().replace("</configuration>", policy))
+    package = "org.apache.hadoop.yarn.server.nodemanager.containermanager.logaggregation"
+    policy = f"{package}.AMOnlyLogAggregationPolicy"
+    world.hdfs(**{"yarn.nodemanager.log-aggregation.policy.class": policy})
     over(world)
     world.collects()
     assert seen(world) == ("SUCCEEDED", False)

@@ -17,6 +17,7 @@ import yaml
 from submit_tf_job import operations
 from submit_tf_job.settings import Settings
 from tests.builders.command_line import GOOD, Cli, Done
+from tests.builders.host import hadoop_xml
 from tests.builders.log_files import log, record, reserved, write_tfile
 from tests.world.cluster import FakeCluster
 from tests.world.transport import Answer
@@ -154,16 +155,19 @@ class World:
         number = self.application.partition("_")[2]
         self.writes(f"container_{number}_01_000001", "serviceam.log", text)
 
-    def hdfs(self, user: str = "alice") -> None:
-        """Give commands a Hadoop configuration, and YARN's copy of the service, on this disk."""
+    def hdfs(self, user: str = "alice", **yarn: str) -> None:
+        """Give commands a Hadoop configuration, and YARN's copy of the service, on this disk.
+
+        Args:
+            user: Whose service it is.
+            yarn: More of yarn-site.xml, by the names there.
+        """
         conf, stored = self.home / "conf", self.home / f"{user}/.yarn/services/{self.name}"
         conf.mkdir(exist_ok=True)
         stored.mkdir(parents=True, exist_ok=True)
-        logs = {"yarn.nodemanager.remote-app-log-dir": (self.home / "logs").as_uri()}
+        logs = {"yarn.nodemanager.remote-app-log-dir": (self.home / "logs").as_uri(), **yarn}
         for file, values in {"yarn": logs, "core": {"fs.defaultFS": "file:///"}}.items():
-            rows = (f"<name>{n}</name><value>{v}</value>" for n, v in values.items())
-            text = "".join(f"<property>{row}</property>" for row in rows)
-            (conf / f"{file}-site.xml").write_text(f"<configuration>{text}</configuration>")
+            (conf / f"{file}-site.xml").write_text(hadoop_xml(values))
         spec = {**(self.yarn.directories[user, self.name].spec or {}), "id": self.application}
         (stored / f"{self.name}.json").write_text(json.dumps(spec))
         self._patch.setenv("SUBMIT_TF_JOB_HADOOP_CONF", str(conf))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -480,32 +479,6 @@ def test_events_until_the_end(world: World) -> None:
     ] == ["SUCCEEDED"]
     refused(world.ask("GET", "/v1/jobs/other/events"), 404, "no-such-job")
     assert (world.gateway.listeners.taken, len(world.gateway.watches)) == (0, 0)
-
-
-def test_listeners_share_one_query(world: World) -> None:
-    world.fake.yarn.site.job_s = (600, 600)
-    world.post()
-    ends: list[str] = []
-
-    def asked() -> int:
-        return sum(
-            1
-            for _, method, path in world.fake.network.log
-            if (method, path.count("/apps/")) == ("GET", 1)
-        )
-
-    before = asked()
-
-    def listen() -> None:
-        ends.append(events_of(world.ask("GET", "/v1/jobs/mnist/events").text)[-1][1]["state"])
-
-    threads = [threading.Thread(target=listen) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert ends == ["SUCCEEDED"] * 8
-    assert asked() - before < 8 * 60, "each listener alone would have looked some sixty times"
 
 
 def test_logs_as_text_and_as_json(world: World) -> None:
