@@ -616,26 +616,30 @@ def test_late_sidecar_is_informed_of_the_end(job: Cluster) -> None:
     assert set(job.wait_all().values()) == {0}, "the deciding task leaves when all have been told"
 
 
-SPEAKS = "for i in 1 2 3 4; do echo TFJOB_PROGRESS '{\"step\": '$i'}'; sleep 0.3; done; "
-GOES_ON = "until [ -e ../go ]; do echo more; sleep 0.3; done"
+STEP = "echo TFJOB_PROGRESS '{\"step\": '$i'}'"
+SPEAKS = f"for i in 1 2 3 4; do {STEP}; sleep 0.3; done; "
+GOES_ON = f"until [ -e ../go ]; do i=$((i + 1)); {STEP}; sleep 0.3; done"
 
 
 def test_a_task_that_stands_still_while_others_move_is_reported(job: Cluster) -> None:
+    """The one that moves tells steps: without news the report is written every 30 s only. In half
+    of `still_s` also a busy machine starts all commands, and what they print counts as no rhythm.
+    """
     roles = {
         "worker": role(1, "trains", SPEAKS + GOES_ON),
         "slow": role(1, "trains", SPEAKS + UNTIL_GO),
         "silent": role(1, "trains", UNTIL_GO),
     }
-    job.job(roles, still_s=3, ping_s=0.5)
+    job.job(roles, still_s=20, ping_s=0.5)
     job.start()
 
     def told() -> bool:
         """On a busy machine the one that moves may stand still, too, for a while."""
         found = job.report().get("standstill") or {"tasks": []}
         still = [(entry["task"], entry["step"]) for entry in found["tasks"]]
-        return still == [("slow-0", 4)] and (found["all"], found["others_step"]) == (False, 4)
+        return still == [("slow-0", 4)] and not found["all"] and found["others_step"] > 4
 
-    job.until(told)
+    job.until(told, 240)
     job.succeeds()
 
 

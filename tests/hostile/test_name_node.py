@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -32,26 +31,24 @@ sys.exit(main())
 """
 
 
-def run(code: str, address: str, *words: str) -> tuple[subprocess.CompletedProcess[str], float]:
-    start = time.monotonic()
-    done = subprocess.run(
+def run(code: str, address: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-c", code, *words, address], capture_output=True, text=True, timeout=120
     )
-    return done, time.monotonic() - start
 
 
 @pytest.mark.parametrize("answer_s", [1.0, 1.5])
 def test_program_exits_with_its_status_after_an_abandoned_call(answer_s: float) -> None:
     with late_name_node(answer_s) as address:
-        done, _ = run(GIVES_UP + "sys.exit(3)", address)
+        done = run(GIVES_UP + "sys.exit(3)", address)
     assert (done.returncode, done.stdout, done.stderr) == (3, "no answer within 0.3 s\n", "")
 
 
 def test_command_exits_with_its_status_after_an_abandoned_call() -> None:
-    with late_name_node(60) as address:
-        done, seconds = run(GIVES_UP + AS_COMMAND, address, "version")
+    """It does not wait for the answer, which would come far too late for this test."""
+    with late_name_node(3600) as address:
+        done = run(GIVES_UP + AS_COMMAND, address, "version")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("no answer within 0.3 s\nsubmit_tf_job "), (
         "what was printed is written"
     )
-    assert seconds < 9
