@@ -60,17 +60,6 @@ def test_job_with_all_kinds_of_roles_succeeds(any_job: Cluster) -> None:
     assert (report["wanted"], report["arrived"], report["missing"]) == (5, 5, [])
     assert report["outcome"]["status"] == 0
     assert report["started_at"] < report["ended_at"]
-    assert report["roles"]["worker"] == {
-        "wanted": 2,
-        "arrived": 2,
-        "running": 0,
-        "succeeded": 0,
-        "failed": 0,
-        "ended": 2,
-        "lost": 0,
-        "restarts": 0,
-        "max_restarts": 0,
-    }
     assert {task["task"]: task["state"] for task in report["tasks"]} == {
         "chief-0": "succeeded",
         "worker-0": "ended",
@@ -168,39 +157,6 @@ def test_workdir_is_where_the_command_starts(any_job: Cluster, tmp_path: Path) -
     assert job.stdout("worker-0") == f"{tmp_path}\n"
 
 
-def test_failing_worker_ends_the_job_and_is_named(any_job: Cluster) -> None:
-    job = any_job
-    job.job(
-        pair(
-            FOREVER,
-            '[ $TFJOB_INDEX = 0 ] && exec sleep 600; echo "it broke" >&2; exit 3',
-            workers=2,
-        )
-    )
-    job.start()
-    assert job.wait_all() == {
-        "chief-0": contract.EXIT_JOB_FAILED,
-        "worker-0": contract.EXIT_JOB_FAILED,
-        "worker-1": 3,
-    }
-    report = job.report()
-    assert report["state"] == "failed"
-    first = report["first_failure"]
-    assert (first["task"], first["status"], first["signal"], first["reason"]) == (
-        "worker-1",
-        3,
-        None,
-        "exited",
-    )
-    assert (first["message"], first["host"], first["last_lines"]) == (
-        "worker-1 exited with status 3",
-        "node-of-worker-1",
-        ["it broke"],
-    )
-    assert job.outcome("chief-0")["first_failure"] == "worker-1"
-    assert report["roles"]["worker"]["failed"] == 1
-
-
 def test_killed_bootstrap_is_the_cause_before_the_chiefs_failure(any_job: Cluster) -> None:
     job = any_job
     job.job(
@@ -249,19 +205,9 @@ def test_a_task_that_ends_while_the_deciding_one_is_suspended_reports_its_end_la
     assert any("chief-0 stood still for" in warning for warning in job.report()["warnings"])
 
 
-SHOW = 'printf "%s %s" "$TFJOB_PORT" "$TF_CONFIG"'
-
-
-def cluster_of(job: Cluster, name: str) -> tuple[int, dict[str, list[str]]]:
-    """Return the port that a task got, and the cluster that it was given."""
-    port, _, value = job.stdout(name).partition(" ")
-    cluster: dict[str, list[str]] = json.loads(value)["cluster"]
-    return int(port), cluster
-
-
 def test_names_that_dns_does_not_have_do_not_delay_the_start(job: Cluster) -> None:
     job.dns.hidden |= {"worker-0", "worker-1"}
-    job.job(pair(SHOW, workers=2))
+    job.job(pair('echo "$TF_CONFIG"', workers=2))
     job.start()
     assert set(job.wait_all().values()) == {0}
     start = job.report()["start"]
@@ -269,34 +215,10 @@ def test_names_that_dns_does_not_have_do_not_delay_the_start(job: Cluster) -> No
     assert start["by_address"] == 3
     ports = job.ports()
     for name in job.names():
-        assert cluster_of(job, name)[1] == {
+        assert json.loads(job.stdout(name))["cluster"] == {
             "chief": [f"127.0.0.1:{ports['chief-0']}"],
             "worker": [f"127.0.0.1:{ports['worker-0']}", f"127.0.0.1:{ports['worker-1']}"],
         }
-
-
-@pytest.mark.parametrize("name", ["worker-0", "chief-0"])
-def test_task_whose_port_is_in_use_takes_another_that_all_are_given(
-    job: Cluster, name: str
-) -> None:
-    job.job(pair(SHOW))
-    expected = job.ports()
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", expected[name]))
-        sock.listen()
-        job.start()
-        assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
-    taken, cluster = cluster_of(job, name)
-    assert taken != expected[name]
-    addresses = {**expected, name: taken}
-    for task in job.names():
-        assert cluster_of(job, task) == (
-            addresses[task],
-            {role: [f"127.0.0.1:{addresses[role + '-0']}"] for role in ("chief", "worker")},
-        )
-    line = f"port {expected[name]} of this task is in use; port {taken} is taken instead"
-    assert line in job.stderr(name)
-    assert cluster_of(job, name)[1] == cluster
 
 
 def test_rendezvous_port_that_is_in_use_is_passed_over(job: Cluster) -> None:
@@ -359,23 +281,11 @@ def test_failure_of_the_deciding_task_ends_the_job(job: Cluster, name: str) -> N
 
 def test_single_task_waits_for_nothing(any_job: Cluster) -> None:
     job = any_job
-    job.job(
-        {
-            "worker": role(
-                1,
-                "trains",
-                [
-                    "python3",
-                    "-c",
-                    "import os; print(os.environ.get('TF_CONFIG'), "
-                    "os.environ['CUDA_VISIBLE_DEVICES'] == '')",
-                ],
-            )
-        }
-    )
+    show = 'echo "[$TF_CONFIG] ${CUDA_VISIBLE_DEVICES-unset}"'
+    job.job({"worker": role(1, "trains", show)})
     job.start(env={contract.ENV_HOSTNAME: ""})
     assert job.wait("worker-0") == 0
-    assert job.stdout("worker-0") == "None True\n"
+    assert job.stdout("worker-0") == "[] \n"
     assert job.dns.asked == []
     assert job.report()["state"] == "succeeded"
 
@@ -431,21 +341,6 @@ def test_command_that_ignores_sigterm_is_killed(job: Cluster) -> None:
     job.start()
     assert job.wait_all() == {"chief-0": 0, "ps-0": 0}
     assert job.outcome("ps-0")["signal"] == 9
-
-
-def test_stopped_worker_is_named_as_stopped(job: Cluster) -> None:
-    job.job(
-        pair(FOREVER, "trap 'echo saved; exit 0' TERM; echo up; sleep 600 & wait"), settle_s=0.3
-    )
-    job.start()
-    job.printed("worker-0", "up")
-    job.kill("worker-0", signal.SIGTERM)
-    assert job.wait("worker-0") == contract.EXIT_TERMINATED
-    assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
-    first = job.report()["first_failure"]
-    assert (first["task"], first["signal"], first["reason"]) == ("worker-0", 15, "killed")
-    assert first["message"] == "worker-0 was stopped by SIGTERM"
-    assert job.stdout("worker-0") == "up\nsaved\n"
 
 
 def test_leftovers_of_the_command_are_ended(job: Cluster) -> None:
@@ -516,23 +411,6 @@ def test_addresses_of_peers_are_kept_off_a_proxy(job: Cluster) -> None:
     assert job.stdout("chief-0") == job.stdout("worker-0") == "localhost,sandbox.test,127.0.0.1\n"
 
 
-def test_progress_and_metrics_reach_the_report(job: Cluster) -> None:
-    write = (
-        'echo \'{"step": 3, "total": 10, "metrics": {"loss": 0.5, "bad": "x"}}\' >p; mv p '
-        "$TFJOB_PROGRESS_FILE; exec sleep 600"
-    )
-    job.job(pair(FOREVER, write))
-    job.start()
-    progress = job.until(lambda: job.report().get("progress"))
-    del progress["at"]
-    assert progress == {
-        "task": "worker-0",
-        "step": 3,
-        "total": 10,
-        "metrics": {"loss": 0.5, "bad": None},
-    }
-
-
 def test_files_and_hadoop_conf_are_delivered(job: Cluster) -> None:
     job.files = {"hadoop-conf/core-site.xml": "<configuration/>", "a/b.txt": "deep"}
     job.job(
@@ -584,28 +462,27 @@ def test_what_the_bootstrap_cannot_use_is_told(
     assert not (job.places[name][0].parent / "evil").exists()
 
 
-def test_a_service_that_has_failed_when_its_job_succeeds_is_a_warning(job: Cluster) -> None:
-    roles = {"main": role(1, "trains", UNTIL_GO), "web": role(1, "sidecar", "exit 9")}
-    roles["web"]["max_restarts"] = 3
-    job.job(roles)
+@pytest.mark.parametrize(
+    ("restarts", "status", "said"),
+    [
+        (3, 9, "web-0 had failed (exit status 9), and did not run again before the job's end"),
+        (0, 0, "web-0 exited with status 9"),
+    ],
+)
+def test_a_service_that_has_failed_when_its_job_succeeds_is_a_warning(
+    job: Cluster, restarts: int, status: int, said: str
+) -> None:
+    """To Hadoop 3.1 and 3.2 a service has failed if any of its containers has: one that has failed
+    for good ends with 0.
+    """
+    web = role(1, "sidecar", "exit 9", max_restarts=restarts)
+    job.job({"main": role(1, "trains", UNTIL_GO), "web": web})
     job.start()
-    assert job.wait("web-0") == 9
+    assert job.wait("web-0") == status
     job.go()
     assert job.wait("main-0") == 0
-    said = "web-0 had failed (exit status 9), and did not run again before the job's end"
-    assert job.report()["warnings"] == [said]
-
-
-def test_a_sidecar_that_has_failed_for_good_is_no_failed_container(job: Cluster) -> None:
-    """To Hadoop 3.1 and 3.2 a service has failed if any of its containers has."""
-    job.job({"main": role(1, "trains", UNTIL_GO), "web": role(1, "sidecar", "exit 9")})
-    job.start()
-    assert job.wait("web-0") == 0
-    job.go()
-    assert job.wait("main-0") == 0
-    [said] = job.report()["warnings"]
-    assert "web-0" in said
-    assert "9" in said
+    [warning] = job.report()["warnings"]
+    assert warning.startswith(said)
 
 
 def test_late_sidecar_is_informed_of_the_end(job: Cluster) -> None:
@@ -617,6 +494,7 @@ def test_late_sidecar_is_informed_of_the_end(job: Cluster) -> None:
 
 
 STEP = "echo TFJOB_PROGRESS '{\"step\": '$i'}'"
+WRITES = "echo '{\"step\": 4}' >p; mv p $TFJOB_PROGRESS_FILE"
 SPEAKS = f"for i in 1 2 3 4; do {STEP}; sleep 0.3; done; "
 GOES_ON = f"until [ -e ../go ]; do i=$((i + 1)); {STEP}; sleep 0.3; done"
 
@@ -627,7 +505,7 @@ def test_a_task_that_stands_still_while_others_move_is_reported(job: Cluster) ->
     """
     roles = {
         "worker": role(1, "trains", SPEAKS + GOES_ON),
-        "slow": role(1, "trains", SPEAKS + UNTIL_GO),
+        "slow": role(1, "trains", f"{WRITES}; {UNTIL_GO}"),
         "silent": role(1, "trains", UNTIL_GO),
     }
     job.job(roles, still_s=20, ping_s=0.5)

@@ -37,31 +37,25 @@ def answers(port: int) -> bool:
         return False
 
 
-def test_auto_ports_are_bound_and_reported(job: Cluster) -> None:
+@pytest.mark.parametrize("taken", [False, True])
+def test_auto_ports_are_bound_and_reported_and_one_that_is_taken_is_passed_over(
+    job: Cluster, taken: bool
+) -> None:
     job_with_boards(job)
-    job.start()
-    found = job.until(lambda: addresses(job) if len(addresses(job)) == 2 else None)
-    # nobody else has them
-    assert found == {name: job.ports()[name] for name in ("board-0", "board-1")}
-    job.until(lambda: all(map(answers, found.values())))
-    job.go()
-    assert job.wait("chief-0") == 0
-    assert "served" not in job.report()
-
-
-def test_auto_port_that_is_taken_is_passed_over(job: Cluster) -> None:
-    job_with_boards(job)
-    wanted = job.ports()["board-0"]
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(("0.0.0.0", wanted))
-        taken.listen()
+    planned = {name: job.ports()[name] for name in ("board-0", "board-1")}
+    with socket.socket() as other:
+        if taken:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("0.0.0.0", planned["board-0"]))
+            other.listen()
         job.start()
         found = job.until(lambda: addresses(job) if len(addresses(job)) == 2 else None)
-        assert wanted not in found.values()
-        job.until(lambda: answers(found["board-0"]))
+        assert (planned["board-0"] in found.values()) is not taken
+        assert taken or found == planned
+        job.until(lambda: all(map(answers, found.values())))
         job.go()
         assert job.wait("chief-0") == 0
+    assert "served" not in job.report()
 
 
 def test_fixed_port_in_use_is_a_warning_that_names_the_remedy(job: Cluster) -> None:

@@ -43,18 +43,6 @@ def test_lost_deciding_task_is_replaced_and_remembered_by_the_others(any_job: Cl
     assert job.report()["state"] == "succeeded"
 
 
-def test_program_s_own_failure_is_not_retried_and_yarn_hears_of_it_from_the_witness(
-    job: Cluster,
-) -> None:
-    retrying(job, pair(HOLD, "exit 3"))
-    assert job.wait_all() == {"chief-0": 0, "worker-0": 0, "witness-0": 93}
-    report = job.report()
-    assert report["first_failure"]["task"] == "worker-0"
-    assert report["first_failure"]["status"] == 3
-    assert report["generations"] == []
-    assert report["retries"]["refusal"].startswith("not retried: `retries.on` does not name")
-
-
 def test_command_gets_the_signal_before_it_starts_again(job: Cluster) -> None:
     save = "trap 'echo saved; exit 0' TERM; echo generation $TFJOB_GENERATION; " + UNTIL_GO
     retrying(job, pair(save, HOLD))

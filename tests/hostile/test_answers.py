@@ -111,9 +111,9 @@ NO_ANSWERS: dict[str, tuple[bytes | Answering, str]] = {
 }
 
 
-def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def be_patient(monkeypatch: pytest.MonkeyPatch, wait: str = "1m") -> None:
     for name in ("FAILOVER", "READ"):
-        monkeypatch.setenv(f"SUBMIT_TF_JOB_TIMEOUTS_{name}", "4s")
+        monkeypatch.setenv(f"SUBMIT_TF_JOB_TIMEOUTS_{name}", wait)
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
@@ -166,7 +166,7 @@ def test_a_resource_manager_that_hangs_leaves_time_for_the_other(
 def test_server_without_services_api(
     cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    be_patient(monkeypatch)
+    be_patient(monkeypatch, "4s")
     servlet = "org.apache.hadoop.http.WebServlet-6bca7e0d"
     page = {"servlet": servlet, "message": "Not Found", "url": "/app", "status": "404"}
     lists = raw(200, b'{"apps": null, "clusterInfo": {"state": "STARTED"}}')

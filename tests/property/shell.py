@@ -85,46 +85,10 @@ class AppMaster:
         return out
 
 
-SPECIAL = (
-    *"\"'\\$`{}<>!#&;|*?~()[]%=^ \t\n\r",
-    *(
-        "${",
-        "{{",
-        "}}",
-        "{{{",
-        "}}}",
-        "$(",
-        "$((",
-        "\\$",
-        '\\"',
-        '""',
-        "''",
-        "$'",
-        "<LOG_DIR>",
-        "<CPS>",
-        "<LOG_DIR",
-        "$$",
-        "$1",
-        "\\\n",
-        "!!",
-    ),
-    *(token for token in AppMaster().tokens),
-    *(
-        "${V0}",
-        "${V1}",
-        "${WORK_DIR}",
-        "${LOG_DIR}",
-        "${PATH}",
-        "${PS-0_HOST}",
-        "{{content}}",
-        "${content}",
-        "$V0",
-        "%s",
-        "é",
-        "日本",
-        "🚀",
-    ),
-)
+WORDS = """\
+${ {{ }} {{{ }}} $( $(( \\$ \\" "" '' $' <LOG_DIR> <CPS> <LOG_DIR $$ $1 !! ${V0} ${V1} ${WORK_DIR}
+${LOG_DIR} ${PATH} ${PS-0_HOST} {{content}} ${content} $V0 %s é 日本 🚀"""
+SPECIAL = (*"\"'\\$`{}<>!#&;|*?~()[]%=^ \t\n\r", "\\\n", *WORDS.split(), *AppMaster().tokens)
 
 
 def fragments(exclude: str = "\0") -> st.SearchStrategy[str]:

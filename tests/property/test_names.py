@@ -95,15 +95,3 @@ def test_what_yarn_refuses_is_refused_before(
     shortest = min(len(service), 4) * "a" + SUFFIX
     refused = yarn_refuses(shortest, role, instances, user, domain)
     assert refused or len(service) > 4 or re.fullmatch(r".*-[0-9][a-z2-7]{7}", service), error
-
-
-@given(st.text("ABCabc_-.09é", max_size=70), label, st.integers(0, 10**6), label, st.none() | label)
-def test_host_names_are_what_the_application_master_sets(
-    role: str, service: str, index: int, user: str, domain: str | None
-) -> None:
-    """BaseServiceRecordProcessor and ServiceApiUtil.getHostnameSuffix: all in lower case."""
-    suffix = f".{domain}" if domain else ""
-    assert (
-        host_name(role, index, service, user, domain)
-        == f"{role}-{index}.{service}.{user}{suffix}".lower()
-    )

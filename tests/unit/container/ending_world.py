@@ -80,6 +80,18 @@ class Leader(Task):
         self.looked = now
 
 
+def consistent(job: Rendezvous) -> None:
+    """Look at what a job counts, which is carried on from change to change."""
+    members = job.members.values()
+    for name, counts in job.counts.items():
+        assert sum(counts.values()) == job.info.counts[name]
+        assert min(counts.values()) >= 0
+    awaited = [m for m in members if m.role_kind != "sidecar" and m.state in states.AWAITED]
+    assert job.absent == len(awaited)
+    assert set(job.away) == {m.name for m in members if m.state in states.AWAY}
+    assert (job.first is not None) == (job.verdict == states.FAILED)
+
+
 class Component:
     """One component of the service, with YARN's view of its instances."""
 
@@ -447,6 +459,7 @@ class World:
                     self.again(task, leader)
             self.again(leader, leader)
         job.released(self.now)
+        consistent(job)
         self.look(leader)
         if job.phase != states.ENDING:
             self.go(leader, leader)

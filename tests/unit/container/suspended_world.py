@@ -282,7 +282,7 @@ class World:
         self.task = description(roles, **more)
         self.signals: Any = SimpleNamespace(
             stop=lambda: 0, patient_until=0.0, seen=[], reader=object(), drain=lambda: None,
-            wake=lambda: None, forward=None,
+            wake=lambda: None, forward=None, asked_at=0.0,
         )  # fmt: skip
         self.resolver = SimpleNamespace(
             busy=0,

@@ -20,29 +20,19 @@ def check(world: World) -> None:
         assert world.verdict == states.SUCCEEDED, "a failure that is told as a success"
 
 
-def ends(first: int, last: int, *, ends_by_mark: bool, followed: bool) -> Counter[str]:
+@pytest.mark.parametrize("seeds", [150, pytest.param(10_150, marks=pytest.mark.long)])
+@pytest.mark.parametrize("followed", [False, True], ids=["by itself", "followed"])
+def test_every_application_ends(followed: bool, seeds: int) -> None:
+    """On Hadoop 3.3 and later by itself; on 3.1 and 3.2 because somebody follows the job."""
     found: Counter[str] = Counter()
-    for seed in range(first, last):
-        world = play(seed, ends_by_mark=ends_by_mark, followed=followed)
+    for seed in range(seeds):
+        world = play(seed, ends_by_mark=not followed, followed=followed)
         try:
             check(world)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from None
         end = {None: "never", True: "succeeded", False: "failed"}[world.final]
         found[end + (" by a follower" if world.netted else "")] += 1
-    return found
-
-
-@pytest.mark.parametrize("followed", [False, True], ids=["by itself", "followed"])
-def test_every_application_ends(followed: bool) -> None:
-    """On Hadoop 3.3 and later by itself; on 3.1 and 3.2 because somebody follows the job."""
-    found = ends(0, 150, ends_by_mark=not followed, followed=followed)
     assert found["succeeded"] > 10
     assert found["failed"] > 10
     assert (found["failed by a follower"] > 10) is followed
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("followed", [False, True], ids=["by itself", "followed"])
-def test_every_application_ends_in_ten_thousand_histories(followed: bool) -> None:
-    ends(150, 10_150, ends_by_mark=not followed, followed=followed)

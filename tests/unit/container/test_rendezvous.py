@@ -6,11 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from submit_tf_job.container.meeting import members as states
-from tests.examples import examples
 from tests.unit.container.descriptions import role
 from tests.unit.container.played import T0, Played, happen
 
@@ -237,78 +233,3 @@ def test_lists_are_bounded() -> None:
     assert len(played.job.warnings) == 20
     assert len(played.job.events) == 100
     assert max(len(event["text"]) for event in played.job.events) == 500
-
-
-# --- anything may happen --------------------------------------------------------------------------
-NAMES = ["chief-0", "worker-0", "worker-1", "ps-0", "evaluator-0", "board-0"]
-STEPS = st.one_of(
-    st.tuples(
-        st.just("hello"),
-        st.sampled_from(NAMES),
-        st.sampled_from(["r1", "r2"]),
-        st.sampled_from(["waiting", "running", "done"]),
-    ),
-    st.tuples(st.just("gone"), st.sampled_from(NAMES)),
-    st.tuples(
-        st.just("done"),
-        st.sampled_from(NAMES),
-        st.sampled_from([0, 1, 143, None]),
-        st.sampled_from(["exited", "ended"]),
-    ),
-    st.tuples(st.just("after"), st.sampled_from([0.1, 2.0, 31.0, 601.0, 901.0])),
-    st.tuples(st.just("resolve")),
-    st.tuples(st.just("stopping"), st.sampled_from(NAMES)),
-    st.tuples(st.just("settled")),
-)
-ORDER = [states.WAITING, states.RUNNING, states.FINISHING, states.ENDING]
-
-
-@settings(max_examples=examples(150), deadline=None)
-@given(st.lists(STEPS, max_size=40), st.integers(0, 2), st.integers(0, 1))
-def test_any_history_ends_with_consistent_counts(
-    steps: list[tuple[Any, ...]], restarts: int, tolerate: int
-) -> None:
-    played = Played(
-        {
-            "chief": role(1, "trains"),
-            "worker": role(2, "trains", max_restarts=restarts, tolerate=tolerate),
-            "ps": role(1, "serves"),
-            "evaluator": role(1, "evaluates", max_restarts=restarts),
-            "board": role(1, "sidecar"),
-        }
-    )
-    job, phase = played.job, 0
-    for step in steps:
-        if step[0] == "hello" and step[1] != "chief-0":
-            played.hello(*step[1:])
-        elif step[0] == "gone" and played.member(step[1]).peer:
-            played.gone(step[1])
-        elif step[0] == "done" and (
-            played.member(step[1]).peer or (step[1] == "chief-0" and job.phase != states.WAITING)
-        ):
-            played.done(*step[1:3], reason=step[3])
-        elif step[0] == "resolve":
-            job.unresolved.clear()
-        elif step[0] == "stopping":
-            played.member(step[1]).stopping = True
-        elif step[0] == "settled":
-            job.settled()
-        played.after(step[1] if step[0] == "after" else 0)
-        assert ORDER.index(job.phase) >= phase
-        phase = ORDER.index(job.phase)
-        assert all(
-            sum(job.counts[name].values()) == count for name, count in job.info.counts.items()
-        )
-        assert all(number >= 0 for counts in job.counts.values() for number in counts.values())
-        assert job.absent == sum(
-            m.role_kind != "sidecar" and m.state in states.AWAITED for m in job.members.values()
-        )
-        assert set(job.away) == {m.name for m in job.members.values() if m.state in states.AWAY}
-        assert (job.first is not None) == (job.verdict == "failed")
-        json.dumps(played.report(), allow_nan=False)
-    played.done("chief-0")
-    for _ in range(4):
-        played.after(1000)
-    assert job.phase == states.ENDING
-    assert job.verdict in ("succeeded", "failed")
-    assert (job.exit == 0) == (job.verdict == "succeeded")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
 import sys
 import tarfile
 import zipfile
@@ -95,21 +92,6 @@ def test_a_link_that_is_followed_by_a_file_below_it(tmp_path: Path) -> None:
         out.writestr("there/evil", b"")
     with pytest.raises(BootstrapProblem, match="would land outside"):
         deliver(tmp_path / "work", unpack={"x.zip": "."})
-
-
-def test_deliver_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    a_tar(tmp_path / "x" / "x.tar.gz", ("a", None, 0o644, ""))
-    monkeypatch.setattr(shutil, "copyfileobj", full)
-    with pytest.raises(BootstrapProblem) as caught:
-        deliver(tmp_path, unpack={"x/x.tar.gz": "."})
-    assert (
-        caught.value.message
-        == "the job's files could not be unpacked: [Errno 28] No space left on device"
-    )
-    assert caught.value.status == contract.EXIT_BOOTSTRAP_ERROR
 
 
 def test_deliver_unpacks_wheels_for_python(tmp_path: Path) -> None:

@@ -53,31 +53,20 @@ def given_list(cwd: Path, files: list[str]) -> None:
 def test_shares_are_complete_disjoint_and_even(tmp_path: Path, files: int, workers: int) -> None:
     names = [f"hdfs://nn/d/{number} ü" for number in range(files)]
     given_list(tmp_path, names)
-    shares = []
-    for role, index in [("chief", 0), *(("worker", number) for number in range(workers))]:
-        item = {"uri": "hdfs:///d", "shard": True, "download": False}
-        data, env = data_of(
-            tmp_path,
-            role,
-            index,
-            {"worker": max(workers, 1)},
-            inputs={"d": item},
-            readers=["chief", "worker"][: 1 + bool(workers)],
-        )
+    inputs = {"d": {"uri": "hdfs:///d", "shard": True, "download": False}}
+    readers = ["chief", "worker"][: 1 + bool(workers)]
+
+    def share(role: str, index: int = 0) -> list[str] | None:
+        counts = {"worker": max(workers, 1)}
+        data, env = data_of(tmp_path, role, index, counts, inputs=inputs, readers=readers)
         data.prepare()
-        shares.append(lines(env["TFJOB_FILES_D"]))
         assert env["TFJOB_INPUT_D"] == "hdfs:///d"
-    assert sorted(name for share in shares for name in share) == sorted(names)
+        return lines(env["TFJOB_FILES_D"]) if "TFJOB_FILES_D" in env else None
+
+    shares = [share("chief") or [], *(share("worker", n) or [] for n in range(workers))]
+    assert sorted(name for each in shares for name in each) == sorted(names)
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
-
-
-def test_shares_of_evaluator_and_ps(tmp_path: Path) -> None:
-    given_list(tmp_path, ["file:///x"] * 3)
-    inputs = {"d": {"uri": "file:///x", "shard": True, "download": False}}
-    for role, count in (("evaluator", 3), ("ps", None)):
-        data, env = data_of(tmp_path, role, inputs=inputs)
-        data.prepare()
-        assert (len(lines(env["TFJOB_FILES_D"])) if count else env.get("TFJOB_FILES_D")) == count
+    assert (share("evaluator"), share("ps")) == (names, None)
 
 
 # --- down, as the program finds it ----------------------------------------------------------------

@@ -152,23 +152,3 @@ def test_a_task_of_any_job_and_range_can_go_elsewhere(
     if tasks + step <= len(every) and others:
         near = tfconfig.task_port(ports, counts, run, "worker", 0)
         assert others[0] not in range(near, near + tasks)
-
-
-@given(ROLES, st.booleans())
-def test_tf_config_of_all_tasks_is_one_cluster(counts: dict[str, int], legacy: bool) -> None:
-    clusters = set()
-    for role, count in counts.items():
-        assert tfconfig.split_instance(f"{role}-{count}") == (role, count)
-        for index in (0, count - 1):
-            text = tfconfig.tf_config(counts, CLUSTER, role, index, address, legacy)
-            if not text:
-                continue
-            value = json.loads(text)
-            clusters.add(json.dumps(value["cluster"]))
-            assert set(value) == {"cluster", "task"}
-            assert all(value["cluster"].values())
-            assert "evaluator" not in value["cluster"]
-            assert value["task"]["index"] == index
-            if role != "evaluator":
-                assert value["cluster"][value["task"]["type"]][index] == address(role, index)
-    assert len(clusters) <= 1

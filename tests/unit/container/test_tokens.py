@@ -40,17 +40,6 @@ def container(directory: Path, content: bytes) -> dict[str, str]:
 # --- the file -------------------------------------------------------------------------------------
 
 
-def test_parse(tmp_path: Path) -> None:
-    secrets = {"a.password": b"s" * 300}
-    env = container(tmp_path, token_file(hdfs_token(), KMS, OTHER, secrets=secrets))
-    found = Tokens(env)
-    assert [token.service for token in found.tokens] == [b"127.0.0.1:9000", b"10.0.0.1:9600", b""]
-    assert [(token.identifier, token.password) for token in found.tokens] == [
-        (t.identifier, t.password) for t in (hdfs_token(), KMS, OTHER)
-    ]
-    assert found.secrets == [(b"a.password", b"s" * 300)]
-
-
 def test_write_and_parse_round_trip(tmp_path: Path) -> None:
     content = token_file(hdfs_token(), KMS, secrets={"a": b"b"})
     path = tmp_path / "out"

@@ -204,37 +204,6 @@ def test_start_of_tail_finds_the_recent_part() -> None:
 # --- many files -----------------------------------------------------------------------------------
 
 
-def written(task: str, *seconds: int) -> Iterator[Run]:
-    data = b"".join(f"2026-05-12 12:00:{second:02d} {task}\n".encode() for second in seconds)
-    return runs(
-        b"head of " + task.encode() + b"\n" + data,
-        origin=Origin(TaskContainer(task, "c"), "stdout.txt"),
-    )
-
-
-@pytest.mark.parametrize("others", [0, merge.OPEN_AT_ONCE])
-def test_in_order_merges_files_by_time(others: int) -> None:
-    files = [
-        written("worker-0", 1, 4),
-        written("worker-1", 2, 3, 5),
-        *[written("idle") for _ in range(others)],
-    ]
-    found = list(merge.in_order(files))
-    assert [
-        (run.origin.container.task, run.at and run.at - NOON)
-        for run in found
-        if run.origin.container.task != "idle"
-    ] == [
-        ("worker-0", None),
-        ("worker-1", None),
-        ("worker-0", 1),
-        ("worker-1", 2),
-        ("worker-1", 3),
-        ("worker-0", 4),
-        ("worker-1", 5),
-    ]
-
-
 def test_in_order_spools_many_files() -> None:
     reading: list[int] = []
 

@@ -14,7 +14,6 @@ import pytest
 
 from submit_tf_job import jobspec
 from submit_tf_job.errors import UsageError
-from submit_tf_job.jobspec.job import Elastic, Retries
 from submit_tf_job.plan import Plan, Site, plan
 from tests.golden.fixed import (
     ROOT,
@@ -23,8 +22,6 @@ from tests.golden.fixed import (
     SPECS,
     STAGING,
     load,
-    make_job,
-    make_role,
     spec_job,
     task_of,
 )
@@ -61,11 +58,16 @@ def test_deciding_task_without_chief_is_worker_0() -> None:
     assert task["cluster_roles"] == ["worker", "ps"]
 
 
-def test_bounds_of_an_elastic_role_are_a_property_of_its_component() -> None:
+def test_bounds_of_an_elastic_role_are_told_to_yarn_and_to_the_tasks() -> None:
     roles = "{chief: {memory: 1Gi}, worker: {memory: 1Gi, instances: {min: 2, max: 8}}}"
-    worker = parts(plan(spec_job("retries: 3\n", roles), SITE))["worker"]
+    job = spec_job("retries: 3\n", roles)
+    worker = parts(plan(job, SITE))["worker"]
     assert worker["number_of_containers"] == 8
     assert worker["configuration"]["properties"]["submit_tf_job.instances"] == "2-8"
+    task = task_of(job)
+    assert (list(task["elastic"]), task["elastic"]["worker"]["min"]) == (["worker"], 2)
+    assert task["roles"]["worker"]["count"] == 8
+    assert "elastic" not in task_of(spec_job("retries: 3\n"))
 
 
 @pytest.mark.parametrize("domain", ["example.com", None])
@@ -292,14 +294,3 @@ def test_plan_modules_import_no_clock_environment_network_or_randomness() -> Non
     assert len(sources) > 8
     pattern = re.compile(rf"^(?:import|from) (?:{names})\b", re.MULTILINE)
     assert [name for name, text in sources.items() if pattern.search(text)] == []
-
-
-# --- the description ------------------------------------------------------------------------------
-
-
-def test_task_description_has_the_bounds_of_elastic_roles_alone() -> None:
-    elastic = make_role("worker", instances=8, elastic=Elastic(2, 90))
-    task = task_of(make_job(make_role("chief"), elastic, retries=Retries(3)))
-    assert task["elastic"] == {"worker": {"min": 2, "grow_after_s": 90}}
-    assert task["roles"]["worker"]["count"] == 8
-    assert "elastic" not in task_of(make_job(retries=Retries(3)))

@@ -68,10 +68,6 @@ class StorageVerbs:
         assert [item.is_dir for item in found] == [False, False, True, False]
         assert storage.read(f"{base}/ä 😀 x") == b"x"
 
-    def test_nothing_is_left_beside_a_written_file(self, storage: Storage, base: str) -> None:
-        storage.write(f"{base}/f", b"x")
-        assert [item.name for item in storage.list_dir(base)] == ["f"]
-
     def test_a_write_that_breaks_leaves_the_old_file_and_nothing_else(
         self, storage: Storage, base: str
     ) -> None:
