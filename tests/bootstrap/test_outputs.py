@@ -59,6 +59,16 @@ def stored(hdfs: WebNameNode, path: str = "/models/m") -> dict[str, bytes]:
     return files
 
 
+def fails(hdfs: WebNameNode, asked: str, fault: Fault, end: str = "") -> None:
+    """Have an operation on a path with this end fail."""
+
+    def fail(operation: str, path: str) -> None:
+        if operation == asked and path.endswith(end):
+            raise fault
+
+    hdfs.before = fail
+
+
 def aside(job: Cluster) -> str:
     return f"/models/m.failed-{job.task['run']}"
 
@@ -287,9 +297,7 @@ def test_upload_is_tried_until_hdfs_is_back_and_that_is_told(
 def test_a_task_that_is_stopped_while_it_waits_for_hdfs_ends_at_once(
     job: Cluster, hdfs: WebNameNode
 ) -> None:
-    hdfs.before = lambda operation, _path: setattr(
-        hdfs, "fault", (403, "SafeModeException") if operation == "CREATE" else hdfs.fault
-    )
+    fails(hdfs, "CREATE", Fault(403, "SafeModeException"))
     storing(job, on(hdfs))
     job.until(lambda: job.report().get("warnings"))
     job.kill("chief-0", signal.SIGTERM)
@@ -325,13 +333,8 @@ def test_a_full_quota_is_told_as_one_and_the_output_is_stored_once_there_is_room
     job: Cluster, hdfs: WebNameNode
 ) -> None:
     said = "The DiskSpace quota of /models is exceeded: quota = 104857600 B = 100 MB"
-
-    def full(operation: str, path: str) -> None:
-        if operation == "CONTENT" and path.endswith("/big"):
-            trace = "\n\tat java.security.AccessController.doPrivileged(Native Method)"
-            raise Fault(403, "DSQuotaExceededException", said + trace)
-
-    hdfs.before = full
+    trace = "\n\tat java.security.AccessController.doPrivileged(Native Method)"
+    fails(hdfs, "CONTENT", Fault(403, "DSQuotaExceededException", said + trace), "/big")
     storing(job, on(hdfs), "head -c 50000000 /dev/zero > $TFJOB_OUTPUT_M/big")
     told = job.until(lambda: job.report().get("warnings"))[0]
     assert told.endswith(f"/big: {said}")
@@ -371,11 +374,7 @@ def test_a_lost_response_of_the_last_step_is_no_failure(job: Cluster, hdfs: WebN
 def test_what_trying_again_cannot_change_fails_at_once(
     job: Cluster, hdfs: WebNameNode, fault: Fault, told: str
 ) -> None:
-    def refused(operation: str, _path: str) -> None:
-        if operation == "MKDIRS":
-            raise fault
-
-    hdfs.before = refused
+    fails(hdfs, "MKDIRS", fault)
     storing(job, on(hdfs))
     assert lost(job).endswith(f"/.m.{_mark(job)}.tfjob-tmp: {told}")
 

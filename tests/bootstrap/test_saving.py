@@ -12,12 +12,7 @@ SAVE = "trap 'echo begun; until [ -e ../go ]; do sleep 0.05; done; echo saved; e
 TRAIN = SAVE + "echo runs; while :; do sleep 0.05; done"
 
 
-def begun(job: Cluster, *names: str) -> None:
-    """Wait until tasks have begun to save."""
-    job.until(lambda: all("begun" in job.stdout(name) for name in names))
-
-
-def started(job: Cluster, **extra: object) -> None:
+def started(job: Cluster) -> None:
     """Start a chief, a worker, a parameter server and a board that all can save."""
     job.job(
         {
@@ -26,7 +21,7 @@ def started(job: Cluster, **extra: object) -> None:
             "ps": role(1, "serves", TRAIN),
             "board": role(1, "sidecar", TRAIN),
         },
-        **extra,
+        stop_grace_s=0.2,
     )
     job.start()
     job.until(lambda: all("runs" in job.stdout(name) for name in job.names()))
@@ -42,33 +37,14 @@ def test_tasks_that_train_save_and_end_while_the_others_run_on(any_job: Cluster)
     job = any_job
     started(job)
     stop(job)
-    begun(job, "chief-0", "worker-0")
-    # longer than `stop_grace`, and than a task may be silent
+    job.until(lambda: all("begun" in job.stdout(name) for name in ("chief-0", "worker-0")))
+    time.sleep(2)  # ten times `stop_grace`
     job.until(lambda: job.report().get("state") == "stopped")
     assert sorted(job.report()["saving"]) == ["chief-0", "worker-0"]
     assert not job.report()["ended_at"]
+    assert "saved" not in job.stdout("worker-0") + job.stdout("chief-0")
     job.go()
     job.until(lambda: bool(job.report()["ended_at"]))
     assert job.stdout("worker-0").split() == ["runs", "begun", "saved"]
     assert job.stdout("ps-0") + job.stdout("board-0") == "runs\nruns\n"
     assert job.runs["chief-0"].poll() is None  # YARN's stop ends it
-
-
-def test_sigquit_alone_does_nothing(job: Cluster) -> None:
-    job.job({"chief": role(1, "trains", "echo runs; until [ -e ../go ]; do sleep 0.05; done")})
-    job.start()
-    job.until(lambda: "runs" in job.stdout("chief-0"))
-    job.runs["chief-0"].send_signal(signal.SIGQUIT)
-    job.go()
-    assert job.wait("chief-0") == 0
-
-
-def test_tasks_save_for_longer_than_stop_grace_while_somebody_waits(job: Cluster) -> None:
-    started(job, stop_grace_s=0.2)
-    stop(job)
-    begun(job, "chief-0", "worker-0")
-    time.sleep(2)  # ten times `stop_grace`
-    assert "saved" not in job.stdout("worker-0") + job.stdout("chief-0")
-    assert job.runs["worker-0"].poll() is None
-    job.go()
-    job.until(lambda: "saved" in job.stdout("worker-0") and "saved" in job.stdout("chief-0"))
