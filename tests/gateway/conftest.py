@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,14 @@ def options(tmp_path: Path, cluster: Served) -> list[str]:
     callers.write_text(line_of("alice", TOKEN))
     callers.chmod(0o600)
     return ["--rm", cluster.url, "--user", "alice", "--callers", str(callers)]
+
+
+@pytest.fixture
+def gateway(tmp_path: Path, options: list[str]) -> Iterator[Process]:
+    """A gateway with nothing but a cluster and a caller."""
+    made = Process(tmp_path, *options)
+    yield made
+    made.end(signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -106,11 +105,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def gateway(tmp_path: Path, options: list[str], cluster: Served) -> Iterator[Process]:
+def gateway(gateway: Process, cluster: Served) -> Process:
     cluster.cluster.yarn.site.job_s = (5, 5)
-    made = Process(tmp_path, *options)
-    yield made
-    made.end()
+    return gateway
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import struct
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -24,13 +23,6 @@ HEAD = (
     f"{TOKEN}\r\nContent-Type: application/json\r\n"
 )
 SMUGGLED = "GET /healthz HTTP/1.1\r\nHost: gateway\r\n\r\n"
-
-
-@pytest.fixture
-def gateway(tmp_path: Path, options: list[str]) -> Iterator[Process]:
-    made = Process(tmp_path, *options)
-    yield made
-    made.end()
 
 
 def exchange(gateway: Process, sent: str) -> str:

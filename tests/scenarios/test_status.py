@@ -98,18 +98,13 @@ def test_wait_timeout(world: World) -> None:
 
 
 def test_the_end_names_where_the_outputs_are(world: World) -> None:
-    world.submitted()
-    chief = world.runs(*TASKS)["chief-0"]
-    world.reports(
-        chief,
-        "succeeded",
-        outcome={"status": 0},
-        outputs=[
-            {"name": "model", "uri": "hdfs:///models/m", "tasks": 1},
-            {"name": "shards", "uri": "hdfs:///shards", "tasks": 3},
-            {"name": "events", "uri": "hdfs:///events", "tasks": 0},
-        ],
-    )
+    outputs = [
+        {"name": "model", "uri": "hdfs:///models/m", "tasks": 1},
+        {"name": "shards", "uri": "hdfs:///shards", "tasks": 3},
+        {"name": "events", "uri": "hdfs:///events", "tasks": 0},
+    ]
+    chief = world.running()["chief-0"]
+    world.reports(chief, "succeeded", outcome={"status": 0}, outputs=outputs)
     world.ends()
     told = [
         "  output       model  hdfs:///models/m",

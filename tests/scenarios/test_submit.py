@@ -154,9 +154,7 @@ def test_submit_of_an_invalid_job_spec_sends_no_request(world: World) -> None:
 
 
 def test_submit_with_logs_shows_the_output(world: World) -> None:
-    world.submitted()
-    chief = world.runs("chief-0", "worker-0", "worker-1")["chief-0"]
-    world.reports(chief, "running")
+    chief = world.running()["chief-0"]
     text = b"Epoch 1/3\n1/2 [=>]\r2/2 [==] FAILED \x1b[1mtests\x1b[0m\n"
     world.cluster.clock.after(20, lambda: world.writes(chief, "stdout.txt", text))
     world.cluster.clock.after(90, lambda: world.reports(chief, "succeeded", outcome={"status": 0}))

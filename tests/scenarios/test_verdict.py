@@ -245,14 +245,6 @@ def test_a_deciding_task_that_starts_again_decides_then(world: World) -> None:
     assert seen(world, "wait", "mnist") == ("SUCCEEDED", True)
 
 
-def test_yarn_and_the_report_that_disagree(world: World) -> None:
-    """A bootstrap that was killed leaves the state of before."""
-    started(world, state="running")
-    world.cluster.clock.after(20, lambda: over(world))
-    done = world("wait", "mnist")
-    assert (done.status, "the deciding task's last word was 'running'" in done.out) == (1, True)
-
-
 @pytest.mark.parametrize(("status", "state"), [(0, "SUCCEEDED"), (3, "FAILED")])
 def test_a_frozen_report_is_completed_by_the_outcome_line(
     world: World, status: int, state: str
