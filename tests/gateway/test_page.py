@@ -7,7 +7,6 @@ from __future__ import annotations
 import copy
 import json
 import shutil
-import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -111,14 +110,8 @@ class Job:
         self.fake.yarn.end(self.app, "FINISHED", "FAILED", "")
 
 
-def test_the_page_on_a_phone(
-    cluster: Served, options: list[str], browser: webdriver.Chrome, tmp_path: Path
-) -> None:
-    gateway = Process(tmp_path, *options)
-    try:
-        _walk(cluster, gateway, browser, Page(browser))
-    finally:
-        gateway.end(signal.SIGKILL)
+def test_the_page_on_a_phone(cluster: Served, gateway: Process, browser: webdriver.Chrome) -> None:
+    _walk(cluster, gateway, browser, Page(browser))
     log = cast(Any, browser).get_log("browser")
     said = [entry["message"] for entry in log if entry["source"] != "network"]
     assert said == [], "no error of the page's own, and none of its content policy"
@@ -193,21 +186,17 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     cluster.cluster.yarn.full = False
 
 
-def test_nothing_but_its_own_files(options: list[str], tmp_path: Path) -> None:
-    gateway = Process(tmp_path, *options)
-    try:
-        answers = {path: gateway.ask("GET", path) for path in ("/", "/page.js", "/page.css")}
-        for path, answer in answers.items():
-            policy = answer.headers["content-security-policy"]
-            for rule in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"):
-                assert rule in policy
-            assert "unsafe" not in policy
-            known = {"If-None-Match": answer.headers["etag"]}
-            assert gateway.ask("GET", path, headers=known).status_code == 304
-        assert "style=" not in answers["/"].text, "no inline style"
-        sinks = ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(")
-        script = answers["/page.js"].text
-        assert not [word for word in (*sinks, "localStorage") if word in script]
-        assert gateway.ask("GET", "/page.py").status_code == 404
-    finally:
-        gateway.end(signal.SIGKILL)
+def test_nothing_but_its_own_files(gateway: Process) -> None:
+    answers = {path: gateway.ask("GET", path) for path in ("/", "/page.js", "/page.css")}
+    for path, answer in answers.items():
+        policy = answer.headers["content-security-policy"]
+        for rule in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"):
+            assert rule in policy
+        assert "unsafe" not in policy
+        known = {"If-None-Match": answer.headers["etag"]}
+        assert gateway.ask("GET", path, headers=known).status_code == 304
+    assert "style=" not in answers["/"].text, "no inline style"
+    sinks = ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(")
+    script = answers["/page.js"].text
+    assert not [word for word in (*sinks, "localStorage") if word in script]
+    assert gateway.ask("GET", "/page.py").status_code == 404
