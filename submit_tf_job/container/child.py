@@ -77,7 +77,8 @@ class Signals:
                 pass
 
 
-Process = collections.namedtuple("Process", "pid name state parent group")
+TICKS = os.sysconf("SC_CLK_TCK")
+Process = collections.namedtuple("Process", "pid name state parent group cpu_s")
 
 
 def _processes() -> list[Process]:
@@ -89,9 +90,11 @@ def _processes() -> list[Process]:
                 name, _, rest = source.read().partition("(")[2].rpartition(")")
         except OSError:
             continue
-        state, parent, group = rest.split()[:3]
+        fields = rest.split()
+        state, parent, group = fields[:3]
         if state not in "ZX":
-            found.append(Process(int(pid), name, state, int(parent), int(group)))
+            cpu_s = (int(fields[11]) + int(fields[12])) / TICKS
+            found.append(Process(int(pid), name, state, int(parent), int(group), cpu_s))
     return found
 
 

@@ -125,6 +125,7 @@ NEVER_PASSED_ON = frozenset({22, 24})
 # --- retries of the whole training ---------------------------------------------------------------
 RETRY_LOST, RETRY_OOM, RETRY_ANY = "lost", "out-of-memory", "any"  # words of `retries.on`
 REASON_OOM = "out-of-memory"  # reason of a record: the kernel killed the command for its memory
+REASON_STALLED = "stalled"  # reason of a record: all tasks that train stand still
 REASON_PREPARE = "prepare-failed"  # reason of a record: `prepare` of the job failed
 # reasons of an ended generation that are no failures: tasks of an elastic role had come, or YARN
 # had ended some (scaled down, preempted, their node drained)

@@ -266,7 +266,7 @@ class Decider:
         if job.phase == states.ENDING and self.end.may_leave(now):
             self.end.leave(now)
             return False
-        if self.stacks or self.loop.signals.asked_at:
+        if self.stacks or self.loop.signals.asked_at or "stall" in self.info.task:
             self._look_for_stacks(now)
         if job.held:
             self._release(job.released(now))

@@ -128,6 +128,7 @@ class Follower:
                 self.info,
                 self.command,
                 message["limit"],
+                message.get("watch_s", 0.0),
                 lambda found: self.caller.send("stacks", number=number, **found),
             )
         elif kind == "grace" and self.command.child:

@@ -22,6 +22,8 @@ from submit_tf_job.container.child import Process, descendants
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.connections import Peers
 from submit_tf_job.container.info import Info
+from submit_tf_job.container.meeting import failures
+from submit_tf_job.container.meeting import members as states
 from submit_tf_job.container.meeting.rendezvous import Rendezvous
 
 CALM_S = 2.0  # after SIGQUIT: with SIGTERM it is `stop --grace`
@@ -31,6 +33,7 @@ TASK_S, ALL_S = 10.0, 15.0  # for one task, and for all of them
 FILE_LIMIT = 4 * 1024 * 1024  # of a task's own file, which then begins anew
 ALL_TEXTS, LEAST, MOST = 4000000, 400, 24000  # bytes: of all tasks, and of one (`LINE_LIMIT`)
 LISTED = 20
+WATCH_S, BUSY = 5.0, 0.05  # how long, and from which part of a core on, a stalled task is at work
 UNREAD = {
     "T": "is stopped by a signal such as SIGSTOP; it cannot answer",
     "t": "is stopped by a debugger; it cannot answer",
@@ -47,20 +50,25 @@ MUTE = "!"  # the key of what cannot answer
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
 
 
-def take(info: Info, guard: int, limit: int) -> dict[str, str]:
+def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, str]:
     """Return where the processes of this task stand, and keep that in its log directory.
 
     Args:
         info: This task.
         guard: A process of the bootstrap's, which does not count.
         limit: The most characters of the text.
+        watch_s: Seconds for which the processes are watched before.
 
     Returns:
-        `where` in a few words, `key`, which is the same for tasks that stand at the same place, and
-        `text` with the stacks.
+        `where` in a few words, `key`, which is the same for tasks that stand at the same place,
+        `text` with the stacks, and `cores`, the CPU time in each second that was watched.
     """
     path = task_files.stacks_path(info)
+    before = {process.pid: process.cpu_s for process in descendants()} if watch_s else {}
+    time.sleep(watch_s)
     found = [process for process in descendants() if process.pid != guard]
+    used = sum(process.cpu_s - before.get(process.pid, 0.0) for process in found if watch_s)
+    cores = "%.3f" % (used / watch_s if watch_s else 0.0)
     deadline = time.monotonic() + TASK_S
     parts: list[str] = []
     places: list[tuple[str, str]] = []
@@ -72,13 +80,13 @@ def take(info: Info, guard: int, limit: int) -> dict[str, str]:
     if not parts:
         names = ", ".join("%s (process %d)" % (p.name, p.pid) for p in found[:LISTED])
         text = "no Python process runs" + (": " + names if names else "; its command does not run")
-        return {"where": text, "key": "none", "text": ""}
+        return {"where": text, "key": "none", "text": "", "cores": cores}
     # one that cannot answer says more than the program's main process
     where, key = next((place for place in places if place[1] == MUTE), places[0])
     text = "\n".join(parts)
     if len(text) > limit:
         text = text[:limit] + "\n... (all: %s of this task's log)" % contract.STACKS_FILE
-    return {"where": where, "key": key, "text": text}
+    return {"where": where, "key": key, "text": text, "cores": cores}
 
 
 def _ask(path: str, process: Process, deadline: float, cwd: str) -> tuple[str, tuple[str, str]]:
@@ -172,13 +180,17 @@ def _place(thread: str) -> tuple[str, str]:
 
 
 def take_in_thread(
-    info: Info, command: TaskCommand, limit: int, taken: Callable[[dict[str, str]], None]
+    info: Info,
+    command: TaskCommand,
+    limit: int,
+    watch_s: float,
+    taken: Callable[[dict[str, str]], None],
 ) -> None:
     """Call `taken` in the event loop with what `take` returns."""
     guard = command.child.guard if command.child else 0
 
     def run() -> None:
-        found = take(info, guard, limit)
+        found = take(info, guard, limit, watch_s)
         command.post(lambda: taken(found))
 
     threading.Thread(target=run, name="stacks", daemon=True).start()
@@ -194,6 +206,9 @@ class AllStacks:
         self.until: float | None = None
         self.awaited: set[str] = set()
         self.found: dict[str, dict[str, str]] = {}
+        self.stalls: Mapping[str, Any] | None = job.info.task.get("stall")
+        self.judged_at = job.started
+        self.judges = False  # they are taken because nothing moves
 
     def look(self, now: float) -> bool:
         """Begin if somebody asks for it; return True once all have answered, or the time is up."""
@@ -202,38 +217,78 @@ class AllStacks:
             signals.asked_at = 0.0
             if not signals.stop() and not self.job.graceful and self.until is None:
                 self.begin(now)
+        if self.stalls and self.until is None and self.job.phase == states.RUNNING:
+            news_at = self.job.news.last(self.job.training())
+            if now >= max(self.judged_at, news_at) + self.stalls["after_s"]:
+                self.judged_at, self.judges = now, True
+                self.begin(now, WATCH_S)
         if self.until is None or (self.awaited and now < self.until):
             return False
         self.until = None
-        self._write(now)
+        odd = self._write(now)
+        if self.judges:
+            self.judges = False
+            self._judge(now, odd)
         return True
 
-    def begin(self, now: float) -> None:
+    def _judge(self, now: float, odd: str | None) -> None:
+        """Warn, or fail the job, unless a task that trains has moved or is at work."""
+        job, stalls = self.job, self.stalls
+        names = job.training() if job.phase == states.RUNNING else []
+        if not names or not stalls or job.news.last(names) > self.judged_at - stalls["after_s"]:
+            return
+        if any(
+            float(self.found[name].get("cores") or 0) > BUSY for name in names if name in self.found
+        ):
+            return
+        text = (
+            "no task that trains printed anything, told a step or used CPU time for %d s"
+            % (stalls["after_s"])
+        )
+        name = odd or names[0]
+        text += " (`stall_timeout`); %s%s: %s" % (
+            name,
+            " stands elsewhere than the rest" if odd else "",
+            self.found[name]["where"],
+        )
+        if stalls["fail"]:
+            failures.stalled(job, now, name, text)
+        elif text not in job.warnings:
+            job.warn(now, text)
+
+    def begin(self, now: float, watch_s: float = 0.0) -> None:
         """Ask all tasks."""
         self.number += 1
-        self.until, self.found = now + ALL_S, {}
+        self.until, self.found = now + ALL_S + watch_s, {}
         tasks = self.peers.tasks()
         limit = min(MOST, max(LEAST, ALL_TEXTS // (len(tasks) + 1)))
         self.awaited = {self.job.me.name}.union(m.name for _, m in tasks)
         self.awaited.discard(contract.WITNESS)
         me, number = self.job.me.name, self.number
         take_in_thread(
-            self.job.info, self.command, limit, lambda found: self.heard(me, number, found)
+            self.job.info,
+            self.command,
+            limit,
+            watch_s,
+            lambda found: self.heard(me, number, found),
         )
         for peer, m in tasks:
             if m.name in self.awaited:
-                peer.send("stacks", number=number, limit=limit)
+                peer.send("stacks", number=number, limit=limit, watch_s=watch_s)
 
     def heard(self, name: str, number: Any, message: Mapping[str, Any]) -> None:
         """Keep the answer of a task."""
         if number == self.number and name in self.awaited:
             self.awaited.discard(name)
             self.found[name] = {
-                key: str(message.get(key, ""))[: MOST + 100] for key in ("where", "key", "text")
+                key: str(message.get(key, ""))[: MOST + 100]
+                for key in ("where", "key", "text", "cores")
             }
 
-    def _write(self, now: float) -> None:
-        """Write the file, and an event: first the task that stands elsewhere than the rest."""
+    def _write(self, now: float) -> str | None:
+        """Write the file, and an event: first the task that stands elsewhere than the rest; return
+        its name.
+        """
         job = self.job
         for name in self.awaited:
             text = "did not answer within %d s; its node or container hangs" % ALL_S
@@ -263,6 +318,7 @@ class AllStacks:
                 task_files.write_json(path, about)
         except OSError as err:
             job.event(now, "the stacks cannot be written: %s" % err)
+        return odd
 
 
 def order(job: Rendezvous, found: Mapping[str, Mapping[str, str]]) -> tuple[list[str], str | None]:

@@ -49,6 +49,12 @@ class TaskNews:
         if step is not None:
             task.step, task.speaks = step, True
 
+    def last(self, names: list[str]) -> float:
+        """Return when the last of some tasks printed something, or told a step."""
+        return max(
+            (self.tasks[name].news_at for name in names if name in self.tasks), default=self.began
+        )
+
     def found(self, now: float, names: list[str], wall: float) -> dict[str, Any] | None:
         """Return what the report says of the tasks that stand still; None if all move.
 

@@ -209,6 +209,11 @@ _BY_BOOTSTRAP = {
         "`finish_timeout` is how long others may continue; does every worker run the same "
         "number of steps?",
     ),
+    "stalled": (
+        "stalled",
+        "`submit_tf_job logs JOB --file job-stacks.json` has the stacks; a task that is at work "
+        "without a word needs a longer `stall_timeout`",
+    ),
     "command-not-found": (
         "command-not-found",
         "is it in the image, and on its PATH? python is often called python3",

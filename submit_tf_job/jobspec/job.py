@@ -208,6 +208,13 @@ class ImagePolicy(str, Enum):
     WARN = "warn"
 
 
+class OnStall(str, Enum):
+    """What follows where no task that trains moves for `stall_timeout`."""
+
+    WARN = "warn"
+    FAIL = "fail"
+
+
 class Restart(str, Enum):
     """What happens to a task whose command failed."""
 
@@ -233,6 +240,19 @@ class Retries:
     on: tuple[str | int, ...] = ("lost",)
     node_losses: int = DEFAULT_NODE_LOSSES
     memory: float | None = None
+
+
+@dataclass(frozen=True)
+class Stall:
+    """When a training stands still, and what follows.
+
+    Attributes:
+        after_s: Seconds without output, step and CPU time of all tasks that train.
+        then: What follows.
+    """
+
+    after_s: Duration
+    then: OnStall = OnStall.WARN
 
 
 @dataclass(frozen=True)
@@ -625,6 +645,7 @@ class Job:
         ends_with: The tasks whose end is the job's end.
         variables: What the tasks get beside TF_CONFIG.
         retries: When all tasks start again in place; None for never.
+        stall_timeout: When a training stands still; None for never.
         image_policy: What happens where a node ignores the image of a task.
         python: The Python interpreter that runs the bootstrap in the container.
         packages: Python packages that are sent with the job, for roles without their own.
@@ -657,6 +678,7 @@ class Job:
     variables: tuple[Variables, ...] = ()
     keras: KerasMode = KerasMode.INSTALLED
     retries: Retries | None = None
+    stall_timeout: Stall | None = None
     image_policy: ImagePolicy = ImagePolicy.REQUIRE
     python: str = "python3"
     packages: Packages | None = None

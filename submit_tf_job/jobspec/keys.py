@@ -25,12 +25,14 @@ from submit_tf_job.jobspec.job import (
     KerasMode,
     OnFailure,
     OnRetry,
+    OnStall,
     Output,
     OwnLogin,
     Placement,
     Restart,
     Retries,
     RoleKind,
+    Stall,
     Strategy,
     TFConfigMode,
     Uploader,
@@ -206,6 +208,23 @@ RETRIES = Keys(
             "submits it again, at most `max` times, with so many times the memory of its role: of "
             "what it asked for or, where YARN says it, of what it used if that is more.",
             (1.5,), otherwise="it is not submitted again", words="factor grow memory_factor"),
+    ],
+)
+
+
+def _stall(values: dict[str, Any]) -> Stall | None:
+    then = values.get("then") or OnStall.WARN
+    return Stall(values["after"], then) if values.get("after") else None
+
+
+STALL = Keys(
+    "a duration such as 20m, or a mapping such as {after: 20m, then: fail}",
+    [
+        Key("after", DURATION, "How long no task that trains may print anything, tell a step or "
+            "use CPU time.", ("20m",), missing="say how long, such as 20m"),
+        Key("then", enum(OnStall, kill="fail", abort="fail", warning="warn"),
+            "`warn`: the job has a warning. `fail`: it fails, or `retries` start all tasks again.",
+            ("fail",), default="warn", words="action on_stall"),
     ],
 )
 _PRIVILEGED = (
@@ -821,6 +840,14 @@ _JOB_ROWS = (
         (3, {"max": 3, "on": ["lost", 42]}), otherwise="never",
         more="See [retries](#retries-of-the-whole-training).", words="attempts backoff_limit "
         "max_restarts retry"),
+    Key("stall_timeout", group(STALL, _stall, short="after",
+        shown="`20m`, or `{after: 20m, then: fail}`"),
+        "When a training stands still: for so long no task that trains has printed anything, told "
+        "a step or used CPU time. The deciding task then takes the stacks of all tasks, and names "
+        "the one that stands elsewhere than the rest.",
+        ("20m", {"after": "20m", "then": "fail"}), otherwise="never",
+        more="See [a training that stands still](operate.md#a-training-that-stands-still).",
+        words="hang_timeout idle_timeout stall watchdog"),
     Key("image_policy", enum(ImagePolicy, required="require", warning="warn"), "What happens "
         "where a NodeManager runs a task as a plain process instead of in its image. `require`: "
         "the task fails with this cause before the command starts. `warn`: the command runs.",

@@ -15,6 +15,7 @@ from submit_tf_job.jobspec.job import (
     DEFAULT_STOP_GRACE_S,
     ImagePolicy,
     Job,
+    OnStall,
     Retries,
     Role,
     Strategy,
@@ -124,6 +125,8 @@ def _unusual(job: Job) -> dict[str, object]:
         found["stop_grace_s"] = job.stop_grace_s
     if job.prepare:
         found["prepare"] = job.prepare.to_json()
+    if stall := job.stall_timeout:
+        found["stall"] = {"after_s": stall.after_s, "fail": stall.then is OnStall.FAIL}
     return found
 
 

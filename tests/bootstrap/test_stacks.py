@@ -103,3 +103,67 @@ def test_stacks_harm_no_program_that_does_not_listen(job: Cluster, tmp_path: Pat
     job.go()
     assert job.wait_all() == {"chief-0": 0, "worker-0": 0}
     assert "Error in sitecustomize" not in job.stderr("worker-0")
+
+
+# each waits without a word; worker-2 freezes itself in the first generation, worker-1 computes
+STILL = """
+import os, signal, sys, time
+print("begins", flush=True)
+if "computes" in sys.argv and os.environ["TFJOB_INDEX"] == "1":
+    while not os.path.exists("../go"):
+        pass
+if os.environ["TFJOB_INDEX"] == "2" and os.environ.get("TFJOB_GENERATION", "0") == "0":
+    os.kill(os.getpid(), signal.SIGSTOP)
+while not os.path.exists("../go") and os.environ.get("TFJOB_GENERATION", "0") == "0":
+    time.sleep(0.2)
+"""
+STANDS = (
+    "no task that trains printed anything, told a step or used CPU time for 3 s "
+    "(`stall_timeout`); worker-2 stands elsewhere than the rest: process "
+)
+
+
+def stand_still(job: Cluster, *words: str, fail: bool, **extra: Any) -> None:
+    job.files = {"still.py": STILL}
+    trains = role(3, "trains", [job.python, "still.py", *words])
+    job.job({"worker": trains}, stall={"after_s": 3, "fail": fail}, **extra)
+    job.start()
+
+
+def test_a_training_that_stands_still_fails_by_the_task_that_differs(any_job: Cluster) -> None:
+    stand_still(any_job, fail=True)
+    assert any_job.wait_all()["worker-0"] == contract.EXIT_JOB_FAILED
+    failed = any_job.report()["first_failure"]
+    assert (failed["task"], failed["status"], failed["reason"]) == ("worker-2", None, "stalled")
+    assert failed["message"].startswith(STANDS)
+    assert "is stopped by a signal" in failed["message"]
+
+
+def test_a_training_that_stands_still_is_retried(job: Cluster) -> None:
+    rule = {"max": 1, "on": ["lost"], "node_losses": 0}
+    stand_still(job, fail=True, retries=rule)
+    assert set(job.wait_all().values()) == {0}
+    assert job.report()["generations"][0]["kind"] == "stalled"
+
+
+def test_a_training_that_stands_still_goes_on_with_a_warning(job: Cluster) -> None:
+    stand_still(job, fail=False)
+    job.until(lambda: job.report().get("warnings"))
+    assert job.report()["warnings"][0].startswith(STANDS)
+    frozen = int(job.report()["warnings"][0].partition(": process ")[2].split()[0])
+    job.go()
+    os.kill(frozen, signal.SIGCONT)
+    assert set(job.wait_all().values()) == {0}
+
+
+def test_a_task_that_computes_without_a_word_does_not_stand_still(job: Cluster) -> None:
+    stand_still(job, "computes", fail=True)
+    path = job.places["worker-0"][1] / contract.ALL_STACKS_FILE
+    job.until(path.exists)
+    frozen = next(
+        task for task in json.loads(path.read_text())["tasks"] if task["task"] == "worker-2"
+    )
+    job.go()
+    os.kill(int(frozen["where"].split()[1]), signal.SIGCONT)
+    assert set(job.wait_all().values()) == {0}
+    assert job.report()["warnings"] == []

@@ -6,6 +6,8 @@ import os
 import signal
 import time
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,27 +44,34 @@ while True:
 """
 
 
-def test_stacks_name_the_frozen_worker_among_three(tool: Tool, real_cluster: Cluster) -> None:
-    assert real_cluster
-    program, where = tool.cwd / "train.py", tool.cwd / "pids"
+def begin(tool: Tool, name: str, **keys: Any) -> Path:
+    """Start three workers; return the directory with a file for each, once all of them train."""
+    program, where = tool.cwd / f"{name}.py", tool.cwd / f"{name}-pids"
     program.write_text(TRAIN)
     where.mkdir()
     spec = tool.spec(
-        "frozen",
+        name,
         files=[str(program)],
-        command=f"exec python3 train.py {where}",
+        command=f"exec python3 {name}.py {where}",
         strategy="multi-worker",
         roles={"worker": {"instances": 3, "memory": "1Gi"}},
+        **keys,
     )
     assert tool("submit", spec, "--detach").status == 0
-    tool("wait", "frozen", "--for", "ready", "--timeout", "2m")
+    tool("wait", name, "--for", "ready", "--timeout", "2m")
     end = time.monotonic() + 120
     while len([path for path in where.iterdir() if path.stat().st_size]) < 3:
-        assert time.monotonic() < end, tool("status", "frozen")
+        assert time.monotonic() < end, tool("status", name)
         time.sleep(0.2)
+    return where
+
+
+def test_stacks_name_the_frozen_worker_among_three(tool: Tool, real_cluster: Cluster) -> None:
+    assert real_cluster
+    where = begin(tool, "frozen")
     alike = tool("stacks", "frozen", "-o", "json").json
-    assert [task["where"].partition(" (")[2][:9] for task in alike["tasks"]] == ["train.py:"] * 3
-    assert all("quick_execute" in task["text"] for task in alike["tasks"])
+    assert [task["where"].partition(" (")[2][:10] for task in alike["tasks"]] == ["frozen.py:"] * 3
+    assert any("quick_execute" in task["text"] for task in alike["tasks"])
     pid = int((where / "2").read_text())
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -75,3 +84,21 @@ def test_stacks_name_the_frozen_worker_among_three(tool: Tool, real_cluster: Clu
     kept = tool("logs", "frozen", "worker-0", "--file", "stacks.txt", "--no-prefix")
     assert kept.stdout.startswith("=== 20"), kept
     tool("stop", "frozen")
+
+
+def test_a_training_with_a_frozen_worker_fails_by_its_name(
+    tool: Tool, real_cluster: Cluster
+) -> None:
+    assert real_cluster
+    where = begin(tool, "still", stall_timeout={"after": "40s", "then": "fail"})
+    pid = int((where / "2").read_text())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        ended = tool("wait", "still", "-o", "json", "--timeout", "4m").json
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    assert (ended["state"], ended["failure"]["reason"]) == ("FAILED", "stalled"), ended
+    said = f"worker-2 stands elsewhere than the rest: process {pid} is stopped by a signal"
+    assert said in ended["reason"]
+    assert ended["failure"]["task"] == "worker-2"

@@ -127,6 +127,12 @@ def _matters(job: MeetingState, m: Member) -> bool:
     return m.role_kind != contract.KIND_SIDECAR and not over
 
 
+def stalled(job: MeetingState, now: float, name: str, text: str) -> None:
+    """Fail the job, or call the next generation, because all tasks that train stand still."""
+    job.failures.append(job.record(job.members[name], now, contract.REASON_STALLED, text))
+    job.settle_until = now
+
+
 def fail_lost(job: MeetingState, now: float, late: bool = False) -> None:
     """Count vanished tasks as failed once another failure is recorded.
 
@@ -166,7 +172,7 @@ def name_cause(job: MeetingState, now: float) -> None:
         return
     job.first = first
     _keep_later(job, [record for record in job.failures if record is not first])
-    if first["task"] == job.me.name:
+    if first["task"] == job.me.name and first["reason"] != contract.REASON_STALLED:
         job.exit = first["status"]
         job.again = job.me.attempt < job.info.roles[job.me.role]["max_restarts"]
     else:

@@ -80,6 +80,8 @@ class Generations:
 
     def covers(self, cause: Mapping[str, Any]) -> bool:
         """Return whether `retries.on` names a failure."""
+        if cause.get("reason") == contract.REASON_STALLED:
+            return True  # `stall_timeout` asked for it
         if "any" in self.on or cause.get("status") in self.on:
             return True
         return kind_of(cause) in self.on
@@ -159,6 +161,8 @@ def kind_of(cause: Mapping[str, Any]) -> str:
         return str(cause["reason"])
     if cause.get("reason") == contract.REASON_OOM:
         return contract.RETRY_OOM
+    if cause.get("reason") == contract.REASON_STALLED:
+        return contract.REASON_STALLED
     return contract.RETRY_LOST if cause.get("reason") in LOST_REASONS else ""
 
 

@@ -122,13 +122,16 @@ class Rendezvous(MeetingState):
         """Return the tasks that train and stand still, for the report."""
         if self.phase != states.RUNNING:
             return None
-        names = [
+        return self.news.found(now, self.training(), self.info.wall)
+
+    def training(self) -> list[str]:
+        """Return the tasks that train and run."""
+        return [
             m.name
             for m in self.members.values()
             if m.role_kind == contract.KIND_TRAINS and m.state == states.ALIVE
             if not self.info.roles[m.role].get("ports")  # what serves waits for its users
         ]
-        return self.news.found(now, names, self.info.wall)
 
     # --- time -------------------------------------------------------------------------------------
     def tick(self, now: float, read_until: float | None = None) -> None:

@@ -27,13 +27,14 @@ TOPICS = {
         keys.JOB,
         "queue priority network docker docker_client_config image_policy hadoop kerberos",
     ),
-    "failures": (keys.JOB, "retries"),
+    "failures": (keys.JOB, "retries stall_timeout"),
 }
 TABLES = {
     "role": keys.ROLE,
     "placement": keys.PLACEMENT,
     "restart": keys.RESTART,
     "retries": keys.RETRIES,
+    "stall": keys.STALL,
     "instances": keys.INSTANCES,
     "docker": keys.DOCKER,
     "files": keys.SHIPPED,

@@ -156,6 +156,7 @@ start_timeout: 1s
 finish_timeout: 1s
 grace: 1s
 stop_grace: 1m
+stall_timeout: 20m
 prepare: "true"
 tf_config: counts
 variables: tony
