@@ -76,6 +76,7 @@ _WINDOW = 64  # numbers whose applications one request asks for
 _NUMBERS_MAX = 10_000
 _PAUSE_S, _PAUSE_MAX_S = 0.5, 10.0
 _FORGOTTEN = r"Application with id '(application_\d+_\d+)' doesn't exist in RM"
+_NEW_LEADER_S = 5.0
 _PREPARED_S = 30.0  # after this time, prepared files may have been removed
 
 
@@ -513,7 +514,7 @@ class _Submitting:
         if not self._prepare():
             return None
         body = self._what.body_of(self._number)
-        self._view = None
+        self._view, begun = None, self._client.clock()
         try:
             app_id = self._client.post_service(body, deadline=self._deadline)
         except (AnswerLost, BadAnswer) as error:
@@ -541,6 +542,10 @@ class _Submitting:
                 AnswerLost(f"The cluster accepted {self._name} without naming an application.")
             )
             return None
+        if self._client.clock() - begun > SETTLE_S:
+            # by a new leader, perhaps, which does not list all others for a moment
+            # (hadoop-facts.md#failover)
+            self._client.sleep(min(_NEW_LEADER_S, self._deadline.left_s))
         return self._came_first(app_id)
 
     def _remember(self, error: SubmitTFJobError) -> None:

@@ -42,6 +42,8 @@ FOUND += [("collision", 202108), ("forgetting", 200968), ("rival", 202167)]
 # number of a key that had run, and a lower one whose POST had failed; a run comes, ends and is
 # deleted while its service is read
 FOUND += [("retention", 204689), ("deleted", 440021), ("deleted", 7000772)]
+# a POST of fourteen seconds, accepted by a new leader that does not list another job yet
+FOUND += [("mixed", 31000476)]
 
 
 @pytest.mark.parametrize(("kind", "seed"), FOUND)
