@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/internals/promises.md"
 IN_MAKE_TEST = re.compile(
-    r"tests/(promises|scenarios|unit|golden|histories|processes|hostile)/|tests/bootstrap/test_(jobs|outputs)\.py"
+    r"tests/(promises|scenarios|unit|golden|histories|processes|hostile)/|tests/bootstrap/test_(jobs|outputs|stacks)\.py"
 )
 
 
