@@ -237,3 +237,28 @@ def test_upload_is_told_once_and_an_ended_job_s_files_are_removed_by_gc(kept: Wo
         told = kept("staging", "gc", *dry).out
         assert "mnist: kept, the job is alive (10" in told, told
         assert f"other: {words}, 10" in told, told
+
+
+@pytest.mark.long
+def test_a_thousand_nightly_runs_leave_what_retention_keeps(kept: World) -> None:
+    services = kept.home / f"{ME}/.yarn/services"
+    for night in range(1000):
+        kept.submitted()
+        kept.hdfs(ME)
+        (services / kept.name / "lib").mkdir()
+        (services / kept.name / "lib/hadoop-yarn-services-core.jar").write_text("")
+        began = kept.cluster.clock.epoch_ms() / 1000
+        for path in services.iterdir():
+            if (ME, path.name) not in kept.yarn.directories:
+                shutil.rmtree(path)  # a DELETE removes what YARN has stored
+            elif path.stat().st_mtime > began:
+                os.utime(path, (began, began))  # something in it changed, by HDFS's clock
+        succeeds(kept)
+        kept.ends()
+        kept.passes(86400)
+        if night % 50 == 49:
+            kept.yarn.apps.clear()  # a ResourceManager remembers as many as it is told to
+    runs = {path.name for path in services.iterdir()}
+    assert (len(runs), kept.name in runs) == (5, True)
+    assert [path.parent.name for path in services.glob("*/lib")] == [kept.name]
+    assert len(kept("history", "mnist", "--limit", 2000, "-o", "json").json["runs"]) == 1000

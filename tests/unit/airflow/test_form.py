@@ -15,17 +15,8 @@ from submit_tf_job.settings import keys
 
 def read(extra: Any = None, **fields: Any) -> ConnectionValues:
     text = extra if isinstance(extra, str) or extra is None else json.dumps(extra)
-    return read_connection(
-        **{
-            "host": None,
-            "port": None,
-            "schema": None,
-            "login": None,
-            "password": None,
-            "extra": text,
-            **fields,
-        }
-    )
+    absent = dict.fromkeys(("host", "port", "schema", "login", "password"))
+    return read_connection(**{**absent, "extra": text, **fields})
 
 
 def test_read_connection_fields() -> None:

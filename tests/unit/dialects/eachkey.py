@@ -93,11 +93,8 @@ class Given(NamedTuple):
     host: Host = HOST
 
     def converted(self, dialect: str | None = None) -> Conversion:
-        content, source, host, sets = self.content, self.source, self.host, self.sets
-        defaults = Defaults()
-        return convert(
-            content, source=source, host=host, defaults=defaults, overrides=sets, dialect=dialect
-        )
+        more: Any = {"source": self.source, "host": self.host, "overrides": self.sets}
+        return convert(self.content, defaults=Defaults(), dialect=dialect, **more)
 
 
 @dataclass(frozen=True)

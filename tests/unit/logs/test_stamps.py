@@ -36,21 +36,13 @@ def test_stamps_record_where_a_file_was_when_it_began_to_grow(
 ) -> None:
     info, out, index = watched
     made = line_times.Stamps(info)
-    for now, text in (
-        (100.5, b"at once\n"),
-        (101.0, b""),
-        (110.0, b""),
-        (110.4, b"later\n"),
-        (111.5, b""),
-        (112.5, b""),
-    ):
+    times = [(100.5, b"at once\n"), (101.0, b""), (110.0, b""), (110.4, b"later\n")]
+    for now, text in (*times, (111.5, b""), (112.5, b"")):
         with out.open("ab") as file:
             file.write(text)
         made.look(now)
-    assert (
-        index.read_text()
-        == "stdout.txt 0 1000100.0\nstdout.txt 4 1000100.0\nstdout.txt 12 1000110.0\n"
-    )
+    rows = ["0 1000100.0", "4 1000100.0", "12 1000110.0"]
+    assert index.read_text() == "".join(f"stdout.txt {row}\n" for row in rows)
 
 
 def test_stamps_record_the_last_lines_of_a_task(watched: tuple[Any, Path, Path]) -> None:
@@ -92,23 +84,15 @@ def test_stamped_cuts_at_the_first_line_behind_an_offset() -> None:
         (b"timed\n", 50.0, 50.0, 31.0),
         (b"rest\n", None, 60.0, 61.0),
     ]
-    assert [
-        (line.text, line.time is None, line.written and line.written.timestamp())
-        for line in log_lines(found[-2:])
-    ] == [
-        ("timed", False, 31.0),
-        ("rest", True, 61.0),
-    ]
+    told = [(one.text, one.time is None, one.written) for one in log_lines(found[-2:])]
+    assert [row[:2] for row in told] == [("timed", False), ("rest", True)]
+    assert [written and written.timestamp() for *_, written in told] == [31.0, 61.0]
 
 
 def test_stamped_starts_at_the_offset_of_a_tail() -> None:
-    [first, second] = stamped(
-        [Run(OUT, None, lines.NEVER, b"bb\ncc\n")], 103, ((0, 10.0), (106, 20.0))
-    )
-    assert ((first.data, first.written), (second.data, second.written)) == (
-        (b"bb\n", 11.0),
-        (b"cc\n", 21.0),
-    )
+    run = Run(OUT, None, lines.NEVER, b"bb\ncc\n")
+    found = stamped([run], 103, ((0, 10.0), (106, 20.0)))
+    assert [(one.data, one.written) for one in found] == [(b"bb\n", 11.0), (b"cc\n", 21.0)]
     assert offset_before(((0, 10.0), (106, 200.0), (300, 400.0)), 300.0) == 106
     assert offset_before((), 300.0) == 0
 
@@ -149,13 +133,7 @@ def test_stamped_keeps_the_time_of_a_line_that_was_written_a_moment_later() -> N
 
 
 def test_stamps_of_a_long_task_are_less_exact() -> None:
-    runs = list(
-        stamped(
-            [Run(OUT, None, lines.NEVER, b"a\nb\nc\n")], 0, ((0, 0.0), (2, 4000.0), (4, 90000.0))
-        )
-    )
-    assert [(run.order, run.written) for run in runs] == [
-        (0.0, 1.0),
-        (4000.0, 4010.0),
-        (90000.0, 90060.0),
-    ]
+    run = Run(OUT, None, lines.NEVER, b"a\nb\nc\n")
+    found = stamped([run], 0, ((0, 0.0), (2, 4000.0), (4, 90000.0)))
+    times = [(0.0, 1.0), (4000.0, 4010.0), (90000.0, 90060.0)]
+    assert [(one.order, one.written) for one in found] == times

@@ -39,58 +39,46 @@ def look(
 # --- one line while it runs -----------------------------------------------------------------------
 
 PROGRESS = {"step": 30, "total": 100, "metrics": {"loss": 0.123456, "epoch": 3, "lr": None}}
-LINES = [
+NO_STEP = {"step": None, "metrics": {}}
+SEVEN = [f"worker-{n}" for n in range(7)]
+OVER = {"chief": {"wanted": 1, "succeeded": 1}, "ps": {"wanted": 1, "ended": 1}}
+LOST = {"worker": {"wanted": 2, "failed": 1}}
+OF_ROLES = "RUNNING    chief 1/1 running  worker 2/4 running, 1 failed, 1 lost  ps 0/2"
+FIVE = "worker-0, worker-1, worker-2, worker-3, worker-4"
+LINES: list[tuple[dict[str, Any], str]] = [
+    ({}, "STARTING   waiting for the first containers"),
+    ({"state": "waiting", "wanted": 3, "arrived": 1}, "STARTING   1 of 3 tasks started"),
     (
-        look(app("ACCEPTED", "UNDEFINED")),
-        "PENDING    accepted; waiting for YARN to start its ApplicationMaster",
+        {"state": "waiting", "wanted": 9, "arrived": 2, "missing": SEVEN},
+        f"STARTING   2 of 9 tasks started; waiting for {FIVE} and 2 more",
     ),
-    (look(), "STARTING   waiting for the first containers"),
-    (look(state="waiting", wanted=3, arrived=1), "STARTING   1 of 3 tasks started"),
     (
-        look(state="waiting", wanted=9, arrived=2, missing=[f"worker-{n}" for n in range(7)]),
-        "STARTING   2 of 9 tasks started; waiting for worker-0, worker-1, worker-2, "
-        "worker-3, worker-4 and 2 more",
-    ),
-    (
-        look(state="waiting", wanted=2, arrived=2, unnamed=["worker-0"]),
+        {"state": "waiting", "wanted": 2, "arrived": 2, "unnamed": ["worker-0"]},
         "STARTING   Both tasks started; waiting for DNS to register worker-0",
     ),
+    ({"state": "running", "roles": ROLES}, OF_ROLES),
     (
-        look(state="running", roles=ROLES),
-        "RUNNING    chief 1/1 running  worker 2/4 running, 1 failed, 1 lost  ps 0/2",
-    ),
-    (
-        look(state="running", progress=PROGRESS),
+        {"state": "running", "progress": PROGRESS},
         "RUNNING    step 30/100  loss 0.1235  epoch 3  lr -",
     ),
-    (look(state="running", progress={"step": 3, "total": None}), "RUNNING    step 3"),
+    ({"state": "running", "progress": {"step": 3, "total": None}}, "RUNNING    step 3"),
+    ({"state": "running", "progress": NO_STEP, "roles": ROLES}, OF_ROLES),
+    ({"state": "finishing", "roles": OVER}, "FINISHING  chief 1 succeeded  ps 1 stopped"),
     (
-        look(state="running", progress={"step": None, "metrics": {}}, roles=ROLES),
-        "RUNNING    chief 1/1 running  worker 2/4 running, 1 failed, 1 lost  ps 0/2",
-    ),
-    (
-        look(
-            state="finishing",
-            roles={"chief": {"wanted": 1, "succeeded": 1}, "ps": {"wanted": 1, "ended": 1}},
-        ),
-        "FINISHING  chief 1 succeeded  ps 1 stopped",
-    ),
-    (
-        look(
-            state="failed",
-            wanted=2,
-            roles={"worker": {"wanted": 2, "failed": 1}},
-            first_failure=FAILURE_JSON,
-        ),
+        {"state": "failed", "wanted": 2, "roles": LOST, "first_failure": FAILURE_JSON},
         f"FINISHING  {FAILURE_JSON['message']}; stopping the other tasks",
     ),
-    (look(app("FAILED", "FAILED"), evidence=Evidence.UNREADABLE), "FAILED"),
+    (
+        {"record": app("ACCEPTED", "UNDEFINED")},
+        "PENDING    accepted; waiting for YARN to start its ApplicationMaster",
+    ),
+    ({"record": app("FAILED", "FAILED"), "evidence": Evidence.UNREADABLE}, "FAILED"),
 ]
 
 
-@pytest.mark.parametrize(("found", "line"), LINES)
-def test_change_text_by_state(found: JobStatus, line: str) -> None:
-    assert change_line(found, 0) == f"00:00  {line}"
+@pytest.mark.parametrize(("known", "line"), LINES)
+def test_change_text_by_state(known: dict[str, Any], line: str) -> None:
+    assert change_line(look(**known), 0) == f"00:00  {line}"
 
 
 # --- some lines -----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -115,17 +116,11 @@ def test_webhdfs_gives_yarn_the_hdfs_uri(tmp_path: Path) -> None:
 
 def test_a_package_that_is_not_there() -> None:
     pytest.importorskip("fsspec")
-    if _has("s3fs"):
+    if find_spec("s3fs"):
         pytest.skip("s3fs is there")
     with pytest.raises(SettingsError, match=r"^s3a://bucket: ") as caught:
         open_storage("s3a://bucket/x")
     assert caught.value.hint == "pip install s3fs"
-
-
-def _has(module: str) -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec(module) is not None
 
 
 @pytest.mark.parametrize("path", ["relative", "", "/a/../b", "file:relative"])
