@@ -39,7 +39,7 @@ def look(
 # --- one line while it runs -----------------------------------------------------------------------
 
 PROGRESS = {"step": 30, "total": 100, "metrics": {"loss": 0.123456, "epoch": 3, "lr": None}}
-NO_STEP = {"step": None, "metrics": {}}
+NO_STEP: dict[str, Any] = {"step": None, "metrics": {}}
 SEVEN = [f"worker-{n}" for n in range(7)]
 OVER = {"chief": {"wanted": 1, "succeeded": 1}, "ps": {"wanted": 1, "ended": 1}}
 LOST = {"worker": {"wanted": 2, "failed": 1}}
