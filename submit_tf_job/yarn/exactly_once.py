@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count, islice
 from typing import Protocol
 
 from submit_tf_job.errors import (
@@ -76,7 +77,7 @@ _WINDOW = 64  # numbers whose applications one request asks for
 _NUMBERS_MAX = 10_000
 _PAUSE_S, _PAUSE_MAX_S = 0.5, 10.0
 _FORGOTTEN = r"Application with id '(application_\d+_\d+)' doesn't exist in RM"
-_NEW_LEADER_S = 5.0
+_NEW_LEADER_S = 5.0  # it does not list all applications for a moment (hadoop-facts.md#failover)
 _PREPARED_S = 30.0  # after this time, prepared files may have been removed
 
 
@@ -229,6 +230,7 @@ class _Submitting:
         self._taken = 0
         self._ended: set[str] = set()  # applications that this call has ended
         self._foreign: set[str] = set()  # names of runs that are another submission's
+        self._given_up: set[int] = set()  # numbers that cannot be used
         self._begin(0)
 
     def _begin(self, number: int) -> None:
@@ -355,15 +357,17 @@ class _Submitting:
         """Return the next number that was not used, or whose run is to be reported."""
         if done.foreign:
             self._foreign.add(self._name)
-        if (done.foreign or done.spoiled) and self._numbers:
-            return self._numbers.pop()
+        if done.foreign or done.spoiled:
+            self._given_up.add(self._number)
+            if self._numbers:
+                return self._numbers.pop()
         self._numbers = []
         self._after = "" if done.spoiled or done.foreign else self._name
-        number = self._number + 1
+        numbers = (n for n in count(self._number + 1) if n not in self._given_up)
         if not self._what.again(None):
-            return number
+            return next(numbers)
         while True:
-            window = range(number, number + _WINDOW)
+            window = list(islice(numbers, _WINDOW))
             apps = self._apps_of(window)
             for one in window:
                 name = self._what.name_of(one)
@@ -371,7 +375,6 @@ class _Submitting:
                 if len(ended) < len(apps[name]) or not ended or not self._what.again(ended[0]):
                     return one
                 self._after = name
-            number += _WINDOW
 
     def _apps_of(self, numbers: Iterable[int]) -> dict[str, tuple[AppReport, ...]]:
         names = [self._what.name_of(number) for number in numbers]
@@ -514,7 +517,7 @@ class _Submitting:
         if not self._prepare():
             return None
         body = self._what.body_of(self._number)
-        self._view, begun = None, self._client.clock()
+        self._view = None
         try:
             app_id = self._client.post_service(body, deadline=self._deadline)
         except (AnswerLost, BadAnswer) as error:
@@ -542,10 +545,6 @@ class _Submitting:
                 AnswerLost(f"The cluster accepted {self._name} without naming an application.")
             )
             return None
-        if self._client.clock() - begun > SETTLE_S:
-            # by a new leader, perhaps, which does not list all others for a moment
-            # (hadoop-facts.md#failover)
-            self._client.sleep(min(_NEW_LEADER_S, self._deadline.left_s))
         return self._came_first(app_id)
 
     def _remember(self, error: SubmitTFJobError) -> None:
@@ -557,6 +556,9 @@ class _Submitting:
         then end ours, which nobody else has seen running. Return None to look again.
         """
         try:
+            leader = self._client.cluster_info(deadline=self._deadline)
+            if leader.is_recovering(self._wall(), _NEW_LEADER_S):
+                self._client.sleep(min(_NEW_LEADER_S, self._deadline.left_s))
             apps = tuple(app for app in self._live() if app.id not in self._ended)
         except SubmitTFJobError as error:
             _LOG.info("whether %s is alone: %s", app_id, error.message)
