@@ -123,6 +123,7 @@ format: venv ## let ruff format and mend what it can
 goldens: venv #+ write tests/golden, the tables of messages and of keys, docs/openapi.json, SKILL.md and llms.txt; read the difference
 	$(BIN)/python -m tests.unit.jobspec.key_tables
 	$(BIN)/python -m tests.unit.gateway.test_app
+	$(BIN)/python -m tests.json_page
 	$(BIN)/python .ci/agent_pages.py
 	SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS=1 $(BIN)/python -m pytest tests/golden tests/unit/messages -q
 

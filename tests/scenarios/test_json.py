@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.json_page import PAGE, check, documented, produced
+from tests.json_page import PAGE, check, documented, produced, typed_page
 from tests.world import World
 
 ROOT = Path(__file__).parents[2]
@@ -166,6 +166,10 @@ def test_what_needs_nothing(cli: Any, kind: str, argv: list[str]) -> None:
 
 def test_doctor(world: World) -> None:
     check("Doctor", run(world, "doctor"))
+
+
+def test_types_of_the_page_are_those_of_the_schemas() -> None:
+    assert typed_page() == PAGE, "python -m tests.json_page writes them"
 
 
 def test_every_json_object_has_a_section() -> None:
