@@ -66,7 +66,7 @@ def typed_page() -> str:
             if None not in told:
                 found = told if len(set(told)) > 1 else told[:1]
                 types = types if "](#" in types else ", ".join(map(str, found))
-            line = " | ".join((names, types, meaning))
+            line = f"{names} | {types} | {meaning}"
         lines.append(line)
     return "".join(lines)
 
@@ -101,7 +101,7 @@ def _words(shape: Mapping[str, Any]) -> str:
     kind, *null = kinds if isinstance(kinds, list) else [kinds]
     if kind == "array":
         return f"list of {_words(shape['items'])}"
-    word = WORDS.get(kind, kind)
+    word = WORDS.get(kind) or str(kind)
     return f"{word.replace(' or ', ', ')} or null" if null else word
 
 
