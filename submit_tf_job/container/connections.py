@@ -15,9 +15,9 @@ from typing import Any
 from submit_tf_job.container import tfconfig
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.loop import SILENCE, Loop, silent_s
-from submit_tf_job.container.meeting.members import Member
 from submit_tf_job.container.names import plain
 from submit_tf_job.container.ports import BACKLOG, Reservation, reserve
+from submit_tf_job.container.rendezvous.members import Member
 from submit_tf_job.container.wire import LINE_LIMIT, Channel, ChannelClosed, pack
 
 HELLO_S = 10.0  # time for a connection to send its hello

@@ -98,7 +98,7 @@ EXIT_PORT_IN_USE = 91  # this task's port is in use on this host
 EXIT_PEERS_MISSING = 92  # the start deadline passed and some tasks had not arrived
 EXIT_JOB_FAILED = 93  # another task failed, which ended this one
 # the deciding task had ended, or was out of reach for longer than `grace`
-EXIT_DECIDER_LOST = 94
+EXIT_DECIDING_LOST = 94
 EXIT_RESERVED_STATUS = 95  # the command's own status was 22 or 24; the outcome line holds it
 EXIT_WRONG_JOB = 96  # another job's rendezvous answered at the deciding task's address
 EXIT_DATA = 97  # an input could not be fetched, or an output not be stored

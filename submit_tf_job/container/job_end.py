@@ -10,10 +10,10 @@ from submit_tf_job.container.connections import Peer, Peers
 from submit_tf_job.container.info import exit_status
 from submit_tf_job.container.job_report import Writer
 from submit_tf_job.container.loop import Loop
-from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.ending import saves
-from submit_tf_job.container.meeting.members import Member
-from submit_tf_job.container.meeting.rendezvous import Rendezvous
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.ending import saves
+from submit_tf_job.container.rendezvous.machine import StateMachine
+from submit_tf_job.container.rendezvous.members import Member
 
 LAST_REPORT_S = 10.0  # how long the last report is tried again
 LAST_S = 3.0  # from the SIGKILL of a command to the end of its deciding task
@@ -24,7 +24,7 @@ class JobEnd:
     """The end of the job: who is told when, and how long they have."""
 
     def __init__(
-        self, loop: Loop, command: TaskCommand, job: Rendezvous, peers: Peers, writer: Writer
+        self, loop: Loop, command: TaskCommand, job: StateMachine, peers: Peers, writer: Writer
     ) -> None:
         """Keep the parts of the deciding task."""
         self.loop, self.command, self.job = loop, command, job

@@ -6,16 +6,16 @@ import os
 from typing import Any
 
 from submit_tf_job.container import contract, task_files
-from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.members import Member
-from submit_tf_job.container.meeting.rendezvous import Rendezvous
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.machine import StateMachine
+from submit_tf_job.container.rendezvous.members import Member
 
 TASKS_LISTED = 200
 # an unchanged report is rewritten, so that its age shows whether the deciding task is running
 HEARTBEAT_S = 30.0
 
 
-def snapshot(job: Rendezvous, now: float, over: bool) -> dict[str, Any]:
+def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
     """Build the report; `over` means that nothing changes any more."""
     info, wall = job.info, job.info.wall
     state = job.phase
@@ -64,7 +64,7 @@ def snapshot(job: Rendezvous, now: float, over: bool) -> dict[str, Any]:
     return report
 
 
-def _task(job: Rendezvous, m: Member) -> dict[str, Any]:
+def _task(job: StateMachine, m: Member) -> dict[str, Any]:
     """Describe a task; of those that a generation awaits again, the connected ones are ending their
     commands.
     """
@@ -76,7 +76,7 @@ def _task(job: Rendezvous, m: Member) -> dict[str, Any]:
     return dict(found, task=m.name, **({"gpus": gpus} if gpus else {}))
 
 
-def _outputs(job: Rendezvous, state: str) -> list[dict[str, Any]]:
+def _outputs(job: StateMachine, state: str) -> list[dict[str, Any]]:
     """List what tasks have stored; after a success also what the program writes itself."""
     found = [(name, uri, len(tasks)) for (name, uri), tasks in sorted(job.stored.items())]
     data = job.info.task.get("data") if state == states.SUCCEEDED else None
@@ -86,7 +86,7 @@ def _outputs(job: Rendezvous, state: str) -> list[dict[str, Any]]:
     return [dict(zip(("name", "uri", "tasks"), one)) for one in found[:TASKS_LISTED]]
 
 
-def _served(job: Rendezvous) -> list[dict[str, Any]]:
+def _served(job: StateMachine) -> list[dict[str, Any]]:
     """List the ports that tasks serve; on the host network the host is the node's."""
     info = job.info
     job.me.ports = info.served
@@ -98,7 +98,7 @@ def _served(job: Rendezvous) -> list[dict[str, Any]]:
     ]
 
 
-def _role(job: Rendezvous, role: str) -> dict[str, int]:
+def _role(job: StateMachine, role: str) -> dict[str, int]:
     counts = job.counts[role]
     wanted = sum(counts.values()) - counts.get(states.LEFT_OUT, 0)
     shown = (states.ALIVE, states.SUCCEEDED, states.FAILED, states.ENDED, states.LOST)
@@ -115,7 +115,7 @@ def _role(job: Rendezvous, role: str) -> dict[str, int]:
 class Writer:
     """Writes the report at most once a second, and at once when the job's state changes."""
 
-    def __init__(self, job: Rendezvous) -> None:
+    def __init__(self, job: StateMachine) -> None:
         """Write into the log directory, if it is writable."""
         folder = job.info.log_dir
         self.job, self.path = job, folder and os.path.join(folder, contract.REPORT_FILE)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.rendezvous import Rendezvous
 from submit_tf_job.container.names import Resolver
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.machine import StateMachine
 
 LOOKUP_S = 0.5  # between two rounds of DNS queries
 
@@ -16,7 +16,7 @@ class LookUps:
     """Looks up the names that the start waits for, and takes them out of `job.unresolved`."""
 
     def __init__(
-        self, info: Info, job: Rendezvous, post: Callable[[Callable[[], None]], None]
+        self, info: Info, job: StateMachine, post: Callable[[Callable[[], None]], None]
     ) -> None:
         """Know no address; `post(f)` runs f in the event loop."""
         self.info, self.job = info, job

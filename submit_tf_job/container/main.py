@@ -11,10 +11,10 @@ from typing import Any
 from submit_tf_job.container import contract, environment, ports, task_files
 from submit_tf_job.container.child import Signals
 from submit_tf_job.container.command import TaskCommand
-from submit_tf_job.container.decider import Decider
-from submit_tf_job.container.follower import Follower
+from submit_tf_job.container.deciding_task import DecidingTask
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 from submit_tf_job.container.loop import Loop
+from submit_tf_job.container.other_task import OtherTask
 
 CONF = "conf"  # where YARN puts TEMPLATE files
 _ARCHIVES = (
@@ -111,15 +111,15 @@ def _run(info: Info, signals: Signals) -> int:
     return status
 
 
-def _part(info: Info, loop: Loop, command: TaskCommand) -> Decider | Follower:
+def _part(info: Info, loop: Loop, command: TaskCommand) -> DecidingTask | OtherTask:
     """Return what leads this task; here and below only modules that it needs are imported."""
     if info.decides:
-        from submit_tf_job.container import decider
+        from submit_tf_job.container import deciding_task
 
-        return decider.Decider(info, loop, command)
-    from submit_tf_job.container import follower
+        return deciding_task.DecidingTask(info, loop, command)
+    from submit_tf_job.container import other_task
 
-    return follower.Follower(info, loop, command)
+    return other_task.OtherTask(info, loop, command)
 
 
 def _prepare(info: Info, env: dict[str, str], command: TaskCommand) -> None:

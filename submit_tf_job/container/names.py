@@ -262,7 +262,7 @@ class PlaceWatch:
 def finder(info: Info, post: Callable[[Callable[[], None]], None]) -> Resolver:
     """Return what finds the deciding task; `post(f)` runs f in the event loop."""
     if info.task.get("meeting"):
-        from submit_tf_job.container.meeting.place import Finder
+        from submit_tf_job.container.meeting_place import Finder
 
         return Finder(info, post)
     return Resolver(info.task.get("dns_server"), post)

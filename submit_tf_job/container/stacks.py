@@ -22,9 +22,9 @@ from submit_tf_job.container.child import Process, descendants
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.connections import Peers
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.meeting import failures
-from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.rendezvous import Rendezvous
+from submit_tf_job.container.rendezvous import failures
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.machine import StateMachine
 
 CALM_S = 2.0  # after SIGQUIT: with SIGTERM it is `stop --grace`
 WRITING_S = 2.0  # for one process to begin to write
@@ -199,7 +199,7 @@ def take_in_thread(
 class AllStacks:
     """The stacks of all tasks, which the deciding task collects in a file of its log directory."""
 
-    def __init__(self, command: TaskCommand, job: Rendezvous, peers: Peers) -> None:
+    def __init__(self, command: TaskCommand, job: StateMachine, peers: Peers) -> None:
         """Take none yet."""
         self.command, self.job, self.peers = command, job, peers
         self.number = 0
@@ -321,7 +321,9 @@ class AllStacks:
         return odd
 
 
-def order(job: Rendezvous, found: Mapping[str, Mapping[str, str]]) -> tuple[list[str], str | None]:
+def order(
+    job: StateMachine, found: Mapping[str, Mapping[str, str]]
+) -> tuple[list[str], str | None]:
     """Return the tasks, the one that differs from the others that train first, and its name."""
     keys = {name: found[name]["key"] for name in found}
     trains = [name for name in job.members if job.members[name].role_kind == contract.KIND_TRAINS]

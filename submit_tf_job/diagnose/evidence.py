@@ -273,7 +273,7 @@ _BY_BOOTSTRAP = {
 }
 
 
-# Message of a task while the deciding task does not respond (container/follower.py).
+# Message of a task while the deciding task does not respond (container/other_task.py).
 _UNANSWERED = re.compile(
     r"(?P<host>\S+) \((?P<address>[\d.]+)\) does not answer at port (?P<port>\d+)"
 )
@@ -308,7 +308,7 @@ def by_bootstrap(
         if waits:
             return replace(waits, sentence=f"{waits.sentence}: {message}")
     if (
-        status in (contract.EXIT_DECIDER_LOST, contract.EXIT_JOB_FAILED)
+        status in (contract.EXIT_DECIDING_LOST, contract.EXIT_JOB_FAILED)
         and reason not in _BY_BOOTSTRAP
     ):
         return None

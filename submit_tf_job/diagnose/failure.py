@@ -52,7 +52,7 @@ _AM_TIMES = re.compile(r"failed (\d+) times")
 _JAVA = re.compile(r"\s+at [\w.$/]+\(")
 _NOISE = ("setlocale: LC_ALL", contract.OUTCOME_MARK)
 # Exit statuses of tasks that ended because another one had failed, or because the job had ended.
-_CONSEQUENCE = frozenset({contract.EXIT_JOB_FAILED, contract.EXIT_DECIDER_LOST, -105, -106, -107})
+_CONSEQUENCE = frozenset({contract.EXIT_JOB_FAILED, contract.EXIT_DECIDING_LOST, -105, -106, -107})
 
 
 @dataclass(frozen=True)

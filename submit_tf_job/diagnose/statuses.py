@@ -40,7 +40,7 @@ BOOTSTRAP = {
     contract.EXIT_PORT_IN_USE: "the task's own port was in use on its host",
     contract.EXIT_PEERS_MISSING: "not every task arrived before the start deadline",
     contract.EXIT_JOB_FAILED: "stopped because another task failed first",
-    contract.EXIT_DECIDER_LOST: (
+    contract.EXIT_DECIDING_LOST: (
         "the deciding task had ended, or was out of reach for longer than `grace`"
     ),
     contract.EXIT_RESERVED_STATUS: (

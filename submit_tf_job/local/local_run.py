@@ -191,7 +191,7 @@ class LocalRun:
             return task.status not in (None, 0)
         if role.restart is not Restart.ON_FAILURE or task.attempt >= role.max_restarts:
             return False
-        final = (None, 0, contract.EXIT_JOB_FAILED, contract.EXIT_DECIDER_LOST)
+        final = (None, 0, contract.EXIT_JOB_FAILED, contract.EXIT_DECIDING_LOST)
         return task.status not in final
 
     def _forward_lines(self, *, last: bool = False, only: str | None = None) -> None:

@@ -105,7 +105,7 @@ class _Followers:
             pid=index + 1,
             container=f"{self.job.application}_01_{index + 2:06d}",
             seen=seen,
-            decider_attempt=attempt,
+            deciding_attempt=attempt,
             age_s=1.0,
         )
 
@@ -160,7 +160,7 @@ class _Followers:
         kind = message["t"]
         self.kinds[kind] += 1
         if kind == "welcome":
-            self.seen = message["process"], message["decider_attempt"]
+            self.seen = message["process"], message["deciding_attempt"]
         if kind in ANSWERS:
             sock.sendall(_pack(ANSWERS[kind], probe=message.get("probe")))
         if kind == "end":

@@ -1,4 +1,4 @@
-"""The rendezvous under stress: restarts, lost deciders, strangers, noise."""
+"""The rendezvous under stress: restarts, lost deciding tasks, strangers, noise."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_lost_decider_ends_the_others_after_the_grace(any_job: Cluster) -> None:
     job.start()
     job.started("worker-0", "board-0")
     job.kill("chief-0")
-    assert job.wait("worker-0") == contract.EXIT_DECIDER_LOST
-    assert job.wait("board-0") == contract.EXIT_DECIDER_LOST
+    assert job.wait("worker-0") == contract.EXIT_DECIDING_LOST
+    assert job.wait("board-0") == contract.EXIT_DECIDING_LOST
 
 
 def test_restarted_decider_reconnects_all_tasks(any_job: Cluster) -> None:

@@ -79,7 +79,7 @@ def test_partition_longer_than_grace_fails_the_job_and_the_task_ends_by_itself(n
     net.pull(net.homes["worker-1"])
     loses(net, "worker-1", begun)
     assert net.wait("worker-0") == contract.EXIT_JOB_FAILED
-    assert net.wait("worker-1") == contract.EXIT_DECIDER_LOST
+    assert net.wait("worker-1") == contract.EXIT_DECIDING_LOST
     net.empty()
 
 
@@ -88,13 +88,13 @@ def test_partition_of_the_deciding_task_ends_every_side_by_itself(net: Nodes) ->
     begun = time.monotonic()
     net.pull(net.homes["chief-0"])
     loses(net, {"worker-0", "worker-1"}, begun)
-    assert net.wait("worker-0") == net.wait("worker-1") == contract.EXIT_DECIDER_LOST
+    assert net.wait("worker-0") == net.wait("worker-1") == contract.EXIT_DECIDING_LOST
     net.empty()
 
 
 @pytest.mark.parametrize(
     ("name", "noticed_by", "status"),
-    [("worker-0", "chief-0", 0), ("chief-0", "worker-0", contract.EXIT_DECIDER_LOST)],
+    [("worker-0", "chief-0", 0), ("chief-0", "worker-0", contract.EXIT_DECIDING_LOST)],
 )
 def test_replaced_task_leaves_when_the_partition_heals(
     net: Nodes, name: str, noticed_by: str, status: int
@@ -131,7 +131,7 @@ def test_paused_machine_of_the_deciding_task_longer_than_grace_ends_the_job(net:
     train(net, SHORT_S)
     begun = time.monotonic()
     net.pause(net.homes["chief-0"])
-    assert net.wait("worker-0") == net.wait("worker-1") == contract.EXIT_DECIDER_LOST
+    assert net.wait("worker-0") == net.wait("worker-1") == contract.EXIT_DECIDING_LOST
     assert time.monotonic() - begun >= SHORT_S
     net.resume(net.homes["chief-0"])
     assert net.wait("chief-0") == contract.EXIT_JOB_FAILED
@@ -142,7 +142,7 @@ def test_paused_machine_of_the_deciding_task_longer_than_grace_ends_the_job(net:
 def test_rebooted_node_of_the_deciding_task_answers_that_nobody_listens(net: Nodes) -> None:
     train(net, LONG_S)
     net.reboot(net.homes["chief-0"])
-    assert net.wait("worker-0") == net.wait("worker-1") == contract.EXIT_DECIDER_LOST
+    assert net.wait("worker-0") == net.wait("worker-1") == contract.EXIT_DECIDING_LOST
     # the new kernel refuses connections
     assert "has ended, and YARN does not start it again" in net.stderr("worker-0")
     net.empty()

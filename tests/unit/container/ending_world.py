@@ -14,8 +14,8 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.rendezvous import Rendezvous
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.machine import StateMachine
 from tests.unit.container.descriptions import description, role
 
 START_S, GRACE_S, FINISH_S = 60.0, 10.0, 30.0
@@ -53,7 +53,7 @@ class Task:
             "attempt": 0,
             "state": {"": "waiting", "running": "running", "done": "done"}[self.command],
             "seen": self.seen,
-            "decider_attempt": None,
+            "deciding_attempt": None,
             "container": self.container,
             "address": "10.0.0.2",
             "gave_up": self.gave_up,
@@ -73,14 +73,14 @@ class Leader(Task):
         }
         info = Info(task, env, "/nowhere")
         info.started = now
-        self.job = Rendezvous(info, now, lambda _text: None)
+        self.job = StateMachine(info, now, lambda _text: None)
         self.phase, self.job_generation = states.WAITING, 0
         self.told_others = False
         self.closing_until = 0.0
         self.looked = now
 
 
-def consistent(job: Rendezvous) -> None:
+def consistent(job: StateMachine) -> None:
     """Look at what a job counts, which is carried on from change to change."""
     members = job.members.values()
     for name, counts in job.counts.items():
@@ -399,7 +399,7 @@ class World:
         return self.random.uniform(1, 60), self.random.choices([0, 42, 3], [30, 2, 1])[0]
 
     def alone(self, task: Task) -> None:
-        """Keep the deadlines of a task that has no connection (`Follower`, `RetryingFollower`)."""
+        """Keep the deadlines of a task that has no connection (`OtherTask`)."""
         start_s, grace_s = self.task["start_timeout_s"], self.task["grace_s"]
         search = task.started + 1.5 * start_s
         stays = self.retries and task.role not in ("witness", "web")
@@ -415,7 +415,7 @@ class World:
                 task.leaving = self.now, 0 if stays else contract.EXIT_PEERS_MISSING
         elif task.command:
             if self.now >= task.lost_at + grace_s:
-                task.leaving = self.now, contract.EXIT_DECIDER_LOST
+                task.leaving = self.now, contract.EXIT_DECIDING_LOST
         elif self.now >= search and (not task.seen or self.now >= task.lost_at + grace_s):
             task.leaving = self.now, contract.EXIT_PEERS_MISSING
 
@@ -480,18 +480,18 @@ class World:
                 job.gone(self.now, m, closed=True)
 
     def end_job(self, leader: Leader) -> None:
-        """End the job as `Decider` does: the others, latecomers, the report, the witness."""
+        """End the job as `DecidingTask` does: the others, latecomers, the report, the witness."""
         job, witness = leader.job, leader.job.witness
-        followers = [task for task in self.tasks.values() if task.leader is leader]
+        others = [task for task in self.tasks.values() if task.leader is leader]
         if not leader.told_others:
             leader.told_others = True
-            for task in followers:
+            for task in others:
                 if task.role != "witness":
                     status = job.leave_status(job.members[task.name])
                     task.leaving = self.now + self.random.uniform(0, 4), status
         if job.awaits_latecomers(self.now):
             return
-        if any(task.role != "witness" for task in followers) and self.now < job.linger_until:
+        if any(task.role != "witness" for task in others) and self.now < job.linger_until:
             return
         if not job.closing:
             if witness is None or witness.status is not None:

@@ -8,8 +8,8 @@ from typing import Any
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.job_report import snapshot
-from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.rendezvous import Rendezvous
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.machine import StateMachine
 from tests.unit.container.descriptions import description
 
 T0 = 1000.0
@@ -27,7 +27,7 @@ class Played:
         }
         self.told: list[str] = []
         self.now = T0
-        self.job: Any = Rendezvous(Info(task, env, "/nowhere"), T0, self.told.append)
+        self.job: Any = StateMachine(Info(task, env, "/nowhere"), T0, self.told.append)
 
     def hello(
         self,

@@ -26,18 +26,18 @@ from submit_tf_job.container import (
     command,
     connections,
     contract,
-    decider,
-    follower,
+    deciding_task,
     info,
     job_end,
     loop,
+    other_task,
     ports,
 )
 from submit_tf_job.container.command import TaskCommand
-from submit_tf_job.container.decider import Decider
-from submit_tf_job.container.follower import Follower
+from submit_tf_job.container.deciding_task import DecidingTask
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.loop import Loop
+from submit_tf_job.container.other_task import OtherTask
 from tests.unit.container.descriptions import description, role
 
 LATENCY_S = 0.001
@@ -185,8 +185,8 @@ class Child:
     def close(self) -> None: ...
 
 
-class FollowerSelector:
-    """A follower's selector: its socket calls the follower at once."""
+class TaskSelector:
+    """The selector of a task: its socket calls the task at once."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -209,7 +209,7 @@ def parts(part: Any, world: World, env: dict[str, str]) -> tuple[Any, Any, Any]:
 
 
 class Host:
-    """One follower: a real one, whose loop is run by events."""
+    """One other task: a real one, whose loop is run by events."""
 
     def __init__(self, world: World, name: str, serial: int) -> None:
         self.world, self.name = world, name
@@ -220,8 +220,8 @@ class Host:
             "CONTAINER_ID": f"container_1_0001_01_{serial:06d}",
             "NM_HOST": "n-" + name,
         }
-        self.loop, self.command, self.part = parts(Follower, world, env)
-        self.loop.selector = FollowerSelector(self)
+        self.loop, self.command, self.part = parts(OtherTask, world, env)
+        self.loop.selector = TaskSelector(self)
         self.part.caller.resolver = self.part.caller.place.resolver = world.resolver
         self.turn()
 
@@ -299,7 +299,7 @@ class World:
         self.root_at = 0.0
         self.said: list[str] = []
         self.hosts: dict[str, Host] = {}
-        self.decider: Any = None
+        self.deciding: Any = None
         self.names = [f"worker-{i}" for i in range(count)] + (
             ["witness-0"] * bool(more.get("retries"))
         )
@@ -440,7 +440,7 @@ class World:
         self.hosts[name].end_command(code)
 
     def end_own(self, code: int) -> None:
-        own = self.decider.command
+        own = self.deciding.command
         child = own.child
         if child and child.code is None and not own.end_requested:
             child.code = code
@@ -448,7 +448,16 @@ class World:
     def play(self, patch: pytest.MonkeyPatch) -> Any:
         """Play the history to its end; return the deciding task's state machine."""
         clock = SimpleNamespace(monotonic=self.monotonic, sleep=lambda _s: None, time=lambda: 0.0)
-        modules: Any = (caller, command, decider, follower, info, job_end, loop, connections)
+        modules: Any = (
+            caller,
+            command,
+            deciding_task,
+            other_task,
+            info,
+            job_end,
+            loop,
+            connections,
+        )
         for module in modules:
             if hasattr(module, "time"):
                 patch.setattr(module, "time", clock)
@@ -469,8 +478,8 @@ class World:
             "CONTAINER_ID": "container_1_0001_01_000000",
         }
         self.acting = True
-        own_loop, own_command, own = parts(Decider, self, env)
-        self.decider = own
+        own_loop, own_command, own = parts(DecidingTask, self, env)
+        self.deciding = own
         own.look_ups.resolver = own.place.resolver = SimpleNamespace(
             busy=0,
             sought=lambda _i: "",
@@ -490,7 +499,7 @@ class World:
 
     def stop(self) -> None:
         """Leave the history; every cause is named by now, and with `retries` the job goes on."""
-        self.decider.loop.exit = 0
+        self.deciding.loop.exit = 0
 
 
 def play(seed: int, **kinds: bool) -> tuple[World, str]:

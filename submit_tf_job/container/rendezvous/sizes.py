@@ -11,25 +11,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.members import MeetingState, Member
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.members import Member, Rendezvous
 
 REPLACED_S = 60.0  # a generation after the first waits so long for the replacement of a lost task
 
 
-def here(job: MeetingState, role: str) -> int:
+def here(job: Rendezvous, role: str) -> int:
     """Count the tasks of a role that are connected and in this generation."""
     return job.count(role, states.ARRIVED, states.ALIVE)
 
 
-def least(job: MeetingState, role: str) -> int:
+def least(job: Rendezvous, role: str) -> int:
     """Return with how many tasks a role trains at least."""
     found: int = job.rules[role]["min"]
     return found
 
 
 # --- the start ------------------------------------------------------------------------------------
-def do_without(job: MeetingState, now: float) -> None:
+def do_without(job: Rendezvous, now: float) -> None:
     """Leave out the tasks that have not come, if the others are enough and have waited."""
     missing = [
         m
@@ -49,7 +49,7 @@ def do_without(job: MeetingState, now: float) -> None:
         job.unresolved.discard(m.name)
 
 
-def _is_the_only_one(job: MeetingState) -> bool:
+def _is_the_only_one(job: Rendezvous) -> bool:
     """Return whether no other deciding task can do without this one's tasks at the same time.
 
     The witness is connected to one of them: that of a task that was cut off and replaced has
@@ -59,7 +59,7 @@ def _is_the_only_one(job: MeetingState) -> bool:
     return witness is None or witness.peer is not None or witness.closed
 
 
-def tell_of_start(job: MeetingState, now: float) -> None:
+def tell_of_start(job: Rendezvous, now: float) -> None:
     """Tell with how many tasks a generation trains."""
     for role in sorted(job.rules):
         size = here(job, role)
@@ -68,7 +68,7 @@ def tell_of_start(job: MeetingState, now: float) -> None:
             job.event(now, text % (role, size, job.info.counts[role], least(job, role)))
 
 
-def tell_of_missing(job: MeetingState, now: float) -> None:
+def tell_of_missing(job: Rendezvous, now: float) -> None:
     """Tell which roles have too few tasks to start."""
     for role in sorted(job.rules):
         if here(job, role) < least(job, role):
@@ -76,7 +76,7 @@ def tell_of_missing(job: MeetingState, now: float) -> None:
             job.event(now, text % (role, here(job, role), least(job, role)))
 
 
-def await_all(job: MeetingState, now: float) -> None:
+def await_all(job: Rendezvous, now: float) -> None:
     """Decide for which tasks the next generation waits, and how long."""
     if not job.rules:
         return
@@ -100,7 +100,7 @@ def await_all(job: MeetingState, now: float) -> None:
 
 
 # --- while a generation trains --------------------------------------------------------------------
-def awaiting_growth(job: MeetingState, now: float) -> list[Member]:
+def awaiting_growth(job: Rendezvous, now: float) -> list[Member]:
     """Return the tasks that have come for the next generation, if that is due."""
     if not job.rules or job.phase != states.RUNNING or job.failures:
         return []
@@ -113,7 +113,7 @@ def awaiting_growth(job: MeetingState, now: float) -> list[Member]:
     return [] if any_ended else came
 
 
-def shrinks(job: MeetingState, task: str) -> bool:
+def shrinks(job: Rendezvous, task: str) -> bool:
     """Return whether all tasks start again without one that YARN has ended, which is no retry."""
     m = job.members.get(task)
     if m is None or not job.is_elastic(m) or not m.stopping or job.me.state in states.OUT:
@@ -126,7 +126,7 @@ def shrinks(job: MeetingState, task: str) -> bool:
     return len(left) >= least(job, m.role)
 
 
-def goes_on_without(job: MeetingState, m: Member, lost: bool) -> bool:
+def goes_on_without(job: Rendezvous, m: Member, lost: bool) -> bool:
     """Return whether the others go on without a lost task that serves.
 
     ParameterServerStrategy gives a worker's steps to the others, and takes it back.
@@ -136,7 +136,7 @@ def goes_on_without(job: MeetingState, m: Member, lost: bool) -> bool:
     return serves and lost and calm and here(job, m.role) >= least(job, m.role)
 
 
-def shown(job: MeetingState) -> Mapping[str, Any]:
+def shown(job: Rendezvous) -> Mapping[str, Any]:
     """Return the sizes of the elastic roles, for the report."""
     left_out = job.left_out()
     found = {}

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.meeting import ending, failures
-from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.members import (
-    MeetingState,
+from submit_tf_job.container.rendezvous import ending, failures
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.members import (
     Member,
+    Rendezvous,
     integer,
     is_loopback,
     port_of,
@@ -39,7 +39,7 @@ def serial(container: Any) -> tuple[int, ...]:
 
 
 def hello(
-    job: MeetingState,
+    job: Rendezvous,
     now: float,
     message: Mapping[str, Any],
     peer: Any,
@@ -85,14 +85,14 @@ def hello(
         if m.state == states.ABSENT and job.barrier <= states.KEPT:
             job.event(now, "%s joined (%s)" % (m.name, m.host))
         job.set_state(m, _state_of(job, m, message))
-    earlier = integer(message.get("decider_attempt"))
+    earlier = integer(message.get("deciding_attempt"))
     if job.me.process != message.get("seen") and earlier is not None:
         # YARN restarted the deciding task
         job.me.attempt = max(job.me.attempt, earlier + 1)
     return m, "welcome"
 
 
-def _member(job: MeetingState, role: Any, index: Any) -> Member | None:
+def _member(job: Rendezvous, role: Any, index: Any) -> Member | None:
     """Return the task with this role and index, or None.
 
     A sidecar that was added while the job ran is created.
@@ -105,7 +105,7 @@ def _member(job: MeetingState, role: Any, index: Any) -> Member | None:
     return job.members.get(name)
 
 
-def _may_join(job: MeetingState, role: str, index: int) -> bool:
+def _may_join(job: Rendezvous, role: str, index: int) -> bool:
     return (
         job.info.may_grow(role)
         and 0 <= index < 100000
@@ -114,9 +114,7 @@ def _may_join(job: MeetingState, role: str, index: int) -> bool:
 
 
 # --- who cannot connect ---------------------------------------------------------------------------
-def _refusal(
-    job: MeetingState, now: float, m: Member, peer: Any, message: Mapping[str, Any]
-) -> str:
+def _refusal(job: Rendezvous, now: float, m: Member, peer: Any, message: Mapping[str, Any]) -> str:
     """Return the reply to a task that cannot connect, "" if it can."""
     other, container = m.process != message["process"], serial(message.get("container"))
     if job.retries and other and container and container < serial(m.container):
@@ -134,7 +132,7 @@ def _refusal(
     return _refusal_of_ended(job, now, m, message)
 
 
-def _refusal_of_predecessors(job: MeetingState, now: float, message: Mapping[str, Any]) -> str:
+def _refusal_of_predecessors(job: Rendezvous, now: float, message: Mapping[str, Any]) -> str:
     """Learn of other containers of the deciding task; a later one leads the job."""
     if serial(message.get("seen_container")) > serial(job.info.container):
         job.superseded = True
@@ -150,7 +148,7 @@ def _refusal_of_predecessors(job: MeetingState, now: float, message: Mapping[str
     return ""
 
 
-def _refusal_of_ended(job: MeetingState, now: float, m: Member, message: Mapping[str, Any]) -> str:
+def _refusal_of_ended(job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]) -> str:
     """Return the reply to a task that does not keep its container."""
     process, done = message["process"], message.get("state") == "done"
     sidecar = m.role_kind == contract.KIND_SIDECAR
@@ -168,7 +166,7 @@ def _refusal_of_ended(job: MeetingState, now: float, m: Member, message: Mapping
 
 
 def _refusal_between_generations(
-    job: MeetingState, now: float, m: Member, message: Mapping[str, Any]
+    job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]
 ) -> str:
     """Return the reply to a task that starts again with the others."""
     same, done = m.process == message["process"], message.get("state") == "done"
@@ -185,7 +183,7 @@ def _refusal_between_generations(
 
 
 def _awaits_its_generation(
-    job: MeetingState, now: float, m: Member, message: Mapping[str, Any]
+    job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]
 ) -> bool:
     """Return whether a task is told to come again once the next generation is called."""
     gave_up = _gave_up(job, message)
@@ -201,12 +199,12 @@ def _awaits_its_generation(
     return bool(job.failures or m.state == states.FAILED or (m.process and _replaced(job, now, m)))
 
 
-def _gave_up(job: MeetingState, message: Mapping[str, Any]) -> bool:
+def _gave_up(job: Rendezvous, message: Mapping[str, Any]) -> bool:
     """Return whether a task has ended its command of this generation while it was alone."""
     return message.get("gave_up") == job.generation
 
 
-def _replaced(job: MeetingState, now: float, m: Member) -> bool:
+def _replaced(job: Rendezvous, now: float, m: Member) -> bool:
     """Handle a restarted task whose former process did not report its end.
 
     Returns:
@@ -218,7 +216,7 @@ def _replaced(job: MeetingState, now: float, m: Member) -> bool:
     return m.state in states.OUT
 
 
-def _end_training(job: MeetingState, now: float) -> None:
+def _end_training(job: Rendezvous, now: float) -> None:
     """Continue where the former deciding task was lost after its command had succeeded."""
     if job.me.state in states.OUT:
         return
@@ -235,7 +233,7 @@ def _end_training(job: MeetingState, now: float) -> None:
 
 
 # --- what a task tells ----------------------------------------------------------------------------
-def _introduce(job: MeetingState, now: float, m: Member, message: Mapping[str, Any]) -> None:
+def _introduce(job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]) -> None:
     """Store the host, ports and warnings of a hello message."""
     m.host, m.address, m.container = (
         str(message.get(key, ""))[:255] for key in ("host", "address", "container")
@@ -251,14 +249,14 @@ def _introduce(job: MeetingState, now: float, m: Member, message: Mapping[str, A
             job.event(now, "%s came (%s), and joins the next generation" % (m.name, m.host))
 
 
-def _rename(job: MeetingState, m: Member) -> None:
+def _rename(job: Rendezvous, m: Member) -> None:
     """Await the name of a task's new container before the start; DNS had the former one's."""
     if job.phase == states.WAITING and job.barrier > 1 and m.role_kind != contract.KIND_SIDECAR:
         job.unresolved.add(m.name)
 
 
 def _locate(
-    job: MeetingState, now: float, m: Member, message: Mapping[str, Any], ends: tuple[str, str]
+    job: Rendezvous, now: float, m: Member, message: Mapping[str, Any], ends: tuple[str, str]
 ) -> None:
     """Store where a task is, and how long it took to come."""
     m.origin, here = ends
@@ -276,7 +274,7 @@ def _locate(
             job.warn(now, text)
 
 
-def ignores_image(job: MeetingState, now: float, m: Member, image: str) -> None:
+def ignores_image(job: Rendezvous, now: float, m: Member, image: str) -> None:
     """Record a task that runs as a plain process of its node.
 
     One warning names the first of them.
@@ -292,7 +290,7 @@ def ignores_image(job: MeetingState, now: float, m: Member, image: str) -> None:
     job.image_ignored.append(m.name)
 
 
-def _state_of(job: MeetingState, m: Member, message: Mapping[str, Any]) -> str:
+def _state_of(job: Rendezvous, m: Member, message: Mapping[str, Any]) -> str:
     """Return the state of a task after its hello."""
     if job.is_missed(m) and job.phase != states.WAITING:
         return states.LEFT_OUT
@@ -308,7 +306,7 @@ def _state_of(job: MeetingState, m: Member, message: Mapping[str, Any]) -> str:
 
 # --- later ----------------------------------------------------------------------------------------
 def gone(
-    job: MeetingState,
+    job: Rendezvous,
     now: float,
     m: Member,
     closed: bool = False,
@@ -341,7 +339,7 @@ def gone(
             failures.fail_lost(job, now)
 
 
-def ready(job: MeetingState, m: Member, port: int, ports: Mapping[str, int] | None = None) -> None:
+def ready(job: Rendezvous, m: Member, port: int, ports: Mapping[str, int] | None = None) -> None:
     """Record that a task has ended its command, and waits for the start of the next one."""
     rejoins = m.name in job.rejoining
     job.rejoining.discard(m.name)
@@ -356,7 +354,7 @@ def ready(job: MeetingState, m: Member, port: int, ports: Mapping[str, int] | No
         job.set_state(m, states.ARRIVED)
 
 
-def is_stale(job: MeetingState, name: str, address: str) -> bool:
+def is_stale(job: Rendezvous, name: str, address: str) -> bool:
     """Return whether DNS still has the address of a task's former container."""
     m = job.members[name]
     known = job.is_addressed(m, job.has_mixed_addresses())

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.meeting import ending, sizes
-from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.members import MeetingState, Member, listed
+from submit_tf_job.container.rendezvous import ending, sizes
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.members import Member, Rendezvous, listed
 
 # the start waits so long for the name of a task that YARN may start again on another node
 NAMES_S = 30.0
 WITNESS_S = 60.0  # the start waits so long for a witness that was lost
 
 
-def await_all(job: MeetingState, now: float) -> None:
+def await_all(job: Rendezvous, now: float) -> None:
     """Wait for all tasks to be ready for the next generation; sidecars go on."""
     job.phase, job.complete_at = states.WAITING, None
     job.generation_started = job.last_launch = now
@@ -30,7 +30,7 @@ def await_all(job: MeetingState, now: float) -> None:
             job.set_state(m, states.ABSENT)
 
 
-def begin(job: MeetingState, now: float, read: float) -> None:
+def begin(job: Rendezvous, now: float, read: float) -> None:
     """Start the commands, or what comes before them, if all is there; end the job if it is late."""
     if not _may_start(job, now):
         if read >= job.start_deadline:
@@ -42,7 +42,7 @@ def begin(job: MeetingState, now: float, read: float) -> None:
         start(job, now)
 
 
-def _may_start(job: MeetingState, now: float) -> bool:
+def _may_start(job: Rendezvous, now: float) -> bool:
     """Return whether every task has connected, and can be reached by name or address."""
     if job.absent and job.rules:
         sizes.do_without(job, now)
@@ -54,7 +54,7 @@ def _may_start(job: MeetingState, now: float) -> bool:
     return not unnamed(job, now)
 
 
-def _awaits_witness(job: MeetingState, now: float) -> bool:
+def _awaits_witness(job: Rendezvous, now: float) -> bool:
     """Return whether the start waits for the witness.
 
     Without it YARN never ends the job, and in a job of one task no other one remembers earlier
@@ -67,7 +67,7 @@ def _awaits_witness(job: MeetingState, now: float) -> bool:
     return not lost or now < min(job.started + WITNESS_S, job.start_deadline)
 
 
-def unnamed(job: MeetingState, now: float) -> list[str]:
+def unnamed(job: Rendezvous, now: float) -> list[str]:
     """Return the connected tasks that cannot start until DNS has their names.
 
     Programs get addresses, which the connections have told. The name of a task is needed where
@@ -86,17 +86,17 @@ def unnamed(job: MeetingState, now: float) -> list[str]:
     )
 
 
-def _may_move(job: MeetingState, m: Member) -> bool:
+def _may_move(job: Rendezvous, m: Member) -> bool:
     """Return whether a task may come back elsewhere while the programs of the others run."""
     serves = m.role_kind == contract.KIND_SERVES and job.is_elastic(m)
     return serves or job.info.roles[m.role]["max_restarts"] > 0
 
 
-def _complete(job: MeetingState, now: float) -> float:
+def _complete(job: Rendezvous, now: float) -> float:
     return now if job.complete_at is None else job.complete_at
 
 
-def hosts(job: MeetingState, found: Mapping[str, str]) -> dict[str, str]:
+def hosts(job: Rendezvous, found: Mapping[str, str]) -> dict[str, str]:
     """Return the addresses that programs get instead of names; the same for all tasks.
 
     Args:
@@ -115,7 +115,7 @@ def hosts(job: MeetingState, found: Mapping[str, str]) -> dict[str, str]:
     return addresses
 
 
-def ports(job: MeetingState) -> dict[str, int]:
+def ports(job: Rendezvous) -> dict[str, int]:
     """Return the ports that tasks reserved because their own was in use."""
     return {
         m.name: m.port
@@ -124,7 +124,7 @@ def ports(job: MeetingState) -> dict[str, int]:
     }
 
 
-def start(job: MeetingState, now: float) -> None:
+def start(job: Rendezvous, now: float) -> None:
     """Start the commands of a generation."""
     job.phase, job.generation_started = states.RUNNING, now
     job.news.begin(now)
@@ -140,7 +140,7 @@ def start(job: MeetingState, now: float) -> None:
     sizes.tell_of_start(job, now)
 
 
-def _tell_of_start(job: MeetingState, now: float, count: int) -> None:
+def _tell_of_start(job: Rendezvous, now: float, count: int) -> None:
     job.event(now, "all %d tasks started" % count)
     wall = job.info.wall
     job.start_times = {
@@ -159,7 +159,7 @@ def _tell_of_start(job: MeetingState, now: float, count: int) -> None:
         job.warn(now, text % (listed(late), NAMES_S))
 
 
-def _peers_missing(job: MeetingState, now: float) -> None:
+def _peers_missing(job: Rendezvous, now: float) -> None:
     sizes.tell_of_missing(job, now)
     missing = job.missing()
     text = "%d of %d tasks had not arrived after %d s: "
@@ -179,7 +179,7 @@ def _peers_missing(job: MeetingState, now: float) -> None:
     ending.end_of_missing(job, now, job.members[missing[0]], text)
 
 
-def prepared(job: MeetingState, now: float) -> None:
+def prepared(job: Rendezvous, now: float) -> None:
     """Start all commands, because `prepare` has succeeded."""
     job.unprepared = False
     if job.phase == states.PREPARING:
@@ -187,7 +187,7 @@ def prepared(job: MeetingState, now: float) -> None:
 
 
 # --- the order of roles ---------------------------------------------------------------------------
-def released(job: MeetingState, now: float) -> list[str]:
+def released(job: Rendezvous, now: float) -> list[str]:
     """Return the roles whose commands may start now, because those before them have run."""
     if not job.held or job.failures or job.phase not in (states.RUNNING, states.FINISHING):
         return []
@@ -199,7 +199,7 @@ def released(job: MeetingState, now: float) -> list[str]:
     return found
 
 
-def check_held(job: MeetingState, now: float, read: float) -> None:
+def check_held(job: Rendezvous, now: float, read: float) -> None:
     """End the job if a role's commands wait for tasks that never run theirs.
 
     A sidecar need not come, and no other deadline is that of a server that has not begun.
@@ -219,11 +219,11 @@ def check_held(job: MeetingState, now: float, read: float) -> None:
             return
 
 
-def _ends_by_itself(job: MeetingState, role: str) -> bool:
+def _ends_by_itself(job: Rendezvous, role: str) -> bool:
     return job.info.role_kind(role) in (contract.KIND_TRAINS, contract.KIND_EVALUATES)
 
 
-def _has_run(job: MeetingState, role: str) -> bool:
+def _has_run(job: Rendezvous, role: str) -> bool:
     """Return whether all tasks of a role have succeeded; of one that need not end, run."""
     wanted = sum(job.counts[role].values()) - job.count(role, states.LEFT_OUT)
     if _ends_by_itself(job, role):

@@ -6,13 +6,13 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import exit_status
-from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.members import MeetingState, Member, listed
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.members import Member, Rendezvous, listed
 
 LATE_S = 20.0  # a container that YARN started with the others has connected by then
 
 
-def leave_status(job: MeetingState, m: Member) -> int:
+def leave_status(job: Rendezvous, m: Member) -> int:
     """Return the exit status for a task that must end.
 
     It is 0 for a task that YARN would otherwise start again.
@@ -26,14 +26,14 @@ def leave_status(job: MeetingState, m: Member) -> int:
 
 
 # --- the end of the training ----------------------------------------------------------------------
-def check(job: MeetingState, now: float) -> None:
+def check(job: Rendezvous, now: float) -> None:
     """Start to finish the job once the tasks that end it have ended."""
     if job.phase in (states.WAITING, states.RUNNING) and not _awaited(job):
         job.phase = states.FINISHING
         job.finish_deadline = now + job.info.task["finish_timeout_s"]
 
 
-def _awaited(job: MeetingState) -> int:
+def _awaited(job: Rendezvous) -> int:
     """Count the tasks whose end the job still waits for (`ends_with` of the job spec)."""
     ends_with = job.info.task["ends_with"]
     if ends_with == contract.ENDS_ALL_THAT_TRAIN:
@@ -43,18 +43,18 @@ def _awaited(job: MeetingState) -> int:
     return int(job.me.state not in states.OUT)
 
 
-def _open(job: MeetingState, role_kind: str) -> int:
+def _open(job: Rendezvous, role_kind: str) -> int:
     """Count the tasks of a kind that have not ended."""
     return _open_in(job, [r for r in job.counts if job.info.role_kind(r) == role_kind])
 
 
-def _open_in(job: MeetingState, roles: list[str]) -> int:
+def _open_in(job: Rendezvous, roles: list[str]) -> int:
     return sum(
         job.info.counts[role] - job.count(role, *states.OUT, states.LEFT_OUT) for role in roles
     )
 
 
-def _open_names(job: MeetingState, role_kind: str) -> list[str]:
+def _open_names(job: Rendezvous, role_kind: str) -> list[str]:
     return [
         m.name
         for m in job.members.values()
@@ -62,7 +62,7 @@ def _open_names(job: MeetingState, role_kind: str) -> list[str]:
     ]
 
 
-def finish(job: MeetingState, now: float, read: float) -> bool:
+def finish(job: Rendezvous, now: float, read: float) -> bool:
     """End the job once the other tasks have ended, or had their time.
 
     Returns:
@@ -87,7 +87,7 @@ def finish(job: MeetingState, now: float, read: float) -> bool:
     return True
 
 
-def _end_of_training(job: MeetingState) -> str:
+def _end_of_training(job: Rendezvous) -> str:
     ends_with = job.info.task["ends_with"]
     if ends_with == contract.ENDS_ALL_THAT_TRAIN:
         return "all tasks that train were done"
@@ -96,7 +96,7 @@ def _end_of_training(job: MeetingState) -> str:
     return "%s was done" % job.me.name
 
 
-def awaited(job: MeetingState) -> dict[str, Any] | None:
+def awaited(job: Rendezvous) -> dict[str, Any] | None:
     """Return for whom the end of the job waits, and until when, for the report."""
     if job.phase != states.FINISHING:
         return None
@@ -106,7 +106,7 @@ def awaited(job: MeetingState) -> dict[str, Any] | None:
 
 
 # --- the end of the job ---------------------------------------------------------------------------
-def end(job: MeetingState, now: float, verdict: str, why: str) -> None:
+def end(job: Rendezvous, now: float, verdict: str, why: str) -> None:
     """End the job."""
     job.phase, job.verdict, job.why = states.ENDING, verdict, why
     job.linger_until = now + job.info.stop_grace_s + 1.5
@@ -124,7 +124,7 @@ def end(job: MeetingState, now: float, verdict: str, why: str) -> None:
     job.event(now, why)
 
 
-def stop(job: MeetingState, now: float, graceful: bool = False) -> None:
+def stop(job: Rendezvous, now: float, graceful: bool = False) -> None:
     """End the job because the deciding task got SIGTERM, as YARN stops a job.
 
     Args:
@@ -138,14 +138,14 @@ def stop(job: MeetingState, now: float, graceful: bool = False) -> None:
         end(job, now, states.STOPPED, text)
 
 
-def end_of_missing(job: MeetingState, now: float, m: Member, text: str) -> None:
+def end_of_missing(job: Rendezvous, now: float, m: Member, text: str) -> None:
     """End the job because tasks, `m` first, have not come in time."""
     job.first = job.record(m, now, "peers-missing", text)
     job.exit = contract.EXIT_PEERS_MISSING
     end(job, now, states.FAILED, text)
 
 
-def awaits_latecomers(job: MeetingState, now: float) -> bool:
+def awaits_latecomers(job: Rendezvous, now: float) -> bool:
     """Return whether a task that has not connected yet must still be informed of the job's end.
 
     A late task would wait for the deciding task until its deadline. Hadoop 3.1 and 3.2 end the
@@ -169,7 +169,7 @@ def saves(m: Member) -> bool:
     return m.role_kind in (contract.KIND_TRAINS, contract.KIND_EVALUATES)
 
 
-def saving(job: MeetingState, now: float) -> list[str]:
+def saving(job: Rendezvous, now: float) -> list[str]:
     """Return the other tasks that may still save in a graceful stop.
 
     One whose connection went away may come back within `grace`.

@@ -15,17 +15,17 @@ from submit_tf_job.container.job_end import FLUSH_S, JobEnd
 from submit_tf_job.container.job_report import Writer
 from submit_tf_job.container.lookups import LookUps
 from submit_tf_job.container.loop import SILENCE, TICK_S, Loop
-from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.members import Member
-from submit_tf_job.container.meeting.rendezvous import Rendezvous
 from submit_tf_job.container.names import PlaceWatch, finder
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.machine import StateMachine
+from submit_tf_job.container.rendezvous.members import Member
 from submit_tf_job.container.stacks import AllStacks
 from submit_tf_job.container.wire import ChannelClosed, pack, pack_addresses
 
 STILL_S = 2 * TICK_S  # a longer turn means that this task may have been suspended
 
 
-class Decider:
+class DecidingTask:
     """Leads the deciding task: index 0 of the role that decides.
 
     A job of one task has this, too, without listening.
@@ -35,7 +35,7 @@ class Decider:
         """Create the state machine; `open` starts to listen."""
         self.info, self.loop, self.command = info, loop, command
         command.ended, command.renewed, command.warn = self.ended, self.renewed, self.warn
-        self.job = Rendezvous(info, info.started, log)
+        self.job = StateMachine(info, info.started, log)
         self.writer = Writer(self.job)
         self.peers = Peers(info, loop, self._message, self._closed, self._log)
         self.end = JobEnd(loop, command, self.job, self.peers, self.writer)
@@ -68,10 +68,10 @@ class Decider:
 
     def _announce(self) -> None:
         """Write where this task is, for those that do not find it by DNS."""
-        from submit_tf_job.container.meeting import place
+        from submit_tf_job.container import meeting_place
 
         me = self.job.me
-        self.announced = me.address = me.origin = place.own_address(self.info)
+        self.announced = me.address = me.origin = meeting_place.own_address(self.info)
         if not self.peers.listener:
             return
 
@@ -79,7 +79,7 @@ class Decider:
             self.loop.post(lambda: self._unannounced(text, given_up))
 
         announcing = (self.info, me.address, failed)
-        threading.Thread(target=place.announce, args=announcing, daemon=True).start()
+        threading.Thread(target=meeting_place.announce, args=announcing, daemon=True).start()
 
     def _unannounced(self, text: str, given_up: bool) -> None:
         """Report that the address could not be written; end the job if no task can come."""
@@ -169,7 +169,7 @@ class Decider:
             "welcome",
             attempt=m.attempt,
             process=job.me.process,
-            decider_attempt=job.me.attempt,
+            deciding_attempt=job.me.attempt,
             ping_s=self.peers.ping_s,
             progress_s=self.progress_s,
             **self.history(),
@@ -254,7 +254,7 @@ class Decider:
             self.place.look(now, self._home, self._moved)
         if job.superseded:
             log("YARN has started a later container of %s; this one leaves" % self.info.name)
-            self.loop.exit = contract.EXIT_DECIDER_LOST
+            self.loop.exit = contract.EXIT_DECIDING_LOST
             return False
         self._listen_to_others(now)
         job.tick(now, self.peers.read_until)

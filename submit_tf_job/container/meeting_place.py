@@ -1,4 +1,4 @@
-"""The place where tasks find the deciding one without Registry DNS: a directory of HDFS.
+"""The meeting place: a directory of HDFS where tasks find the deciding one without Registry DNS.
 
 The deciding task makes an entry there, an empty directory called `NUMBER_ADDRESS`; HDFS allows no
 colon in a name, so an IPv6 address has dashes. A name needs the NameNode alone (no DataNode, no

@@ -11,15 +11,15 @@ from typing import Any
 
 from submit_tf_job.container import contract, task_files
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.meeting import arrivals, ending, failures, start
-from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.members import MeetingState, Member, integer, texts
-from submit_tf_job.container.meeting.sizes import shown
+from submit_tf_job.container.rendezvous import arrivals, ending, failures, start
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.members import Member, Rendezvous, integer, texts
+from submit_tf_job.container.rendezvous.sizes import shown
 
 PACE_S = 10.0  # no estimate before this
 
 
-class Rendezvous(MeetingState):
+class StateMachine(Rendezvous):
     """The state machine: methods take events, attributes hold the result.
 
     Results are `phase`, `verdict`, `exit` and the lists of the report.
@@ -79,7 +79,7 @@ class Rendezvous(MeetingState):
             self.set_state(m, states.ENDED)
         elif reason == "ended":
             # its program may end with 0 at the SIGTERM
-            m.status = contract.EXIT_DECIDER_LOST
+            m.status = contract.EXIT_DECIDING_LOST
             alone = failures.ended_alone(self, m)
             failures.failed(self, now, m, dict(record, status=m.status, message=alone))
         elif m.status == 0:

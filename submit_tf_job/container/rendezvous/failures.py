@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.meeting import ending, sizes, start
-from submit_tf_job.container.meeting import members as states
-from submit_tf_job.container.meeting.generations import kind_of
-from submit_tf_job.container.meeting.members import MeetingState, Member
+from submit_tf_job.container.rendezvous import ending, sizes, start
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.generations import kind_of
+from submit_tf_job.container.rendezvous.members import Member, Rendezvous
 
 # after a closed connection: the deciding task needs time to accept thousands that come back
 PER_SECOND = 500.0
@@ -17,7 +17,7 @@ SIGKILL = 9
 
 
 # --- records --------------------------------------------------------------------------------------
-def lost_record(job: MeetingState, m: Member) -> dict[str, Any]:
+def lost_record(job: Rendezvous, m: Member) -> dict[str, Any]:
     """Return the record of a task that went away."""
     if m.stopping:
         text = (
@@ -32,13 +32,13 @@ def lost_record(job: MeetingState, m: Member) -> dict[str, Any]:
     return job.record(m, m.since, "lost", text + _stillness(job))
 
 
-def ended_alone(job: MeetingState, m: Member) -> str:
+def ended_alone(job: Rendezvous, m: Member) -> str:
     """Return that a task has ended its command because it was cut off."""
     text = "%s ended its program: it had lost the connection to %s for longer than `grace`"
     return text % (m.name, job.me.name) + _stillness(job)
 
 
-def _stillness(job: MeetingState) -> str:
+def _stillness(job: Rendezvous) -> str:
     if not job.still_s:
         return ""
     text = "; %s had stood still for %d s, and a longer `grace` outlasts that"
@@ -46,7 +46,7 @@ def _stillness(job: MeetingState) -> str:
 
 
 # --- one failure ----------------------------------------------------------------------------------
-def overdue(job: MeetingState, now: float, read: float, m: Member) -> None:
+def overdue(job: Rendezvous, now: float, read: float, m: Member) -> None:
     """Handle a task that has been away for too long."""
     task = job.info.task
     if m.state == states.LOST and read >= m.since + _patience_s(job, m):
@@ -58,7 +58,7 @@ def overdue(job: MeetingState, now: float, read: float, m: Member) -> None:
         failed(job, now, m, dict(lost_record(job, m), message=text))
 
 
-def _patience_s(job: MeetingState, m: Member) -> float:
+def _patience_s(job: Rendezvous, m: Member) -> float:
     """Return how long a lost connection of a task may stay away.
 
     The tasks of a job that YARN stops do not end at the same time, which is no failure.
@@ -69,7 +69,7 @@ def _patience_s(job: MeetingState, m: Member) -> float:
     return min(grace_s, contract.CLOSED_S + job.barrier / PER_SECOND)
 
 
-def failed(job: MeetingState, now: float, m: Member, record: dict[str, Any]) -> None:
+def failed(job: Rendezvous, now: float, m: Member, record: dict[str, Any]) -> None:
     """Handle a failed or lost task."""
     most: int = job.info.roles[m.role]["max_restarts"]
     lost = record["status"] is None and kind_of(record) == contract.RETRY_LOST
@@ -102,7 +102,7 @@ def failed(job: MeetingState, now: float, m: Member, record: dict[str, Any]) -> 
         _failed_for_good(job, now, m, record)
 
 
-def _failed_for_good(job: MeetingState, now: float, m: Member, record: dict[str, Any]) -> None:
+def _failed_for_good(job: Rendezvous, now: float, m: Member, record: dict[str, Any]) -> None:
     job.set_state(m, states.FAILED)
     count, tolerate = job.count(m.role, states.FAILED), job.info.roles[m.role]["tolerate"]
     if m is not job.me and count <= tolerate:
@@ -121,19 +121,19 @@ def _failed_for_good(job: MeetingState, now: float, m: Member, record: dict[str,
         fail_lost(job, now)
 
 
-def _matters(job: MeetingState, m: Member) -> bool:
+def _matters(job: Rendezvous, m: Member) -> bool:
     """Return whether a failure of this task can end the job now."""
     over = job.phase == states.FINISHING and m.role_kind == contract.KIND_SERVES
     return m.role_kind != contract.KIND_SIDECAR and not over
 
 
-def stalled(job: MeetingState, now: float, name: str, text: str) -> None:
+def stalled(job: Rendezvous, now: float, name: str, text: str) -> None:
     """Fail the job, or call the next generation, because all tasks that train stand still."""
     job.failures.append(job.record(job.members[name], now, contract.REASON_STALLED, text))
     job.settle_until = now
 
 
-def fail_lost(job: MeetingState, now: float, late: bool = False) -> None:
+def fail_lost(job: Rendezvous, now: float, late: bool = False) -> None:
     """Count vanished tasks as failed once another failure is recorded.
 
     One of the vanished tasks is then the cause. One that may well come back has time for that:
@@ -151,7 +151,7 @@ def fail_lost(job: MeetingState, now: float, late: bool = False) -> None:
 
 
 # --- the first failure ----------------------------------------------------------------------------
-def settled(job: MeetingState) -> None:
+def settled(job: Rendezvous) -> None:
     """Wait for no earlier failure after a SIGKILL: every task that is here has answered since.
 
     No other task's failure makes a program end by SIGKILL, and a task answers after it has
@@ -163,7 +163,7 @@ def settled(job: MeetingState) -> None:
         job.settle_until = min(job.settle_until, job.started)  # whatever comes next
 
 
-def name_cause(job: MeetingState, now: float) -> None:
+def name_cause(job: Rendezvous, now: float) -> None:
     """Determine the first failure; start all tasks again, or end the job."""
     # a vanished task is the cause of other failures
     lost = [record for record in job.failures if record["status"] is None]
@@ -180,12 +180,12 @@ def name_cause(job: MeetingState, now: float) -> None:
     ending.end(job, now, states.FAILED, first["message"])
 
 
-def _keep_later(job: MeetingState, records: list[dict[str, Any]]) -> None:
+def _keep_later(job: Rendezvous, records: list[dict[str, Any]]) -> None:
     job.later = (job.later + sorted(records, key=lambda record: float(record["at"])))[: states.KEPT]
 
 
 # --- the next generation --------------------------------------------------------------------------
-def retried(job: MeetingState, now: float, cause: Mapping[str, Any]) -> bool:
+def retried(job: Rendezvous, now: float, cause: Mapping[str, Any]) -> bool:
     """Call the next generation, if `retries` covers the first failure.
 
     Where YARN has ended tasks of an elastic role, and enough are left, it is no retry.
@@ -216,20 +216,20 @@ def retried(job: MeetingState, now: float, cause: Mapping[str, Any]) -> bool:
 
 
 def _end_generation(
-    job: MeetingState, now: float, cause: Mapping[str, Any], began: float | None
+    job: Rendezvous, now: float, cause: Mapping[str, Any], began: float | None
 ) -> None:
     wall = job.info.wall
     job.generations.end(cause, job.step, None if began is None else wall + began, wall + now)
 
 
-def resize(job: MeetingState, now: float, cause: Mapping[str, Any], text: str) -> None:
+def resize(job: Rendezvous, now: float, cause: Mapping[str, Any], text: str) -> None:
     """Call the next generation, because an elastic role has more tasks, or fewer."""
     _end_generation(job, now, cause, job.generation_started)
     job.event(now, text)
     start.await_all(job, now)
 
 
-def grow(job: MeetingState, now: float) -> None:
+def grow(job: Rendezvous, now: float) -> None:
     """Call the next generation for the elastic tasks that have come, if that is due."""
     came = sizes.awaiting_growth(job, now)
     if came:
@@ -238,7 +238,7 @@ def grow(job: MeetingState, now: float) -> None:
         resize(job, now, cause, "%s came: all tasks start again, to take them in" % names)
 
 
-def succeed(job: MeetingState, now: float, message: Mapping[str, Any]) -> None:
+def succeed(job: Rendezvous, now: float, message: Mapping[str, Any]) -> None:
     """Start a generation after the loss of the former deciding task, once for this process.
 
     Other tasks may remember more losses than the one that told of it first.

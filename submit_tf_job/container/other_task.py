@@ -17,7 +17,7 @@ from submit_tf_job.container.wire import unpack_addresses
 REPORT_S = 1.0  # to report the end of the command when the job is over
 
 
-class Follower:
+class OtherTask:
     """Leads a task that follows the deciding task's messages."""
 
     def __init__(self, info: Info, loop: Loop, command: TaskCommand) -> None:
@@ -26,7 +26,7 @@ class Follower:
         command.ended, command.renewed, command.warn = self.ended, self.renewed, self.warn
         self.caller = Caller(info, loop, self._hello, self._message)
         self.seen: str | None = None  # the process of the deciding task that last welcomed this one
-        self.decider_attempt: int | None = None
+        self.deciding_attempt: int | None = None
         self.progress_s = 1.0
         self.pinged = self.sent = 0.0
         start = float(info.task["start_timeout_s"])
@@ -84,7 +84,7 @@ class Follower:
             "age_s": round(now - info.started, 3),
             "search_s": round(now - (self.caller.begun or now), 3),
             "seen": self.seen,
-            "decider_attempt": self.decider_attempt,
+            "deciding_attempt": self.deciding_attempt,
         }
         if info.ignored_image:
             hello["ignored_image"] = info.ignored_image
@@ -102,7 +102,7 @@ class Follower:
             self._remember(message)
         if kind == "welcome":
             self.info.attempt, self.progress_s = message["attempt"], message["progress_s"]
-            self.seen, self.decider_attempt = message["process"], message["decider_attempt"]
+            self.seen, self.deciding_attempt = message["process"], message["deciding_attempt"]
             if not self.command.child and not self.command.record:
                 log("registered with %s; waiting for the start signal" % self.info.deciding)
         elif kind == "again" and self.leave is None:
@@ -227,11 +227,11 @@ class Follower:
         elif self.caller.welcomed:
             return
         elif self.retried:
-            self._await_decider(now)
+            self._await_deciding(now)
         else:
             self._check_deadlines(now)
 
-    def _await_decider(self, now: float) -> None:
+    def _await_deciding(self, now: float) -> None:
         """Wait for a deciding task that YARN may start again in another container.
 
         Without it the command of a task that stays is ended after `grace`, because the next
@@ -258,14 +258,14 @@ class Follower:
                 log(
                     "%s has ended, and YARN does not start it again; this task ends, too" % deciding
                 )
-                self._leave_with(now, contract.EXIT_DECIDER_LOST)
+                self._leave_with(now, contract.EXIT_DECIDING_LOST)
             elif given_up:
                 text = (
                     "%s did not come back within %d s (`grace`); this task cannot determine "
                     "whether it is suspended or dead"
                 )
                 log(text % (deciding, grace_s))
-                self._leave_with(now, contract.EXIT_DECIDER_LOST)
+                self._leave_with(now, contract.EXIT_DECIDING_LOST)
         elif now >= self.start_deadline and (not self.seen or given_up):
             text = "%s was not found in time: %s" % (deciding, self.caller.trouble)
             reason = "wrong-job" if self.caller.wrong_job else "peers-missing"

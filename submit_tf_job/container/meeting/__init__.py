@@ -1,1 +1,0 @@
-"""Where the deciding task is, on clusters without Registry DNS."""
