@@ -9,26 +9,10 @@ from typing import Any
 from submit_tf_job.container import contract
 from submit_tf_job.container.rendezvous import ending, failures
 from submit_tf_job.container.rendezvous import members as states
-from submit_tf_job.container.rendezvous.members import (
-    Member,
-    Rendezvous,
-    integer,
-    is_loopback,
-    port_of,
-    ports_of,
-    seconds,
-    texts,
-)
+from submit_tf_job.container.rendezvous.members import Member, Rendezvous
 
-STATES = {
-    "running": states.ALIVE,
-    "done": states.ABSENT,
-}  # by the state in a hello; any other is ARRIVED
-ANSWERING = (
-    states.ARRIVED,
-    states.ALIVE,
-    states.LOST,
-)  # a task in these states is believed to run its command
+STATES = {"running": states.ALIVE, "done": states.ABSENT}  # by that of a hello; else ARRIVED
+ANSWERING = (states.ARRIVED, states.ALIVE, states.LOST)  # these are believed to run the command
 MOST_SIDECARS = 1000  # per role; their number comes from outside, and bounds memory
 
 
@@ -66,7 +50,7 @@ def hello(
     known = isinstance(process, str) and isinstance(attempt, int)
     if m is None or m is job.me or not known:
         return None, "bad"
-    call = integer(message.get("call")) or 0
+    call = states.integer(message.get("call")) or 0
     if m.process == process and call < m.call:
         return None, "bad"  # the process has made another connection since, and gave this up
     refusal = _refusal(job, now, m, peer, message)
@@ -75,7 +59,7 @@ def hello(
     if m.process != process and m.process:
         m.attempt += 1
         _rename(job, m)
-    m.attempt = max(m.attempt, integer(attempt) or 0)
+    m.attempt = max(m.attempt, states.integer(attempt) or 0)
     m.process, m.call, m.peer, m.stopping = str(process), call, peer, False
     _introduce(job, now, m, message)
     _locate(job, now, m, message, ends)
@@ -85,7 +69,7 @@ def hello(
         if m.state == states.ABSENT and job.barrier <= states.KEPT:
             job.event(now, "%s joined (%s)" % (m.name, m.host))
         job.set_state(m, _state_of(job, m, message))
-    earlier = integer(message.get("deciding_attempt"))
+    earlier = states.integer(message.get("deciding_attempt"))
     if job.me.process != message.get("seen") and earlier is not None:
         # YARN restarted the deciding task
         job.me.attempt = max(job.me.attempt, earlier + 1)
@@ -97,20 +81,15 @@ def _member(job: Rendezvous, role: Any, index: Any) -> Member | None:
 
     A sidecar that was added while the job ran is created.
     """
-    name = "%s-%s" % (role, index)
-    known = isinstance(role, str) and isinstance(index, int)
-    if name not in job.members and known and _may_join(job, role, index):
-        job.members[name] = Member(role, index, contract.KIND_SIDECAR)
-        job.counts[role][states.ABSENT] = job.counts[role].get(states.ABSENT, 0) + 1
+    if not isinstance(role, str) or not isinstance(index, int):
+        return None
+    name = "%s-%d" % (role, index)
+    if name not in job.members and job.info.may_grow(role) and 0 <= index < 100000:
+        counts = job.counts[role]
+        if sum(counts.values()) < MOST_SIDECARS:
+            job.members[name] = Member(role, index, contract.KIND_SIDECAR)
+            counts[states.ABSENT] = counts.get(states.ABSENT, 0) + 1
     return job.members.get(name)
-
-
-def _may_join(job: Rendezvous, role: str, index: int) -> bool:
-    return (
-        job.info.may_grow(role)
-        and 0 <= index < 100000
-        and sum(job.counts[role].values()) < MOST_SIDECARS
-    )
 
 
 # --- who cannot connect ---------------------------------------------------------------------------
@@ -151,8 +130,7 @@ def _refusal_of_predecessors(job: Rendezvous, now: float, message: Mapping[str, 
 def _refusal_of_ended(job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]) -> str:
     """Return the reply to a task that does not keep its container."""
     process, done = message["process"], message.get("state") == "done"
-    sidecar = m.role_kind == contract.KIND_SIDECAR
-    if sidecar and m.state == states.FAILED and m.process == process and not done:
+    if m.is_sidecar and m.state == states.FAILED and m.process == process and not done:
         job.set_state(m, states.ALIVE)  # it was cut off for longer than `grace`
         job.event(now, "%s is back" % m.name)
     if m.state in states.OUT and (m.process != process or not done):
@@ -186,7 +164,8 @@ def _awaits_its_generation(
     job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]
 ) -> bool:
     """Return whether a task is told to come again once the next generation is called."""
-    gave_up = _gave_up(job, message)
+    # while it was alone it has ended its command of this generation
+    gave_up = message.get("gave_up") == job.generation
     if gave_up and m.state in ANSWERING and not job.failures:
         job.set_state(m, states.LOST, now)
         # ended by SIGTERM: its node is not to blame
@@ -197,11 +176,6 @@ def _awaits_its_generation(
         return gave_up and bool(job.failures)
     # a new container of a task that has just failed
     return bool(job.failures or m.state == states.FAILED or (m.process and _replaced(job, now, m)))
-
-
-def _gave_up(job: Rendezvous, message: Mapping[str, Any]) -> bool:
-    """Return whether a task has ended its command of this generation while it was alone."""
-    return message.get("gave_up") == job.generation
 
 
 def _replaced(job: Rendezvous, now: float, m: Member) -> bool:
@@ -225,8 +199,8 @@ def _end_training(job: Rendezvous, now: float) -> None:
     job.me.status = 0
     job.outcome = {"status": 0, "signal": None, "duration_s": None}  # of the former one
     job.phase = states.RUNNING
-    for m in job.members.values():
-        if job.stays(m) and m.state == states.ABSENT:
+    for m in job.cluster:
+        if m.state == states.ABSENT:
             # `grace` to connect to this deciding task; an elastic one may never have come
             job.set_state(m, *((states.LEFT_OUT,) if job.is_elastic(m) else (states.LOST, now)))
     ending.check(job, now)
@@ -238,9 +212,9 @@ def _introduce(job: Rendezvous, now: float, m: Member, message: Mapping[str, Any
     m.host, m.address, m.container = (
         str(message.get(key, ""))[:255] for key in ("host", "address", "container")
     )
-    m.ports = ports_of(message)
-    m.gpus = texts(message.get("gpus"))
-    for text in texts(message.get("warnings")):
+    m.ports = states.ports_of(message)
+    m.gpus = states.texts(message.get("gpus"))
+    for text in states.texts(message.get("warnings")):
         if text not in job.warnings:  # a reconnect repeats its warnings
             job.warn(now, text)
     if m.state == states.LEFT_OUT:
@@ -251,7 +225,7 @@ def _introduce(job: Rendezvous, now: float, m: Member, message: Mapping[str, Any
 
 def _rename(job: Rendezvous, m: Member) -> None:
     """Await the name of a task's new container before the start; DNS had the former one's."""
-    if job.phase == states.WAITING and job.barrier > 1 and m.role_kind != contract.KIND_SIDECAR:
+    if job.phase == states.WAITING and job.barrier > 1 and not m.is_sidecar:
         job.unresolved.add(m.name)
 
 
@@ -260,13 +234,13 @@ def _locate(
 ) -> None:
     """Store where a task is, and how long it took to come."""
     m.origin, here = ends
-    if here and (not job.me.address or is_loopback(job.me.address)):
+    if here and (not job.me.address or states.is_loopback(job.me.address)):
         job.me.address = job.me.origin = here
-    m.port = port_of(message)
+    m.port = states.port_of(message)
     known = job.info.hosts.get(m.name, "")  # the address that programs have
-    if job.phase == states.WAITING and m.role_kind != contract.KIND_SIDECAR:
-        job.last_launch = max(job.last_launch, now - seconds(message.get("age_s")))
-        job.longest_search_s = max(job.longest_search_s, seconds(message.get("search_s")))
+    if job.phase == states.WAITING and not m.is_sidecar:
+        job.last_launch = max(job.last_launch, now - states.seconds(message.get("age_s")))
+        job.longest_search_s = max(job.longest_search_s, states.seconds(message.get("search_s")))
     elif m.name not in job.named and known not in ("", m.address):
         text = "%s came back at %s; the programs were given its former address %s"
         text %= (m.name, m.address, known)
@@ -282,11 +256,8 @@ def ignores_image(job: Rendezvous, now: float, m: Member, image: str) -> None:
     if m.name in job.image_ignored or len(job.image_ignored) >= states.KEPT:
         return
     if not job.image_ignored:
-        text = (
-            "%s on %s runs as a plain process of its node: the NodeManager there does not "
-            "run the image %s"
-        )
-        job.warn(now, text % (m.name, m.host, image[:255]))
+        text = "%s on %s runs as a plain process of its node: the NodeManager there does not run "
+        job.warn(now, text % (m.name, m.host) + "the image " + image[:255])
     job.image_ignored.append(m.name)
 
 
@@ -294,10 +265,11 @@ def _state_of(job: Rendezvous, m: Member, message: Mapping[str, Any]) -> str:
     """Return the state of a task after its hello."""
     if job.is_missed(m) and job.phase != states.WAITING:
         return states.LEFT_OUT
-    if m.name in job.rejoining and _gave_up(job, message) and message.get("state") != "waiting":
+    told, gave_up = message.get("state"), message.get("gave_up") == job.generation
+    if m.name in job.rejoining and gave_up and told != "waiting":
         return states.LEFT_OUT  # until its command has ended
     job.rejoining.discard(m.name)
-    state = STATES.get(str(message.get("state")), states.ARRIVED)
+    state = STATES.get(str(told), states.ARRIVED)
     if job.phase != states.WAITING:
         return states.ARRIVED if state == states.ABSENT else state
     # its end comes next, and the start waits for that; also for a command of an earlier generation
@@ -346,11 +318,8 @@ def ready(job: Rendezvous, m: Member, port: int, ports: Mapping[str, int] | None
     m.port = port
     if ports is not None:
         m.ports = dict(ports)
-    if (
-        rejoins
-        or m.state == states.RESTARTING
-        or (job.phase == states.WAITING and m.state not in states.OUT)
-    ):
+    awaited = job.phase == states.WAITING and m.state not in states.OUT
+    if rejoins or awaited or m.state == states.RESTARTING:
         job.set_state(m, states.ARRIVED)
 
 

@@ -35,31 +35,18 @@ def check(job: Rendezvous, now: float) -> None:
 
 def _awaited(job: Rendezvous) -> int:
     """Count the tasks whose end the job still waits for (`ends_with` of the job spec)."""
-    ends_with = job.info.task["ends_with"]
+    ends_with, roles = job.info.task["ends_with"], [job.me.role]
+    if ends_with == contract.ENDS_DECIDING_TASK:
+        return int(job.me.state not in states.OUT)
     if ends_with == contract.ENDS_ALL_THAT_TRAIN:
-        return _open(job, contract.KIND_TRAINS)
-    if ends_with == contract.ENDS_DECIDING_ROLE:
-        return _open_in(job, [job.me.role])
-    return int(job.me.state not in states.OUT)
+        roles = [r for r in job.counts if job.info.role_kind(r) == contract.KIND_TRAINS]
+    return sum(job.info.counts[r] - job.count(r, *states.OUT, states.LEFT_OUT) for r in roles)
 
 
-def _open(job: Rendezvous, role_kind: str) -> int:
-    """Count the tasks of a kind that have not ended."""
-    return _open_in(job, [r for r in job.counts if job.info.role_kind(r) == role_kind])
-
-
-def _open_in(job: Rendezvous, roles: list[str]) -> int:
-    return sum(
-        job.info.counts[role] - job.count(role, *states.OUT, states.LEFT_OUT) for role in roles
-    )
-
-
-def _open_names(job: Rendezvous, role_kind: str) -> list[str]:
-    return [
-        m.name
-        for m in job.members.values()
-        if m.role_kind == role_kind and m.state not in (*states.OUT, states.LEFT_OUT)
-    ]
+def _open(job: Rendezvous, role_kind: str) -> list[Member]:
+    """Return the tasks of a kind that have not ended."""
+    ended = (*states.OUT, states.LEFT_OUT)
+    return [m for m in job.cluster if m.role_kind == role_kind and m.state not in ended]
 
 
 def finish(job: Rendezvous, now: float, read: float) -> bool:
@@ -73,17 +60,16 @@ def finish(job: Rendezvous, now: float, read: float) -> bool:
         return False
     wait = "%d s after %s" % (job.info.task["finish_timeout_s"], _end_of_training(job))
     if evaluates:
-        late = listed(_open_names(job, contract.KIND_EVALUATES))
+        late = listed([m.name for m in evaluates])
         job.warn(now, "not finished %s, and ended: %s" % (wait, late))
     if not trains:
         end(job, now, states.SUCCEEDED, "the job is done")
         return False
-    names = _open_names(job, contract.KIND_TRAINS)
-    text = "not finished %s: %s" % (wait, listed(names))
+    text = "not finished %s: %s" % (wait, listed([m.name for m in trains]))
     known = [job.me.role] + list(job.info.task["cluster_roles"])
-    if any(job.members[name].role not in known for name in names):
+    if any(m.role not in known for m in trains):
         text += " (a role whose tasks do not end by themselves needs `kind: serves`)"
-    job.failures.append(job.record(job.members[names[0]], now, "not-finished", text))
+    job.failures.append(job.record(trains[0], now, "not-finished", text))
     return True
 
 
@@ -100,9 +86,10 @@ def awaited(job: Rendezvous) -> dict[str, Any] | None:
     """Return for whom the end of the job waits, and until when, for the report."""
     if job.phase != states.FINISHING:
         return None
-    names = _open_names(job, contract.KIND_TRAINS) + _open_names(job, contract.KIND_EVALUATES)
+    found = _open(job, contract.KIND_TRAINS) + _open(job, contract.KIND_EVALUATES)
+    names = [m.name for m in found[: states.KEPT]]
     until = job.info.wall + job.finish_deadline
-    return {"tasks": names[: states.KEPT], "count": len(names), "until": until}
+    return {"tasks": names, "count": len(found), "until": until}
 
 
 # --- the end of the job ---------------------------------------------------------------------------
@@ -112,7 +99,9 @@ def end(job: Rendezvous, now: float, verdict: str, why: str) -> None:
     job.linger_until = now + job.info.stop_grace_s + 1.5
     if verdict == states.SUCCEEDED:
         job.late_until = now + LATE_S
-        for m in [m for m in job.away.values() if m.state == states.RESTARTING]:
+        for m in job.away.values():
+            if m.state != states.RESTARTING:
+                continue
             status = "" if m.status is None else " (exit status %d)" % m.status
             text = "%s had failed%s, and did not run again before the job's end"
             job.warn(now, text % (m.name, status))
@@ -153,12 +142,8 @@ def awaits_latecomers(job: Rendezvous, now: float) -> bool:
     """
     if now < job.late_until and any(m.state == states.ABSENT for m in job.members.values()):
         return True
-    return (
-        job.witness is not None
-        and job.witness.state == states.ABSENT
-        and job.verdict != states.STOPPED
-        and now < job.start_deadline
-    )
+    absent = job.witness is not None and job.witness.state == states.ABSENT
+    return absent and job.verdict != states.STOPPED and now < job.start_deadline
 
 
 def saves(m: Member) -> bool:

@@ -25,11 +25,9 @@ def lost_record(job: Rendezvous, m: Member) -> dict[str, Any]:
             "killed by hand)" % m.name
         )
         return dict(job.record(m, m.since, "killed", text), signal=15)
-    text = (
-        "%s was lost: its connection from %s went away and did not come back (killed, "
-        "or its node died)" % (m.name, m.host or "?")
-    )
-    return job.record(m, m.since, "lost", text + _stillness(job))
+    text = "%s was lost: its connection from %s went away and did not come back (killed, or its "
+    text = text % (m.name, m.host or "?") + "node died)" + _stillness(job)
+    return job.record(m, m.since, "lost", text)
 
 
 def ended_alone(job: Rendezvous, m: Member) -> str:
@@ -78,15 +76,12 @@ def failed(job: Rendezvous, now: float, m: Member, record: dict[str, Any]) -> No
         job.rejoining.add(m.name)
         text = "%s; %s goes on with %d tasks"
         job.event(now, text % (record["message"], m.role, sizes.here(job, m.role)))
-    elif (
-        job.phase == states.ENDING
-        and job.verdict == states.STOPPED
-        and record["reason"] == "killed"
-    ):
-        job.set_state(m, states.ENDED)
     elif job.phase == states.ENDING:
-        job.set_state(m, states.FAILED)
-        _keep_later(job, [record])
+        if job.verdict == states.STOPPED and record["reason"] == "killed":
+            job.set_state(m, states.ENDED)
+        else:
+            job.set_state(m, states.FAILED)
+            _keep_later(job, [record])
     elif m.failed_process and m.failed_process == m.process:
         # the same failure once more, or the end of a process that had counted as lost
         job.set_state(m, states.RESTARTING, now)
@@ -124,7 +119,7 @@ def _failed_for_good(job: Rendezvous, now: float, m: Member, record: dict[str, A
 def _matters(job: Rendezvous, m: Member) -> bool:
     """Return whether a failure of this task can end the job now."""
     over = job.phase == states.FINISHING and m.role_kind == contract.KIND_SERVES
-    return m.role_kind != contract.KIND_SIDECAR and not over
+    return not m.is_sidecar and not over
 
 
 def stalled(job: Rendezvous, now: float, name: str, text: str) -> None:
@@ -158,7 +153,7 @@ def settled(job: Rendezvous) -> None:
     reported the end of its command. Any other failure may come from a program that still ends:
     its connections close, and its peers fail, seconds before its process is gone.
     """
-    here = all(m.state not in states.AWAITED or not _matters(job, m) for m in job.members.values())
+    here = all(m.state not in states.AWAITED or not _matters(job, m) for m in job.cluster)
     if job.settles_early and here:
         job.settle_until = min(job.settle_until, job.started)  # whatever comes next
 
@@ -194,7 +189,7 @@ def retried(job: Rendezvous, now: float, cause: Mapping[str, Any]) -> bool:
         return False
     if sizes.shrinks(job, str(cause["task"])):
         text = "%s; all tasks start again, without it" % cause["message"]
-        resize(job, now, dict(cause, reason=contract.REASON_SHRUNK), text)
+        _call_next(job, now, dict(cause, reason=contract.REASON_SHRUNK), text)
         return True
     job.refusal = job.generations.refusal(cause, job.step)
     if job.me.state == states.SUCCEEDED:
@@ -205,26 +200,22 @@ def retried(job: Rendezvous, now: float, cause: Mapping[str, Any]) -> bool:
         return False
     # the start of a generation that a former deciding task led is not known
     known = cause is not job.predecessor
-    _end_generation(job, now, cause, job.generation_started if known else None)
     text = "%s; all tasks start again (retry %d of %d)"
-    job.event(now, text % (cause["message"], job.generations.used, job.retries))
+    text %= (cause["message"], job.generations.used + 1, job.retries)
+    _call_next(job, now, cause, text, known)
     left_out = job.generations.left_out()
     if left_out:
         job.warn(now, left_out)
-    start.await_all(job, now)
     return True
 
 
-def _end_generation(
-    job: Rendezvous, now: float, cause: Mapping[str, Any], began: float | None
+def _call_next(
+    job: Rendezvous, now: float, cause: Mapping[str, Any], text: str, known: bool = True
 ) -> None:
+    """Call the next generation; `known` says whether the start of the present one is."""
     wall = job.info.wall
-    job.generations.end(cause, job.step, None if began is None else wall + began, wall + now)
-
-
-def resize(job: Rendezvous, now: float, cause: Mapping[str, Any], text: str) -> None:
-    """Call the next generation, because an elastic role has more tasks, or fewer."""
-    _end_generation(job, now, cause, job.generation_started)
+    began = wall + job.generation_started if known else None
+    job.generations.end(cause, job.step, began, wall + now)
     job.event(now, text)
     start.await_all(job, now)
 
@@ -235,7 +226,7 @@ def grow(job: Rendezvous, now: float) -> None:
     if came:
         names = ", ".join(m.name for m in came[:5]) + (" and more" if len(came) > 5 else "")
         cause = job.record(came[0], now, contract.REASON_GROWN, "%s came" % names)
-        resize(job, now, cause, "%s came: all tasks start again, to take them in" % names)
+        _call_next(job, now, cause, "%s came: all tasks start again, to take them in" % names)
 
 
 def succeed(job: Rendezvous, now: float, message: Mapping[str, Any]) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 from submit_tf_job.container import contract
 
 KEPT = 20  # generations that the report lists, and that every task remembers
-LOST_REASONS = ("lost", "killed")
+# reasons of a record that are words of `retries.on`, or of the end of a generation that was none
+OWN_KINDS = (contract.REASON_OOM, contract.REASON_STALLED, *contract.RESIZED)
 
 
 class Generations:
@@ -62,7 +63,8 @@ class Generations:
         if cause.get("reason") == contract.REASON_PREPARE:
             return "not retried: `prepare` failed, which runs once"
         if not self.covers(cause):
-            return "not retried: `retries.on` does not name such a failure (%s)" % self.named()
+            named = ", ".join(str(item) for item in self.on)
+            return "not retried: `retries.on` does not name such a failure (%s)" % named
         if self.used >= self.most:
             return self.used_up()
         if self.repeats(cause, step):
@@ -74,17 +76,12 @@ class Generations:
         """Return why a failure that could be retried is not."""
         return "not retried: no retries are left (`retries.max` is %d)" % self.most
 
-    def named(self) -> str:
-        """Return the failures that are retried, for a message."""
-        return ", ".join(str(item) for item in self.on)
-
     def covers(self, cause: Mapping[str, Any]) -> bool:
         """Return whether `retries.on` names a failure."""
-        if cause.get("reason") == contract.REASON_STALLED:
-            return True  # `stall_timeout` asked for it
         if "any" in self.on or cause.get("status") in self.on:
             return True
-        return kind_of(cause) in self.on
+        kind = kind_of(cause)
+        return kind in self.on or kind == contract.REASON_STALLED  # `stall_timeout` asked for it
 
     def repeats(self, cause: Mapping[str, Any], step: float | None) -> bool:
         """Return whether the program failed in the former generation in the same way, at the same
@@ -149,7 +146,9 @@ class Generations:
         if isinstance(count, int) and count > self._inherited_count and isinstance(past, list):
             self._inherited_count = count
             self._inherited_resized = resized if isinstance(resized, int) else 0
-            self._inherited = [entry for entry in past[-KEPT:] if _is_entry(entry)]
+            known = [entry for entry in past[-KEPT:] if isinstance(entry, dict)]
+            needed = {"generation", "step", "reason"}
+            self._inherited = [entry for entry in known if needed <= set(entry)]
 
 
 def kind_of(cause: Mapping[str, Any]) -> str:
@@ -157,13 +156,10 @@ def kind_of(cause: Mapping[str, Any]) -> str:
 
     "grown" or "shrunk" for the end of a generation that was none.
     """
-    if cause.get("reason") in contract.RESIZED:
-        return str(cause["reason"])
-    if cause.get("reason") == contract.REASON_OOM:
-        return contract.RETRY_OOM
-    if cause.get("reason") == contract.REASON_STALLED:
-        return contract.REASON_STALLED
-    return contract.RETRY_LOST if cause.get("reason") in LOST_REASONS else ""
+    reason = str(cause.get("reason"))
+    if reason in ("lost", "killed"):
+        return contract.RETRY_LOST
+    return reason if reason in OWN_KINDS else ""
 
 
 def _place(entry: Mapping[str, Any]) -> tuple[str, str]:
@@ -179,7 +175,3 @@ def _likeness(cause: Mapping[str, Any]) -> tuple[Any, ...]:
     The task is left out: whose program fails first is a matter of chance.
     """
     return tuple(cause.get(key) for key in ("reason", "status", "signal"))
-
-
-def _is_entry(entry: Any) -> bool:
-    return isinstance(entry, dict) and {"generation", "step", "reason"} <= set(entry)

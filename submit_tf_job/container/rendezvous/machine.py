@@ -13,7 +13,7 @@ from submit_tf_job.container import contract, task_files
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.rendezvous import arrivals, ending, failures, start
 from submit_tf_job.container.rendezvous import members as states
-from submit_tf_job.container.rendezvous.members import Member, Rendezvous, integer, texts
+from submit_tf_job.container.rendezvous.members import Member, Rendezvous
 from submit_tf_job.container.rendezvous.sizes import shown
 
 PACE_S = 10.0  # no estimate before this
@@ -61,20 +61,19 @@ class StateMachine(Rendezvous):
             return  # of an earlier generation
         if m.state in states.OUT or m.state == states.RESTARTING:
             return
-        m.status, ago = integer(message.get("status")), message.get("ago")
-        at = now - (max(0.0, min(ago, 600.0)) if isinstance(ago, (int, float)) else 0.0)
+        m.status = states.integer(message.get("status"))
+        at = now - min(states.seconds(message.get("ago")), 600.0)
         reason, text = str(message.get("reason"))[:50], str(message.get("message"))[:500]
         record = self.record(m, at, reason, text)
-        record.update(status=m.status, signal=integer(message.get("signal")))
-        record["last_lines"] = texts(message.get("last_lines"))
-        for place in states.places(message.get("stored")):
-            self.stored.setdefault(place, set()).add(m.name)
+        record.update(status=m.status, signal=states.integer(message.get("signal")))
+        record["last_lines"] = states.texts(message.get("last_lines"))
+        stored = message.get("stored")  # name and URI of each output
+        for place in stored if isinstance(stored, list) else ():
+            if isinstance(place, list) and len(place) == 2:
+                self.stored.setdefault((str(place[0]), str(place[1])), set()).add(m.name)
         if m is self.me:
-            self.outcome = {
-                "status": m.status,
-                "signal": record["signal"],
-                "duration_s": message.get("duration_s"),
-            }
+            self.outcome = {key: record[key] for key in ("status", "signal")}
+            self.outcome["duration_s"] = message.get("duration_s")
         if reason == "ended" and self.phase == states.ENDING:
             self.set_state(m, states.ENDED)
         elif reason == "ended":
@@ -113,22 +112,18 @@ class StateMachine(Rendezvous):
             self.first_progress = (name, now, part)
             return None
         gone, took = part - first[2], now - first[1]
-        if gone <= 0 or took < PACE_S:
-            return None
-        left_s: float = round((1 - part) * took / gone, 1)
-        return left_s
+        return round((1 - part) * took / gone, 1) if gone > 0 and took >= PACE_S else None
 
     def standing_still(self, now: float) -> dict[str, Any] | None:
         """Return the tasks that train and stand still, for the report."""
-        if self.phase != states.RUNNING:
-            return None
-        return self.news.found(now, self.training(), self.info.wall)
+        found = self.phase == states.RUNNING
+        return self.news.found(now, self.training(), self.info.wall) if found else None
 
     def training(self) -> list[str]:
         """Return the tasks that train and run."""
         return [
             m.name
-            for m in self.members.values()
+            for m in self.cluster
             if m.role_kind == contract.KIND_TRAINS and m.state == states.ALIVE
             if not self.info.roles[m.role].get("ports")  # what serves waits for its users
         ]

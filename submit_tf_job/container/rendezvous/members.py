@@ -66,14 +66,6 @@ def texts(value: Any) -> list[str]:
     return [str(text)[:500] for text in value[:KEPT]] if isinstance(value, list) else []
 
 
-def places(value: Any) -> list[tuple[str, str]]:
-    """Return the outputs that a task has stored: name and URI of each."""
-    pairs = value if isinstance(value, list) else []
-    return [
-        (str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2
-    ]
-
-
 def integer(value: Any) -> int | None:
     """Return a whole number in a message; None for anything else."""
     return value if isinstance(value, int) else None
@@ -83,8 +75,8 @@ class Member:
     """One task in the state machine."""
 
     def __init__(self, role: str, index: int, role_kind: str) -> None:
-        """Create a task that is absent."""
         self.role, self.role_kind, self.state = role, role_kind, ABSENT
+        self.is_sidecar = role_kind == contract.KIND_SIDECAR
         self.name = "%s-%d" % (role, index)
         self.process = self.host = self.address = self.container = ""
         self.origin = ""  # the address that its connection came from
@@ -141,10 +133,11 @@ class Rendezvous:
         self.counts = {role: {ABSENT: count} for role, count in info.counts.items()}
         self.restarts = dict.fromkeys(info.counts, 0)
         self.away: dict[str, Member] = {}
-        cluster = [m.name for m in self.members.values() if m.role_kind != contract.KIND_SIDECAR]
-        self.barrier = self.absent = len(cluster)  # tasks that the start (still) waits for
+        # all but the sidecars, which alone may become more
+        self.cluster = [m for m in self.members.values() if not m.is_sidecar]
+        self.barrier = self.absent = len(self.cluster)  # tasks that the start (still) waits for
         # tasks whose names DNS has not returned
-        self.unresolved = set(cluster if self.barrier > 1 else ())
+        self.unresolved = {m.name for m in self.cluster if self.barrier > 1}
         # elastic roles, and what they may be
         self.rules: Mapping[str, Any] = info.task.get("elastic") or {}
         # their tasks for which the start waits until `patient_until`
@@ -190,7 +183,7 @@ class Rendezvous:
         counts = self.counts[m.role]
         counts[m.state] -= 1
         counts[state] = counts.get(state, 0) + 1
-        if m.role_kind != contract.KIND_SIDECAR:
+        if not m.is_sidecar:
             self.absent += (state in AWAITED) - (m.state in AWAITED)
         m.state = state
         if state in AWAY:
@@ -209,7 +202,7 @@ class Rendezvous:
 
         Sidecars do not start again with the others.
         """
-        return self.retries > 0 and m.role_kind != contract.KIND_SIDECAR
+        return self.retries > 0 and not m.is_sidecar
 
     def is_elastic(self, m: Member) -> bool:
         """Return whether a generation can do without this task."""
@@ -236,7 +229,7 @@ class Rendezvous:
         return [
             m.name
             for m in self.members.values()
-            if (m.role_kind != contract.KIND_SIDECAR or m is self.witness) and m.state in AWAITED
+            if m.state in AWAITED and (not m.is_sidecar or m is self.witness)
         ]
 
     def held_roles(self) -> set[str]:

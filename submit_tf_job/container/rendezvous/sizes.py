@@ -22,41 +22,23 @@ def here(job: Rendezvous, role: str) -> int:
     return job.count(role, states.ARRIVED, states.ALIVE)
 
 
-def least(job: Rendezvous, role: str) -> int:
-    """Return with how many tasks a role trains at least."""
-    found: int = job.rules[role]["min"]
-    return found
-
-
 # --- the start ------------------------------------------------------------------------------------
 def do_without(job: Rendezvous, now: float) -> None:
     """Leave out the tasks that have not come, if the others are enough and have waited."""
-    missing = [
-        m
-        for m in job.members.values()
-        if m.role_kind != contract.KIND_SIDECAR and m.state in states.AWAITED
-    ]
+    missing = [m for m in job.cluster if m.state in states.AWAITED]
     if not all(job.is_elastic(m) and m.peer is None for m in missing):
         return
-    if not _is_the_only_one(job):
+    # Another deciding task must not do the same with other tasks. The witness is connected to one
+    # of them: that of a task that was cut off and replaced has none, and waits.
+    if job.witness and job.witness.peer is None and not job.witness.closed:
         return
     if now < job.patient_until and any(m.name in job.expected for m in missing):
         return
-    if any(here(job, role) < least(job, role) for role in job.rules):
+    if any(here(job, role) < rule["min"] for role, rule in job.rules.items()):
         return
     for m in missing:
         job.set_state(m, states.LEFT_OUT)
         job.unresolved.discard(m.name)
-
-
-def _is_the_only_one(job: Rendezvous) -> bool:
-    """Return whether no other deciding task can do without this one's tasks at the same time.
-
-    The witness is connected to one of them: that of a task that was cut off and replaced has
-    none, and waits.
-    """
-    witness = job.witness
-    return witness is None or witness.peer is not None or witness.closed
 
 
 def tell_of_start(job: Rendezvous, now: float) -> None:
@@ -65,27 +47,25 @@ def tell_of_start(job: Rendezvous, now: float) -> None:
         size = here(job, role)
         if size < job.info.counts[role]:
             text = "%s trains with %d of %d tasks (at least %d)"
-            job.event(now, text % (role, size, job.info.counts[role], least(job, role)))
+            job.event(now, text % (role, size, job.info.counts[role], job.rules[role]["min"]))
 
 
 def tell_of_missing(job: Rendezvous, now: float) -> None:
     """Tell which roles have too few tasks to start."""
     for role in sorted(job.rules):
-        if here(job, role) < least(job, role):
-            text = "%s has %d tasks, and needs at least %d"
-            job.event(now, text % (role, here(job, role), least(job, role)))
+        size, least = here(job, role), job.rules[role]["min"]
+        if size < least:
+            job.event(now, "%s has %d tasks, and needs at least %d" % (role, size, least))
 
 
 def await_all(job: Rendezvous, now: float) -> None:
     """Decide for which tasks the next generation waits, and how long."""
     if not job.rules:
         return
-    elastic = [m for m in job.members.values() if job.is_elastic(m)]
-    missed = [m for m in elastic if job.is_missed(m)]
+    elastic = [m for m in job.cluster if job.is_elastic(m)]
+    missed = {m.name for m in elastic if job.is_missed(m)}
     # one that YARN stopped is preempted, drained or scaled down, and comes back late or never
-    job.expected = {
-        m.name for m in elastic if m.peer is not None or not (job.is_missed(m) or m.stopping)
-    }
+    job.expected = {m.name for m in elastic if m.peer or not (m.name in missed or m.stopping)}
     job.rejoining.clear()
     task = job.info.task
     # a lost task that is only cut off ends its command after `grace`
@@ -96,7 +76,7 @@ def await_all(job: Rendezvous, now: float) -> None:
     job.patient_until = now + patience_s
     job.start_deadline = max(job.start_deadline, job.patient_until)
     if job.barrier > 1:
-        job.unresolved.update(m.name for m in missed)
+        job.unresolved.update(missed)
 
 
 # --- while a generation trains --------------------------------------------------------------------
@@ -106,11 +86,9 @@ def awaiting_growth(job: Rendezvous, now: float) -> list[Member]:
         return []
     if now < job.generation_started + min(rule["grow_after_s"] for rule in job.rules.values()):
         return []
-    came = [m for m in job.members.values() if job.is_missed(m) and m.peer is not None]
-    any_ended = any(
-        m.state in states.OUT for m in job.members.values() if m.role_kind != contract.KIND_SIDECAR
-    )
-    return [] if any_ended else came
+    if any(m.state in states.OUT for m in job.cluster):
+        return []
+    return [m for m in job.cluster if job.is_missed(m) and m.peer is not None]
 
 
 def shrinks(job: Rendezvous, task: str) -> bool:
@@ -118,12 +96,8 @@ def shrinks(job: Rendezvous, task: str) -> bool:
     m = job.members.get(task)
     if m is None or not job.is_elastic(m) or not m.stopping or job.me.state in states.OUT:
         return False
-    left = [
-        other
-        for other in job.members.values()
-        if other.role == m.role and other.peer is not None and not other.stopping
-    ]
-    return len(left) >= least(job, m.role)
+    left = [o for o in job.cluster if o.role == m.role and o.peer is not None and not o.stopping]
+    return len(left) >= int(job.rules[m.role]["min"])
 
 
 def goes_on_without(job: Rendezvous, m: Member, lost: bool) -> bool:
@@ -133,15 +107,17 @@ def goes_on_without(job: Rendezvous, m: Member, lost: bool) -> bool:
     """
     serves = job.is_elastic(m) and m.role_kind == contract.KIND_SERVES
     calm = job.phase == states.RUNNING and not job.failures
-    return serves and lost and calm and here(job, m.role) >= least(job, m.role)
+    return serves and lost and calm and here(job, m.role) >= int(job.rules[m.role]["min"])
 
 
 def shown(job: Rendezvous) -> Mapping[str, Any]:
     """Return the sizes of the elastic roles, for the report."""
-    left_out = job.left_out()
-    found = {}
-    for role in job.rules:
-        most = job.info.counts[role]
-        size = most - len(left_out.get(role, ()))
-        found[role] = {"min": least(job, role), "max": most, "now": size}
-    return found
+    left_out, counts = job.left_out(), job.info.counts
+    return {
+        role: {
+            "min": rule["min"],
+            "max": counts[role],
+            "now": counts[role] - len(left_out.get(role, ())),
+        }
+        for role, rule in job.rules.items()
+    }

@@ -24,10 +24,9 @@ def await_all(job: Rendezvous, now: float) -> None:
     job.held = job.held_roles()
     job.held_since.clear()
     sizes.await_all(job, now)
-    for m in job.members.values():
-        if job.stays(m):
-            m.failures, m.failed_process, m.status, m.stopping = 0, "", None, False
-            job.set_state(m, states.ABSENT)
+    for m in job.cluster:
+        m.failures, m.failed_process, m.status, m.stopping = 0, "", None, False
+        job.set_state(m, states.ABSENT)
 
 
 def begin(job: Rendezvous, now: float, read: float) -> None:
@@ -76,7 +75,7 @@ def unnamed(job: Rendezvous, now: float) -> list[str]:
     """
     if job.phase != states.WAITING or job.absent:
         return []
-    until = min(_complete(job, now) + NAMES_S, job.start_deadline)
+    until = min((job.complete_at or now) + NAMES_S, job.start_deadline)
     patient, mixed = job.by_name and now < until, job.has_mixed_addresses()
     return sorted(
         name
@@ -92,10 +91,6 @@ def _may_move(job: Rendezvous, m: Member) -> bool:
     return serves or job.info.roles[m.role]["max_restarts"] > 0
 
 
-def _complete(job: Rendezvous, now: float) -> float:
-    return now if job.complete_at is None else job.complete_at
-
-
 def hosts(job: Rendezvous, found: Mapping[str, str]) -> dict[str, str]:
     """Return the addresses that programs get instead of names; the same for all tasks.
 
@@ -105,8 +100,8 @@ def hosts(job: Rendezvous, found: Mapping[str, str]) -> dict[str, str]:
     """
     mixed = job.has_mixed_addresses()
     addresses = {}
-    for m in job.members.values():
-        if m.role_kind == contract.KIND_SIDECAR or m.name in job.named:
+    for m in job.cluster:
+        if m.name in job.named:
             continue
         if job.is_addressed(m, mixed):
             addresses[m.name] = m.address
@@ -128,11 +123,7 @@ def start(job: Rendezvous, now: float) -> None:
     """Start the commands of a generation."""
     job.phase, job.generation_started = states.RUNNING, now
     job.news.begin(now)
-    cluster = {
-        m.name
-        for m in job.members.values()
-        if m.role_kind != contract.KIND_SIDECAR and m.state != states.LEFT_OUT
-    }
+    cluster = {m.name for m in job.cluster if m.state != states.LEFT_OUT}
     if job.by_name:
         job.named = cluster - job.unresolved
     if job.barrier > 1:
@@ -146,7 +137,7 @@ def _tell_of_start(job: Rendezvous, now: float, count: int) -> None:
     job.start_times = {
         "launched_at": wall + job.last_launch,
         "search_s": round(job.longest_search_s, 3),
-        "arrived_at": wall + _complete(job, now),
+        "arrived_at": wall + (job.complete_at or now),
         "at": wall + now,
         "by_address": count - len(job.named),
     }
@@ -210,9 +201,8 @@ def check_held(job: Rendezvous, now: float, read: float) -> None:
         if any(r in job.held or _ends_by_itself(job, r) for r in awaited):
             job.held_since.pop(role, None)
         elif read >= job.held_since.setdefault(role, now) + timeout_s:
-            late = [
-                m for m in job.members.values() if m.role in awaited and m.state != states.ALIVE
-            ]
+            members = job.members.values()
+            late = [m for m in members if m.role in awaited and m.state != states.ALIVE]
             text = "%s waits for %s (`after`), which did not run within %d s"
             text %= (role, listed([m.name for m in late]), timeout_s)
             ending.end_of_missing(job, now, late[0], text)
@@ -227,9 +217,6 @@ def _has_run(job: Rendezvous, role: str) -> bool:
     """Return whether all tasks of a role have succeeded; of one that need not end, run."""
     wanted = sum(job.counts[role].values()) - job.count(role, states.LEFT_OUT)
     if _ends_by_itself(job, role):
-        tolerate: int = job.info.roles[role]["tolerate"]
-        return (
-            job.count(role, states.SUCCEEDED) + min(job.count(role, states.FAILED), tolerate)
-            == wanted
-        )
+        tolerated = min(job.count(role, states.FAILED), job.info.roles[role]["tolerate"])
+        return bool(job.count(role, states.SUCCEEDED) + tolerated == wanted)
     return job.count(role, states.ALIVE, *states.OUT) == wanted
