@@ -170,7 +170,7 @@ class Cluster:
         """Ask how it is."""
         argv = [sys.executable, "-m", "submit_tf_job", "sandbox", "status", "--name", self.name]
         done = subprocess.run(
-            [*argv, "-o", "json"], env=environment(), stdout=subprocess.PIPE, timeout=60, cwd="/"
+            [*argv, "-o", "json"], env=environment(), stdout=subprocess.PIPE, timeout=240, cwd="/"
         )
         found: dict[str, Any] = json.loads(done.stdout)
         return found

@@ -73,7 +73,7 @@ class Process:
         )
 
     def metric(self, name: str) -> float:
-        text = requests.get(f"{self.url}/metrics", timeout=10).text
+        text = requests.get(f"{self.url}/metrics", timeout=60).text
         begins = f"submit_tf_job_gateway_{name}"
         line = next(line for line in text.splitlines() if line.startswith(begins))
         return float(line.rpartition(" ")[2])

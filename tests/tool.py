@@ -22,7 +22,7 @@ import yaml
 
 NO_SUCH_JOB = 5
 LOOK_S = 2.0  # what only the tasks and their ApplicationMaster know
-SUBMIT_S = 240  # no test job takes longer, on two busy cores
+SUBMIT_S = 480  # no test job takes longer, on two cores with ten times as much to do
 
 
 @dataclass
@@ -120,7 +120,7 @@ class Tool:
         return self("status", job, "-o", "json").json
 
     def until(
-        self, job: str, holds: Callable[[dict[str, Any]], bool], timeout: float = 240
+        self, job: str, holds: Callable[[dict[str, Any]], bool], timeout: float = SUBMIT_S
     ) -> dict[str, Any]:
         """Ask until something holds of a job; it may be that it is submitted only now.
 
@@ -158,7 +158,7 @@ class Tool:
         """Return what a task's containers wrote to stdout."""
         return self("logs", job, task, "--raw").stdout
 
-    def printed(self, job: str, task: str, text: str, timeout: float = 120) -> None:
+    def printed(self, job: str, task: str, text: str, timeout: float = SUBMIT_S) -> None:
         """Wait until a task has written a text."""
         self.until(job, lambda _seen: text in self.output(job, task), timeout)
 
@@ -174,7 +174,7 @@ class LocalTool(Tool):
 
 
 def until(
-    what: Callable[[], Any], said: str = "", within_s: float = 90, pause_s: float = 0.05
+    what: Callable[[], Any], said: str = "", within_s: float = 240, pause_s: float = 0.05
 ) -> Any:
     """Repeat until the answer is true."""
     deadline = time.monotonic() + within_s
@@ -233,7 +233,7 @@ def kill(job: str, task: str) -> None:
     os.kill(bootstrap_of(job, task), signal.SIGKILL)
 
 
-def gone(job: str, within_s: float = 20) -> None:
+def gone(job: str, within_s: float = 120) -> None:
     """Assert that no process of a job is left."""
     deadline = time.monotonic() + within_s
     while left := processes_of(job):

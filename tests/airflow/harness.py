@@ -196,7 +196,7 @@ class Airflow:
 
     def run(self, dag: str, run: str) -> None:
         """Begin a run of a DAG, as soon as the DAG is known."""
-        self.ask("PATCH", f"/dags/{dag}", tries_s=90, json={"is_paused": False})
+        self.ask("PATCH", f"/dags/{dag}", tries_s=300, json={"is_paused": False})
         self.ask("POST", f"/dags/{dag}/dagRuns", json={"dag_run_id": run, "logical_date": None})
 
     def tasks(self, dag: str, run: str) -> dict[str, tuple[str | None, int]]:
@@ -216,7 +216,7 @@ class Airflow:
         dag: str,
         run: str,
         holds: Callable[[dict[str, tuple[str | None, int]]], bool],
-        within_s: float = 150,
+        within_s: float = 600,
     ) -> Any:
         """Wait until something holds of the tasks of a run."""
         give_up_at = time.monotonic() + within_s

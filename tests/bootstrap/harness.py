@@ -238,13 +238,13 @@ class Cluster:
         }
         return cwd, logs, environment
 
-    def wait(self, name: str, timeout_s: float = 60) -> int:
+    def wait(self, name: str, timeout_s: float = 240) -> int:
         try:
             return self.runs[name].wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{name} still runs; its stderr:\n{self.stderr(name)}") from None
 
-    def wait_all(self, timeout_s: float = 60) -> dict[str, int]:
+    def wait_all(self, timeout_s: float = 240) -> dict[str, int]:
         return {name: self.wait(name, timeout_s) for name in self.runs}
 
     def stdout(self, name: str) -> str:
@@ -264,7 +264,7 @@ class Cluster:
         value: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         return value
 
-    def until(self, what: Callable[[], Any], timeout_s: float = 60) -> Any:
+    def until(self, what: Callable[[], Any], timeout_s: float = 240) -> Any:
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:
             found = what()
@@ -276,7 +276,7 @@ class Cluster:
             + json.dumps(self.report(), indent=1)
         )
 
-    def printed(self, name: str, text: str, timeout_s: float = 60) -> None:
+    def printed(self, name: str, text: str, timeout_s: float = 240) -> None:
         self.until(lambda: text in self.stdout(name), timeout_s)
 
     def go(self) -> None:

@@ -206,7 +206,7 @@ def tool(real_cluster: Cluster, tmp_path: Path) -> Iterator[Tool]:
 def bare_python(directory: Path) -> Path:
     """Make a Python without any library: that of an image that nobody has prepared."""
     made = directory / "bare"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", made], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", made], check=True, timeout=240)
     return made / "bin" / "python"
 
 

@@ -151,7 +151,7 @@ def test_jobs_of_airflow(airflow: Airflow, cluster: Applications) -> None:
 def example(airflow: Airflow, cluster: Applications) -> None:
     """The example DAG runs as it ships, triggered by hand, and its log is written for people."""
     ended = airflow.until(
-        EXAMPLE, "by-hand", lambda tasks: all(state in ENDED for state, _ in tasks.values()), 300
+        EXAMPLE, "by-hand", lambda tasks: all(state in ENDED for state, _ in tasks.values())
     )
     assert ended == dict.fromkeys(("train", "evaluate", "evaluated"), ("success", 1))
     result = airflow.xcom(EXAMPLE, "by-hand", "train")
@@ -177,7 +177,7 @@ def kills(airflow: Airflow, cluster: Applications) -> None:
             followed(airflow, "one", 1)
         airflow.mark_failed("kills", "one", task)
     for begins in ("in-worker", "in-triggerer"):
-        airflow.until("kills", "one", lambda _tasks, begins=begins: cluster.over(begins), 60)  # type: ignore[misc]
+        airflow.until("kills", "one", lambda _tasks, begins=begins: cluster.over(begins))  # type: ignore[misc]
         gone(cluster.apps(begins)[0]["name"])
     failed = dict.fromkeys(("in_worker", "in_triggerer"), ("failed", 1))
     assert airflow.tasks("kills", "one") == failed

@@ -74,7 +74,7 @@ def test_a_training_is_killed_and_goes_on_from_its_checkpoint_and_its_model_is_a
     spec = SPECS / "tfrecord.yaml"
     process = tool.start("submit", spec, *epochs)
     kill_one_when(hdfs, "tfrecord", "worker-0", checkpoints)
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate(timeout=SUBMIT_S)
     assert process.returncode == 1, said
     assert "worker-0" in said
     gone("tfrecord")
@@ -128,7 +128,7 @@ def test_tensorflow_itself_uses_hdfs_and_a_killed_training_keeps_its_curves(
     saved = "/models/digits-io/checkpoints/chief/checkpoint"
     tool.until("tensorflow-io", lambda _: hdfs.exists(saved), timeout=SUBMIT_S)
     kill("tensorflow-io", "chief-0")
-    process.communicate(timeout=120)
+    process.communicate(timeout=SUBMIT_S)
     assert process.returncode == 1
     gone("tensorflow-io")
     [events] = hdfs.list("/models/digits-io/events/train")

@@ -17,7 +17,7 @@ import pytest
 from tests import clusters
 from tests.cluster.conftest import DockerCluster
 from tests.hdfs import Hdfs
-from tests.tool import Result, Tool, until
+from tests.tool import SUBMIT_S, Result, Tool, until
 
 pytestmark = [
     pytest.mark.cluster,
@@ -92,7 +92,7 @@ def started(
 
         def submit(name: str, *words: str, on: str = "bridge", **keys: Any) -> Future[Result]:
             spec = tools[on].spec(name, **{**one, **keys})
-            return pool.submit(tools[on], "submit", spec, *words, "-o", "json", timeout=400)
+            return pool.submit(tools[on], "submit", spec, *words, "-o", "json", timeout=SUBMIT_S)
 
         yield {
             "host": submit("on-host", on="host", **pair),

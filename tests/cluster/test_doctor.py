@@ -43,7 +43,7 @@ def test_hdfs_that_does_not_answer(tool: Tool, real_cluster: Cluster) -> None:
     pid = real_cluster.pid_of("namenode")
     os.kill(pid, signal.SIGSTOP)
     try:
-        done = tool("doctor", "-o", "json", timeout=90)
+        done = tool("doctor", "-o", "json", timeout=240)
     finally:
         os.kill(pid, signal.SIGCONT)
     assert (done.status, broken(done)) == (1, {"hdfs"})
@@ -54,7 +54,7 @@ def test_an_interrupted_doctor_leaves_no_job(tool: Tool) -> None:
     try:
         jobs = until(lambda: _doctors(tool))
         process.send_signal(signal.SIGINT)
-        _out, said = process.communicate(timeout=60)
+        _out, said = process.communicate(timeout=240)
     finally:
         process.kill()
     assert process.returncode == 130
@@ -91,7 +91,7 @@ def test_mounts_of_a_job_on_each_node(clusters_of_session: None, tmp_path: Path)
             for path in mounted:  # each NodeManager has a mount namespace of its own
                 mount = ("mount", "-t", "tmpfs", "filer", path)
                 pid = str(cluster.pid_of(daemon))
-                subprocess.run(["nsenter", "-t", pid, "-m", *mount], check=True, timeout=30)
+                subprocess.run(["nsenter", "-t", pid, "-m", *mount], check=True, timeout=240)
         spec = tool.spec(
             "mounts",
             strategy="single",

@@ -12,7 +12,7 @@ import requests
 
 from tests.cluster.conftest import SPECS
 from tests.hdfs import Hdfs
-from tests.tool import Tool, gone, until
+from tests.tool import SUBMIT_S, Tool, gone, until
 
 pytestmark = pytest.mark.cluster
 
@@ -92,7 +92,7 @@ def test_notebook_has_a_token_that_its_job_does_not_show(tool: Tool) -> None:
     changes = (f"files[0]={token}", f"python.requirements={tool.cwd}/requirements.txt")
     sets = [word for change in changes for word in ("--set", change)]
     name = ("--name", "notebook-ann")
-    done = tool("submit", SPECS / "notebook.yaml", *name, *sets, "--detach", timeout=300)
+    done = tool("submit", SPECS / "notebook.yaml", *name, *sets, "--detach", timeout=SUBMIT_S)
     assert done.status == 0, done.stderr
     url = address(tool, "notebook-ann")
     contents = f"{url}/api/contents"

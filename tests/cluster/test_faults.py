@@ -17,7 +17,7 @@ import requests
 
 from tests.clusters import Cluster
 from tests.hdfs import Hdfs
-from tests.tool import Tool, application_master, gone, until
+from tests.tool import SUBMIT_S, Tool, application_master, gone, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
@@ -116,7 +116,7 @@ def _restarted_manager(cluster: Cluster, _job: str) -> Callable[[], object]:
     cluster.kill("resourcemanager")
     healing = threading.Thread(target=cluster.heal)
     healing.start()
-    until(lambda: _ha_state(cluster) == "INITIALIZING", within_s=120, pause_s=0.02)
+    until(lambda: _ha_state(cluster) == "INITIALIZING", within_s=SUBMIT_S, pause_s=0.02)
     return healing.join
 
 
@@ -153,16 +153,16 @@ def test_verbs_bear(
     }
     try:
         for words, process in looks.items():
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=SUBMIT_S)
             print(words, process.returncode, out, err)
             _is_true(words[0], process.returncode, out, err)
     finally:
         mend()
     end.touch()
-    out, err = waiting.communicate(timeout=240)
+    out, err = waiting.communicate(timeout=SUBMIT_S)
     done: dict[str, Any] = json.loads(out)
     assert (waiting.returncode, done["state"], done["confirmed"]) == (0, "SUCCEEDED", True), err
-    out, err = following.communicate(timeout=120)
+    out, err = following.communicate(timeout=SUBMIT_S)
     assert following.returncode == 0, err
     assert "Traceback" not in err
     assert [line for line in ("begins", "ends") if line in out] == ["begins", "ends"], out + err

@@ -22,7 +22,7 @@ import pytest
 
 from tests.clusters import Cluster
 from tests.hdfs import Hdfs
-from tests.tool import Tool
+from tests.tool import SUBMIT_S, Tool
 
 pytestmark = pytest.mark.cluster
 
@@ -225,7 +225,7 @@ def test_a_daemon_that_dies_in_the_middle(
 ) -> None:
     process = sending.started(20)
     os.kill(real_cluster.pid_of(daemon), signal.SIGKILL)
-    said = process.communicate(timeout=400)[1]
+    said = process.communicate(timeout=SUBMIT_S)[1]
     assert process.returncode in (7, 9), said
     assert "Traceback" not in said
     assert real_cluster.heal() == [daemon]
@@ -235,7 +235,7 @@ def test_a_daemon_that_dies_in_the_middle(
 def test_a_file_that_changes_while_it_is_sent(sending: Sending) -> None:
     process = sending.started(50)
     (sending.spec.parent / "big.bin").write_bytes(b"other")
-    said = process.communicate(timeout=120)[1]
+    said = process.communicate(timeout=SUBMIT_S)[1]
     assert process.returncode == 2, said
     assert "big.bin was changed after the job spec had been read; nothing was submitted" in said
     assert sending.files() == {}

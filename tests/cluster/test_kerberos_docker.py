@@ -14,7 +14,7 @@ import yaml
 
 from tests import clusters
 from tests.clusters import Cluster
-from tests.tool import Tool
+from tests.tool import SUBMIT_S, Tool
 
 pytestmark = [
     pytest.mark.cluster,
@@ -79,7 +79,7 @@ def test_jobs_with_keytabs_log_in_in_containers(tool: Tool, secure_cluster: Clus
         assert tool("submit", spec, "--detach").status == 0
     on_node = yaml.safe_load(secure_cluster.profile_file.read_text())["job"]["kerberos"]["keytab"]
     for name in jobs:
-        done = tool("wait", name, "-o", "json", timeout=400)
+        done = tool("wait", name, "-o", "json", timeout=SUBMIT_S)
         assert (done.status, done.json["confirmed"]) == (0, True), done.json["root_cause"]
         logs = tool("logs", name).stdout
         lines = [line.partition("SAID ")[2] for line in logs.splitlines() if "SAID " in line]

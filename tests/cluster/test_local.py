@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests import clusters
-from tests.tool import LocalTool, gone
+from tests.tool import SUBMIT_S, LocalTool, gone
 
 
 class Shell(LocalTool):
@@ -78,7 +78,7 @@ def test_an_interrupted_run_leaves_nothing(
         if line == "here\n":
             break
     process.send_signal(number)
-    _stdout, stderr = process.communicate(timeout=60)
+    _stdout, stderr = process.communicate(timeout=SUBMIT_S)
     assert process.returncode == status, stderr
     assert "broken-off was ended" in stderr
     is_clean(shell, "broken-off")

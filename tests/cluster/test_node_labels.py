@@ -9,7 +9,7 @@ import requests
 
 from tests.cluster.conftest import add_properties, administer, another
 from tests.clusters import Cluster
-from tests.tool import Tool
+from tests.tool import SUBMIT_S, Tool
 
 pytestmark = pytest.mark.cluster
 
@@ -57,7 +57,7 @@ def _a_label_that_a_node_has(tool: Tool) -> None:
         "worker": {**SMALL, "instances": 2, "command": elsewhere},
     }
     done = tool(
-        "submit", tool.spec("label-fast", strategy="multi-worker", roles=roles), timeout=300
+        "submit", tool.spec("label-fast", strategy="multi-worker", roles=roles), timeout=SUBMIT_S
     )
     assert done.status == 0, done.stderr
 

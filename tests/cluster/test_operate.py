@@ -15,7 +15,7 @@ import urllib.request
 
 import pytest
 
-from tests.tool import Tool
+from tests.tool import SUBMIT_S, Tool
 
 pytestmark = pytest.mark.cluster
 
@@ -88,7 +88,7 @@ def _on_terminal(tool: Tool, *arguments: str, until: bytes, status: int = 130) -
         tool.argv(*arguments), env=environ, cwd=tool.cwd, stdin=other, stdout=other, stderr=other
     )
     os.close(other)
-    shown, end = b"", time.monotonic() + 150
+    shown, end = b"", time.monotonic() + SUBMIT_S
     while until not in shown and time.monotonic() < end:
         if select.select([main], [], [], 0.5)[0]:
             try:
@@ -103,7 +103,7 @@ def _on_terminal(tool: Tool, *arguments: str, until: bytes, status: int = 130) -
                 shown += os.read(main, 65536)
             except OSError:  # the other side is closed
                 break
-    assert process.wait(timeout=30) == status, shown.decode()
+    assert process.wait(timeout=SUBMIT_S) == status, shown.decode()
     os.close(main)
     return shown.decode()
 
@@ -149,10 +149,10 @@ def test_boards_of_two_jobs_on_one_node_have_addresses_of_their_own(tool: Tool) 
 
 def _page(url: str) -> str:
     """Read a page, which a program that has just been started may not serve at once."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + SUBMIT_S
     while True:
         try:
-            with urllib.request.urlopen(url, timeout=5) as page:
+            with urllib.request.urlopen(url, timeout=30) as page:
                 return str(page.read().decode())
         except OSError:
             assert time.monotonic() < end, url

@@ -13,7 +13,7 @@ import pytest
 
 from tests import clusters
 from tests.cluster.conftest import SPECS, DockerCluster, another
-from tests.tool import Tool, bootstrap_of, gone, kill, until
+from tests.tool import SUBMIT_S, Tool, bootstrap_of, gone, kill, until
 
 pytestmark = pytest.mark.cluster
 
@@ -198,10 +198,10 @@ def test_job_that_ran_out_of_memory_is_submitted_again_with_more(tool: Tool) -> 
         roles={"worker": {"memory": "256Mi"}},
     )
     other = tool.start("submit", spec)
-    until(lambda: tool("status", "grows").status == 0, within_s=120)
+    until(lambda: tool("status", "grows").status == 0, within_s=SUBMIT_S)
     waiter = tool.start("wait", "grows")
-    done = tool("submit", spec, timeout=400)
-    said, waited = other.communicate(timeout=120), waiter.communicate(timeout=120)
+    done = tool("submit", spec, timeout=SUBMIT_S)
+    said, waited = other.communicate(timeout=SUBMIT_S), waiter.communicate(timeout=SUBMIT_S)
     assert (done.status, other.returncode, waiter.returncode) == (0, 0, 0), (done, said, waited)
     assert "submitted again as application_" in waited[1], waited
     assert "for worker (`retries.memory`, 1 of 1)" in done.stderr + said[1]

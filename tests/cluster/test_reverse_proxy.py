@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.clusters import Cluster
-from tests.tool import Tool, until
+from tests.tool import SUBMIT_S, Tool, until
 
 pytestmark = pytest.mark.cluster
 
@@ -53,7 +53,7 @@ http {{
 def run(*argv: object) -> str:
     words = [str(word) for word in argv]
     environ = {**os.environ, "PATH": PATH}
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, (words, done.stderr)
     return done.stdout
 
@@ -144,7 +144,7 @@ def test_a_password_and_a_token_that_lapses_while_a_job_is_followed(
     tool.until("with-a-bearer", lambda seen: seen["state"] == "RUNNING")
     secret.write_text("token-2\n")
     nginx.accept("token-2", "-s", "reload")
-    stdout, stderr = running.communicate(timeout=120)
+    stdout, stderr = running.communicate(timeout=SUBMIT_S)
     assert (running.returncode, "SUCCEEDED" in stdout) == (0, True), (stdout, stderr)
     assert "token-" not in stdout + stderr
     assert " 401 " in (nginx.here / "access.log").read_text(), "the first token was never refused"

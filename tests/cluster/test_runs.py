@@ -14,7 +14,7 @@ from tests import clusters
 from tests.cluster.conftest import HADOOP_VERSIONS
 from tests.clusters import Cluster
 from tests.proxy import Judge
-from tests.tool import Tool
+from tests.tool import SUBMIT_S, Tool
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 SMALL = {"memory": "128Mi"}
@@ -57,7 +57,7 @@ def test_two_clients_and_a_resource_manager_that_is_killed_in_the_post(
         twins = [tool.start("submit", path, "--detach", "-o", "json") for _ in range(2)]
         time.sleep(0.6 + after_s)
         restart(cluster)
-        ends = [(twin.communicate(timeout=400), twin.returncode) for twin in twins]
+        ends = [(twin.communicate(timeout=SUBMIT_S), twin.returncode) for twin in twins]
         assert [status for _, status in ends] == [0, 0], ends
         found = {json.loads(out)["application_id"] for (out, _), _ in ends}
         assert len(found) == 1, ends

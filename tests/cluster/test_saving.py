@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from tests.clusters import Cluster
-from tests.tool import Tool, gone, processes_of, until
+from tests.tool import SUBMIT_S, Tool, gone, processes_of, until
 
 pytestmark = pytest.mark.cluster
 
@@ -46,7 +46,7 @@ def running(tool: Tool, name: str, took_s: float, roles: dict[str, Any], **keys:
     )
     assert tool("submit", spec, "--detach").status == 0
     count = sum(role.get("instances", 1) for role in roles.values())
-    until(lambda: len(list(where.glob("*.runs"))) >= count, within_s=120)
+    until(lambda: len(list(where.glob("*.runs"))) >= count, within_s=SUBMIT_S)
     return where
 
 

@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from tests.conftest import DockerHost
-from tests.tool import Result, Tool
+from tests.tool import SUBMIT_S, Result, Tool
 
 pytestmark = pytest.mark.cluster
 
@@ -138,7 +138,7 @@ def test_an_interrupted_run_leaves_nothing(tool: Tool, docker: DockerHost) -> No
     if "here\n" not in iter(process.stdout.readline, ""):
         pytest.fail(f"it ended: {process.communicate()}")
     process.send_signal(signal.SIGINT)
-    _out, err = process.communicate(timeout=60)
+    _out, err = process.communicate(timeout=SUBMIT_S)
     assert (process.returncode, "broken-off was ended" in err) == (130, True), err
     docker.is_clean()
     assert list((tool.cwd / "tmp").iterdir()) == []

@@ -29,7 +29,7 @@ class Curl:
 
     def __call__(self, url: str, *words: str) -> tuple[int, dict[str, Any], str]:
         argv = ["curl", "-sS", "-m", "20", "-D", "-", *self._always, *words, url]
-        done = subprocess.run(argv, env=self._environ, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(argv, env=self._environ, capture_output=True, text=True, timeout=240)
         if done.returncode:
             return 0, {}, done.stderr
         *heads, body = done.stdout.split("\n\n")

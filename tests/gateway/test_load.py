@@ -25,6 +25,7 @@ from tests.world.served import Served, served_cluster
 LISTENERS = 500
 IDLE = 2000
 WINDOW_S = 5.0
+ENDED_S = 120.0
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def connect(gateway: Process, said: bytes, stack: ExitStack) -> socket.socket:
 
 
 def read_all(
-    sockets: list[socket.socket], within_s: float, *, sending: tuple[socket.socket, ...] = ()
+    sockets: list[socket.socket], *, sending: tuple[socket.socket, ...] = ()
 ) -> dict[socket.socket, bytes]:
     """Read from each socket until all have ended.
 
@@ -69,12 +70,14 @@ def read_all(
             closes it with bytes that it has not read (RFC 1122, 4.2.2.13).
     """
     found = dict.fromkeys(sockets, b"")
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + ENDED_S
     with selectors.DefaultSelector() as waiting:
         for one in sockets:
             waiting.register(one, selectors.EVENT_READ)
         while waiting.get_map():
-            assert time.monotonic() < deadline, f"{len(waiting.get_map())} have not ended"
+            assert time.monotonic() < deadline, (
+                f"{len(waiting.get_map())} have not ended in {ENDED_S} s"
+            )
             for key, _ in waiting.select(0.2):
                 ready: Any = key.fileobj
                 try:
@@ -107,12 +110,13 @@ def test_listeners_idle_connections_and_a_slow_resource_manager(
             f"{TOKEN}\r\nConnection: close\r\n\r\n"
         ).encode()
         listeners = [connect(gateway, head, stack) for _ in range(LISTENERS)]
-        until(lambda: gateway.metric("streams") == LISTENERS, "all listen", 30)
+        until(lambda: gateway.metric("streams") == LISTENERS, "all listen")
         time.sleep(1)
-        begun = len(slow_cluster.asked)
+        begun, since = len(slow_cluster.asked), time.monotonic()
         time.sleep(WINDOW_S)
         polls = [path for _, _, path in slow_cluster.asked[begun:] if path.endswith(app.id)]
-        assert 1 <= len(polls) <= WINDOW_S + 2, "one look a second, however many listen"
+        looked_s = time.monotonic() - since
+        assert 1 <= len(polls) <= looked_s + 2, "one look a second, however many listen"
 
         # Thousands of connections that say nothing are no hindrance.
         idle = [connect(gateway, b"", stack) for _ in range(IDLE)]
@@ -128,14 +132,14 @@ def test_listeners_idle_connections_and_a_slow_resource_manager(
 
         with ThreadPoolExecutor(24) as pool:
             asking = [pool.submit(gateway.ask, "GET", "/v1/jobs?user=*") for _ in range(22)]
-            until(lambda: len(answered()) == 6, "who gets no place learns it meanwhile", 30)
+            until(lambda: len(answered()) == 6, "who gets no place learns it meanwhile")
             assert gateway.ask("GET", "/healthz").status_code == 200, "it is alive while they wait"
             assert answered() == [429] * 6
             slow_cluster.answers.set()
         assert sorted(answered()) == [200] * 16 + [429] * 6
 
         slow_cluster.cluster.yarn.end(app, "FINISHED", "SUCCEEDED", "")
-        ends = read_all(listeners, 40)
+        ends = read_all(listeners)
         learnt = [said for said in ends.values() if b'"state": "SUCCEEDED"' in said]
         assert len(learnt) == LISTENERS, "everybody learns the end"
         assert len(idle) == IDLE
@@ -152,7 +156,7 @@ def test_a_head_has_its_time(slow_cluster: Served, options: list[str], tmp_path:
         follows = connect(gateway, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /hea", stack)
         over = threading.Event()
         threading.Thread(target=lambda: _trickle(trickling, over), daemon=True).start()
-        said = read_all([silent, trickling, follows], 25, sending=(trickling,))
+        said = read_all([silent, trickling, follows], sending=(trickling,))
         over.set()
         assert said[silent] == said[trickling] == b""
         assert said[follows].startswith(b"HTTP/1.1 200")

@@ -57,7 +57,7 @@ class Page:
 
     def sees(self, *words: str) -> None:
         try:
-            until(lambda: all(word in self.text for word in words), f"{words}", 20)
+            until(lambda: all(word in self.text for word in words), f"{words}")
         except AssertionError:
             pytest.fail(f"{[word for word in words if word not in self.text]} in {self.text}")
 

@@ -55,7 +55,7 @@ class Kdc:
             input=orders,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
         )
         assert done.returncode == 0, (argv, done.stdout, done.stderr)
         return done.stdout
