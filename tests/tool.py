@@ -22,7 +22,7 @@ import yaml
 
 NO_SUCH_JOB = 5
 LOOK_S = 2.0  # what only the tasks and their ApplicationMaster know
-SUBMIT_S = 480  # no test job takes longer, on two cores with ten times as much to do
+SUBMIT_S = 900  # no test job takes longer, on two cores with ten times as much to do
 
 
 @dataclass
