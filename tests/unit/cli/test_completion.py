@@ -69,6 +69,7 @@ def test_completion_of_each_shell(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, shell: str, line: str, found: set[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "rich", None)  # as completion does
+    monkeypatch.setattr("submit_tf_job.cli.completion.ANSWER_S", 60)
     for name, value in completion_environment(shell, line).items():
         monkeypatch.setenv(name, value)
     done = cli()
@@ -80,7 +81,7 @@ def test_completion_of_each_shell(
 @pytest.mark.usefixtures("profiles")
 def test_completion_imports_nothing_heavy(home: Path, shell: str) -> None:
     code = (
-        "import sys; from submit_tf_job.cli import main\n"
+        "import sys; from submit_tf_job.cli import completion, main; completion.ANSWER_S = 60\n"
         "try: main([])\n"
         "finally: assert not {'rich', 'requests', 'hdfs_native'} & {n for n, m in "
         "sys.modules.items() if m}"
