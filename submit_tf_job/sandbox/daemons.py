@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
+from submit_tf_job.sandbox.addresses import PRIVATE_MOUNTS
 from submit_tf_job.sandbox.docker import dockerd_options, exposed
 from submit_tf_job.sandbox.engine import (
     DOCKERD,
@@ -24,26 +25,10 @@ from submit_tf_job.sandbox.hadoop_config import OPENS
 from submit_tf_job.sandbox.hardening import java_options
 from submit_tf_job.sandbox.kdc import KDC_MAIN, find_programs, kdc_argv, kdc_environment
 from submit_tf_job.sandbox.options import DOMAIN, NODEMANAGERS
-from submit_tf_job.sandbox.processes import (
-    Process,
-    is_alive,
-    launch,
-    listens,
-    marker,
-    path_with_sbin,
-)
-from submit_tf_job.sandbox.resolver import PRIVATE_MOUNTS
-from submit_tf_job.sandbox.saved_state import Layout, SandboxState
+from submit_tf_job.sandbox.processes import Process, launch, listens, marker, path_with_sbin
+from submit_tf_job.sandbox.saved_state import SandboxState
 from submit_tf_job.sandbox.versions import line_of
-from submit_tf_job.sandbox.web import (
-    NoTicket,
-    NotWell,
-    access_of,
-    ask_dns,
-    ask_zookeeper,
-    get_json,
-    send,
-)
+from submit_tf_job.sandbox.web import NotWell, ask_dns, ask_kdc, ask_zookeeper, get_json, send
 
 __all__ = [
     "TABLE",
@@ -96,16 +81,6 @@ class Daemon:
     health: Callable[[SandboxState], None]
 
 
-def _kdc_health(state: SandboxState) -> None:
-    login = access_of(state).login
-    if login is None:
-        raise NotWell("the sandbox is without Kerberos")
-    try:
-        login.ask_kdc()
-    except NoTicket as problem:
-        raise NotWell(str(problem)) from None
-
-
 def _dockerd_health(state: SandboxState) -> None:
     try:
         server_version(state.engine)
@@ -118,9 +93,8 @@ def _zookeeper_health(state: SandboxState) -> None:
 
 
 def _bean(state: SandboxState, purpose: str, name: str) -> Mapping[str, object]:
-    beans = get_json(
-        f"http://{state.hdfs_host}:{state.ports[purpose]}/jmx?qry={name}", access=access_of(state)
-    ).get("beans")
+    url = f"http://{state.hdfs_host}:{state.ports[purpose]}/jmx?qry={name}"
+    beans = get_json(url, state).get("beans")
     if not isinstance(beans, list) or not beans or not isinstance(beans[0], dict):
         raise NotWell(f"{name} is not there yet")
     return beans[0]
@@ -131,7 +105,7 @@ def _namenode_health(state: SandboxState) -> None:
     if info.get("Safemode") != "":
         raise NotWell(str(info.get("Safemode")))
     url = f"{state.namenode_url}/webhdfs/v1/?op=GETFILESTATUS&user.name={state.user}"
-    status, body = send("GET", url, access=access_of(state))
+    status, body = send("GET", url, state)
     if status != 200:
         raise NotWell(f"WebHDFS answers {status}: {body[:200].decode(errors='replace')}")
 
@@ -147,7 +121,7 @@ def _datanode_health(state: SandboxState) -> None:
 
 
 def _ha_state(state: SandboxState, url: str) -> str:
-    info = get_json(f"{url}/ws/v1/cluster/info", access=access_of(state))["clusterInfo"]
+    info = get_json(f"{url}/ws/v1/cluster/info", state)["clusterInfo"]
     if info.get("state") != "STARTED" or info.get("haState") not in ("ACTIVE", "STANDBY"):
         raise NotWell(f"it is {info.get('state')}, {info.get('haState')}")
     return str(info["haState"])
@@ -167,7 +141,7 @@ def _resourcemanager_health(number: int, state: SandboxState) -> None:
     url = state.rm_urls[number]
     role = _ha_state(state, url)
     if role == "ACTIVE":
-        get_json(f"{url}/app/v1/services/version", access=access_of(state))
+        get_json(f"{url}/app/v1/services/version", state)
     elif not state.ha:
         raise NotWell(f"it is STARTED, {role}")
     other_leads = state.ha and _role(state, state.rm_urls[1 - number]) == "ACTIVE"
@@ -178,10 +152,14 @@ def _resourcemanager_health(number: int, state: SandboxState) -> None:
 
 
 def _nodemanager_health(node: int, state: SandboxState) -> None:
-    url = f"{state.nm_urls[node - 1]}/ws/v1/node/info"
-    info = get_json(url, access=access_of(state))["nodeInfo"]
-    if not info.get("nodeHealthy"):
-        raise NotWell(f"it calls itself unhealthy: {info.get('healthReport')}")
+    if problem := _unhealthy(node, state):
+        raise NotWell(f"it calls itself unhealthy: {problem}")
+
+
+def _unhealthy(node: int, state: SandboxState) -> str:
+    """Return what a NodeManager says where it calls its node unhealthy, else ""."""
+    info = get_json(f"{state.nm_urls[node - 1]}/ws/v1/node/info", state)["nodeInfo"]
+    return "" if info.get("nodeHealthy") else str(info.get("healthReport") or None)
 
 
 def gave_up(state: SandboxState) -> list[str]:
@@ -195,17 +173,10 @@ def gave_up(state: SandboxState) -> list[str]:
 
 
 def _gave_up(name: str, node: int, state: SandboxState) -> bool:
-    process = state.daemons.get(name)
-    if process is None or not is_alive(process):
-        return False
     try:
-        url = f"{state.nm_urls[node - 1]}/ws/v1/node/info"
-        info = get_json(url, access=access_of(state))["nodeInfo"]
+        return state.is_alive(name) and "unrecoverable exception" in _unhealthy(node, state)
     except (NotWell, KeyError):
         return False
-    return not info.get("nodeHealthy") and "unrecoverable exception" in str(
-        info.get("healthReport")
-    )
 
 
 def _registrydns_health(state: SandboxState) -> None:
@@ -221,7 +192,7 @@ _DNS = f"{_HADOOP}.registry.server.dns.RegistryDNSServer"
 
 _ROWS = (
     Daemon("dockerd", DOCKERD, None, (), _dockerd_health),
-    Daemon("kdc", KDC_MAIN, None, ("kdc",), _kdc_health),
+    Daemon("kdc", KDC_MAIN, None, ("kdc",), ask_kdc),
     Daemon("zookeeper", _ZK, "128m", ("zookeeper",), _zookeeper_health),
     Daemon("namenode", _NN, "384m", ("namenode", "namenode_http"), _namenode_health),
     Daemon(
@@ -268,15 +239,14 @@ def check(name: str, state: SandboxState) -> None:
     Raises:
         NotWell: The daemon is not healthy; the message has the reason.
     """
-    process = state.daemons.get(name)
-    if process is None or not is_alive(process):
+    if not state.is_alive(name):
         raise NotWell("it is not running")
     try:
         TABLE[name].health(state)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise NotWell(f"it answers something unexpected: {error!r}") from None
     for port in daemon_ports(name, state):
-        if not listens(process, port):
+        if not listens(state.daemons[name], port):
             raise NotWell(f"another process listens on its port {port}")
 
 
@@ -286,7 +256,7 @@ def check_registered(name: str, state: SandboxState) -> None:
     Raises:
         NotWell: It is missing, or there is one of another sandbox.
     """
-    found = get_json(f"{_active(state)}/ws/v1/cluster/nodes", access=access_of(state))
+    found = get_json(f"{_active(state)}/ws/v1/cluster/nodes", state)
     nodes = (found.get("nodes") or {}).get("node") or []
     running = {node.get("id") for node in nodes if node.get("state") == "RUNNING"}
     if state.node_ids[state.nodemanagers[name] - 1] not in running:
@@ -303,7 +273,7 @@ def _active(state: SandboxState) -> str:
     )
 
 
-def environment(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> dict[str, str]:
+def environment(state: SandboxState, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the daemons: a short list, independent of the user's shell.
 
     HADOOP_USER_NAME, for example, would make another user the HDFS superuser; JAVA_TOOL_OPTIONS or
@@ -317,25 +287,26 @@ def environment(state: SandboxState, layout: Layout, environ: Mapping[str, str])
         "PATH": os.pathsep.join(path),
         "LANG": "C.UTF-8",
         "JAVA_HOME": state.java_home,
-        "HADOOP_CONF_DIR": str(layout.conf),
-        **dict.fromkeys(homes, state.hadoop_home or str(layout.home)),
+        "HADOOP_CONF_DIR": str(state.layout.conf),
+        **dict.fromkeys(homes, state.hadoop_home or str(state.layout.home)),
     }
     if not line_of(state.hadoop_version).am_java_opts:
         result["JDK_JAVA_OPTIONS"] = OPENS
     return result
 
 
-def conf_dir(name: str, state: SandboxState, layout: Layout) -> Path:
+def conf_dir(name: str, state: SandboxState) -> Path:
     """Return a daemon's configuration directory: shared, except that each of two ResourceManagers,
     and each NodeManager after the first, has its own.
     """
     number = {"resourcemanager": 1, "resourcemanager2": 2}.get(name)
     if state.ha and number:
-        return layout.rm_conf(number)
-    return layout.nm_conf(state.nodemanagers.get(name, 1))
+        return state.layout.rm_conf(number)
+    return state.layout.nm_conf(state.nodemanagers.get(name, 1))
 
 
-def _java(state: SandboxState, layout: Layout, daemon: Daemon) -> list[str]:
+def _java(state: SandboxState, daemon: Daemon) -> list[str]:
+    layout = state.layout
     argv = [
         f"{state.java_home}/bin/java",
         *_JVM,
@@ -345,27 +316,28 @@ def _java(state: SandboxState, layout: Layout, daemon: Daemon) -> list[str]:
     ]
     if state.hosts_file:
         argv.append(f"-Djdk.net.hosts.file={layout.conf / 'hosts'}")
-    argv += java_options(state, layout)
+    argv += java_options(state)
     if state.native and daemon.name in state.nodemanagers:
         argv.append(f"-Djava.library.path={state.native}")
     return [
         *argv,
         "-cp",
-        f"{conf_dir(daemon.name, state, layout)}:{layout.webroot}:{state.jars}/*",
+        f"{conf_dir(daemon.name, state)}:{layout.webroot}:{state.jars}/*",
         daemon.main,
     ]
 
 
-def start(name: str, state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> Process:
+def start(name: str, state: SandboxState, environ: Mapping[str, str]) -> Process:
     """Start one daemon and return its process at once, before it is healthy.
 
     Raises:
         SandboxError: It could not be started.
     """
-    variables = environment(state, layout, environ)
+    layout = state.layout
+    variables = environment(state, environ)
     if name == "dockerd":
         restore_bridge(state.engine)
-        expose(state.engine, exposed(state, layout))
+        expose(state.engine, exposed(state))
         dns = state.dns_address if state.dns else None
         mark, log = marker(layout.home), layout.log(name)
         return start_engine(state.engine, environ, mark, log, dns, dockerd_options(state))
@@ -374,11 +346,11 @@ def start(name: str, state: SandboxState, layout: Layout, environ: Mapping[str, 
         variables |= {**kdc_environment(layout), "PATH": path_with_sbin(variables)}
         argv = kdc_argv(layout, marker(layout.home))
         return launch(argv, variables, layout.home, layout.log(name))
-    variables["HADOOP_CONF_DIR"] = str(conf_dir(name, state, layout))
+    variables["HADOOP_CONF_DIR"] = str(conf_dir(name, state))
     node = state.nodemanagers.get(name)
     if state.docker and node:  # every container inherits the value
         variables["HADOOP_CONF_DIR"] = str(layout.exposed_to(node, "conf"))
-    argv = _java(state, layout, TABLE[name])
+    argv = _java(state, TABLE[name])
     if name == "zookeeper":
         argv.append(str(layout.conf / "zoo.cfg"))
     if node and state.resolver == "system" and not state.docker:
@@ -387,21 +359,22 @@ def start(name: str, state: SandboxState, layout: Layout, environ: Mapping[str, 
     return launch(argv, variables, layout.home, layout.log(name))
 
 
-def format_namenode(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> None:
+def format_namenode(state: SandboxState, environ: Mapping[str, str]) -> None:
     """Create an empty HDFS, unless one exists.
 
     Raises:
         SandboxError: The NameNode could not format its directory.
     """
+    layout = state.layout
     if (layout.namenode / "current" / "VERSION").is_file():
         return
-    argv = [*_java(state, layout, TABLE["namenode"]), "-format", "-force", "-nonInteractive"]
+    argv = [*_java(state, TABLE["namenode"]), "-format", "-force", "-nonInteractive"]
     with layout.log("namenode").open("ab") as log:
         try:
             done = subprocess.run(
                 argv,
                 cwd=layout.home,
-                env=environment(state, layout, environ),
+                env=environment(state, environ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

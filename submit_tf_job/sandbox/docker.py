@@ -20,7 +20,7 @@ from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import engine, executor
 from submit_tf_job.sandbox.options import RUN_AS, SandboxOptions
 from submit_tf_job.sandbox.processes import find_program, path_with_sbin, run
-from submit_tf_job.sandbox.saved_state import Layout, SandboxState
+from submit_tf_job.sandbox.saved_state import SandboxState
 from submit_tf_job.sandbox.versions import DEFAULT_VERSION
 
 __all__ = [
@@ -149,8 +149,9 @@ def runtimes(state: SandboxState) -> list[str]:
     return ["runc"]
 
 
-def exposed(state: SandboxState, layout: Layout) -> dict[str, Path]:
+def exposed(state: SandboxState) -> dict[str, Path]:
     """Return the directories of the sandbox that containers can access, by their names there."""
+    layout = state.layout
     found = {}
     for node in state.nodemanagers.values():
         found[layout.exposed_to(node, "nm-local").name] = layout.nm_local(node)
@@ -164,8 +165,9 @@ def exposed(state: SandboxState, layout: Layout) -> dict[str, Path]:
 # --- Hadoop's configuration ---
 
 
-def nodemanager(state: SandboxState, layout: Layout, node: int = 1) -> dict[str, str]:
+def nodemanager(state: SandboxState, node: int = 1) -> dict[str, str]:
     """Return the properties of yarn-site.xml for Docker on one node."""
+    layout = state.layout
     if not state.docker:
         return {}
     conf = layout.exposed_to(node, "conf")
@@ -223,24 +225,25 @@ def _group(state: SandboxState) -> str:
 # --- programs ---
 
 
-def write_programs(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> None:
+def write_programs(state: SandboxState, environ: Mapping[str, str]) -> None:
     """Write the executor with its settings, container-executor.cfg for Hadoop's, and the GPU
     discovery program.
 
     Raises:
         SandboxError: The executor cannot be used.
     """
+    layout = state.layout
     layout.programs.mkdir(exist_ok=True)
-    (layout.conf / "container-executor.cfg").write_text(_configuration(state, layout))
+    (layout.conf / "container-executor.cfg").write_text(_configuration(state))
     if state.executor:
-        _check_setup(state, layout, environ)
+        _check_setup(state, environ)
     else:
         layout.executor.write_text(
             f"#!{Path(sys.executable).resolve()} -IS\n{Path(executor.__file__).read_text()}"
         )
         layout.executor.chmod(0o755)
         layout.executor.with_name("container-executor.json").write_text(
-            json.dumps(_settings(state, layout, environ), indent=1)
+            json.dumps(_settings(state, environ), indent=1)
         )
     if state.gpus:
         runc = shutil.which("runc", path=path_with_sbin(environ))
@@ -254,42 +257,42 @@ def write_programs(state: SandboxState, layout: Layout, environ: Mapping[str, st
             program.chmod(0o755)
 
 
-def _settings(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> dict[str, object]:
+def _settings(state: SandboxState, environ: Mapping[str, str]) -> dict[str, object]:
     why = "containers run as another user by it"
     setpriv = find_program("setpriv", environ, why, "install util-linux")
     # Prefer the CLI at Docker's default path: another one on PATH may use an API version that is
     # too new for the engine.
     cli = _CLI if Path(_CLI).exists() else engine.find_programs(environ)
     return {
-        "docker": [cli, "-H", state.engine.host, "--config", str(layout.programs / "cli")],
+        "docker": [cli, "-H", state.engine.host, "--config", str(state.layout.programs / "cli")],
         "setpriv": setpriv,
         "group": os.getegid(),
-        "roots": _written(state, layout),
-        "configuration": str(layout.conf / "container-executor.cfg"),
+        "roots": _written(state),
+        "configuration": str(state.layout.conf / "container-executor.cfg"),
         "untrusted": [UNTRUSTED],
         "gpus": state.gpus > 0,
     }
 
 
-def _written(state: SandboxState, layout: Layout) -> list[str]:
+def _written(state: SandboxState) -> list[str]:
     """Return the directories that NodeManagers write to, as containers see them."""
     return [
-        str(layout.exposed_to(node, name))
+        str(state.layout.exposed_to(node, name))
         for node in state.nodemanagers.values()
         for name in ("nm-local", "nm-log")
     ]
 
 
-def allowed_mounts(state: SandboxState, layout: Layout) -> tuple[list[str], list[str]]:
+def allowed_mounts(state: SandboxState) -> tuple[list[str], list[str]]:
     """Return the paths that containers may mount read-only, and read-write."""
-    outputs = {layout.nm_log(node) for node in state.nodemanagers.values()}
+    outputs = {state.layout.nm_log(node) for node in state.nodemanagers.values()}
     read_only = [
-        str(layout.exposed / name)
-        for name, directory in exposed(state, layout).items()
+        str(state.layout.exposed / name)
+        for name, directory in exposed(state).items()
         if directory not in outputs
     ]
     read_only += [path for path in ("/etc/passwd", "/etc/group") if Path(path).exists()]
-    writable = _written(state, layout)
+    writable = _written(state)
     for mount in state.mounts:
         source, _, mode = mount.partition(":")
         target = writable if mode == "rw" else read_only
@@ -297,11 +300,11 @@ def allowed_mounts(state: SandboxState, layout: Layout) -> tuple[list[str], list
     return read_only, writable
 
 
-def _configuration(state: SandboxState, layout: Layout) -> str:
+def _configuration(state: SandboxState) -> str:
     """Write container-executor.cfg; Hadoop's container-executor reads it from the directory that
     was compiled into it.
     """
-    read_only, writable = allowed_mounts(state, layout)
+    read_only, writable = allowed_mounts(state)
     # With the default of 10 the end of a container is reported 30 s late; with 0 every failure
     # becomes a success: hadoop-facts.md#retries-of-docker-inspect
     text = f"""yarn.nodemanager.linux-container-executor.group={_group(state)}
@@ -326,7 +329,7 @@ docker.inspect.max.retries=1
     return text
 
 
-def _check_setup(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> None:
+def _check_setup(state: SandboxState, environ: Mapping[str, str]) -> None:
     """Run the self-test of Hadoop's container-executor.
 
     Raises:
@@ -338,7 +341,7 @@ def _check_setup(state: SandboxState, layout: Layout, environ: Mapping[str, str]
         raise SandboxError(
             f"{state.executor} --checksetup ended with {done.returncode}: {words}",
             hint=f"it wants to be root's with mode 6050, and a copy of "
-            f"{layout.conf / 'container-executor.cfg'} (root's, mode 0400, in "
+            f"{state.layout.conf / 'container-executor.cfg'} (root's, mode 0400, in "
             "directories that only root may write to) where it was built to look for it",
         )
     _check_reach(state)

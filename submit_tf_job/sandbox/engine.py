@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.locks import reserve
+from submit_tf_job.sandbox.addresses import reserve
 from submit_tf_job.sandbox.processes import (
     Process,
     end,

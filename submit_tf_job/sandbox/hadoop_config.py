@@ -13,13 +13,17 @@ from xml.sax.saxutils import escape
 
 from submit_tf_job.sandbox import docker, hardening
 from submit_tf_job.sandbox.options import DOMAIN
-from submit_tf_job.sandbox.saved_state import Layout, SandboxState, node_host
+from submit_tf_job.sandbox.saved_state import SandboxState, node_host
 from submit_tf_job.sandbox.versions import line_of
 
 __all__ = ["OPENS", "client_files", "daemon_files", "resolv_conf"]
 
 # Guice before 5.1 and jaxb-impl define classes reflectively.
 OPENS = "--add-opens=java.base/java.lang=ALL-UNNAMED"
+
+# Nominal resources of a NodeManager, independent of the machine's.
+_MEMORY_MIB = "12288"
+_VCORES = "16"
 
 _AM_OPTIONS = "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
@@ -78,40 +82,37 @@ log4j.logger.org.apache.zookeeper=WARN
 """
 
 
-def daemon_files(
-    state: SandboxState, layout: Layout, rm_id: str | None = None, node: int = 1
-) -> dict[str, str]:
+def daemon_files(state: SandboxState, rm_id: str | None = None, node: int = 1) -> dict[str, str]:
     """Return the files of the daemons' configuration directory by name.
 
     Args:
         state: The sandbox.
-        layout: Its files.
         rm_id: The ResourceManager that reads them, where the sandbox has two; else None.
         node: The node whose NodeManager reads them.
     """
     yarn = {
         **_yarn_client(state),
-        **_yarn_rm(state, layout),
-        **_yarn_nm(state, layout, node),
-        **_yarn_services(state, layout),
-        **hardening.yarn_daemons(state, layout),
-        **docker.nodemanager(state, layout, node),
+        **_yarn_rm(state),
+        **_yarn_nm(state, node),
+        **_yarn_services(state),
+        **hardening.yarn_daemons(state),
+        **docker.nodemanager(state, node),
     }
     if rm_id:
         yarn["yarn.resourcemanager.ha.id"] = rm_id
-    core = _core_client(state) | _core_daemons(state, layout)
-    hdfs = _hdfs_client(state) | _hdfs_daemons(state, layout)
+    core = _core_client(state) | _core_daemons(state)
+    hdfs = _hdfs_client(state) | _hdfs_daemons(state)
     files = {
-        "core-site.xml": core | hardening.core_daemons(state, layout),
-        "hdfs-site.xml": hdfs | hardening.hdfs_daemons(state, layout),
+        "core-site.xml": core | hardening.core_daemons(state),
+        "hdfs-site.xml": hdfs | hardening.hdfs_daemons(state),
         "yarn-site.xml": yarn,
-        **hardening.ssl_files(state, layout),
+        **hardening.ssl_files(state),
         **docker.resource_files(state),
         "capacity-scheduler.xml": _scheduler(state),
     }
     return {
         **{name: _xml(properties) for name, properties in files.items()},
-        "zoo.cfg": _zookeeper(state, layout),
+        "zoo.cfg": _zookeeper(state),
         "log4j.properties": _LOG4J,
         "yarnservice-log4j.properties": _AM_LOG4J,
     }
@@ -175,10 +176,10 @@ def _registry_dns(state: SandboxState) -> dict[str, str]:
     }
 
 
-def _core_daemons(state: SandboxState, layout: Layout) -> dict[str, str]:
+def _core_daemons(state: SandboxState) -> dict[str, str]:
     user = state.user
     return {
-        "hadoop.tmp.dir": str(layout.run / "tmp"),
+        "hadoop.tmp.dir": str(state.layout.run / "tmp"),
         **hardening.proxy_users(state),
         # The user of requests without user.name; the default dr.who has no HDFS home.
         "hadoop.http.staticuser.user": user,
@@ -205,11 +206,11 @@ def _hdfs_client(state: SandboxState) -> dict[str, str]:
     }
 
 
-def _hdfs_daemons(state: SandboxState, layout: Layout) -> dict[str, str]:
+def _hdfs_daemons(state: SandboxState) -> dict[str, str]:
     ports, host = state.ports, state.hdfs_host
     return {
-        "dfs.namenode.name.dir": f"file://{layout.namenode}",
-        "dfs.datanode.data.dir": f"file://{layout.run / 'dn'}",
+        "dfs.namenode.name.dir": f"file://{state.layout.namenode}",
+        "dfs.datanode.data.dir": f"file://{state.layout.run / 'dn'}",
         # The machine's own name may resolve to an address that changes.
         "dfs.datanode.hostname": host,
         "dfs.datanode.address": f"{host}:{ports['datanode']}",
@@ -236,13 +237,13 @@ def _yarn_client(state: SandboxState) -> dict[str, str]:
     }
 
 
-def _yarn_rm(state: SandboxState, layout: Layout) -> dict[str, str]:
+def _yarn_rm(state: SandboxState) -> dict[str, str]:
     return {
         # The pages of UI 2 are in a separate archive.
         "yarn.webapp.ui2.enable": "false",
         "yarn.scheduler.minimum-allocation-mb": "128",
-        "yarn.scheduler.maximum-allocation-mb": str(state.memory_mib),
-        "yarn.scheduler.maximum-allocation-vcores": str(state.vcores),
+        "yarn.scheduler.maximum-allocation-mb": _MEMORY_MIB,
+        "yarn.scheduler.maximum-allocation-vcores": _VCORES,
         # Caps the services API's own default of 20 attempts.
         "yarn.resourcemanager.am.max-attempts": "4",
         "yarn.dispatcher.drain-events.timeout": "5000",
@@ -263,8 +264,8 @@ def _yarn_rm(state: SandboxState, layout: Layout) -> dict[str, str]:
         "yarn.timeline-service.enabled": "false",
         # The default is in /tmp, where another sandbox that starts at the same time removes the
         # files.
-        "yarn.node-labels.fs-store.root-dir": f"file://{layout.run}/node-labels",
-        "yarn.node-attribute.fs-store.root-dir": f"file://{layout.run}/node-attribute",
+        "yarn.node-labels.fs-store.root-dir": f"file://{state.layout.run}/node-labels",
+        "yarn.node-attribute.fs-store.root-dir": f"file://{state.layout.run}/node-attribute",
     }
 
 
@@ -277,17 +278,17 @@ def _placement(state: SandboxState) -> dict[str, str]:
     return {"yarn.resourcemanager.placement-constraints.handler": "scheduler"}
 
 
-def _yarn_nm(state: SandboxState, layout: Layout, node: int) -> dict[str, str]:
+def _yarn_nm(state: SandboxState, node: int) -> dict[str, str]:
     ports, host = state.ports, node_host(node)
     return {
         "yarn.nodemanager.hostname": host,
         "yarn.nodemanager.address": f"{host}:{ports['nm']}",
         "yarn.nodemanager.localizer.address": f"{host}:{ports['nm_localizer']}",
         f"yarn.nodemanager.webapp.{'https.' if state.tls else ''}address": f"{host}:{ports['nm_http']}",  # noqa: E501
-        "yarn.nodemanager.resource.memory-mb": str(state.memory_mib),
-        "yarn.nodemanager.resource.cpu-vcores": str(state.vcores),
-        "yarn.nodemanager.local-dirs": str(layout.nm_local(node)),
-        "yarn.nodemanager.log-dirs": str(layout.nm_log(node)),
+        "yarn.nodemanager.resource.memory-mb": _MEMORY_MIB,
+        "yarn.nodemanager.resource.cpu-vcores": _VCORES,
+        "yarn.nodemanager.local-dirs": str(state.layout.nm_local(node)),
+        "yarn.nodemanager.log-dirs": str(state.layout.nm_log(node)),
         "yarn.nodemanager.container-executor.class": "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor",  # noqa: E501
         "yarn.nodemanager.vmem-check-enabled": "false",
         "yarn.nodemanager.pmem-check-enabled": "true",
@@ -302,7 +303,7 @@ def _yarn_nm(state: SandboxState, layout: Layout, node: int) -> dict[str, str]:
         # Long enough to inspect a failed container's directory, short enough not to fill the disk.
         "yarn.nodemanager.delete.debug-delay-sec": "600",
         "yarn.nodemanager.recovery.enabled": "true" if state.recovery else "false",
-        "yarn.nodemanager.recovery.dir": str(layout.nm_recovery(node)),
+        "yarn.nodemanager.recovery.dir": str(state.layout.nm_recovery(node)),
         "yarn.log-aggregation.retain-seconds": "86400",
         **_quick(state, _QUICK_NM),
     }
@@ -320,12 +321,12 @@ def _container_path(state: SandboxState) -> dict[str, str]:
     return {"yarn.nodemanager.admin-env": f"MALLOC_ARENA_MAX=$MALLOC_ARENA_MAX,PATH={path}"}
 
 
-def _yarn_services(state: SandboxState, layout: Layout) -> dict[str, str]:
+def _yarn_services(state: SandboxState) -> dict[str, str]:
     line = line_of(state.hadoop_version)
     options = [
         _AM_OPTIONS,
         *([OPENS] if line.am_java_opts else []),
-        *hardening.java_options(state, layout),
+        *hardening.java_options(state),
     ]
     properties = {
         "yarn.service.am.java.opts": " ".join(options),
@@ -366,9 +367,9 @@ def _scheduler(state: SandboxState) -> dict[str, str]:
     return properties
 
 
-def _zookeeper(state: SandboxState, layout: Layout) -> str:
+def _zookeeper(state: SandboxState) -> str:
     # By default the admin server listens on 8080; the health check needs four-letter commands.
     return (
-        f"tickTime=500\ninitLimit=10\nsyncLimit=5\ndataDir={layout.run / 'zk'}\nclientPort={state.ports['zookeeper']}\n"  # noqa: E501
+        f"tickTime=500\ninitLimit=10\nsyncLimit=5\ndataDir={state.layout.run / 'zk'}\nclientPort={state.ports['zookeeper']}\n"  # noqa: E501
         "clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok,srvr,stat,mntr\n"
     )

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 
-from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.kdc import GATEWAY, USERS, datanode_of, service_of
-from submit_tf_job.sandbox.processes import find_program, run
-from submit_tf_job.sandbox.saved_state import Layout, SandboxState
+from submit_tf_job.sandbox.processes import call, find_program
+from submit_tf_job.sandbox.saved_state import SandboxState
 
 __all__ = [
     "RM_IDS",
@@ -59,12 +57,13 @@ authorityKeyIdentifier=keyid
 """
 
 
-def make_certificates(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> None:
+def make_certificates(state: SandboxState, environ: Mapping[str, str]) -> None:
     """Create the CA, the certificate signed by it, and the two stores that Java reads.
 
     Raises:
         SandboxError: openssl is missing, or a program fails.
     """
+    layout = state.layout
     why = "a sandbox with TLS makes its own certificates"
     openssl = find_program("openssl", environ, why, "apt-get install openssl")
     layout.tls.mkdir(mode=0o700, exist_ok=True)
@@ -72,18 +71,9 @@ def make_certificates(state: SandboxState, layout: Layout, environ: Mapping[str,
     programs = {"openssl": openssl, "keytool": f"{state.java_home}/bin/keytool"}
     for step in _STEPS.splitlines():
         program, *words = shlex.split(step)
-        _run([programs[program], *words], layout.tls, environ)
+        call([programs[program], *words], environ, cwd=layout.tls)
     for path in layout.tls.iterdir():
         path.chmod(0o600)
-
-
-def _run(argv: list[str], cwd: Path, environ: Mapping[str, str]) -> None:
-    done = run(argv, environ, cwd=cwd)
-    if done.returncode != 0:
-        raise SandboxError(
-            f"{' '.join(argv[:2])} failed (exit status {done.returncode}): "
-            f"{(done.stderr or done.stdout).strip()}"
-        )
 
 
 RM_IDS = ("rm1", "rm2")
@@ -91,9 +81,9 @@ RM_IDS = ("rm1", "rm2")
 _RM = "yarn.resourcemanager"
 
 
-def java_options(state: SandboxState, layout: Layout) -> list[str]:
+def java_options(state: SandboxState) -> list[str]:
     """Return the options of every JVM."""
-    return [f"-Djava.security.krb5.conf={layout.krb5_conf}"] if state.secure else []
+    return [f"-Djava.security.krb5.conf={state.layout.krb5_conf}"] if state.secure else []
 
 
 def proxy_users(state: SandboxState) -> dict[str, str]:
@@ -133,7 +123,7 @@ def groups(state: SandboxState) -> str:
     return "".join(f"{name}={members};" for name, members in {**daemons, **people}.items())
 
 
-def core_daemons(state: SandboxState, layout: Layout) -> dict[str, str]:
+def core_daemons(state: SandboxState) -> dict[str, str]:
     """Return the properties of core-site.xml."""
     if not state.secure:
         return {}
@@ -145,9 +135,9 @@ def core_daemons(state: SandboxState, layout: Layout) -> dict[str, str]:
         "hadoop.http.filter.initializers": "org.apache.hadoop.security.AuthenticationFilterInitializer",  # noqa: E501
         f"{http}.type": "kerberos",
         f"{http}.kerberos.principal": _web_principal(state),
-        f"{http}.kerberos.keytab": str(layout.keytab(service_of("HTTP"))),
+        f"{http}.kerberos.keytab": str(state.layout.keytab(service_of("HTTP"))),
         # Two ResourceManagers must accept each other's cookies.
-        f"{http}.signature.secret.file": str(layout.http_secret),
+        f"{http}.signature.secret.file": str(state.layout.http_secret),
         f"{http}.simple.anonymous.allowed": "false",
     }
 
@@ -162,17 +152,17 @@ def hdfs_client(state: SandboxState) -> dict[str, str]:
     return {"dfs.namenode.kerberos.principal": service_of("nn")} if state.secure else {}
 
 
-def hdfs_daemons(state: SandboxState, layout: Layout) -> dict[str, str]:
+def hdfs_daemons(state: SandboxState) -> dict[str, str]:
     """Return the properties of hdfs-site.xml."""
     if not state.secure:
         return {}
     return {
-        "dfs.namenode.keytab.file": str(layout.keytab(service_of("nn"))),
+        "dfs.namenode.keytab.file": str(state.layout.keytab(service_of("nn"))),
         "dfs.namenode.kerberos.internal.spnego.principal": service_of("HTTP"),
         "dfs.datanode.kerberos.principal": datanode_of(state),
-        "dfs.datanode.keytab.file": str(layout.keytab(datanode_of(state))),
+        "dfs.datanode.keytab.file": str(state.layout.keytab(datanode_of(state))),
         "dfs.web.authentication.kerberos.principal": _web_principal(state),
-        "dfs.web.authentication.kerberos.keytab": str(layout.keytab(service_of("HTTP"))),
+        "dfs.web.authentication.kerberos.keytab": str(state.layout.keytab(service_of("HTTP"))),
         # A DataNode without it aborts.
         "dfs.block.access.token.enable": "true",
         # Otherwise a DataNode requires ports that only root may listen on.
@@ -218,24 +208,26 @@ def yarn_client(state: SandboxState) -> dict[str, str]:
     return {**policy, **({f"{_RM}.principal": service_of("rm")} if state.secure else {})}
 
 
-def yarn_daemons(state: SandboxState, layout: Layout) -> dict[str, str]:
+def yarn_daemons(state: SandboxState) -> dict[str, str]:
     """Return the properties of yarn-site.xml."""
     if not state.secure:
         return {}
     return {
-        f"{_RM}.keytab": str(layout.keytab(service_of("rm"))),
+        f"{_RM}.keytab": str(state.layout.keytab(service_of("rm"))),
         "yarn.nodemanager.principal": service_of("nm"),
-        "yarn.nodemanager.keytab": str(layout.keytab(service_of("nm"))),
+        "yarn.nodemanager.keytab": str(state.layout.keytab(service_of("nm"))),
     }
 
 
-def ssl_files(state: SandboxState, layout: Layout) -> dict[str, dict[str, str]]:
+def ssl_files(state: SandboxState) -> dict[str, dict[str, str]]:
     """Return ssl-client.xml and ssl-server.xml, which name the certificate stores."""
     if not state.tls:
         return {}
     files = {}
     for side in ("server", "client"):
-        stores = {name: str(layout.tls / f"{name}.p12") for name in ("keystore", "truststore")}
+        stores = {
+            name: str(state.layout.tls / f"{name}.p12") for name in ("keystore", "truststore")
+        }
         properties = {f"ssl.{side}.{name}.location": path for name, path in stores.items()}
         properties |= {f"ssl.{side}.{name}.password": STORE_WORD for name in stores}
         properties |= {f"ssl.{side}.{name}.type": "pkcs12" for name in stores}

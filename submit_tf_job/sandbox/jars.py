@@ -12,15 +12,16 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.locks import file_lock
-from submit_tf_job.sandbox.processes import find_program
+from submit_tf_job.sandbox.processes import file_lock, find_program
 from submit_tf_job.sandbox.versions import Coordinate, Line, line_of, maven_line, services_version
 
 __all__ = [
@@ -111,17 +112,41 @@ def ensure_jars(
     if not line.services_classpath:
         tarball = home / "service-dep.tar.gz"
     jars = JarSet(version, home / "jars", tarball)
-    if jars.directory.is_dir():
-        return jars
-    lock = cache_dir / f"hadoop-{version}.lock"
-    with file_lock(
-        lock, _MAVEN_TIMEOUT_S, lambda: progress(f"another process is fetching Hadoop {version}")
-    ):
-        if not jars.directory.is_dir():
-            mvn = _find_maven(environ)
-            progress(f"fetching Hadoop {version} through Maven (once; about 100 MB)")
-            _build(mvn, version, line, home, environ)
+    if not jars.directory.is_dir():
+        lock = cache_dir / f"hadoop-{version}.lock"
+        with _fetching(f"Hadoop {version}", "100 MB", home, lock, environ, progress) as work:
+            if work is not None:
+                _build(version, line, work, environ)
     return jars
+
+
+@contextmanager
+def _fetching(
+    what: str,
+    size: str,
+    home: Path,
+    lock: Path,
+    environ: Mapping[str, str],
+    progress: Callable[[str], None],
+) -> Iterator[Path | None]:
+    """Yield a new directory, which becomes `home` when it is complete; None where another process
+    has made it meanwhile.
+    """
+    on_wait = partial(progress, f"another process is fetching {what}")
+    with file_lock(lock, _MAVEN_TIMEOUT_S, on_wait):
+        if home.is_dir():
+            yield None
+            return
+        _find_maven(environ)  # before it is said that something is fetched
+        progress(f"fetching {what} through Maven (once; about {size})")
+        with tempfile.TemporaryDirectory(
+            prefix=f".{home.name}-", dir=home.parent, ignore_cleanup_errors=True
+        ) as parent:
+            work = Path(parent) / "new"
+            work.mkdir()
+            work.chmod(0o755)
+            yield work
+            work.rename(home)
 
 
 def _find_maven(environ: Mapping[str, str]) -> str:
@@ -133,38 +158,29 @@ def _find_maven(environ: Mapping[str, str]) -> str:
     return find_program("mvn", environ, why, hint)
 
 
-def _build(mvn: str, version: str, line: Line, home: Path, environ: Mapping[str, str]) -> None:
-    """Fill a temporary directory and rename it, so that `home` exists only when it is complete."""
-    work = Path(tempfile.mkdtemp(prefix=f".hadoop-{version}-", dir=home.parent))
-    try:
-        work.chmod(0o755)
-        (work / "pom.xml").write_text(_render_pom(version, line))
-        jars = work / "jars"
-        goal = ["-f", str(work / "pom.xml"), "dependency:copy-dependencies"]
-        _run_maven([mvn, "-q", "-B", *goal, "-DincludeScope=runtime"], jars, environ)
-        services = services_version(version)
-        if line.services_alone:
-            for artifact in _SERVICES:
-                _copy_artifact(mvn, f"{_HADOOP}:{artifact}:{services}", jars, environ)
-        if not line.services_classpath:
-            _pack(jars, work / "service-dep.tar.gz")
-        work.rename(home)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
+def _build(version: str, line: Line, work: Path, environ: Mapping[str, str]) -> None:
+    (work / "pom.xml").write_text(_render_pom(version, line))
+    jars = work / "jars"
+    goal = ["-f", str(work / "pom.xml"), "dependency:copy-dependencies"]
+    _run_maven([*goal, "-DincludeScope=runtime"], jars, environ)
+    services = services_version(version)
+    if line.services_alone:
+        for artifact in _SERVICES:
+            _copy_artifact(f"{_HADOOP}:{artifact}:{services}", jars, environ)
+    if not line.services_classpath:
+        _pack(jars, work / "service-dep.tar.gz")
 
 
-def _copy_artifact(mvn: str, artifact: str, directory: Path, environ: Mapping[str, str]) -> None:
+def _copy_artifact(artifact: str, directory: Path, environ: Mapping[str, str]) -> None:
     """Download one artifact, without its dependencies, into a directory."""
-    goal = ["dependency:copy", f"-Dartifact={artifact}"]
-    _run_maven([mvn, "-q", "-B", *goal], directory, environ)
+    _run_maven(["dependency:copy", f"-Dartifact={artifact}"], directory, environ)
 
 
-def _run_maven(argv: list[str], directory: Path, environ: Mapping[str, str]) -> None:
+def _run_maven(goal: list[str], directory: Path, environ: Mapping[str, str]) -> None:
     """Run Maven in the directory's parent, with the directory as output."""
     try:
         done = subprocess.run(
-            [*argv, f"-DoutputDirectory={directory}"],
+            [_find_maven(environ), "-q", "-B", *goal, f"-DoutputDirectory={directory}"],
             cwd=directory.parent,
             env=dict(environ),
             stdin=subprocess.DEVNULL,
@@ -310,38 +326,25 @@ def ensure_native(
             hint="give the directory of an unpacked Hadoop that has lib/native/libhadoop.so",
         )
     home = cache_dir / f"native-{_NATIVE_VERSION}-{architecture}"
-    with file_lock(
-        cache_dir / f"native-{_NATIVE_VERSION}.lock",
-        _MAVEN_TIMEOUT_S,
-        lambda: progress(f"another process is fetching {_LIBRARY}"),
-    ):
-        if not (home / _LIBRARY).is_file():
-            progress(f"fetching {_LIBRARY} through Maven (once; about 32 MB)")
-            _fetch_native(_find_maven(environ), architecture, home, environ)
+    lock = cache_dir / f"native-{_NATIVE_VERSION}.lock"
+    with _fetching(_LIBRARY, "32 MB", home, lock, environ, progress) as work:
+        if work is not None:
+            _fetch_native(architecture, work, environ)
     return home
 
 
-def _fetch_native(mvn: str, architecture: str, home: Path, environ: Mapping[str, str]) -> None:
-    """Fill a temporary directory and rename it, so that `home` exists only when it is complete."""
-    work = Path(tempfile.mkdtemp(prefix=".native-", dir=home.parent))
-    try:
-        _copy_artifact(mvn, _NATIVE_ARTIFACT, work / "jar", environ)
-        target = work / "native"
-        target.mkdir()
-        jar = next((work / "jar").glob("*.jar"))
+def _fetch_native(architecture: str, work: Path, environ: Mapping[str, str]) -> None:
+    with tempfile.TemporaryDirectory(prefix=".jar-", dir=work.parent) as jars:
+        _copy_artifact(_NATIVE_ARTIFACT, Path(jars), environ)
+        jar = next(Path(jars).glob("*.jar"))
         try:
             with zipfile.ZipFile(jar) as archive:
-                (target / _LIBRARY).write_bytes(
-                    archive.read(f"nativelib/Linux-{architecture}/{_LIBRARY}")
-                )
+                library = archive.read(f"nativelib/Linux-{architecture}/{_LIBRARY}")
         except (KeyError, zipfile.BadZipFile) as error:
             raise SandboxError(
                 f"{jar.name} holds no {_LIBRARY} for {architecture}: {error}"
             ) from None
-        shutil.rmtree(home, ignore_errors=True)
-        target.rename(home)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    (work / _LIBRARY).write_bytes(library)
 
 
 def find_java_home(environ: Mapping[str, str]) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.options import REALM
-from submit_tf_job.sandbox.processes import find_program, run
+from submit_tf_job.sandbox.processes import call, find_program
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 
 __all__ = [
@@ -62,10 +62,10 @@ def principals(state: SandboxState) -> tuple[str, ...]:
     return (*daemons, *map(principal_of, users), *map(service_of, users))
 
 
-def job_keytab(state: SandboxState, layout: Layout, user: str) -> Path:
+def job_keytab(state: SandboxState, user: str) -> Path:
     """Return the keytab of a user's jobs, at the same path on the node and in containers."""
-    path = layout.keytab(service_of(user))
-    return layout.exposed / "keytabs" / path.name if state.docker else path
+    path = state.layout.keytab(service_of(user))
+    return state.layout.exposed / "keytabs" / path.name if state.docker else path
 
 
 def find_programs(environ: Mapping[str, str]) -> dict[str, str]:
@@ -82,44 +82,45 @@ def find_programs(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def make_kdc(state: SandboxState, layout: Layout, environ: Mapping[str, str]) -> None:
+def make_kdc(state: SandboxState, environ: Mapping[str, str]) -> None:
     """Write the configuration, create the database, and write each principal's keys to a separate
     keytab.
 
     Raises:
         SandboxError: A program of MIT Kerberos is missing or fails.
     """
+    layout = state.layout
     programs = find_programs(environ)
     for directory in (layout.kdc, layout.keytabs):
         directory.mkdir(mode=0o700, exist_ok=True)
     layout.krb5_conf.write_text(_krb5_conf(state))
-    (layout.kdc / "kdc.conf").write_text(_kdc_conf(state, layout))
+    (layout.kdc / "kdc.conf").write_text(_kdc_conf(state))
     layout.http_secret.touch(0o600)
     layout.http_secret.write_text(os.urandom(32).hex())
     own = {**environ, **kdc_environment(layout)}
     # The master key may be stored beside the database: both have the same readers.
-    _run([programs["kdb5_util"], "create", "-s", "-r", REALM, "-P", os.urandom(16).hex()], own)
+    call([programs["kdb5_util"], "create", "-s", "-r", REALM, "-P", os.urandom(16).hex()], own)
     names = principals(state)
     orders = "".join(_order(name, layout.keytab(name)) for name in names)
     if state.hdfs_host != "localhost":
         # Clients of WebHDFS request a ticket for the host that they call; one keytab has both
         # names.
         orders += _order(service_of("HTTP", state.hdfs_host), layout.keytab(service_of("HTTP")))
-    _run([programs["kadmin.local"], "-r", REALM], own, orders)
+    call([programs["kadmin.local"], "-r", REALM], own, stdin=orders)
     absent = [principal for principal in names if not layout.keytab(principal).is_file()]
     if absent:
         raise SandboxError(f"kadmin.local made no keytab for {', '.join(absent)}")
     if state.docker:
-        _give_keytab(state, layout)
+        _give_keytab(state)
 
 
-def _give_keytab(state: SandboxState, layout: Layout) -> None:
+def _give_keytab(state: SandboxState) -> None:
     """Copy the keytab of the submitter's jobs to a directory that containers can access, readable
     by that user only.
     """
-    layout.job_keytabs.mkdir(mode=0o755, exist_ok=True)
-    source = layout.keytab(service_of(state.submitter))
-    target = layout.job_keytabs / source.name
+    state.layout.job_keytabs.mkdir(mode=0o755, exist_ok=True)
+    source = state.layout.keytab(service_of(state.submitter))
+    target = state.layout.job_keytabs / source.name
     shutil.copyfile(source, target)
     target.chmod(0o400)
     shutil.chown(target, state.submitter)
@@ -139,14 +140,6 @@ def kdc_argv(layout: Layout, marker: str) -> list[str]:
 
 def _order(name: str, keytab: Path) -> str:
     return f"addprinc -randkey {name}\nktadd -norandkey -k {keytab} {name}\n"
-
-
-def _run(argv: list[str], environ: Mapping[str, str], orders: str = "") -> None:
-    done = run(argv, environ, stdin=orders)
-    if done.returncode != 0:
-        raise SandboxError(
-            f"{argv[0]} failed (exit status {done.returncode}): {done.stderr.strip()}"
-        )
 
 
 def _krb5_conf(state: SandboxState) -> str:
@@ -173,7 +166,7 @@ def _krb5_conf(state: SandboxState) -> str:
 """
 
 
-def _kdc_conf(state: SandboxState, layout: Layout) -> str:
+def _kdc_conf(state: SandboxState) -> str:
     address = state.kdc_address
     return f"""[kdcdefaults]
   kdc_listen = {address}
@@ -181,9 +174,9 @@ def _kdc_conf(state: SandboxState, layout: Layout) -> str:
 
 [realms]
   {REALM} = {{
-    database_name = {layout.kdc / "principal"}
-    key_stash_file = {layout.kdc / "stash"}
-    acl_file = {layout.kdc / "kadm5.acl"}
+    database_name = {state.layout.kdc / "principal"}
+    key_stash_file = {state.layout.kdc / "stash"}
+    acl_file = {state.layout.kdc / "kadm5.acl"}
     max_life = 1d
     max_renewable_life = 7d
     supported_enctypes = aes256-cts-hmac-sha1-96:normal aes128-cts-hmac-sha1-96:normal

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import pwd
 import re
 import shutil
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox import daemons, docker, hadoop_config, port_blocks
+from submit_tf_job.sandbox import addresses, daemons, docker, hadoop_config
 from submit_tf_job.sandbox.engine import bridge_problem, end_engine, make_bridge, restore_bridge
 from submit_tf_job.sandbox.hardening import RM_IDS, make_certificates
 from submit_tf_job.sandbox.jars import (
@@ -27,7 +26,6 @@ from submit_tf_job.sandbox.jars import (
     jars_of_home,
 )
 from submit_tf_job.sandbox.kdc import find_programs, make_kdc
-from submit_tf_job.sandbox.locks import file_lock
 from submit_tf_job.sandbox.options import (
     ALL_DAEMONS,
     MAX_NODES,
@@ -41,13 +39,11 @@ from submit_tf_job.sandbox.options import (
     check_name,
     profile_name,
 )
-from submit_tf_job.sandbox.processes import end
-from submit_tf_job.sandbox.profile import remove_profile, write_profile
-from submit_tf_job.sandbox.resolver import choose_resolver, hosts_file_text
+from submit_tf_job.sandbox.processes import end, file_lock
+from submit_tf_job.sandbox.profile import write_profile
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state, save_state
 from submit_tf_job.sandbox.start_stop import (
     Progress,
-    alive,
     end_everything,
     refuse_taken_ports,
     start_daemons,
@@ -60,13 +56,6 @@ __all__ = ["Sandbox"]
 
 _LOCK_TIMEOUT_S = 300.0
 
-# Nominal resources of the NodeManager, independent of the machine's.
-_MEMORY_MIB = 12288
-_VCORES = 16
-
-
-def _silent(_: str) -> None: ...
-
 
 class Sandbox:
     """One sandbox of this machine, by name.
@@ -74,7 +63,7 @@ class Sandbox:
     Example:
         >>> sandbox = Sandbox("default", SandboxDirs(Path("/srv/state"), Path("/srv/cache"), Path("/srv/config")))
         >>> started = sandbox.up(SandboxOptions(), os.environ, print)
-        >>> sandbox.down()
+        >>> sandbox.down(progress=print)
     """  # noqa: E501
 
     def __init__(self, name: str, dirs: SandboxDirs) -> None:
@@ -84,7 +73,7 @@ class Sandbox:
         self._layout = Layout(dirs.state_dir.resolve() / name)
 
     def up(
-        self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress = _silent
+        self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress
     ) -> StartedSandbox:
         """Start the sandbox, or its dead daemons; return when all are healthy.
 
@@ -109,12 +98,12 @@ class Sandbox:
                 shutil.rmtree(self._layout.home, ignore_errors=True)
                 state = self._first_start_or_nothing(options, environ, progress)
                 started = state.daemon_names
-            write_profile(state, self._layout)
+            write_profile(state)
             if state.docker and (cut_off := bridge_problem(state.engine)):
                 progress(f"warning: containers on a bridge cannot reach one another: {cut_off}")
         return StartedSandbox(state, tuple(started), time.monotonic() - begun)
 
-    def down(self, *, keep: bool = False, progress: Progress = _silent) -> bool:
+    def down(self, *, keep: bool = False, progress: Progress) -> bool:
         """End every process of the sandbox, containers too, and remove its files and its profile.
 
         Args:
@@ -133,8 +122,8 @@ class Sandbox:
             with contextlib.suppress(SandboxError):
                 state = load_state(self._layout)
                 if state is not None:
-                    remove_profile(Path(state.profile_path))
-            remove_profile(self._profile_path())
+                    Path(state.profile_path).unlink(missing_ok=True)
+            self._profile_path().unlink(missing_ok=True)
             if not keep:
                 self._remove_home()
                 self._lock_path.unlink(missing_ok=True)
@@ -218,48 +207,39 @@ class Sandbox:
         native = self._prepare_kerberos(options, environ, progress)
         jars = self._jars(options, environ, progress)
         # The same sandbox mostly gets the same ports.
-        first_block = zlib.crc32(f"{user} {self._layout.home}".encode()) % port_blocks.BLOCKS
-        with port_blocks.pick_block(first_block) as block:
-            resolver: Resolver = "system"
-            if options.resolver == "none" or "docker" not in (options.modes or ()):
-                resolver, why_not = choose_resolver(options.resolver or "auto", block, environ)
-                if why_not:
-                    progress(f"containers will not find names by the system's resolver: {why_not}")
-            hosts = hosts_file_text()
-            state = self._new_state(
-                options, user, java_home, jars, block, resolver, hosts is not None
+        first_block = zlib.crc32(f"{user} {self._layout.home}".encode()) % addresses.BLOCKS
+        with addresses.pick_block(first_block) as block:
+            hosts = addresses.hosts_file_text()
+            state = SandboxState(
+                name=self.name,
+                hadoop_version=jars.version,
+                hadoop_home=_absolute(options.hadoop_home),
+                jars=str(jars.directory),
+                tarball=_absolute(jars.tarball),
+                java_home=str(java_home),
+                user=user,
+                block=block,
+                ports=addresses.block_ports(block),
+                resolver=_resolver(options, block, environ, progress),
+                hosts_file=hosts is not None,
+                container_path=tuple(str(path.absolute()) for path in options.container_path or ()),
+                profile_path=str(self._profile_path()),
+                home=str(self._layout.home),
+                modes=options.modes or (),
+                native=native,
+                default_timeouts=bool(options.default_timeouts),
+                nodes=options.nodes or 1,
             )
-            state = self._with_docker(replace(state, native=native), options)
-            self._write_files(state, hosts, environ)
-            save_state(self._layout, state)
             if state.docker:
-                docker.write_programs(state, self._layout, environ)
-            state = start_daemons(state.daemon_names, state, self._layout, environ, progress)
+                state = _with_docker(state, options)
+            _write_files(state, hosts, environ)
+            save_state(state)
+            if state.docker:
+                docker.write_programs(state, environ)
+            state = start_daemons(state.daemon_names, state, environ, progress)
         state = replace(state, ready=True)
-        save_state(self._layout, state)
+        save_state(state)
         return state
-
-    def _with_docker(self, state: SandboxState, options: SandboxOptions) -> SandboxState:
-        """Choose addresses for the Docker Engine; HDFS and Registry DNS listen on the one that its
-        containers can connect to.
-        """
-        if not state.docker:
-            return state
-        engine = make_bridge(self._layout.docker)
-        if state.dns and not port_blocks.port_is_free(53, engine.address):
-            raise SandboxError(
-                f"port 53 of {engine.address} is in use, by a DNS server that listens on "
-                f"every address",
-                hint="have that server listen on the addresses that it serves",
-            )
-        return replace(
-            state,
-            network=engine.number,
-            dns_address=engine.address,
-            gpus=options.gpus or 0,
-            executor=_absolute(options.container_executor),
-            mounts=options.mounts or (),
-        )
 
     def _prepare_kerberos(
         self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress
@@ -282,47 +262,6 @@ class Sandbox:
             ensure_native(options.hadoop_home, self._dirs.cache_dir.absolute(), environ, progress)
         )
 
-    def _new_state(
-        self,
-        options: SandboxOptions,
-        user: str,
-        java_home: Path,
-        jars: JarSet,
-        block: int,
-        resolver: Resolver,
-        hosts_file: bool,
-    ) -> SandboxState:
-        block_ports = port_blocks.block_ports(block)
-        dns_address, dns_port = "127.0.0.1", block_ports["dns"]
-        if resolver == "system":
-            dns_address, dns_port = port_blocks.dns_address(block), 53
-        return SandboxState(
-            name=self.name,
-            hadoop_version=jars.version,
-            hadoop_home=_absolute(options.hadoop_home),
-            jars=str(jars.directory),
-            tarball=_absolute(jars.tarball),
-            java_home=str(java_home),
-            user=user,
-            block=block,
-            ports=block_ports,
-            resolver=resolver,
-            dns_address=dns_address,
-            dns_port=dns_port,
-            hosts_file=hosts_file,
-            container_path=tuple(str(path.absolute()) for path in options.container_path or ()),
-            memory_mib=options.memory_mib or _MEMORY_MIB,
-            vcores=options.vcores or _VCORES,
-            profile_path=str(self._profile_path()),
-            home=str(self._layout.home),
-            modes=options.modes or (),
-            default_timeouts=bool(options.default_timeouts),
-            nodes=options.nodes or 1,
-            # The NodeManager's recovery store is leveldb, whose native library exists for this
-            # processor only.
-            recovery=platform.machine() in ("x86_64", "AMD64"),
-        )
-
     def _jars(
         self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress
     ) -> JarSet:
@@ -339,39 +278,6 @@ class Sandbox:
                 f"{options.hadoop_home} holds Hadoop {jars.version}, not {options.hadoop_version}"
             )
         return jars
-
-    def _write_files(
-        self, state: SandboxState, hosts: str | None, environ: Mapping[str, str]
-    ) -> None:
-        layout = self._layout
-        layout.make(state.nodes)
-        if state.secure:
-            make_kdc(state, layout, environ)
-        if state.tls:
-            make_certificates(state, layout, environ)
-        directories = {
-            layout.nm_conf(node): hadoop_config.daemon_files(state, layout, node=node)
-            for node in state.nodemanagers.values()
-        }
-        if state.ha:
-            directories |= {
-                layout.rm_conf(number): hadoop_config.daemon_files(state, layout, rm_id)
-                for number, rm_id in enumerate(RM_IDS, 1)
-            }
-        for directory, files in directories.items():
-            directory.mkdir(exist_ok=True)
-            for name, text in files.items():
-                (directory / name).write_text(text)
-        for name, text in hadoop_config.client_files(state).items():
-            (layout.client_conf / name).write_text(text)
-        if hosts is not None:
-            (layout.conf / "hosts").write_text(hosts)
-        if state.resolver == "system" and not state.docker:
-            (layout.conf / "resolv.conf").write_text(
-                hadoop_config.resolv_conf(
-                    state, Path("/etc/resolv.conf").read_text(errors="replace")
-                )
-            )
 
     def _heal(
         self, state: SandboxState, environ: Mapping[str, str], progress: Progress
@@ -396,18 +302,18 @@ class Sandbox:
         progress: Progress,
     ) -> SandboxState:
         if not dead:
-            wait_until_well(state, self._layout, _silent)
+            wait_until_well(state, progress)
             return state
         if state.secure:
             require_gssapi()
         if state.hadoop_home is None:
             ensure_jars(state.hadoop_version, Path(state.jars).parent.parent, environ, progress)
-        with port_blocks.keep_block(state.block):
+        with addresses.keep_block(state.block):
             if "dockerd" in dead:
                 restore_bridge(state.engine)  # removed by `down --keep`; other daemons listen on it
             for name in dead:
                 refuse_taken_ports(name, state)
-            return start_daemons(dead, state, self._layout, environ, progress)
+            return start_daemons(dead, state, environ, progress)
 
     def _remove_home(self) -> None:
         shutil.rmtree(self._layout.home, ignore_errors=True)
@@ -426,15 +332,77 @@ class Sandbox:
         except NotWell as problem:
             reason = str(problem)
         # Check after the health check: the process may have ended during that check.
-        is_there = alive(state, name)
+        is_there = state.is_alive(name)
         if not is_there:
             reason = "it is not running"
         ports, log = daemons.daemon_ports(name, state), self._layout.log(name)
         return DaemonStatus(name, pid, is_there, not reason, reason, ports, log)
 
 
+def _resolver(
+    options: SandboxOptions, block: int, environ: Mapping[str, str], progress: Progress
+) -> Resolver:
+    """Choose how containers resolve names; those of Docker have resolvers of their own."""
+    wanted = options.resolver or "auto"
+    if wanted != "none" and "docker" in (options.modes or ()):
+        return "system"
+    resolver, why_not = addresses.choose_resolver(wanted, block, environ)
+    if why_not:
+        progress(f"containers will not find names by the system's resolver: {why_not}")
+    return resolver
+
+
+def _with_docker(state: SandboxState, options: SandboxOptions) -> SandboxState:
+    """Choose addresses for the Docker Engine; HDFS and Registry DNS listen on the one that its
+    containers can connect to.
+    """
+    engine = make_bridge(state.layout.docker)
+    if state.dns and not addresses.port_is_free(53, engine.address):
+        raise SandboxError(
+            f"port 53 of {engine.address} is in use, by a DNS server that listens on every address",
+            hint="have that server listen on the addresses that it serves",
+        )
+    return replace(
+        state,
+        network=engine.number,
+        gpus=options.gpus or 0,
+        executor=_absolute(options.container_executor),
+        mounts=options.mounts or (),
+    )
+
+
+def _write_files(state: SandboxState, hosts: str | None, environ: Mapping[str, str]) -> None:
+    layout = state.layout
+    layout.make(state.nodes)
+    if state.secure:
+        make_kdc(state, environ)
+    if state.tls:
+        make_certificates(state, environ)
+    directories = {
+        layout.nm_conf(node): hadoop_config.daemon_files(state, node=node)
+        for node in state.nodemanagers.values()
+    }
+    if state.ha:
+        directories |= {
+            layout.rm_conf(number): hadoop_config.daemon_files(state, rm_id)
+            for number, rm_id in enumerate(RM_IDS, 1)
+        }
+    for directory, files in directories.items():
+        directory.mkdir(exist_ok=True)
+        for name, text in files.items():
+            (directory / name).write_text(text)
+    for name, text in hadoop_config.client_files(state).items():
+        (layout.client_conf / name).write_text(text)
+    if hosts is not None:
+        (layout.conf / "hosts").write_text(hosts)
+    if state.resolver == "system" and not state.docker:
+        (layout.conf / "resolv.conf").write_text(
+            hadoop_config.resolv_conf(state, Path("/etc/resolv.conf").read_text(errors="replace"))
+        )
+
+
 def _dead(state: SandboxState) -> tuple[str, ...]:
-    return tuple(name for name in state.daemon_names if not alive(state, name))
+    return tuple(name for name in state.daemon_names if not state.is_alive(name))
 
 
 def _user_name() -> str:
@@ -491,8 +459,6 @@ def _refuse_changes(state: SandboxState, options: SandboxOptions) -> None:
         "the Hadoop home": (_absolute(options.hadoop_home), state.hadoop_home),
         "the containers' path": (container_path, state.container_path),
         "the resolver": (resolver, state.resolver),
-        "memory": (options.memory_mib, state.memory_mib),
-        "vcores": (options.vcores, state.vcores),
         "GPUs": (options.gpus, state.gpus),
         "nodes": (options.nodes, state.nodes),
         "the container-executor": (

@@ -128,9 +128,6 @@ class SandboxOptions:
             virtual environment with TensorFlow.
         resolver: How containers resolve names: `system` (root only), `direct`, or `auto`; `none`
             for a sandbox without Registry DNS.
-        memory_mib: Memory that the NodeManager offers; nominal, the machine need not have it.
-            Default 12288.
-        vcores: Cores that it offers, likewise nominal. Default 16.
         modes: Additions to a simple cluster: Kerberos, two ResourceManagers, TLS, Docker. Default
             none.
         gpus: With Docker: GPUs that the NodeManager offers and the machine need not have. Default
@@ -138,15 +135,13 @@ class SandboxOptions:
         container_executor: With Docker: Hadoop's own container-executor, instead of the sandbox's.
         mounts: With Docker: directories that jobs may mount, `/dir` to read or `/dir:rw`.
         default_timeouts: Keep Hadoop's default intervals and time-outs for jobs. Default no.
-        nodes: NodeManagers, each with the memory, cores and GPUs above. Default 1.
+        nodes: NodeManagers, each with the GPUs above. Default 1.
     """
 
     hadoop_version: str | None = None
     hadoop_home: Path | None = None
     container_path: tuple[Path, ...] | None = None
     resolver: ResolverChoice | None = None
-    memory_mib: int | None = None
-    vcores: int | None = None
     modes: tuple[Mode, ...] | None = None
     gpus: int | None = None
     container_executor: Path | None = None

@@ -1,23 +1,27 @@
-"""Start, recognise and end processes of sandboxes, and no others."""
+"""Start, recognise and end processes of sandboxes, and no others; locks between processes."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import SandboxError
 
 __all__ = [
     "Process",
+    "call",
     "container_processes",
     "end",
+    "file_lock",
     "find_program",
     "group_members",
     "is_alive",
@@ -134,6 +138,27 @@ def run(
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SandboxError(f"{argv[0]} could not be run: {error}") from None
+
+
+def call(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    cwd: Path | None = None,
+    stdin: str = "",
+) -> str:
+    """Run a program to its end; return its output.
+
+    Raises:
+        SandboxError: It fails, or does not end in time; the message has its first word or two.
+    """
+    done = run(argv, environ, cwd=cwd, stdin=stdin)
+    if done.returncode != 0:
+        raise SandboxError(
+            f"{' '.join(argv[:2])} failed (exit status {done.returncode}): "
+            f"{(done.stderr or done.stdout).strip()}"
+        )
+    return done.stdout
 
 
 def launch(argv: Sequence[str], environ: Mapping[str, str], cwd: Path, log: Path) -> Process:
@@ -333,3 +358,50 @@ def _signal_and_wait(
         if not left:
             break
     return left
+
+
+@contextlib.contextmanager
+def file_lock(
+    path: Path, timeout_s: float, on_wait: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Hold an exclusive lock on a file while the body runs; the kernel releases it when the process
+    dies.
+
+    Args:
+        path: The lock file; created if missing. The body may remove it.
+        timeout_s: Seconds to wait for another holder.
+        on_wait: Called once if another process holds the lock.
+
+    Raises:
+        SandboxError: Another process still holds the lock after `timeout_s`.
+    """
+    for number in waiting.SANDBOX_IS_UNLOCKED.attempts(within_s=timeout_s):
+        with _open_lock(path) as handle:
+            if _try_lock(handle, path):
+                yield
+                return
+        if not number:
+            on_wait()
+    raise SandboxError(
+        f"another process has held {path} for {timeout_s:.0f} s",
+        hint="wait for it to end, or end it, and try again",
+    )
+
+
+def _open_lock(path: Path) -> IO[str]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("w")
+    except OSError as error:
+        raise SandboxError(
+            f"{path} cannot be written: {error.strerror}", hint="is it another user's?"
+        ) from None
+
+
+def _try_lock(handle: IO[str], path: Path) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The last holder may have removed the file; then this lock excludes no process.
+        return os.path.samestat(os.fstat(handle.fileno()), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False

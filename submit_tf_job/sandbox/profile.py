@@ -9,19 +9,19 @@ import yaml
 from submit_tf_job.sandbox.docker import NETWORKS, allowed_mounts, runtimes
 from submit_tf_job.sandbox.kdc import job_keytab, principal_of, service_of
 from submit_tf_job.sandbox.options import DOMAIN
-from submit_tf_job.sandbox.saved_state import Layout, SandboxState
+from submit_tf_job.sandbox.saved_state import SandboxState
 
-__all__ = ["profile_text", "remove_profile", "write_profile"]
+__all__ = ["write_profile"]
 
 
-def profile_text(state: SandboxState, layout: Layout) -> str:
+def _profile_text(state: SandboxState) -> str:
     """Return the settings profile of a sandbox as YAML."""
     job: dict[str, object] = {}
     if state.secure:
         # YARN requires a principal with a host, and a keytab on the node. Containers of images have
         # the submitter's only.
         user = state.submitter if state.docker else "{user}"
-        keytab = f"file://{job_keytab(state, layout, user)}"
+        keytab = f"file://{job_keytab(state, user)}"
         job["kerberos"] = {"principal": service_of(user), "keytab": keytab}
     if not state.docker:
         # without Docker it runs plain processes on purpose
@@ -31,12 +31,12 @@ def profile_text(state: SandboxState, layout: Layout) -> str:
         "user": state.submitter,
     }
     if state.tls:
-        settings["ca_file"] = str(layout.ca_file)
+        settings["ca_file"] = str(state.layout.ca_file)
     if state.secure:
-        settings |= _kerberos(state, layout)
-    settings |= {"hadoop_conf": str(layout.client_conf), **_names(state)}
+        settings |= _kerberos(state)
+    settings |= {"hadoop_conf": str(state.layout.client_conf), **_names(state)}
     if state.docker:
-        settings["docker"] = _docker(state, layout)
+        settings["docker"] = _docker(state)
     if job:
         settings["job"] = job
     settings["sandbox"] = True
@@ -54,11 +54,11 @@ def _names(state: SandboxState) -> dict[str, object]:
     return {"dns": dns}
 
 
-def _docker(state: SandboxState, layout: Layout) -> dict[str, object]:
+def _docker(state: SandboxState) -> dict[str, object]:
     """Return the settings for images and for what the node allows, so that other job specs are
     refused before submission.
     """
-    read_only, writable = allowed_mounts(state, layout)
+    read_only, writable = allowed_mounts(state)
     allowed = {
         "networks": list(NETWORKS),
         "runtimes": runtimes(state),
@@ -68,29 +68,24 @@ def _docker(state: SandboxState, layout: Layout) -> dict[str, object]:
     return {"host": state.engine.host, **allowed}
 
 
-def _kerberos(state: SandboxState, layout: Layout) -> dict[str, object]:
+def _kerberos(state: SandboxState) -> dict[str, object]:
     """Return the settings to log in without kinit."""
     principal = principal_of(state.submitter)
     login = {
         "principal": principal,
-        "keytab": str(layout.keytab(principal)),
-        "krb5_conf": str(layout.krb5_conf),
+        "keytab": str(state.layout.keytab(principal)),
+        "krb5_conf": str(state.layout.krb5_conf),
     }
     return {"auth": "kerberos", "kerberos": login}
 
 
-def write_profile(state: SandboxState, layout: Layout) -> None:
+def write_profile(state: SandboxState) -> None:
     """Write the profile, unless the file has this content already."""
     path = Path(state.profile_path)
-    text = profile_text(state, layout)
+    text = _profile_text(state)
     if path.is_file() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     part.write_text(text)
     part.replace(path)
-
-
-def remove_profile(path: Path) -> None:
-    """Remove the profile, if it exists."""
-    path.unlink(missing_ok=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 from submit_tf_job.errors import SandboxError
+from submit_tf_job.sandbox import addresses
 from submit_tf_job.sandbox.engine import Engine
 from submit_tf_job.sandbox.options import (
     NODEMANAGERS,
@@ -18,7 +20,7 @@ from submit_tf_job.sandbox.options import (
     daemons_of,
     profile_name,
 )
-from submit_tf_job.sandbox.processes import Process
+from submit_tf_job.sandbox.processes import Process, is_alive
 
 __all__ = ["Layout", "SandboxState", "load_state", "node_host", "save_state"]
 
@@ -167,7 +169,6 @@ class SandboxState:
     Attributes:
         ready: Whether the first `up` has succeeded; otherwise the next one starts from scratch.
         block: Block of ports.
-        dns_address, dns_port: Where Registry DNS listens.
         home: Directory of the sandbox.
         modes: Its additions to a simple cluster.
         native: Directory of libhadoop.so; None where it is not needed.
@@ -192,14 +193,9 @@ class SandboxState:
     block: int
     ports: Mapping[str, int]
     resolver: Resolver
-    dns_address: str
-    dns_port: int
     hosts_file: bool
     container_path: tuple[str, ...]
-    memory_mib: int
-    vcores: int
     profile_path: str
-    recovery: bool
     home: str = ""
     modes: tuple[Mode, ...] = ()
     native: str | None = None
@@ -257,6 +253,18 @@ class SandboxState:
         return profile_name(self.name)
 
     @property
+    def dns_address(self) -> str:
+        """The address that Registry DNS listens on."""
+        if self.docker:  # containers on a bridge cannot connect to loopback
+            return self.engine.address
+        return addresses.dns_address(self.block) if self.resolver == "system" else "127.0.0.1"
+
+    @property
+    def dns_port(self) -> int:
+        """The port that Registry DNS listens on."""
+        return 53 if self.resolver == "system" else self.ports["dns"]
+
+    @property
     def dns_server(self) -> str | None:
         """`address:port` of Registry DNS; None without one."""
         return f"{self.dns_address}:{self.dns_port}" if self.dns else None
@@ -292,6 +300,13 @@ class SandboxState:
         return {name: node for node, name in enumerate(NODEMANAGERS[: self.nodes], 1)}
 
     @property
+    def recovery(self) -> bool:
+        """Whether a NodeManager recovers its containers: its store is leveldb, whose native library
+        exists for this processor only.
+        """
+        return platform.machine() in ("x86_64", "AMD64")
+
+    @property
     def node_ids(self) -> tuple[str, ...]:
         """The nodes as the ResourceManager names them."""
         return tuple(f"{node_host(node)}:{self.ports['nm']}" for node in self.nodemanagers.values())
@@ -321,6 +336,10 @@ class SandboxState:
         """Return the state with one daemon's process replaced."""
         return replace(self, daemons={**self.daemons, name: process})
 
+    def is_alive(self, name: str) -> bool:
+        """Return whether a daemon's process exists."""
+        return name in self.daemons and is_alive(self.daemons[name])
+
 
 def node_host(node: int) -> str:
     """Return the host of a node, which is also the address that its NodeManager listens on.
@@ -331,11 +350,11 @@ def node_host(node: int) -> str:
     return "localhost" if node == 1 else f"127.0.0.{node}"
 
 
-def save_state(layout: Layout, state: SandboxState) -> None:
+def save_state(state: SandboxState) -> None:
     """Write the state atomically."""
-    part = layout.state_file.with_suffix(".part")
+    part = state.layout.state_file.with_suffix(".part")
     part.write_text(json.dumps({"format": _FORMAT, **asdict(state)}, indent=1) + "\n")
-    part.replace(layout.state_file)
+    part.replace(state.layout.state_file)
 
 
 def load_state(layout: Layout) -> SandboxState | None:
@@ -352,7 +371,9 @@ def load_state(layout: Layout) -> SandboxState | None:
         data["modes"] = tuple(data["modes"])
         data["mounts"] = tuple(data.get("mounts", ()))
         data["daemons"] = {name: Process(**value) for name, value in data["daemons"].items()}
-        return SandboxState(**data)
+        # A package of an earlier version saved more.
+        known = SandboxState.__dataclass_fields__
+        return SandboxState(**{name: value for name, value in data.items() if name in known})
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from pathlib import Path
+from urllib.parse import quote, urlencode
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox import daemons, port_blocks
+from submit_tf_job.sandbox import addresses, daemons
 from submit_tf_job.sandbox.docker import NETWORK
 from submit_tf_job.sandbox.engine import end_engine, ensure_network
-from submit_tf_job.sandbox.namenode import prepare_hdfs
+from submit_tf_job.sandbox.kdc import GATEWAY, USERS
 from submit_tf_job.sandbox.options import ALL_DAEMONS, MAX_NODES, NODEMANAGERS
 from submit_tf_job.sandbox.processes import (
     Process,
     container_processes,
     end,
-    is_alive,
     marked_processes,
 )
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState, node_host, save_state
-from submit_tf_job.sandbox.web import NotWell
+from submit_tf_job.sandbox.web import NotWell, send
 
 __all__ = [
-    "alive",
     "containers",
     "end_everything",
     "refuse_taken_ports",
@@ -81,12 +81,6 @@ Progress = Callable[[str], None]
 _HDFS = ("namenode", "datanode")
 
 
-def alive(state: SandboxState, name: str) -> bool:
-    """Return whether a daemon's process exists."""
-    process = state.daemons.get(name)
-    return process is not None and is_alive(process)
-
-
 def refuse_taken_ports(name: str, state: SandboxState) -> None:
     """Refuse to start a daemon whose ports another process uses.
 
@@ -98,7 +92,7 @@ def refuse_taken_ports(name: str, state: SandboxState) -> None:
     address = {"registrydns": state.dns_address, **nodes}.get(name, "")
     for port in daemons.daemon_ports(name, state):
         for _ in waiting.SANDBOX_PORT_IS_FREE.attempts():
-            if port_blocks.port_is_free(port, address):
+            if addresses.port_is_free(port, address):
                 break
         else:
             raise SandboxError(
@@ -111,7 +105,6 @@ def refuse_taken_ports(name: str, state: SandboxState) -> None:
 def start_daemons(
     names: Iterable[str],
     state: SandboxState,
-    layout: Layout,
     environ: Mapping[str, str],
     progress: Progress,
 ) -> SandboxState:
@@ -120,7 +113,6 @@ def start_daemons(
     Args:
         names: The daemons to start; the others already run.
         state: The sandbox.
-        layout: Its files.
         environ: Environment of the caller.
         progress: Called with one line per step.
 
@@ -134,20 +126,20 @@ def start_daemons(
     try:
         if "kdc" in names:
             # The other daemons log in when they start, and end if that fails.
-            state = _start("kdc", state, layout, environ, started)
-            _wait("kdc", partial(daemons.check, "kdc", state), state, layout, needed=("kdc",))
+            state = _start("kdc", state, environ, started)
+            _wait("kdc", state, needed=("kdc",))
         # Formatting takes seconds; meanwhile the daemons that do not need HDFS start.
         for name in (name for name in names if name not in ("kdc", *_HDFS)):
-            state = _start(name, state, layout, environ, started)
+            state = _start(name, state, environ, started)
         if "namenode" in names:
-            daemons.format_namenode(state, layout, environ)
+            daemons.format_namenode(state, environ)
         for name in (name for name in names if name in _HDFS):
-            state = _start(name, state, layout, environ, started)
-        wait_until_well(state, layout, progress)
+            state = _start(name, state, environ, started)
+        wait_until_well(state, progress)
     except BaseException:
         end(started, grace_s=0)
         if not state.ready:
-            end_everything(layout)
+            end_everything(state.layout)
         raise
     return state
 
@@ -155,21 +147,20 @@ def start_daemons(
 def _start(
     name: str,
     state: SandboxState,
-    layout: Layout,
     environ: Mapping[str, str],
     started: list[Process],
 ) -> SandboxState:
     if name in state.nodemanagers and not state.recovery:
         # It would not recover the containers of the previous NodeManager.
-        end(containers(layout, state.nodemanagers[name]), grace_s=1.0)
-    process = daemons.start(name, state, layout, environ)
+        end(containers(state.layout, state.nodemanagers[name]), grace_s=1.0)
+    process = daemons.start(name, state, environ)
     started.append(process)
     state = state.with_daemon(name, process)
-    save_state(layout, state)
+    save_state(state)
     return state
 
 
-def wait_until_well(state: SandboxState, layout: Layout, progress: Progress) -> None:
+def wait_until_well(state: SandboxState, progress: Progress) -> None:
     """Wait until every daemon is healthy, HDFS has its directories, and the nodes are registered.
 
     Raises:
@@ -177,50 +168,131 @@ def wait_until_well(state: SandboxState, layout: Layout, progress: Progress) -> 
             of its log.
     """
     if state.docker:
-        _wait("dockerd", partial(daemons.check, "dockerd", state), state, layout)
+        _wait("dockerd", state)
         ensure_network(state.engine, NETWORK)
     for name in _HDFS:
-        _wait(name, partial(daemons.check, name, state), state, layout)
+        _wait(name, state)
     if not state.ready:
         progress("HDFS is up")
-        prepare_hdfs(state, layout)
+        _prepare_hdfs(state)
     for name in state.daemon_names:
-        _wait(name, partial(daemons.check, name, state), state, layout)
+        _wait(name, state)
     for name in state.nodemanagers:
-        _wait(name, partial(daemons.check_registered, name, state), state, layout)
+        _wait(name, state, daemons.check_registered)
 
 
 def _wait(
     name: str,
-    check: Callable[[], None],
     state: SandboxState,
-    layout: Layout,
+    check: Callable[[str, SandboxState], None] = daemons.check,
     needed: Iterable[str] | None = None,
 ) -> None:
     problem = ""
     for _ in waiting.SANDBOX_IS_WELL.attempts():
-        problem = _problem(check)
-        if not problem:
+        try:
+            check(name, state)
+        except NotWell as error:
+            problem = str(error) or "unknown"
+        else:
             return
         # The error names the daemon that has ended, not the one that waits for it.
         for other in needed or state.daemon_names:
-            if other in state.daemons and not alive(state, other):
-                raise _failure(other, "ended while it started", layout)
+            if other in state.daemons and not state.is_alive(other):
+                raise _failure(other, "ended while it started", state)
     within_s = waiting.SANDBOX_IS_WELL.within_s
-    raise _failure(name, f"is not healthy after {within_s:.0f} s: {problem}", layout)
+    raise _failure(name, f"is not healthy after {within_s:.0f} s: {problem}", state)
 
 
-def _problem(check: Callable[[], None]) -> str:
-    try:
-        check()
-    except NotWell as problem:
-        return str(problem) or "unknown"
-    return ""
-
-
-def _failure(name: str, what: str, layout: Layout) -> SandboxError:
-    log = layout.log(name)
+def _failure(name: str, what: str, state: SandboxState) -> SandboxError:
+    log = state.layout.log(name)
     return SandboxError(
         f"{name} {what}; the end of its log:\n{daemons.failure_excerpt(log)}",
         hint=f"the whole log is {log}",
     )
+
+
+# --- the directories of HDFS, made at the first start through WebHDFS, which needs no JVM ---
+
+
+def _directories(state: SandboxState) -> list[tuple[str, str, str | None]]:
+    """Return path, mode and owner of every directory to create, parents first.
+
+    Every service AM writes below `<hadoop.tmp.dir>/.yarn/services` *in HDFS*. Otherwise the first
+    user would own that tree, and a second user's containers would fail without a diagnostic.
+    """
+    services = state.layout.run / "tmp" / ".yarn" / "services"
+    parents = [
+        (str(parent), "755", None)
+        for parent in reversed(services.parents)
+        if str(parent) not in ("/", "/tmp")  # noqa: S108
+    ]
+    names = [state.user, state.submitter, *USERS]
+    if state.secure:
+        names.append(GATEWAY)
+    users = [(f"/user/{user}", "755", user) for user in dict.fromkeys(names)]
+    return [
+        ("/tmp", "1777", None),  # noqa: S108
+        ("/tmp/logs", "1777", None),  # noqa: S108
+        ("/user", "755", None),
+        *users,
+        *parents,
+        (str(services), "1777", None),
+    ]
+
+
+def _prepare_hdfs(state: SandboxState) -> None:
+    """Create the directories, and for Hadoop versions that need it upload the service AM's classes.
+    Repeating it changes nothing.
+
+    Raises:
+        SandboxError: The NameNode returns an error.
+    """
+    for path, mode, owner in _directories(state):
+        _call(state, "PUT", path, {"op": "MKDIRS", "permission": mode})
+        # MKDIRS does not change the mode of an existing directory, and applies the umask.
+        _call(state, "PUT", path, {"op": "SETPERMISSION", "permission": mode})
+        if owner:
+            _call(state, "PUT", path, {"op": "SETOWNER", "owner": owner})
+    if state.tarball:
+        _upload(
+            state, Path(state.tarball), f"/yarn-services/{state.hadoop_version}/service-dep.tar.gz"
+        )
+
+
+def _upload(state: SandboxState, source: Path, target: str) -> None:
+    """Write the tarball; the services API accepts it only if everyone can read it and enter its
+    parents.
+    """
+    parent = target.rpartition("/")[0]
+    _call(state, "PUT", parent, {"op": "MKDIRS", "permission": "755"})
+    answer = _call(
+        state,
+        "PUT",
+        target,
+        {"op": "CREATE", "overwrite": "true", "permission": "755", "noredirect": "true"},
+    )
+    location = str(json.loads(answer)["Location"])
+    try:
+        with source.open("rb") as tarball:
+            status, body = send("PUT", location, timeout_s=120, body=tarball)
+    except NotWell as error:
+        raise SandboxError(f"could not upload {source.name} to HDFS: {error}") from None
+    if status != 201:
+        raise SandboxError(
+            f"could not upload {source.name} to HDFS: {status} "
+            f"{body[:300].decode(errors='replace')}"
+        )
+
+
+def _call(state: SandboxState, method: str, path: str, query: dict[str, str]) -> bytes:
+    url = f"{state.namenode_url}/webhdfs/v1{quote(path)}?{urlencode({**query, 'user.name': state.user})}"  # noqa: E501
+    try:
+        status, body = send(method, url, state, timeout_s=30)
+    except NotWell as error:
+        raise SandboxError(f"could not prepare HDFS: {error}") from None
+    if status not in (200, 201):
+        raise SandboxError(
+            f"could not prepare HDFS: {query['op']} {path}: {status} "
+            f"{body[:300].decode(errors='replace')}"
+        )
+    return body

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.sandbox import SandboxDirs, SandboxState
-from submit_tf_job.sandbox.port_blocks import block_ports
+from submit_tf_job.sandbox.addresses import block_ports
 from submit_tf_job.settings import directories
 
 __all__ = ["sandbox_dirs", "state_of"]
@@ -31,13 +31,8 @@ def state_of(**changes: Any) -> SandboxState:
         "block": 3,
         "ports": block_ports(3),
         "resolver": "direct",
-        "dns_address": "127.0.0.1",
-        "dns_port": block_ports(3)["dns"],
         "hosts_file": False,
         "container_path": (),
-        "memory_mib": 1024,
-        "vcores": 1,
         "profile_path": "/p",
-        "recovery": True,
     }
     return SandboxState(**{**values, **changes})

@@ -20,7 +20,7 @@ ENVIRON = {"PATH": os.environ["PATH"]}
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Layout(tmp_path).make()
     monkeypatch.setattr(engine, "RUN", tmp_path / "sockets")
-    for name in docker.exposed(state_of(nodes=2), Layout(tmp_path)):
+    for name in docker.exposed(state_of(home=str(tmp_path), nodes=2)):
         (Layout(tmp_path).exposed / name).mkdir(parents=True)  # in the place of a bind mount
     return tmp_path
 
@@ -31,8 +31,6 @@ def _state(home: Path, **changes: object) -> SandboxState:
         modes=("docker",),
         network=5,
         resolver="system",
-        dns_address="172.30.20.1",
-        dns_port=53,
     )
     return state_of(**{**state.__dict__, **changes})
 
@@ -50,7 +48,7 @@ def executor(
     )
     tool.chmod(0o755)
     monkeypatch.setattr(docker, "_CLI", str(tool))
-    docker.write_programs(_state(home, mounts=("/etc/ssl",)), Layout(home), ENVIRON)
+    docker.write_programs(_state(home, mounts=("/etc/ssl",)), ENVIRON)
 
     def call(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
         argv = [str(home / "bin" / "container-executor"), *map(str, words)]

@@ -1,0 +1,244 @@
+"""Choose the ports and addresses of a sandbox, and how its containers resolve names.
+
+Its ports are one block of 25, reserved as a whole, so that two sandboxes never share ports.
+
+A NodeManager does not check a cluster id: if another sandbox's ResourceManager listens on the
+configured port, it joins that cluster and runs its containers. So a block is used only if *every*
+port in it is free, and it stays reserved until the daemons listen. From then on any running daemon
+keeps others from choosing the block, even while another daemon is dead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from submit_tf_job import waiting
+from submit_tf_job.errors import SandboxError
+from submit_tf_job.sandbox.options import Resolver, ResolverChoice
+from submit_tf_job.sandbox.processes import run
+
+__all__ = [
+    "BLOCKS",
+    "PORT_NAMES",
+    "PRIVATE_MOUNTS",
+    "block_ports",
+    "choose_resolver",
+    "dns_address",
+    "hosts_file_text",
+    "keep_block",
+    "pick_block",
+    "port_is_free",
+    "reserve",
+]
+
+# Below the ephemeral range (32768) and below the range of job tasks (20000 to 32767).
+_FIRST = 10000
+_SIZE = 25
+BLOCKS = 400
+
+PORT_NAMES = (
+    "zookeeper",
+    "namenode",
+    "namenode_http",
+    "datanode",
+    "datanode_http",
+    "datanode_ipc",
+    "rm_scheduler",
+    "rm_tracker",
+    "rm",
+    "rm_admin",
+    "rm_http",
+    "nm",
+    "nm_localizer",
+    "nm_http",
+    "dns",
+    "kdc",
+    "rm2_scheduler",
+    "rm2_tracker",
+    "rm2",
+    "rm2_admin",
+    "rm2_http",
+)
+
+
+def block_ports(block: int) -> dict[str, int]:
+    """Return the ports of a block by purpose."""
+    return {name: _FIRST + block * _SIZE + offset for offset, name in enumerate(PORT_NAMES)}
+
+
+def dns_address(block: int) -> str:
+    """Return the loopback address that belongs to a block, for a Registry DNS on port 53."""
+    return f"127.83.{block // 250}.{1 + block % 250}"
+
+
+def port_is_free(port: int, address: str = "") -> bool:
+    """Return whether nothing listens on a port, TCP or UDP, on the address (default: on any
+    address).
+    """
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        with socket.socket(socket.AF_INET, kind) as probe:
+            if kind == socket.SOCK_STREAM:
+                # Connections of a daemon that just ended (TIME_WAIT) do not keep the next one from
+                # listening.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError:
+                return False
+    return True
+
+
+def reserve(what: str) -> contextlib.AbstractContextManager[object] | None:
+    """Reserve a name among all processes of this machine, of any user; the kernel releases it when
+    the process dies.
+
+    The lock is an abstract socket: it has no file that could remain or belong to another user, and
+    belongs to the network namespace as ports and addresses do.
+
+    Args:
+        what: The name.
+
+    Returns:
+        A context manager that releases the name at its exit; None if another process has it.
+    """
+    holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        holder.bind(f"\0submit_tf_job.sandbox.{what}")
+    except OSError:
+        holder.close()
+        return None
+    return contextlib.closing(holder)
+
+
+@contextlib.contextmanager
+def pick_block(first: int) -> Iterator[int]:
+    """Choose a block whose ports are all free, and keep it reserved while the body runs.
+
+    Args:
+        first: Block to try first; the next ones follow.
+
+    Raises:
+        SandboxError: Every block is in use.
+    """
+    for step in range(BLOCKS):
+        block = (first + step) % BLOCKS
+        held = reserve(f"ports.{block}")
+        if held is None:
+            continue
+        with held:
+            if all(port_is_free(_FIRST + block * _SIZE + offset) for offset in range(_SIZE)):
+                yield block
+                return
+    raise SandboxError(
+        f"no {_SIZE} free ports in a row between {_FIRST} and {_FIRST + BLOCKS * _SIZE - 1}",
+        hint="end what uses them",
+    )
+
+
+@contextlib.contextmanager
+def keep_block(block: int) -> Iterator[None]:
+    """Reserve the block that a sandbox already has, while the body restarts some of its daemons.
+
+    Raises:
+        SandboxError: Another process does not release the block.
+    """
+    for _ in waiting.SANDBOX_IS_UNLOCKED.attempts():
+        if (held := reserve(f"ports.{block}")) is not None:
+            with held:
+                yield
+            return
+    raise SandboxError(
+        "another sandbox is taking this sandbox's ports",
+        hint="`sandbox down` this one, then `sandbox up`",
+    )
+
+
+# --- how containers resolve `chief-0.<service>.<user>.sandbox.test` ---
+
+_ETC = Path("/etc")
+
+# Runs a command in a separate mount namespace.
+PRIVATE_MOUNTS = ("unshare", "-m", "--propagation", "private")
+_TRY = (*PRIVATE_MOUNTS, "/bin/sh", "-c", "mount --bind /dev/null /etc/resolv.conf")
+
+
+def _why_not_system(block: int, environ: Mapping[str, str]) -> str:
+    """Return why containers cannot use the system's resolver for the sandbox's names; "" where they
+    can.
+
+    The system's resolver sends queries to port 53 of the servers in /etc/resolv.conf. So Registry
+    DNS needs port 53 of a loopback address, and the NodeManager needs a mount namespace with a
+    separate /etc/resolv.conf, which containers inherit.
+    """
+    if os.geteuid() != 0:
+        return "only root may listen on port 53 and have a mount namespace"
+    if not (_ETC / "resolv.conf").exists():
+        return "there is no /etc/resolv.conf to put another one over"
+    try:
+        switch = (_ETC / "nsswitch.conf").read_text()
+    except OSError:
+        switch = ""
+    if re.search(r"^\s*hosts:.*\bresolve\b", switch, re.MULTILINE):
+        return (
+            "/etc/nsswitch.conf sends host names to systemd-resolved, which does not read "
+            "/etc/resolv.conf"
+        )
+    try:
+        tried = run(_TRY, environ, timeout_s=20)
+    except SandboxError as error:
+        return f"`unshare -m` does not work here: {error.message}"
+    if tried.returncode != 0:
+        return f"`unshare -m` and a bind mount do not work here: {tried.stderr.strip()}"
+    if not port_is_free(53, dns_address(block)):
+        return (
+            f"port 53 of {dns_address(block)} is in use, by a DNS server that listens on every "
+            f"address"
+        )
+    return ""
+
+
+def choose_resolver(
+    wanted: ResolverChoice, block: int, environ: Mapping[str, str]
+) -> tuple[Resolver, str]:
+    """Return the resolver to use, and why `system` cannot be used in place of `direct`.
+
+    Raises:
+        SandboxError: `system` was requested and is not available.
+    """
+    if wanted in ("direct", "none"):
+        return wanted, ""
+    reason = _why_not_system(block, environ)
+    if not reason:
+        return "system", ""
+    if wanted == "system":
+        raise SandboxError(
+            f"the system's resolver cannot be used: {reason}",
+            hint="use the resolver `direct`, or `auto`",
+        )
+    return "direct", reason
+
+
+def hosts_file_text() -> str | None:
+    """Return the text of a hosts file for the daemons, None if the machine resolves its own name.
+
+    Hadoop's daemons resolve the machine's own name when they start, and a NodeManager passes the
+    address to its containers. Where the name does not resolve, Java reads names from this file
+    instead.
+    """
+    name = socket.gethostname()
+    try:
+        socket.gethostbyname(name)
+    except OSError:
+        pass
+    else:
+        return None
+    try:
+        known = (_ETC / "hosts").read_text(errors="replace")
+    except OSError:
+        known = ""
+    return f"127.0.0.1 localhost {name}\n{known}"
