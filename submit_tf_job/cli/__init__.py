@@ -23,7 +23,7 @@ __all__ = ["COMMANDS", "SECTIONS", "SUBCOMMANDS", "add", "main"]
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Run jobs": {
         "submit": ("submit", "Submit a job and follow it to its end."),
-        "run": ("run", "Run a program as a job, without a job spec file."),
+        "run": ("submit", "Run a program as a job, without a job spec file."),
         "local": ("local", "Run a job on this machine, without a cluster."),
         "validate": ("spec_files", "Report every problem of job spec files."),
         "render": ("spec_files", "Print the service that submit would post."),

@@ -8,7 +8,7 @@ import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, JobArgument, completed
-from submit_tf_job.cli.following import seconds
+from submit_tf_job.cli.jobs import seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import deletion_object, job_object
 from submit_tf_job.report.change_text import change_object
@@ -46,7 +46,7 @@ def scale(
         raise UsageError(f"{target!r} is not ROLE=N", hint="such as monitor=2")
     _print(
         context,
-        operations.scale(operations.connect(context.settings()), job, role, int(count), wait=wait),
+        operations.scale(context.cluster(), job, role, int(count), wait=wait),
     )
 
 
@@ -66,9 +66,7 @@ def restart(
     \b
     Example: submit_tf_job restart mnist worker-1
     """
-    _print(
-        context, operations.restart(operations.connect(context.settings()), job, task, wait=wait)
-    )
+    _print(context, operations.restart(context.cluster(), job, task, wait=wait))
 
 
 def priority(
@@ -81,7 +79,7 @@ def priority(
     \b
     Example: submit_tf_job priority mnist 5
     """
-    _print(context, operations.set_priority(operations.connect(context.settings()), job, value))
+    _print(context, operations.set_priority(context.cluster(), job, value))
 
 
 def move(
@@ -95,7 +93,7 @@ def move(
     \b
     Example: submit_tf_job move mnist research
     """
-    _print(context, operations.move(operations.connect(context.settings()), job, queue, wait=wait))
+    _print(context, operations.move(context.cluster(), job, queue, wait=wait))
 
 
 def extend(
@@ -113,9 +111,7 @@ def extend(
     """
     _print(
         context,
-        operations.extend(
-            operations.connect(context.settings()), job, seconds(lifetime, "DURATION") or 0
-        ),
+        operations.extend(context.cluster(), job, seconds(lifetime, "DURATION") or 0),
     )
 
 
@@ -164,7 +160,7 @@ def stop(
       submit_tf_job stop mnist --grace 2m
       submit_tf_job stop application_1795256400000_0007 --yes
     """
-    cluster = operations.connect(context.settings())
+    cluster = context.cluster()
     _confirm(context, cluster, job, yes)
     context.interrupted = (
         f"The request to stop {job} may have been sent; check with: submit_tf_job status {job}"
@@ -190,7 +186,7 @@ def delete(
       submit_tf_job delete mnist-4k3f7qa2
     """
     deleted = operations.delete(
-        operations.connect(context.settings()),
+        context.cluster(),
         job,
         force=force,
         on_trouble=lambda error: context.say(f"{error.message}; {error.hint}"),

@@ -8,9 +8,12 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from submit_tf_job.cli.context import Context, guard
+from submit_tf_job.cli.manual import topics
 from submit_tf_job.cli.usage import requested_output
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.host.inputfile import reason
+from submit_tf_job.settings import AUTH_METHODS, directories, known_profiles, load_settings
 
 if TYPE_CHECKING:
     from submit_tf_job.operations import Cluster
@@ -24,8 +27,6 @@ _NAME, _VARIABLE = "submit_tf_job", "_SUBMIT_TF_JOB_COMPLETE"
 
 def run(arguments: Sequence[str]) -> int:
     """Install or print the completion script of one shell, and return the exit status."""
-    from submit_tf_job.cli.context import Context, guard
-
     context = Context(output=requested_output(arguments))
     return guard(
         context,
@@ -34,8 +35,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(option: str, words: list[str]) -> None:
-    from submit_tf_job.settings import directories
-
     scripts = import_module("typer.completion")
     shell = words[0] if words else _running_shell()
     if shell not in SHELLS:
@@ -102,8 +101,6 @@ def values(kind: str, params: Mapping[str, Any], incomplete: str) -> list[str]:
 
 
 def _settings(params: Mapping[str, Any]) -> Settings:
-    from submit_tf_job.settings import load_settings
-
     given = {
         "resource_managers": list(params.get("rm") or []),
         **{name: params.get(name) for name in ("user", "auth", "as_user")},
@@ -161,12 +158,6 @@ def _scalable(params: Mapping[str, Any]) -> Iterable[str]:
     return [f"{role}=" for role in _components(params) if role not in TRAINING_ROLES]
 
 
-def _profiles(_params: Mapping[str, Any]) -> Iterable[str]:
-    from submit_tf_job.settings import known_profiles
-
-    return known_profiles()
-
-
 def _states(_params: Mapping[str, Any]) -> Iterable[str]:
     from submit_tf_job.operations.listing import LISTED_STATES
 
@@ -179,29 +170,17 @@ def _strategies(_params: Mapping[str, Any]) -> Iterable[str]:
     return [strategy.value for strategy in Strategy]
 
 
-def _topics(_params: Mapping[str, Any]) -> Iterable[str]:
-    from submit_tf_job.cli.manual import topics
-
-    return topics()
-
-
-def _auth(_params: Mapping[str, Any]) -> Iterable[str]:
-    from submit_tf_job.settings import AUTH_METHODS
-
-    return AUTH_METHODS
-
-
 _SOURCES: Mapping[str, Callable[[Mapping[str, Any]], Iterable[str]]] = {
-    "auth": _auth,
+    "auth": lambda _params: AUTH_METHODS,
     "for": lambda _params: ("ready", "done"),
     "job": _jobs,
     "output": lambda _params: ("text", "json"),
-    "profile": _profiles,
+    "profile": lambda _params: known_profiles(),
     "role-or-task": _roles_and_tasks,
     "role=": _scalable,
-    "role": lambda params: _components(params),
+    "role": _components,
     "state": _states,
     "strategy": _strategies,
     "task": _tasks,
-    "topic": _topics,
+    "topic": lambda _params: topics(),
 }

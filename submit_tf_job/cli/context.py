@@ -9,11 +9,11 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import IO, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from submit_tf_job.cli.streams import ReaderGoneError, drop_output, take_over
+from submit_tf_job.cli.streams import ReaderGoneError, drop_output, paint, take_over
 from submit_tf_job.cli.usage import (
     CLUSTER_OPTIONS,
     HelpCommand,
@@ -34,6 +34,9 @@ from submit_tf_job.errors import (
 from submit_tf_job.host.secretfile import leave_no_core
 from submit_tf_job.report.table import clean
 from submit_tf_job.settings import Settings, load_settings, process_environment
+
+if TYPE_CHECKING:
+    from submit_tf_job.operations import Cluster
 
 __all__ = [
     "Context",
@@ -105,6 +108,12 @@ class Context:
         if settings.auth != "simple":
             leave_no_core()
         return settings
+
+    def cluster(self) -> Cluster:
+        """Return the cluster of the settings."""
+        from submit_tf_job.operations import connect
+
+        return connect(self.settings())
 
     @property
     def width(self) -> int | None:
@@ -365,12 +374,7 @@ def _show(context: Context, error: SubmitTFJobError) -> int:
 
 def printable(line: str, stream: IO[str]) -> str:
     """Escape control characters, and add colours for a terminal."""
-    text = clean(line)
-    if not coloured(stream):
-        return text
-    from submit_tf_job.cli.paint import paint
-
-    return paint(text)
+    return paint(clean(line)) if coloured(stream) else clean(line)
 
 
 def coloured(stream: IO[str]) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from submit_tf_job.cli.context import Context
-from submit_tf_job.cli.following import seconds
+from submit_tf_job.cli.jobs import seconds
 from submit_tf_job.errors import SettingsError, UsageError
 
 

@@ -9,8 +9,7 @@ import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, SpecArgument, coloured
-from submit_tf_job.cli.following import finish, seconds
-from submit_tf_job.cli.jobfile import FromOption, NameOption, SetOption, read_job
+from submit_tf_job.cli.jobs import FromOption, NameOption, SetOption, finish, read_job, seconds
 from submit_tf_job.settings import Settings, process_environment
 
 if TYPE_CHECKING:

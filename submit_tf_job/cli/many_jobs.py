@@ -12,7 +12,7 @@ import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, completed, printable
-from submit_tf_job.cli.following import finish, print_events, seconds
+from submit_tf_job.cli.jobs import finish, print_events, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import listing_object
 from submit_tf_job.report.job_table import history_lines, listing_lines
@@ -104,7 +104,7 @@ def history(
       submit_tf_job history mnist
       submit_tf_job history mnist -o json | jq -r '.runs[].end.state'
     """
-    records = operations.run_history(operations.connect(context.settings()), job, limit)
+    records = operations.run_history(context.cluster(), job, limit)
     context.result(
         history_lines(records, width=context.width),
         lambda: {"kind": "RunHistory", "format": 1, "runs": records},

@@ -11,7 +11,7 @@ import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, JobArgument, coloured, completed
-from submit_tf_job.cli.following import print_events, seconds
+from submit_tf_job.cli.jobs import print_events, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import description_object, job_object, link_object
 from submit_tf_job.observation import JobState
@@ -35,7 +35,7 @@ def status(context: Context, job: JobArgument) -> None:
       submit_tf_job status mnist
       submit_tf_job status application_1795256400000_0007 -o json | jq -r .state
     """
-    cluster = operations.connect(context.settings())
+    cluster = context.cluster()
     status = operations.status(cluster, job)
     pending = operations.why_pending(cluster, status) if operations.is_waiting(status) else ()
     cause = operations.why_failed(cluster, status)
@@ -71,7 +71,7 @@ def wait(
     """
     if condition not in ("ready", "done"):
         raise UsageError(f"--for takes ready or done, not {condition!r}")
-    timeout_s, cluster = seconds(timeout), operations.connect(context.settings())
+    timeout_s, cluster = seconds(timeout), context.cluster()
     ref = operations.find(cluster, job)
     ready = (JobState.RUNNING, JobState.FINISHING)
     events = operations.follow(
@@ -96,7 +96,7 @@ def describe(context: Context, job: JobArgument) -> None:
       submit_tf_job describe mnist
       submit_tf_job describe mnist -o json | jq '.task_list[].host'
     """
-    cluster = operations.connect(context.settings())
+    cluster = context.cluster()
     found = operations.describe(cluster, job)
     diagnosis = operations.diagnose(cluster, found)
     lines = description_lines(found, diagnosis, now_ms=int(time.time() * 1000), width=context.width)
@@ -109,7 +109,7 @@ def events(context: Context, job: JobArgument) -> None:
     \b
     Example: submit_tf_job events mnist
     """
-    found = operations.describe(operations.connect(context.settings()), job)
+    found = operations.describe(context.cluster(), job)
     happened = events_of(found)
     context.result(events_lines(happened), lambda: events_object(found.name, happened))
 
@@ -179,7 +179,7 @@ def logs(
         log_text,
     )
 
-    cluster = operations.connect(context.settings())
+    cluster = context.cluster()
     if list_:
         inventory = operations.log_files(cluster, job, task, am=am, say=context.say)
         context.result(inventory_lines(inventory), lambda: inventory_object(inventory))
@@ -232,7 +232,7 @@ def stacks(
       submit_tf_job stacks mnist
       submit_tf_job logs mnist worker-1 --file stacks.txt
     """
-    found = operations.take_stacks(operations.connect(context.settings()), job, task)
+    found = operations.take_stacks(context.cluster(), job, task)
     context.result(stacks_lines(found), lambda: stacks_object(found))
 
 
@@ -271,7 +271,7 @@ def open_(
       submit_tf_job open mnist
       submit_tf_job open mnist tensorboard --browser
     """
-    link, *others = operations.find_links(operations.connect(context.settings()), job, role, port)
+    link, *others = operations.find_links(context.cluster(), job, role, port)
     reachable = operations.is_reachable(link)
     context.result(
         [link.url],
@@ -328,7 +328,7 @@ def tunnel(
       submit_tf_job tunnel mnist tensorboard
       $(submit_tf_job tunnel mnist tensorboard --via edge01 -q)
     """
-    link = operations.find_link(operations.connect(context.settings()), job, role, port)
+    link = operations.find_link(context.cluster(), job, role, port)
     words, url = operations.tunnel_command(link, via=via, local_port=local_port)
     context.result(
         [shlex.join(words)],

@@ -9,8 +9,7 @@ import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context
-from submit_tf_job.cli.following import seconds
-from submit_tf_job.cli.jobfile import FromOption, SetOption, read_job
+from submit_tf_job.cli.jobs import FromOption, SetOption, read_job, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jobspec.job import Job
 from submit_tf_job.report.settings_text import settings_lines, settings_object
@@ -241,7 +240,5 @@ def gc(
       submit_tf_job staging gc --older-than 12h
     """
     limit = timedelta(seconds=seconds(older_than, "--older-than") or WEEK_S)
-    swept = operations.sweep_staging(
-        operations.connect(context.settings()), older_than=limit, dry_run=dry_run
-    )
+    swept = operations.sweep_staging(context.cluster(), older_than=limit, dry_run=dry_run)
     context.result(sweep_lines(swept), lambda: sweep_object(swept))

@@ -15,7 +15,7 @@ import typer
 
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, SpecArgument, completed
-from submit_tf_job.cli.jobfile import (
+from submit_tf_job.cli.jobs import (
     FromOption,
     NameOption,
     SetOption,

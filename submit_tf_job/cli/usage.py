@@ -22,7 +22,6 @@ __all__ = [
     "ProgramCommand",
     "from_parser",
     "requested_output",
-    "wants_json",
 ]
 
 # The base class of the parser's errors: click's, or since typer 0.24 that of typer's copy of click.
@@ -35,15 +34,11 @@ _OF_RUN = frozenset(
 )
 
 
-def wants_json(arguments: Sequence[str]) -> bool:
-    """Return whether arguments that could not be parsed contain `-o json`."""
-    text = "\n".join(takewhile(lambda word: word != "--", arguments))
-    return re.search(r"^(-[a-z]*o=?|--output[=\n])\n?json$", text, re.MULTILINE) is not None
-
-
 def requested_output(arguments: Sequence[str]) -> str:
     """Return the --output value of arguments that could not be parsed: json or text."""
-    return "json" if wants_json(arguments) else "text"
+    text = "\n".join(takewhile(lambda word: word != "--", arguments))
+    found = re.search(r"^(-[a-z]*o=?|--output[=\n])\n?json$", text, re.MULTILINE)
+    return "json" if found else "text"
 
 
 def from_parser(error: Any, arguments: Sequence[str] = ()) -> UsageError:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job.cli.paint import paint
+from submit_tf_job.cli.streams import paint
 
 RED, GREEN, YELLOW, CYAN, BOLD, DIM = (f"\x1b[{number}m" for number in (31, 32, 33, 36, 1, 2))
 OFF = "\x1b[0m"

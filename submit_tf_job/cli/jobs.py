@@ -1,0 +1,179 @@
+"""What the commands that read, submit or follow a job share: options, reading the job spec, printing
+the job's events, its exit status.
+"""
+
+from __future__ import annotations
+
+import stat
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from submit_tf_job import operations
+from submit_tf_job.cli.context import Context
+from submit_tf_job.errors import UsageError
+from submit_tf_job.jsonview import job_object
+from submit_tf_job.report.follow_text import EventLines
+from submit_tf_job.report.job_text import job_lines
+from submit_tf_job.settings import Settings
+
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.jobspec.job import Job
+    from submit_tf_job.observation import JobStatus
+
+__all__ = [
+    "FromOption",
+    "NameOption",
+    "SetOption",
+    "SubmissionOption",
+    "finish",
+    "print_events",
+    "read_content",
+    "read_job",
+    "seconds",
+]
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Override a value, e.g. roles.worker.instances=8; may be given more than once.",
+    ),
+]
+NameOption = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="Another name for the job.", show_default=False),
+]
+FromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="FORMAT",
+        help="The file's format, where it is not recognised; see `formats`.",
+        show_default=False,
+    ),
+]
+SubmissionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--submission-id",
+        metavar="ID",
+        help="Id of the submission, e.g. a scheduler's, which is run once; default: a hash of the "
+        "job and its files.",
+        show_default=False,
+    ),
+]
+_MAX_STDIN = 1 << 20
+
+
+def read_job(
+    spec: str,
+    settings: Settings,
+    overrides: list[str] | None,
+    name: str | None,
+    say: Callable[[str], None],
+    dialect: str | None = None,
+) -> Job:
+    """Read a job spec file or standard input.
+
+    Args:
+        spec: The file, or "-".
+        settings: The settings.
+        overrides: What `--set` gave.
+        name: What `--name` gave.
+        say: Called with each remark about a file of another format.
+        dialect: What `--from` gave.
+    """
+    job = operations.load_job(
+        Path(spec),
+        settings,
+        overrides=overrides or (),
+        name=name,
+        text=read_content(spec),
+        base=Path.cwd() if spec == "-" else Path(spec).parent,
+        dialect=dialect,
+    )
+    for remark in job.remarks:
+        say(str(remark))
+    return job
+
+
+def read_content(spec: str) -> bytes:
+    """Read the bytes of a job spec file or standard input.
+
+    Raises:
+        JobSpecError: The file cannot be read.
+        UsageError: It is a directory.
+    """
+    from submit_tf_job import jobspec
+
+    if spec == "-":
+        return sys.stdin.buffer.read(_MAX_STDIN + 1)
+    with suppress(OSError, ValueError):  # reading the file reports the error
+        if stat.S_ISDIR(Path(spec).stat().st_mode):
+            raise UsageError(f"{spec} is a directory", hint="name the job spec file in it")
+    return jobspec.read_file(Path(spec))
+
+
+def print_events(
+    context: Context,
+    name: str,
+    events: Iterable[operations.Event],
+    sleep: Callable[[float], None],
+    *,
+    progress_every_s: float = 0.0,
+) -> int:
+    """Print the lines of a job's events and its end, and return its exit status; report on
+    interrupts that the job continues.
+
+    Args:
+        context: The command's output.
+        name: The job.
+        events: Those of `operations.follow`.
+        sleep: Waits for a number of seconds.
+        progress_every_s: Least time between two lines that differ in progress only.
+
+    Raises:
+        DeadlinePassed: The time to follow has passed; the message states that the job continues.
+    """
+    lines = EventLines(progress_every_s=progress_every_s)
+
+    def show(event: operations.Event) -> None:
+        for line in lines.lines(event):
+            context.say(line)
+
+    try:
+        end = operations.until_end(events, sleep, show)
+    except BaseException:
+        context.interrupted = lines.still(name)
+        raise
+    return finish(context, end.status, end.cause)
+
+
+def finish(context: Context, status: JobStatus, cause: Cause | None = None) -> int:
+    """Print a job's status and the cause of its failure, and return its exit status."""
+    context.result(job_lines(status, cause=cause), lambda: job_object(status, cause=cause))
+    error = operations.error_of(status)
+    return error.exit_status if error else 0
+
+
+def seconds(text: str | None, option: str = "--timeout") -> float | None:
+    """Parse a duration option: 90s, 15m, 2h.
+
+    Raises:
+        UsageError: The text is not a duration.
+    """
+    if text is None:
+        return None
+    from submit_tf_job.host.units import duration_s
+
+    try:
+        return duration_s(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
