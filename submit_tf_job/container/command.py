@@ -13,13 +13,7 @@ from submit_tf_job.container import contract, facts, ports, task_files
 from submit_tf_job.container.child import STOPS, Child, Signals
 from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.environment import has_proxy, no_proxy, set_tf_config
-from submit_tf_job.container.info import (
-    BootstrapProblem,
-    Info,
-    describe,
-    log,
-    signal_name,
-)
+from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
 from submit_tf_job.container.line_times import Stamps
 from submit_tf_job.container.memory import oom_kills
 
@@ -96,16 +90,15 @@ class TaskCommand:
         self.info.served, self.held, warnings = ports.serve(self.info, self.port)
         for name, port in self.info.served.items():
             env[contract.ENV_PORT_OF + name.upper().replace("-", "_")] = str(port)
+        self.info.warnings += warnings
         for warning in warnings:
-            self.info.warnings.append(warning)
             self.warn(warning)
 
     def set_up(self, env: dict[str, str], problem: BootstrapProblem | None) -> None:
         """Take the environment; `problem` is the reason why the command cannot start, if any."""
         self.env, self.prepared, self.problem = env, dict(env), problem
-        self.progress = task_files.Progress(
-            env.get(contract.ENV_PROGRESS, ""), task_files.stdout_path(self.info)
-        )
+        stdout = task_files.stdout_path(self.info)
+        self.progress = task_files.Progress(env.get(contract.ENV_PROGRESS, ""), stdout)
         if problem:
             self.fail(problem)
 
@@ -140,9 +133,8 @@ class TaskCommand:
             no_proxy(self.env, list(self.info.hosts.values()))
         try:
             self.set_variables()
-            for reservation in [self.reserved, *self.held]:
-                if reservation:
-                    reservation.release()
+            for reservation in self._reservations():
+                reservation.release()
             if self.info.task.get("variables"):
                 from submit_tf_job.container.systems import variables
 
@@ -206,9 +198,8 @@ class TaskCommand:
         log(problem.message)
         self.ended_at = self.started_at = time.monotonic()
         message = "%s on %s: %s" % (self.info.name, self.info.node, problem.message)
-        self._end(
-            {"status": problem.status, "signal": None, "reason": problem.reason, "message": message}
-        )
+        record = {"status": problem.status, "signal": None, "reason": problem.reason}
+        self._end(dict(record, message=message))
 
     def was_stopped(self, number: int) -> None:
         """Record that a signal from outside ended this task."""
@@ -229,9 +220,8 @@ class TaskCommand:
                     self._judge(self.child.code)
             # the whole process group has ended, so no process writes to the outputs any more
             if over and self.ending:
-                threading.Thread(
-                    target=self._upload, args=self.ending, name="upload", daemon=True
-                ).start()
+                uploads = threading.Thread(target=self._upload, args=self.ending, daemon=True)
+                uploads.start()
         if self.renewing and self.idle:
             self._renew()
 
@@ -250,9 +240,8 @@ class TaskCommand:
             return
         elif isinstance(self.info.roles[self.info.role]["command"], str):
             record["reason"] = SHELL_REASONS.get(record["status"], record["reason"])
-        upload = None
-        if self.data and not self.preparing:
-            upload = self.data.uploads(record, self.end_requested)
+        data = None if self.preparing else self.data
+        upload = data and data.uploads(record, self.end_requested)
         if upload:
             self.ending = (record, upload)
         else:
@@ -273,12 +262,9 @@ class TaskCommand:
 
     def _end(self, record: dict[str, Any]) -> None:
         self.ending = None
-        lines = []
-        if record["status"]:
-            lines = task_files.last_lines(task_files.stderr_path(self.info))
-        self.record = dict(
-            record, last_lines=lines, duration_s=round(self.ended_at - self.started_at, 3)
-        )
+        failed, duration_s = record["status"], round(self.ended_at - self.started_at, 3)
+        lines = task_files.last_lines(task_files.stderr_path(self.info)) if failed else []
+        self.record = dict(record, last_lines=lines, duration_s=duration_s)
         self.ended(self.ended_at)
 
     def done_message(self) -> dict[str, Any]:
@@ -338,12 +324,14 @@ class TaskCommand:
                 return
         self.renewed()
 
+    def _reservations(self) -> list[ports.Reservation]:
+        return ([self.reserved] if self.reserved else []) + self.held
+
     def _give_up_ports(self) -> None:
         if self.close_servers:
             self.close_servers()
             self.close_servers = None
-        for reservation in [self.reserved, *self.held]:
-            if reservation:
-                reservation.drop()
+        for reservation in self._reservations():
+            reservation.drop()
         self.reserved, self.held = None, []
         self.info.ports.clear()

@@ -39,6 +39,7 @@ class DecidingTask:
         self.writer = Writer(self.job)
         self.peers = Peers(info, loop, self._message, self._closed, self._log)
         self.end = JobEnd(loop, command, self.job, self.peers, self.writer)
+        self.stopped = self.end.stopped
         self.look_ups = LookUps(info, self.job, loop.post)
         # finds this task as the others do
         resolver = finder(info, loop.post) if info.by_place else self.look_ups.resolver
@@ -192,7 +193,7 @@ class DecidingTask:
     def _may_go(self, peer: Peer, m: Member) -> None:
         """Have a task that waits start its command, if the others have."""
         runs = self.job.phase in (states.RUNNING, states.FINISHING)
-        if (runs or m.role_kind == contract.KIND_SIDECAR) and m.role not in self.job.held:
+        if (runs or m.is_sidecar) and m.role not in self.job.held:
             peer.send_packed(self.go)
 
     # --- generations ------------------------------------------------------------------------------
@@ -221,9 +222,7 @@ class DecidingTask:
         """Have all tasks end their commands for the next generation."""
         self.peers.probed = False
         for peer, m in self.peers.tasks():
-            if self.job.stays(m):
-                peer.send("again", **self.history())
-        self._remind()
+            peer.send("again" if self.job.stays(m) else "past", **self.history())
         self.command.renew(now, self.job.generation)
 
     def renewed(self) -> None:
@@ -296,8 +295,7 @@ class DecidingTask:
         if probes and self.peers.ping_all(now, job.settle_until):
             job.settled()
         if job.phase == states.WAITING and job.barrier > 1 and now >= self.told + 30:
-            self.told = now
-            missing = job.missing()
+            self.told, missing = now, job.missing()
             count = (len(missing), job.barrier, states.listed(missing))
             log("waiting for %d of %d tasks: %s" % count)
 
@@ -355,8 +353,7 @@ class DecidingTask:
         packed = pack_addresses(self.info.addressed_tasks(), hosts)
         self.go = pack("go", hosts=packed, ports=taken, **self.history())
         self.info.attempt = job.me.attempt
-        roles = {m.role for m in job.members.values() if m.role_kind != contract.KIND_SIDECAR}
-        self._release(roles - job.held)
+        self._release({m.role for m in job.cluster} - job.held)
         self._remind()
 
     def _release(self, roles: Collection[str]) -> None:
@@ -365,11 +362,8 @@ class DecidingTask:
             if m.role in roles and m.state != states.LEFT_OUT:
                 peer.send_packed(self.go)
         command, me = self.command, self.job.me
-        if (
-            me.role in roles
-            and me.state not in states.OUT
-            and not (command.record or command.child)
-        ):
+        idle = not (command.record or command.child)
+        if idle and me.role in roles and me.state not in states.OUT:
             command.start()
             if command.child:
                 self.job.running(me)
@@ -379,27 +373,23 @@ class DecidingTask:
         job, record = self.job, self.command.record or {}
         self._look_for_stillness(time.monotonic())
         self.changed = True
-        if self.command.preparing:
-            self.command.preparing = False
-            if record["status"] == 0 and self.command.child:
-                self.command.forget()
-                self.command.record = None
-                job.prepared(now)
-                return
-            if record["reason"] != "ended":  # not by the job
-                text = "prepare of the job failed: %s" % record["message"]
-                self.command.record = dict(record, reason=contract.REASON_PREPARE, message=text)
-        else:
+        command = self.command
+        if not command.preparing:
             self._own_progress(now)
-        job.done(now, job.me, self.command.done_message())
+        elif record["status"] == 0 and command.child:
+            command.forget()
+            command.record, command.preparing = None, False
+            job.prepared(now)
+            return
+        elif record["reason"] != "ended":  # not by the job
+            text = "prepare of the job failed: %s" % record["message"]
+            command.record = dict(record, reason=contract.REASON_PREPARE, message=text)
+        command.preparing = False
+        job.done(now, job.me, command.done_message())
         if job.me.state == states.SUCCEEDED:  # in case this container is lost
             self._remind(all_tasks=True)
 
     # --- the end ----------------------------------------------------------------------------------
-    def stopped(self, now: float) -> None:
-        """End the job because YARN stops it, or `submit_tf_job stop --grace`."""
-        self.end.stopped(now)
-
     def outcome(self) -> dict[str, Any]:
         """Return the job's verdict and its first failed task for the outcome line."""
         first = self.job.first

@@ -72,19 +72,16 @@ def own_variables(info: Info) -> dict[str, str]:
     """Return the variables that follow from the task description alone, without the role's env."""
     role = info.roles[info.role]
     hidden = not role.get("gpus") and "CUDA_VISIBLE_DEVICES" not in role.get("env", {})
-    found = {"CUDA_VISIBLE_DEVICES": ""} if hidden else {}
-    found.update(
-        {
-            contract.ENV_JOB: str(info.task["job"]),
-            contract.ENV_ROLE: info.role,
-            contract.ENV_INDEX: str(info.position),
-            contract.ENV_COUNT: str(info.sizes[info.role]),
-            contract.ENV_PORT: str(info.port(info.role, info.index)),
-            contract.ENV_RUN: info.run,
-            contract.ENV_PROGRESS: os.path.join(info.cwd, "tfjob-progress.json"),
-        }
-    )
-    return found
+    return {
+        **({"CUDA_VISIBLE_DEVICES": ""} if hidden else {}),
+        contract.ENV_JOB: str(info.task["job"]),
+        contract.ENV_ROLE: info.role,
+        contract.ENV_INDEX: str(info.position),
+        contract.ENV_COUNT: str(info.sizes[info.role]),
+        contract.ENV_PORT: str(info.port(info.role, info.index)),
+        contract.ENV_RUN: info.run,
+        contract.ENV_PROGRESS: os.path.join(info.cwd, "tfjob-progress.json"),
+    }
 
 
 def ignored_image(
@@ -103,8 +100,8 @@ def ignored_image(
         return ""
     if name and (hostname or socket.gethostname()).lower() == name.lower():
         return ""
-    own = env.get("LOG_DIRS", "").split(",") + env.get("LOCAL_DIRS", "").split(",")
-    own = list(filter(None, own))
+    listed = "%s,%s" % (env.get("LOG_DIRS", ""), env.get("LOCAL_DIRS", ""))
+    own = list(filter(None, listed.split(",")))
     try:
         with open(mountinfo, encoding="utf-8", errors="surrogateescape") as file:
             # The fifth field is the mount point, blanks in it as \040 (proc(5)).
@@ -175,12 +172,6 @@ def _writable(path: str) -> bool:
     return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
 
 
-def _temporary_directory() -> str:
-    import tempfile  # 8 ms, and the working directory is nearly always writable
-
-    return tempfile.mkdtemp(prefix="tfjob-")
-
-
 def _homes(info: Info, env: dict[str, str]) -> None:
     """Set HOME and cache directories to writable ones.
 
@@ -188,7 +179,11 @@ def _homes(info: Info, env: dict[str, str]) -> None:
     (hadoop-facts.md#environment-of-a-container).
     """
     try:
-        base = info.cwd if _writable(info.cwd) else _temporary_directory()
+        base = info.cwd
+        if not _writable(base):
+            import tempfile  # 8 ms, and the working directory is nearly always writable
+
+            base = tempfile.mkdtemp(prefix="tfjob-")
         moved = not _writable(env.get("HOME", ""))
         if moved:
             env["HOME"] = os.path.join(base, "home")
@@ -244,19 +239,17 @@ def _libhdfs(env: dict[str, str]) -> None:
     it.
     """
     homes = [env[name] for name in ("HADOOP_HDFS_HOME", "HADOOP_HOME") if name in env]
-    home = next(
-        (h for h in homes if os.path.exists(os.path.join(h, "lib/native/libhdfs.so"))), None
-    )
-    if not home:
+    homes = [h for h in homes if os.path.exists(os.path.join(h, "lib/native/libhdfs.so"))]
+    if not homes:
         return
+    home = homes[0]
     java = find_program("java", env.get("PATH"))
     if "JAVA_HOME" not in env and java:
         env["JAVA_HOME"] = os.path.dirname(os.path.dirname(os.path.realpath(java)))
     env["HADOOP_HDFS_HOME"] = home
     paths = [env.get("HADOOP_CONF_DIR", "")]
-    for entry in env.get("CLASSPATH", "").split(":") + [
-        os.path.join(home, "share/hadoop", part, "*") for part in JARS
-    ]:
+    jars = [os.path.join(home, "share/hadoop", part, "*") for part in JARS]
+    for entry in env.get("CLASSPATH", "").split(":") + jars:
         paths += _matching(entry[:-1] + "*.jar") if entry.endswith("/*") else [entry]
     env["CLASSPATH"] = _joined(":", *paths)
     libraries = [os.path.join(home, "lib/native")]

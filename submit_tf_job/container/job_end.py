@@ -26,7 +26,6 @@ class JobEnd:
     def __init__(
         self, loop: Loop, command: TaskCommand, job: StateMachine, peers: Peers, writer: Writer
     ) -> None:
-        """Keep the parts of the deciding task."""
         self.loop, self.command, self.job = loop, command, job
         self.peers, self.writer = peers, writer
         self.saved = False  # in a graceful stop: all tasks that save have ended

@@ -54,15 +54,8 @@ def main() -> int:
         message = "the bootstrap failed: %r" % err
     log(message)
     status = contract.EXIT_BOOTSTRAP_ERROR
-    _outcome(
-        {
-            "task": os.environ.get(contract.ENV_INSTANCE),
-            "status": status,
-            "exit": status,
-            "reason": "bootstrap-error",
-            "message": message,
-        }
-    )
+    outcome = {"task": os.environ.get(contract.ENV_INSTANCE), "status": status, "exit": status}
+    _outcome(dict(outcome, reason="bootstrap-error", message=message))
     return status
 
 
@@ -72,10 +65,8 @@ def _run(info: Info, signals: Signals) -> int:
     part = _part(info, loop, command)
     # the report of the deciding task contains this warning for every task
     if info.ignored_image and not info.decides:
-        log(
-            "this task runs as a plain process of its node: the NodeManager does not "
-            "run the image %s" % info.ignored_image
-        )
+        text = "this task runs as a plain process of its node: the NodeManager does not run the "
+        log(text + "image " + info.ignored_image)
     env = dict(os.environ)
     problem = None
     try:
@@ -85,22 +76,11 @@ def _run(info: Info, signals: Signals) -> int:
         problem = err
     command.set_up(env, problem)
     status = loop.run(command, part.tick, part.stopped)
-    record = command.record or {
-        "status": status,
-        "signal": None,
-        "reason": "ended",
-        "message": "it did not run",
-        "duration_s": 0.0,
-    }
+    record = {"status": status, "signal": None, "reason": "ended", "message": "it did not run"}
+    record = command.record or dict(record, duration_s=0.0)
     outcome = {key: record[key] for key in ("status", "signal", "reason", "message", "duration_s")}
-    outcome = dict(
-        outcome,
-        task=info.name,
-        run=info.run,
-        attempt=info.attempt,
-        exit=status,
-        **part.outcome(),
-    )
+    outcome.update(task=info.name, run=info.run, attempt=info.attempt, exit=status)
+    outcome.update(part.outcome())
     report = part.report()
     task_files.write_marker(info, loop.final, status, outcome, report)
     _outcome(outcome)
@@ -128,12 +108,10 @@ def _prepare(info: Info, env: dict[str, str], command: TaskCommand) -> None:
         from submit_tf_job.container.devices import gpus
 
         gpus.check(info, dict(env, **info.roles[info.role].get("env", {})))
-    archives = [os.path.join(info.cwd, name) for name in _ARCHIVES]
-    archives = [path for path in archives if os.path.isfile(path)]
-    if archives:
-        from submit_tf_job.container.tars import unpack  # many jobs have none
+    for path in [os.path.join(info.cwd, name) for name in _ARCHIVES]:
+        if os.path.isfile(path):
+            from submit_tf_job.container.tars import unpack  # many jobs have none
 
-        for path in archives:
             unpack(path, info.cwd)
     if info.task.get("files"):
         from submit_tf_job.container.shipping import shipped
@@ -198,15 +176,12 @@ def _repeat_outcome(info: Info, marker: Mapping[str, Any]) -> int:
     A new AM attempt starts finished tasks again
     (hadoop-facts.md#restart-of-the-applicationmaster).
     """
-    log(
-        "this task ended in an earlier container of this application; exiting with its status %d"
-        % marker["exit"]
-    )
+    text = "this task ended in an earlier container of this application; exiting with its status %d"
+    log(text % marker["exit"])
     if marker.get("report") and info.log_dir:
         task_files.write_json(os.path.join(info.log_dir, contract.REPORT_FILE), marker["report"])
     _outcome(marker["outcome"])
-    status: int = marker["exit"]
-    return status
+    return int(marker["exit"])
 
 
 def _outcome(outcome: Mapping[str, Any]) -> None:

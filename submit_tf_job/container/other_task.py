@@ -36,7 +36,7 @@ class OtherTask:
         self.leave_by: float | None = None
         self.told_done = self.noted = False
         self.patient = False
-        self.asked, self.probe = False, 0  # the deciding task waits for an answer to this ping
+        self.probe: int | None = None  # the deciding task waits for an answer to this ping
         self.calls = 0  # how many connections this process has made
         self.news: dict[str, Any] | None = None
         # whether this task starts again with the others: sidecars do not, but remember, too
@@ -66,7 +66,7 @@ class OtherTask:
     def _hello(self, address: str) -> dict[str, Any]:
         """Return what the deciding task cannot know, in another container or suspended."""
         info, command, now = self.info, self.command, time.monotonic()
-        self.told_done = self.asked = False
+        self.told_done, self.probe = False, None
         self.calls += 1
         hello = {
             "run": info.run,
@@ -110,7 +110,7 @@ class OtherTask:
         elif kind == "go" and not self.command.child:
             self._go(message)
         elif kind == "ping":
-            self.asked, self.probe = True, message["probe"]
+            self.probe = message["probe"]
             self.caller.send("ping", probe=self.probe)  # a `pong` may have to wait
         elif kind == "noted":
             self.noted = True
@@ -199,9 +199,9 @@ class OtherTask:
             self.sent, news, self.news = now, self.news, None
             caller.send("progress", data=news)
         unreported = command.ending and not command.record
-        if self.asked and not unreported:  # after the end of the command, if that has come
-            self.asked = False
+        if self.probe is not None and not unreported:  # after the end of the command, if it came
             caller.send("pong", probe=self.probe)
+            self.probe = None
 
     def ended(self, now: float) -> None:
         """Report the end of the command to the deciding task, now or after the next connect."""
@@ -254,17 +254,14 @@ class OtherTask:
         grace_s, deciding = self.info.task["grace_s"], self.info.deciding
         given_up = now >= self.caller.lost_at + grace_s
         if self.command.child:
-            if self._has_ended(now):
-                log(
-                    "%s has ended, and YARN does not start it again; this task ends, too" % deciding
-                )
-                self._leave_with(now, contract.EXIT_DECIDING_LOST)
+            has_ended = self._has_ended(now)
+            if has_ended:
+                text = "%s has ended, and YARN does not start it again; this task ends, too"
+                log(text % deciding)
             elif given_up:
-                text = (
-                    "%s did not come back within %d s (`grace`); this task cannot determine "
-                    "whether it is suspended or dead"
-                )
-                log(text % (deciding, grace_s))
+                text = "%s did not come back within %d s (`grace`); this task cannot determine "
+                log((text + "whether it is suspended or dead") % (deciding, grace_s))
+            if has_ended or given_up:
                 self._leave_with(now, contract.EXIT_DECIDING_LOST)
         elif now >= self.start_deadline and (not self.seen or given_up):
             text = "%s was not found in time: %s" % (deciding, self.caller.trouble)
@@ -314,8 +311,8 @@ class OtherTask:
             most = self.info.roles[role]["max_restarts"]
             self.loop.final = not record["status"] or self.info.attempt >= most
             # to Hadoop 3.1 and 3.2 a service has failed if any container has
-            sidecar = self.info.role_kind(role) == contract.KIND_SIDECAR
-            forgiven = sidecar and role != contract.WITNESS_ROLE and self.loop.final
+            sidecar = self.info.may_grow(role) and role != contract.WITNESS_ROLE
+            forgiven = sidecar and self.loop.final
             self.loop.exit = 0 if forgiven else exit_status(record["status"])
 
     def _is_suspended(self, now: float) -> bool:
@@ -329,10 +326,8 @@ class OtherTask:
             return False
         if not self.patient:
             self.patient = True
-            log(
-                "%s takes connections and does not answer; waiting up to %d s to report the end"
-                % (self.info.deciding, limit_s)
-            )
+            text = "%s takes connections and does not answer; waiting up to %d s to report the end"
+            log(text % (self.info.deciding, limit_s))
         return True
 
     def stopped(self, now: float) -> None:
