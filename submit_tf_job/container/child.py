@@ -250,13 +250,13 @@ class Child:
 
     def _left(self) -> list[str]:
         """Return the processes that the command has left: of its group, and orphans elsewhere."""
-        me, known = os.getpid(), (self.group, self.guard)
-        found: list[str] = []
-        for p in _processes():
-            orphan = p.parent == me and p.group != os.getpgrp()
-            if p.pid not in known and (p.group == self.group or orphan):
-                found.append("%s (process %d)" % (p.name, p.pid))
-        return found
+        me, my_group, known = os.getpid(), os.getpgrp(), (self.group, self.guard)
+        return [
+            "%s (process %d)" % (p.name, p.pid)
+            for p in _processes()
+            if p.group == self.group or (p.parent == me and p.group != my_group)
+            if p.pid not in known
+        ]
 
     def _group_lives(self) -> bool:
         try:

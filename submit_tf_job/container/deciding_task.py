@@ -390,11 +390,7 @@ class DecidingTask:
             self._remind(all_tasks=True)
 
     # --- the end ----------------------------------------------------------------------------------
-    def outcome(self) -> dict[str, Any]:
-        """Return the job's verdict and its first failed task for the outcome line."""
-        first = self.job.first
-        return {"job": self.job.verdict, "first_failure": first["task"] if first else None}
-
-    def report(self) -> dict[str, Any] | None:
-        """Return the report that was written last."""
-        return self.writer.last
+    def outcome(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Return the job's verdict and first failed task for the outcome line; the last report."""
+        task = self.job.first["task"] if self.job.first else None
+        return {"job": self.job.verdict, "first_failure": task}, self.writer.last

@@ -80,8 +80,8 @@ def _run(info: Info, signals: Signals) -> int:
     record = command.record or dict(record, duration_s=0.0)
     outcome = {key: record[key] for key in ("status", "signal", "reason", "message", "duration_s")}
     outcome.update(task=info.name, run=info.run, attempt=info.attempt, exit=status)
-    outcome.update(part.outcome())
-    report = part.report()
+    more, report = part.outcome()
+    outcome.update(more)
     task_files.write_marker(info, loop.final, status, outcome, report)
     _outcome(outcome)
     if report and loop.final and info.task.get("record"):

@@ -49,12 +49,9 @@ class OtherTask:
     def open(self) -> None:
         """Do nothing: no other task connects to this one."""
 
-    def outcome(self) -> dict[str, Any]:
-        """Return nothing more for the outcome line: the verdict is the deciding task's."""
-        return {}
-
-    def report(self) -> None:
-        """Return no report: the deciding task writes it."""
+    def outcome(self) -> tuple[dict[str, Any], None]:
+        """Return nothing more for the outcome line, and no report: both are the deciding task's."""
+        return {}, None
 
     def warn(self, text: str) -> None:
         """Log a warning, and have the deciding task put it into the report, if it is there."""
@@ -123,13 +120,10 @@ class OtherTask:
         elif kind == "stacks":
             from submit_tf_job.container import stacks
 
-            number = message["number"]
+            number, limit, watch_s = (message[key] for key in ("number", "limit", "watch_s"))
+            send = self.caller.send
             stacks.take_in_thread(
-                self.info,
-                self.command,
-                message["limit"],
-                message.get("watch_s", 0.0),
-                lambda found: self.caller.send("stacks", number=number, **found),
+                self.command, limit, watch_s, lambda found: send("stacks", number=number, **found)
             )
         elif kind == "grace" and self.command.child:
             self.command.child.spare(now + message["grace_s"])

@@ -70,20 +70,16 @@ def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, str]:
     used = sum(process.cpu_s - before.get(process.pid, 0.0) for process in found if watch_s)
     cores = "%.3f" % (used / watch_s if watch_s else 0.0)
     deadline = time.monotonic() + TASK_S
-    parts: list[str] = []
-    places: list[tuple[str, str]] = []
-    for process in found:
-        text, place = _ask(path, process, deadline, info.cwd)
-        if text:
-            parts.append(text)
-            places.append(place)
-    if not parts:
+    answers = [_ask(path, process, deadline, info.cwd) for process in found]
+    answers = [answer for answer in answers if answer[0]]
+    if not answers:
         names = ", ".join("%s (process %d)" % (p.name, p.pid) for p in found[:LISTED])
         text = "no Python process runs" + (": " + names if names else "; its command does not run")
         return {"where": text, "key": "none", "text": "", "cores": cores}
     # one that cannot answer says more than the program's main process
+    places = [place for _, place in answers]
     where, key = next((place for place in places if place[1] == MUTE), places[0])
-    text = "\n".join(parts)
+    text = "\n".join(text for text, _ in answers)
     if len(text) > limit:
         text = text[:limit] + "\n... (all: %s of this task's log)" % contract.STACKS_FILE
     return {"where": where, "key": key, "text": text, "cores": cores}
@@ -95,12 +91,8 @@ def _ask(path: str, process: Process, deadline: float, cwd: str) -> tuple[str, t
     if not listens and not process.name.startswith("python"):
         return "", ("", "")
     name = "process %d (%s)" % (process.pid, _command_line(process))
-    why, text = UNREAD.get(process.state, ""), ""
-    if process.state in "Tt":
-        listens = False
-    elif not listens:
-        why = why or DEAF
-    if listens and time.monotonic() < deadline:
+    why, text = UNREAD.get(process.state, "" if listens else DEAF), ""
+    if listens and process.state not in "Tt" and time.monotonic() < deadline:
         with contextlib.suppress(OSError, ValueError):
             text = _written(path, process, name)
         why = why or SILENT
@@ -172,25 +164,19 @@ def _place(thread: str) -> tuple[str, str]:
     own = [frame for frame in frames if not any(part in frame for part in LIBRARIES)]
     file, _, rest = (own or frames)[0][len('File "') :].partition('", line ')
     line, _, function = rest.partition(" in ")
-    plain = "\n".join(
-        frame.partition(", line ")[0] + frame.rpartition(" in ")[2] for frame in frames
-    )
-    key = "%08x" % zlib.crc32(plain.encode("ascii", "replace"))
+    plain = [frame.partition(", line ")[0] + frame.rpartition(" in ")[2] for frame in frames]
+    key = "%08x" % zlib.crc32("\n".join(plain).encode("ascii", "replace"))
     return "%s (%s:%s)" % (function, os.path.basename(file), line), key
 
 
 def take_in_thread(
-    info: Info,
-    command: TaskCommand,
-    limit: int,
-    watch_s: float,
-    taken: Callable[[dict[str, str]], None],
+    command: TaskCommand, limit: int, watch_s: float, taken: Callable[[dict[str, str]], None]
 ) -> None:
     """Call `taken` in the event loop with what `take` returns."""
     guard = command.child.guard if command.child else 0
 
     def run() -> None:
-        found = take(info, guard, limit, watch_s)
+        found = take(command.info, guard, limit, watch_s)
         command.post(lambda: taken(found))
 
     threading.Thread(target=run, name="stacks", daemon=True).start()
@@ -200,7 +186,6 @@ class AllStacks:
     """The stacks of all tasks, which the deciding task collects in a file of its log directory."""
 
     def __init__(self, command: TaskCommand, job: StateMachine, peers: Peers) -> None:
-        """Take none yet."""
         self.command, self.job, self.peers = command, job, peers
         self.number = 0
         self.until: float | None = None
@@ -237,20 +222,13 @@ class AllStacks:
         names = job.training() if job.phase == states.RUNNING else []
         if not names or not stalls or job.news.last(names) > self.judged_at - stalls["after_s"]:
             return
-        if any(
-            float(self.found[name].get("cores") or 0) > BUSY for name in names if name in self.found
-        ):
+        known = [self.found[name] for name in names if name in self.found]
+        if any(float(found.get("cores") or 0) > BUSY for found in known):
             return
-        text = (
-            "no task that trains printed anything, told a step or used CPU time for %d s"
-            % (stalls["after_s"])
-        )
-        name = odd or names[0]
-        text += " (`stall_timeout`); %s%s: %s" % (
-            name,
-            " stands elsewhere than the rest" if odd else "",
-            self.found[name]["where"],
-        )
+        name, differs = odd or names[0], " stands elsewhere than the rest" if odd else ""
+        text = "no task that trains printed anything, told a step or used CPU time for %d s "
+        text = text % stalls["after_s"] + "(`stall_timeout`); "
+        text += "%s%s: %s" % (name, differs, self.found[name]["where"])
         if stalls["fail"]:
             failures.stalled(job, now, name, text)
         elif text not in job.warnings:
@@ -265,13 +243,7 @@ class AllStacks:
         self.awaited = {self.job.me.name}.union(m.name for _, m in tasks)
         self.awaited.discard(contract.WITNESS)
         me, number = self.job.me.name, self.number
-        take_in_thread(
-            self.job.info,
-            self.command,
-            limit,
-            watch_s,
-            lambda found: self.heard(me, number, found),
-        )
+        take_in_thread(self.command, limit, watch_s, lambda found: self.heard(me, number, found))
         for peer, m in tasks:
             if m.name in self.awaited:
                 peer.send("stacks", number=number, limit=limit, watch_s=watch_s)
@@ -280,10 +252,8 @@ class AllStacks:
         """Keep the answer of a task."""
         if number == self.number and name in self.awaited:
             self.awaited.discard(name)
-            self.found[name] = {
-                key: str(message.get(key, ""))[: MOST + 100]
-                for key in ("where", "key", "text", "cores")
-            }
+            keys = ("where", "key", "text", "cores")
+            self.found[name] = {key: str(message.get(key, ""))[: MOST + 100] for key in keys}
 
     def _write(self, now: float) -> str | None:
         """Write the file, and an event: first the task that stands elsewhere than the rest; return
@@ -294,20 +264,16 @@ class AllStacks:
             text = "did not answer within %d s; its node or container hangs" % ALL_S
             self.found[name] = {"where": text, "key": MUTE, "text": ""}
         names, odd = order(job, self.found)
-        about = {
-            "version": 1,
-            "at": job.info.wall + now,
-            "differs": odd,
-            "tasks": [
-                {
-                    "task": name,
-                    "host": job.members[name].host,
-                    "where": self.found[name]["where"],
-                    "text": self.found[name]["text"],
-                }
-                for name in names
-            ],
-        }
+        about: dict[str, Any] = {"version": 1, "at": job.info.wall + now, "differs": odd}
+        about["tasks"] = [
+            {
+                "task": name,
+                "host": job.members[name].host,
+                "where": self.found[name]["where"],
+                "text": self.found[name]["text"],
+            }
+            for name in names
+        ]
         said = "the stacks of %d tasks were taken" % len(names)
         if odd:
             said += "; %s stands elsewhere than the rest: %s" % (odd, self.found[odd]["where"])

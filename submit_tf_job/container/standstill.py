@@ -19,7 +19,6 @@ class Task:
     """What is known of one task."""
 
     def __init__(self, now: float) -> None:
-        """Begin with the start of its command."""
         self.news_at, self.longest_s = now, 0.0
         self.step: float | None = None
         self.speaks = False
@@ -51,9 +50,8 @@ class TaskNews:
 
     def last(self, names: list[str]) -> float:
         """Return when the last of some tasks printed something, or told a step."""
-        return max(
-            (self.tasks[name].news_at for name in names if name in self.tasks), default=self.began
-        )
+        known = [self.tasks[name].news_at for name in names if name in self.tasks]
+        return max(known, default=self.began)
 
     def found(self, now: float, names: list[str], wall: float) -> dict[str, Any] | None:
         """Return what the report says of the tasks that stand still; None if all move.
@@ -64,28 +62,21 @@ class TaskNews:
             wall: What turns a time into seconds since 1970.
         """
         known = {name: self.tasks.get(name) or Task(self.began) for name in names}
-        still = [name for name in names if self._is_still(now, known[name])]
-        moving = [name for name in names if now < known[name].news_at + self.still_s]
+        still = {name: task for name, task in known.items() if self._is_still(now, task)}
+        moving = [task for task in known.values() if now < task.news_at + self.still_s]
         if moving:
-            still = [name for name in still if known[name].speaks]
-        elif len(still) < len(names):
+            still = {name: task for name, task in still.items() if task.speaks}
+        if not still or (not moving and len(still) < len(known)):
             return None
-        if not still:
-            return None
-        others = [known[name].step for name in moving if known[name].step is not None]
         return {
             "all": not moving,
             "count": len(still),
-            "since": wall + max(known[name].news_at for name in still),
+            "since": wall + max(task.news_at for task in still.values()),
             "tasks": [
-                {
-                    "task": name,
-                    "since": wall + known[name].news_at,
-                    "step": known[name].step,
-                }
-                for name in still[:LISTED]
+                {"task": name, "since": wall + task.news_at, "step": task.step}
+                for name, task in list(still.items())[:LISTED]
             ],
-            "others_step": max(others) if others else None,  # type: ignore[type-var]
+            "others_step": max((t.step for t in moving if t.step is not None), default=None),
         }
 
     def _is_still(self, now: float, task: Task) -> bool:

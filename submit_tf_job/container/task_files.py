@@ -73,12 +73,8 @@ def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) 
             text = source.read(65536).decode("utf-8", "replace")
     except OSError:
         return []
-    kept = [
-        line.rstrip()[:width]
-        for line in text.split("\n")
-        if line.strip() and not any(noise in line for noise in NOISE)
-    ]
-    kept = kept[-lines:]
+    kept = [line.rstrip()[:width] for line in text.split("\n") if line.strip()]
+    kept = [line for line in kept if not any(noise in line for noise in NOISE)][-lines:]
     while sum(map(len, kept)) > total:
         del kept[0]
     return kept
@@ -151,9 +147,7 @@ class Progress:
         end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
         unfinished = len(text) - end
         # An unfinished line is read again, up to a limit.
-        self._read = size
-        if unfinished < PROGRESS_LIMIT:
-            self._read -= unfinished
+        self._read = size - (unfinished if unfinished < PROGRESS_LIMIT else 0)
         whole = text[:end].decode("utf-8", "replace")
         marked = _marked(whole)
         if marked:
@@ -234,16 +228,7 @@ def write_marker(
 ) -> None:
     """Write the outcome for a later start of this task on this node."""
     path = marker_path(info)
-    if not path or not os.access(os.path.dirname(path), os.W_OK):
-        return
-    marker = {
-        "application": info.application(),
-        "final": final,
-        "attempt": info.attempt,
-        "exit": status,
-        "outcome": outcome,
-    }
-    try:
-        write_json(path, dict(marker, report=report))
-    except OSError:
-        return
+    marker = {"application": info.application(), "attempt": info.attempt, "exit": status}
+    if path:
+        with contextlib.suppress(OSError):  # of other users' directories
+            write_json(path, dict(marker, final=final, outcome=outcome, report=report))
