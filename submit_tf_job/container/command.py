@@ -12,7 +12,12 @@ from typing import Any
 from submit_tf_job.container import contract, facts, ports, task_files
 from submit_tf_job.container.child import STOPS, Child, Signals
 from submit_tf_job.container.data.task_data import Data
-from submit_tf_job.container.environment import has_proxy, no_proxy, set_tf_config
+from submit_tf_job.container.environment import (
+    has_proxy,
+    no_proxy,
+    own_variables,
+    set_tf_config,
+)
 from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
 from submit_tf_job.container.line_times import Stamps
 from submit_tf_job.container.memory import oom_kills
@@ -111,7 +116,6 @@ class TaskCommand:
         """
         self.info.hosts, self.info.ports = dict(hosts), dict(taken)
         port = self.info.port(self.info.role, self.info.index)
-        self.env[contract.ENV_PORT] = str(port)
         if self.reserved and self.reserved.port != port:
             # the programs know the port that an earlier attempt of this task had
             self.reserved.drop()
@@ -126,9 +130,8 @@ class TaskCommand:
         self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
         if self.info.task.get("retries"):
             self.env[contract.ENV_GENERATION] = str(self.generation)
-            self.env[contract.ENV_INDEX] = str(self.info.position)
-            self.env[contract.ENV_COUNT] = str(self.info.sizes[self.info.role])
             self.oom_kills = oom_kills()
+        self.env.update(own_variables(self.info))
         if self.info.hosts and has_proxy(self.env):
             no_proxy(self.env, list(self.info.hosts.values()))
         try:

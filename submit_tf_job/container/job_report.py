@@ -9,6 +9,7 @@ from submit_tf_job.container import contract, task_files
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.rendezvous.members import Member
+from submit_tf_job.container.rendezvous.sizes import shown
 
 TASKS_LISTED = 200
 # an unchanged report is rewritten, so that its age shows whether the deciding task is running
@@ -47,18 +48,25 @@ def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
         "progress": job.progress,
         "events": job.events,
     }
-    report.update(job.more())
-    waits = {"standstill": job.standing_still(now), "awaited": job.awaited()}
-    report.update((key, value) for key, value in waits.items() if value)
-    lists = {"served": _served(job), "outputs": _outputs(job, state)}
-    report.update((key, value) for key, value in lists.items() if value)
+    if job.retries:
+        used = {"max": job.retries, "used": job.generations.used, "refusal": job.refusal}
+        past = job.generations.past
+        report.update(generation=job.generation, generations=past, retries=used)
+    if job.rules:
+        report["elastic"] = shown(job)
+    runs = job.phase == states.RUNNING
+    may_be_empty = {
+        "standstill": job.news.found(now, job.training(), wall) if runs else None,
+        "awaited": job.awaited(),
+        "served": _served(job),
+        "outputs": _outputs(job, state),
+        "image_ignored": job.image_ignored,
+        "credentials": info.credentials,
+    }
+    report.update((key, value) for key, value in may_be_empty.items() if value)
     if job.graceful:
         own = [] if over or job.me.state in states.OUT else [job.me.name]
         report["saving"] = (own + job.saving(now))[: states.KEPT]
-    if job.image_ignored:
-        report["image_ignored"] = job.image_ignored
-    if info.credentials:
-        report["credentials"] = info.credentials
     if len(job.members) <= TASKS_LISTED:
         report["tasks"] = [_task(job, m) for m in job.members.values()]
     return report
@@ -101,15 +109,14 @@ def _served(job: StateMachine) -> list[dict[str, Any]]:
 def _role(job: StateMachine, role: str) -> dict[str, int]:
     counts = job.counts[role]
     wanted = sum(counts.values()) - counts.get(states.LEFT_OUT, 0)
-    shown = (states.ALIVE, states.SUCCEEDED, states.FAILED, states.ENDED, states.LOST)
-    found = {
+    counted = (states.ALIVE, states.SUCCEEDED, states.FAILED, states.ENDED, states.LOST)
+    return {
         "wanted": wanted,
         "arrived": wanted - counts.get(states.ABSENT, 0),
         "restarts": job.restarts[role],
+        "max_restarts": job.info.roles[role]["max_restarts"],
+        **{state: counts.get(state, 0) for state in counted},
     }
-    found["max_restarts"] = job.info.roles[role]["max_restarts"]
-    found.update({state: counts.get(state, 0) for state in shown})
-    return found
 
 
 class Writer:

@@ -8,11 +8,11 @@ deciding task again elsewhere: it makes the entry with the next number, and remo
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
 
 from submit_tf_job.container.data.store import NotFound, StoreError, retry
 from submit_tf_job.container.data.webhdfs_client import WebHdfs
@@ -25,7 +25,7 @@ MOST_S = 30.0  # between two reads of a task
 
 
 class Place:
-    """The directory, by the WebHDFS of any of its NameNodes."""
+    """The directory, by the WebHDFS of any of its NameNodes; each method raises `StoreError`."""
 
     def __init__(self, info: Info) -> None:
         """Use what the task description says, and the delegation token of this container."""
@@ -34,38 +34,19 @@ class Place:
         env = dict(info.env, HADOOP_USER_NAME=rule["user"])
         self.store = WebHdfs(rule["protocol"], rule["addresses"], env)
 
-    def _entries(self) -> list[tuple[int, str, str]]:
-        """Return number, address and path of each entry, the latest last.
-
-        Raises:
-            StoreError: HDFS does not answer, or refuses.
-        """
-        try:
-            found = self.store.list(self.path)
-        except NotFound:
-            return []
+    def entries(self) -> list[tuple[int, str, str]]:
+        """Return number, address and path of each entry, the latest last."""
         entries = []
-        for path, _, _ in found:
-            number, _, address = posixpath.basename(path).partition("_")
-            if number.isdigit() and address:
-                entries.append((int(number), address.replace("-", ":"), path))
+        with contextlib.suppress(NotFound):
+            for path, _, _ in self.store.list(self.path):
+                number, _, address = posixpath.basename(path).partition("_")
+                if number.isdigit() and address:
+                    entries.append((int(number), address.replace("-", ":"), path))
         return sorted(entries)
 
-    def find(self) -> str:
-        """Return the address of the deciding task, "" if it has not written it yet.
-
-        Raises:
-            StoreError: HDFS does not answer, or refuses.
-        """
-        return "".join(address for _, address, _ in self._entries()[-1:])
-
     def announce(self, address: str) -> None:
-        """Make the entry of the deciding task, and remove those of its former containers.
-
-        Raises:
-            StoreError: HDFS does not answer, or refuses.
-        """
-        former = self._entries()
+        """Make the entry of the deciding task, and remove those of its former containers."""
+        former = self.entries()
         number = former[-1][0] + 1 if former else 1
         entry = "%d_%s" % (number, address.replace(":", "-"))
         self.store.mkdirs(posixpath.join(self.path, entry), permission=MODE)
@@ -139,17 +120,16 @@ class Finder(Resolver):
 
     def missing(self, name: str) -> str:
         """Return why the deciding task is not found."""
-        text = self.trouble or "%s has not written its address to %s yet" % (
-            self.info.deciding,
-            self.place.path,
-        )
+        text = "%s has not written its address to %s yet" % (self.info.deciding, self.place.path)
+        text = self.trouble or text
         return text if self.info.by_place else "%s, and %s" % (text, super().missing(name))
 
     def find(self, name: str) -> str | None:
         """Return the address of the deciding task; its last one while HDFS does not answer."""
-        found: Any = None
+        found: str | None = None
         try:
-            found, self.trouble = self.place.find(), ""
+            found = "".join(address for _, address, _ in self.place.entries()[-1:])
+            self.trouble = ""
         except StoreError as err:
             self.trouble = str(err)
         if not found and not self.info.by_place:

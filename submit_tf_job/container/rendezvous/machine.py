@@ -14,7 +14,6 @@ from submit_tf_job.container.info import Info
 from submit_tf_job.container.rendezvous import arrivals, ending, failures, start
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.members import Member, Rendezvous
-from submit_tf_job.container.rendezvous.sizes import shown
 
 PACE_S = 10.0  # no estimate before this
 
@@ -114,11 +113,6 @@ class StateMachine(Rendezvous):
         gone, took = part - first[2], now - first[1]
         return round((1 - part) * took / gone, 1) if gone > 0 and took >= PACE_S else None
 
-    def standing_still(self, now: float) -> dict[str, Any] | None:
-        """Return the tasks that train and stand still, for the report."""
-        found = self.phase == states.RUNNING
-        return self.news.found(now, self.training(), self.info.wall) if found else None
-
     def training(self) -> list[str]:
         """Return the tasks that train and run."""
         return [
@@ -173,12 +167,3 @@ class StateMachine(Rendezvous):
         self.wary_until = now + 2 * self.info.settle_s
         if self.failures:
             self.settle_until = max(self.settle_until, now + self.info.settle_s)
-
-    def more(self) -> dict[str, Any]:
-        """Return the fields of the report that only jobs with `retries` have."""
-        if not self.retries:
-            return {}
-        used = {"max": self.retries, "used": self.generations.used, "refusal": self.refusal}
-        found = {"generation": self.generation, "generations": self.generations.past}
-        elastic = {"elastic": shown(self)} if self.rules else {}
-        return dict(found, retries=used, **elastic)

@@ -507,7 +507,7 @@ def play(seed: int, **kinds: bool) -> tuple[World, str]:
     world = World(seed, **kinds)
     with pytest.MonkeyPatch.context() as patch:
         job = world.play(patch)
-    past = job.more().get("generations") or []
+    past = job.generations.past
     causes = [entry["task"] for entry in past] + ([job.first["task"]] if job.first else [])
     if not world.root:
         return world, "" if job.verdict == "succeeded" and not causes else f"{job.verdict} {causes}"

@@ -111,7 +111,7 @@ def test_history_of_an_elastic_role(name: str) -> None:
     played = Played(roles, retries={"max": 3, "on": ["lost"]}, elastic=rule)
     happen(played, events)
     now = len(played.present()) if kind == "trains" else 4
-    assert played.job.more()["elastic"]["worker"] == {"min": 2, "max": 4, "now": now}
+    assert played.report()["elastic"]["worker"] == {"min": 2, "max": 4, "now": now}
 
 
 def test_kernel_counts_processes_killed_for_memory(tmp_path: Path) -> None:
