@@ -87,8 +87,8 @@ class DecidingTask:
         command = self.command
         if given_up and self.info.by_place and not command.child and not command.record:
             command.fail(BootstrapProblem(text))
-        elif text not in self.job.warnings:
-            self.warn(text)
+        else:
+            self.job.warn_once(time.monotonic(), text)
 
     def _log(self, text: str) -> None:
         if text not in self.logged and len(self.logged) < 20:

@@ -43,7 +43,6 @@ class Loop:
         """Run to the end; return the exit status.
 
         Args:
-            command: The command of the task.
             tick: Does what is due; returns True while the next step is less than a second away.
             stopped: Handles the first signal that ends this task.
         """

@@ -76,12 +76,8 @@ def own_address(info: Info) -> str:
 
 
 def announce(info: Info, address: str, failed: Callable[[str, bool], None]) -> None:
-    """Make the entry of the deciding task: try until it exists, or HDFS has refused it.
-
-    Args:
-        info: The deciding task.
-        address: Where it is.
-        failed: Called with a sentence, and whether this gives up.
+    """Make the entry of the deciding task: try until it exists, or HDFS has refused it; `failed` is
+    called with a sentence, and whether this gives up.
     """
     place = Place(info)
     if not address:

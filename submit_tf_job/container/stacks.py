@@ -54,7 +54,6 @@ def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, str]:
     """Return where the processes of this task stand, and keep that in its log directory.
 
     Args:
-        info: This task.
         guard: A process of the bootstrap's, which does not count.
         limit: The most characters of the text.
         watch_s: Seconds for which the processes are watched before.
@@ -231,8 +230,8 @@ class AllStacks:
         text += "%s%s: %s" % (name, differs, self.found[name]["where"])
         if stalls["fail"]:
             failures.stalled(job, now, name, text)
-        elif text not in job.warnings:
-            job.warn(now, text)
+        else:
+            job.warn_once(now, text)
 
     def begin(self, now: float, watch_s: float = 0.0) -> None:
         """Ask all tasks."""

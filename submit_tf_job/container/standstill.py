@@ -57,7 +57,6 @@ class TaskNews:
         """Return what the report says of the tasks that stand still; None if all move.
 
         Args:
-            now: The present time.
             names: The tasks whose news counts: those that train, and run.
             wall: What turns a time into seconds since 1970.
         """

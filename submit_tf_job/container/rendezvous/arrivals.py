@@ -29,14 +29,7 @@ def hello(
     peer: Any,
     ends: tuple[str, str] = ("", ""),
 ) -> tuple[Member | None, str]:
-    """Handle the hello message of a task.
-
-    Args:
-        job: The job.
-        now: The present time.
-        message: The message.
-        peer: The connection.
-        ends: The addresses of the connection: the task's, and the deciding task's.
+    """Handle the hello message of a task; `ends` are the connection's addresses: its, and ours.
 
     Returns:
         The task, and the reply: "welcome", "end" (the job is over), "finished" (this task has
@@ -77,10 +70,7 @@ def hello(
 
 
 def _member(job: Rendezvous, role: Any, index: Any) -> Member | None:
-    """Return the task with this role and index, or None.
-
-    A sidecar that was added while the job ran is created.
-    """
+    """Return a task, None for an unknown one; create a sidecar that was added while the job ran."""
     if not isinstance(role, str) or not isinstance(index, int):
         return None
     name = "%s-%d" % (role, index)
@@ -169,9 +159,8 @@ def _awaits_its_generation(
     if gave_up and m.state in ANSWERING and not job.failures:
         job.set_state(m, states.LOST, now)
         # ended by SIGTERM: its node is not to blame
-        text = failures.ended_alone(job, m)
-        record = dict(job.record(m, m.since, "lost", text), signal=signal.SIGTERM)
-        failures.failed(job, now, m, record)
+        record = job.record(m, m.since, "lost", failures.ended_alone(job, m))
+        failures.failed(job, now, m, dict(record, signal=signal.SIGTERM))
     if m.process == message["process"]:
         return gave_up and bool(job.failures)
     # a new container of a task that has just failed
@@ -179,11 +168,7 @@ def _awaits_its_generation(
 
 
 def _replaced(job: Rendezvous, now: float, m: Member) -> bool:
-    """Handle a restarted task whose former process did not report its end.
-
-    Returns:
-        True if that ends the job.
-    """
+    """Count a restarted task whose former process told no end as lost; return if the job ends."""
     if m.state != states.LOST:
         return False
     failures.failed(job, now, m, failures.lost_record(job, m))
@@ -209,14 +194,12 @@ def _end_training(job: Rendezvous, now: float) -> None:
 # --- what a task tells ----------------------------------------------------------------------------
 def _introduce(job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]) -> None:
     """Store the host, ports and warnings of a hello message."""
-    m.host, m.address, m.container = (
-        str(message.get(key, ""))[:255] for key in ("host", "address", "container")
-    )
+    for key in ("host", "address", "container"):
+        setattr(m, key, str(message.get(key, ""))[:255])
     m.ports = states.ports_of(message)
     m.gpus = states.texts(message.get("gpus"))
     for text in states.texts(message.get("warnings")):
-        if text not in job.warnings:  # a reconnect repeats its warnings
-            job.warn(now, text)
+        job.warn_once(now, text)  # a reconnect repeats its warnings
     if m.state == states.LEFT_OUT:
         _rename(job, m)  # if the start is yet to come
         if job.is_missed(m) and job.phase != states.WAITING:
@@ -243,16 +226,11 @@ def _locate(
         job.longest_search_s = max(job.longest_search_s, states.seconds(message.get("search_s")))
     elif m.name not in job.named and known not in ("", m.address):
         text = "%s came back at %s; the programs were given its former address %s"
-        text %= (m.name, m.address, known)
-        if text not in job.warnings:
-            job.warn(now, text)
+        job.warn_once(now, text % (m.name, m.address, known))
 
 
 def ignores_image(job: Rendezvous, now: float, m: Member, image: str) -> None:
-    """Record a task that runs as a plain process of its node.
-
-    One warning names the first of them.
-    """
+    """Record a task that runs as a plain process of its node; one warning names the first."""
     if m.name in job.image_ignored or len(job.image_ignored) >= states.KEPT:
         return
     if not job.image_ignored:
@@ -288,9 +266,6 @@ def gone(
     """Handle the loss of a task's connection.
 
     Args:
-        job: The job.
-        now: The present time.
-        m: The task.
         closed: Whether its kernel closed the connection: mostly because its process has ended.
         silent_s: How long it has been out of reach already; part of `grace`.
         returns: Whether it announced that it makes another connection.

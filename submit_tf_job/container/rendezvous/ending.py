@@ -114,12 +114,8 @@ def end(job: Rendezvous, now: float, verdict: str, why: str) -> None:
 
 
 def stop(job: Rendezvous, now: float, graceful: bool = False) -> None:
-    """End the job because the deciding task got SIGTERM, as YARN stops a job.
-
-    Args:
-        job: The job.
-        now: The present time.
-        graceful: Whether the job has time to save before YARN stops it.
+    """End the job because the deciding task got SIGTERM, as YARN stops a job; in a `graceful` stop
+    it has time to save before.
     """
     if job.phase != states.ENDING:
         job.graceful = graceful

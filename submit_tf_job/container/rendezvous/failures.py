@@ -20,11 +20,8 @@ SIGKILL = 9
 def lost_record(job: Rendezvous, m: Member) -> dict[str, Any]:
     """Return the record of a task that went away."""
     if m.stopping:
-        text = (
-            "%s was stopped from outside by SIGTERM (preempted, its node drained, or "
-            "killed by hand)" % m.name
-        )
-        return dict(job.record(m, m.since, "killed", text), signal=15)
+        text = "%s was stopped from outside by SIGTERM (preempted, its node drained, or killed by "
+        return dict(job.record(m, m.since, "killed", text % m.name + "hand)"), signal=15)
     text = "%s was lost: its connection from %s went away and did not come back (killed, or its "
     text = text % (m.name, m.host or "?") + "node died)" + _stillness(job)
     return job.record(m, m.since, "lost", text)
@@ -37,10 +34,8 @@ def ended_alone(job: Rendezvous, m: Member) -> str:
 
 
 def _stillness(job: Rendezvous) -> str:
-    if not job.still_s:
-        return ""
     text = "; %s had stood still for %d s, and a longer `grace` outlasts that"
-    return text % (job.me.name, job.still_s)
+    return text % (job.me.name, job.still_s) if job.still_s else ""
 
 
 # --- one failure ----------------------------------------------------------------------------------

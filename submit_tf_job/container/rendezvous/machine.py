@@ -127,7 +127,6 @@ class StateMachine(Rendezvous):
         """Handle the deadlines that have passed; take in the elastic tasks that have come.
 
         Args:
-            now: The present time.
             read_until: The time until which all that arrived is read: no later deadline of another
                 task has passed. None means now.
         """

@@ -276,6 +276,11 @@ class Rendezvous:
             self.warnings.append(text[:500])
         self.event(now, text)
 
+    def warn_once(self, now: float, text: str) -> None:
+        """Keep a warning that may come again."""
+        if text[:500] not in self.warnings:
+            self.warn(now, text)
+
     def record(self, m: Member, at: float, reason: str, message: str) -> dict[str, Any]:
         """Return the record of a failure."""
         who = {"task": m.name, "host": m.host, "container": m.container, "at": self.info.wall + at}

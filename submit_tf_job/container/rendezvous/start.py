@@ -92,22 +92,13 @@ def _may_move(job: Rendezvous, m: Member) -> bool:
 
 
 def hosts(job: Rendezvous, found: Mapping[str, str]) -> dict[str, str]:
-    """Return the addresses that programs get instead of names; the same for all tasks.
-
-    Args:
-        job: The job.
-        found: The addresses that DNS returned, by task.
+    """Return the addresses that programs get instead of names, the same for all tasks; `found` are
+    those that DNS returned.
     """
     mixed = job.has_mixed_addresses()
-    addresses = {}
-    for m in job.cluster:
-        if m.name in job.named:
-            continue
-        if job.is_addressed(m, mixed):
-            addresses[m.name] = m.address
-        elif m.name in found:
-            addresses[m.name] = found[m.name]
-    return addresses
+    told = {m.name: m.address for m in job.cluster if job.is_addressed(m, mixed)}
+    names = [m.name for m in job.cluster if m.name not in job.named]
+    return {name: told.get(name) or found[name] for name in names if name in told or name in found}
 
 
 def ports(job: Rendezvous) -> dict[str, int]:
@@ -143,10 +134,8 @@ def _tell_of_start(job: Rendezvous, now: float, count: int) -> None:
     }
     late = [m.name for m in job.members.values() if m.name in job.unresolved and _may_move(job, m)]
     if late and job.by_name:
-        text = (
-            "DNS has not registered %s within %d s: the programs get addresses, and a task "
-            "that YARN starts again on another node will not be found"
-        )
+        text = "DNS has not registered %s within %d s: the programs get addresses, and a task that "
+        text += "YARN starts again on another node will not be found"
         job.warn(now, text % (listed(late), NAMES_S))
 
 
@@ -156,15 +145,13 @@ def _peers_missing(job: Rendezvous, now: float) -> None:
     text = "%d of %d tasks had not arrived after %d s: "
     if not missing:
         missing = unnamed(job, now)
-        text = (
-            "%d of %d tasks cannot be reached after %d s, because DNS has not registered "
-            "them and their connections come from addresses that are not theirs: "
-        )
+        text = "%d of %d tasks cannot be reached after %d s, because "
         if job.info.by_place:
-            text = (
-                "%d of %d tasks cannot be reached after %d s, because their connections come "
-                "from addresses that are not theirs (`network: host` has no such addresses): "
-            )
+            text += "their connections come from addresses that are not theirs (`network: host` "
+            text += "has no such addresses): "
+        else:
+            text += "DNS has not registered them and their connections come from addresses that "
+            text += "are not theirs: "
     wanted = job.barrier + (contract.WITNESS in missing)
     text = text % (len(missing), wanted, now - job.started) + listed(missing)
     ending.end_of_missing(job, now, job.members[missing[0]], text)
