@@ -19,11 +19,11 @@ from tests.bench.again import measure_again
 from tests.bench.airflow import import_rows
 from tests.bench.bootstrap import measure_bootstrap
 from tests.bench.cluster import cluster_rows, cpu_count, measure_cluster
-from tests.bench.followers import measure_followers
 from tests.bench.gateway import measure_gateway
 from tests.bench.logs import measure_logs
 from tests.bench.measure import Row
 from tests.bench.operate import measure_fleet_rows, measure_status
+from tests.bench.other_tasks import measure_other_tasks
 from tests.bench.page import page, table
 from tests.bench.scale import measure_scale
 from tests.bench.secure import measure_secure
@@ -77,7 +77,7 @@ def _parts() -> Iterator[tuple[str, Callable[[], list[Row]]]]:
     yield "size", measure_size
     yield "many jobs", measure_fleet_rows
     yield "the bootstrap", lambda: measure_bootstrap(STARTUP_ROUNDS)
-    yield "simulated followers", measure_followers
+    yield "simulated other tasks", measure_other_tasks
 
 
 def _cluster_parts(rounds: int) -> Iterator[tuple[str, Callable[[], list[Row]]]]:

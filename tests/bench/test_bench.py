@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.followers import notice_silence, simulate
 from tests.bench.measure import Samples
 from tests.bench.operate import measure_fleet
+from tests.bench.other_tasks import notice_silence, simulate
 from tests.bench.startup import ASKING, GOAL, measure_startup
 
 SLACK = 1.25
@@ -34,12 +34,12 @@ def test_a_thousand_jobs_cost_one_request_for_each_look_and_no_memory() -> None:
     assert found.grown < 1_000_000, "what is kept of a look is replaced by the next"
 
 
-def test_simulated_followers_start_and_come_back() -> None:
+def test_simulated_other_tasks_start_and_come_back() -> None:
     crowd = simulate(20)
     assert 0 < crowd.again < crowd.sent, "a task that runs is not sent the addresses again"
 
 
-def test_one_silent_follower_of_five_hundred_is_noticed() -> None:
+def test_one_silent_task_of_five_hundred_is_noticed() -> None:
     """Its connection stays open, and the others ping."""
     grace_s, ping_s = 4.0, 2.0
     took_s = notice_silence(500, grace_s, ping_s)

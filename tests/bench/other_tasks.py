@@ -1,8 +1,8 @@
-"""A real deciding task with thousands of followers, simulated by one process: what it sends to
+"""A real deciding task with thousands of others, simulated by one process: what it sends to
 them, and what it takes itself.
 
 No task has a name in DNS, so that each is sent the addresses of all: the most that a start can
-cost. Twenty followers share an address, as tasks do on the network of their node; which ones is
+cost. Twenty of them share an address, as tasks do on the network of their node; which ones is
 drawn at random (all of 127.0.0.0/8 is this machine).
 """
 
@@ -27,7 +27,7 @@ from submit_tf_job.container import contract
 from tests.bench.measure import Row
 from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, cluster, free, role
 
-__all__ = ["Crowd", "measure_followers", "notice_silence", "simulate"]
+__all__ = ["Crowd", "measure_other_tasks", "notice_silence", "simulate"]
 
 FEW, MANY = 1000, 10_000
 TASKS_OF_A_NODE = 20
@@ -40,17 +40,17 @@ WAIT_S = 600.0
 
 @dataclass(frozen=True)
 class Crowd:
-    """What a job of so many followers took.
+    """What a job of so many other tasks took.
 
     Attributes:
-        sent: Bytes that the deciding task sent to all followers together, until each had started.
+        sent: Bytes that the deciding task sent to all other tasks together, until each had started.
         again: Bytes that it sent when all had lost their connection and come back.
-        start_s: From the last follower's hello to the last one's start.
+        start_s: From the last task's hello to the last one's start.
         cpu_s: CPU seconds of the deciding task, from its start to its end.
         memory: Most bytes of the deciding task that were resident.
     """
 
-    followers: int
+    others: int
     sent: int
     again: int
     start_s: float
@@ -58,7 +58,7 @@ class Crowd:
     memory: int
 
 
-class _Followers:
+class _OtherTasks:
     """The other ends of the deciding task's connections."""
 
     def __init__(self, job: Cluster, count: int, ping_s: float) -> None:
@@ -191,17 +191,17 @@ def _pack(kind: str, **fields: object) -> bytes:
 
 @contextmanager
 def _started(
-    followers: int, every_s: float = 0.0, **task: Any
-) -> Iterator[tuple[Cluster, _Followers, float]]:
-    """Start a job of one deciding task and so many followers.
+    others: int, every_s: float = 0.0, **task: Any
+) -> Iterator[tuple[Cluster, _OtherTasks, float]]:
+    """Start a job of one deciding task and so many other tasks.
 
     Args:
-        followers: How many.
+        others: How many.
         every_s: How often each of them pings; 0 for never.
         task: Fields of the task description.
 
     Yields:
-        The job, its followers, and the seconds from the last hello to the last start.
+        The job, its other tasks, and the seconds from the last hello to the last start.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -212,26 +212,26 @@ def _started(
             start_timeout_s=WAIT_S,
             **task,
         )
-        workers["count"] = followers
-        job.dns.hidden.update(f"worker-{index}" for index in range(followers))
+        workers["count"] = others
+        job.dns.hidden.update(f"worker-{index}" for index in range(others))
         job.start("chief-0")
         job.until(lambda: "waiting for" in job.stderr("chief-0") or not free(job.rendezvous()))
-        crowd = _Followers(job, followers, every_s)
+        crowd = _OtherTasks(job, others, every_s)
         crowd.connect("waiting")
         start = time.monotonic()
-        crowd.serve_until(lambda: crowd.kinds["go"] == followers)
+        crowd.serve_until(lambda: crowd.kinds["go"] == others)
         yield job, crowd, time.monotonic() - start
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def simulate(followers: int) -> Crowd:
-    """Run a job of one deciding task and so many followers, who lose their connections once."""
+def simulate(others: int) -> Crowd:
+    """Run a job of one deciding task and so many other tasks, who lose their connections once."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with _started(followers, grace_s=60) as (job, crowd, start_s):
+    with _started(others, grace_s=60) as (job, crowd, start_s):
         sent = crowd.received
         crowd.lose_connections()
         crowd.connect("running")
-        crowd.serve_until(lambda: crowd.kinds["welcome"] == followers)
+        crowd.serve_until(lambda: crowd.kinds["welcome"] == others)
         again = crowd.received - sent
         status = Path(f"/proc/{job.runs['chief-0'].pid}/status").read_text()
         memory = int(status.partition("VmHWM:")[2].split()[0]) * 1024
@@ -240,14 +240,14 @@ def simulate(followers: int) -> Crowd:
         assert job.wait("chief-0") == 0, job.stderr("chief-0")[-2000:]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
-    return Crowd(followers, sent, again, start_s, cpu_s, memory)
+    return Crowd(others, sent, again, start_s, cpu_s, memory)
 
 
-def notice_silence(followers: int, grace_s: float, ping_s: float) -> float:
-    """Have one of so many followers fall silent, as one whose node died.
+def notice_silence(others: int, grace_s: float, ping_s: float) -> float:
+    """Have one of so many other tasks fall silent, as one whose node died.
 
     Args:
-        followers: How many.
+        others: How many.
         grace_s: `grace` of the job.
         ping_s: How often each of them pings.
 
@@ -256,23 +256,23 @@ def notice_silence(followers: int, grace_s: float, ping_s: float) -> float:
     """
     # the harness settles sooner, before one process has answered for thousands
     times = {"grace_s": grace_s, "ping_s": ping_s, "settle_s": SETTLE_S}
-    with _started(followers, ping_s, **times) as (job, crowd, _):
-        with crowd.fall_silent(followers // 2):
+    with _started(others, ping_s, **times) as (job, crowd, _):
+        with crowd.fall_silent(others // 2):
             begun = time.monotonic()
             crowd.serve_until(lambda: crowd.kinds["end"] > 0)
             took = time.monotonic() - begun
             crowd.serve_until(lambda: not crowd.connected)
         assert job.wait("chief-0") == contract.EXIT_JOB_FAILED
         first = job.report()["first_failure"]
-        assert (first["task"], first["reason"]) == (f"worker-{followers // 2}", "lost")
+        assert (first["task"], first["reason"]) == (f"worker-{others // 2}", "lost")
     return took
 
 
-def measure_followers() -> list[Row]:
-    """Compare ten thousand followers with a thousand."""
+def measure_other_tasks() -> list[Row]:
+    """Compare ten thousand other tasks with a thousand."""
     few, many = simulate(FEW), simulate(MANY)
     noticed_s = notice_silence(MANY, GRACE_S, PING_S)
-    floor, more = f"{FEW:,} followers, as exponent of their number", math.log(MANY / FEW)
+    floor, more = f"{FEW:,} other tasks, as exponent of their number", math.log(MANY / FEW)
     # which of the nodes each task is on, told to each task
     least = MANY * MANY * math.log2(MANY / TASKS_OF_A_NODE) / 8
 
@@ -281,7 +281,7 @@ def measure_followers() -> list[Row]:
 
     return [
         Row(
-            f"bytes sent until {MANY:,} simulated followers start, addresses for all",
+            f"bytes sent until {MANY:,} simulated other tasks start, addresses for all",
             "the information that they hold: for each the node of each",
             many.sent / least,
             INFORMATION_GOAL,
