@@ -97,11 +97,10 @@ def serve(
             "the gateway needs the packages fastapi, uvicorn and python-multipart",
             hint="pip install 'fastapi>=0.115' 'uvicorn>=0.32' 'python-multipart>=0.0.26'",
         )
-    from submit_tf_job.gateway.callers import CallersFile, Negotiator
+    from submit_tf_job.gateway.callers import CallersFile, Clusters, Negotiator
     from submit_tf_job.gateway.policy import Policy
-    from submit_tf_job.gateway.running import Clusters, Gateway
+    from submit_tf_job.gateway.running import Gateway, Limits
     from submit_tf_job.gateway.server import Listening, serve
-    from submit_tf_job.gateway.slots import Limits
     from submit_tf_job.gateway.uploads import UploadDirectory
     from submit_tf_job.host.secretfile import leave_no_core
 

@@ -1,44 +1,47 @@
-"""Build the ASGI application: the routes, the error handlers, and the pages without jobs.
+"""Build the ASGI application: the routes, the error handlers, the pages without jobs, and what is
+around every request: its id, checks, the access log and counters.
 
 The web page is three static files, whose script calls /v1 with the visitor's token.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import re
+import secrets
+import time
+from concurrent.futures import CancelledError
+from datetime import datetime, timezone
 from functools import cache
 from importlib.resources import files
 from typing import Any
+from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from submit_tf_job.errors import SubmitTFJobError, UsageError
-from submit_tf_job.gateway import event_streams, metrics, openapi
-from submit_tf_job.gateway.middleware import Middleware
+from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError, UsageError
+from submit_tf_job.gateway import event_streams, openapi
 from submit_tf_job.gateway.problems import ProblemResponse, RequestRefused
 from submit_tf_job.gateway.routes import router
-from submit_tf_job.gateway.running import Gateway
-from submit_tf_job.gateway.threads import in_thread
+from submit_tf_job.gateway.running import CONTENT_TYPE, Gateway, in_thread
 
-__all__ = ["application", "document", "served"]
+__all__ = ["document", "served"]
 
 ABOUT = "Submits TensorFlow jobs to Hadoop YARN, follows them and reports how they ended."
 _CLIENT_GONE = 499  # nginx's status; no client receives it
 _HTTP_CODES = {404: "no-such-page", 405: "method-not-allowed"}
 
 
-def served(gateway: Gateway) -> Middleware:
+def served(gateway: Gateway) -> ASGIApp:
     """Return the ASGI application of a gateway: the routes inside the middleware."""
-    return Middleware(application(gateway), gateway)
-
-
-def application(gateway: Gateway) -> FastAPI:
-    """Build the application of a gateway."""
     app = FastAPI(
         title="submit_tf_job gateway",
         version="1",
@@ -59,10 +62,11 @@ def application(gateway: Gateway) -> FastAPI:
         app.add_api_route(path, page, include_in_schema=False)
     for path in _PAGE_FILES:
         app.add_api_route(path, _page_file, include_in_schema=False)
-    for kind in (SubmitTFJobError, RequestValidationError, HTTPException, Exception):
+    kinds = (SubmitTFJobError, RequestValidationError, HTTPException, CancelledError, Exception)
+    for kind in kinds:
         app.add_exception_handler(kind, _failed)
     app.add_exception_handler(ClientDisconnect, _client_left)
-    return app
+    return _Middleware(app, gateway)
 
 
 @cache
@@ -93,10 +97,8 @@ async def _readyz(request: Request) -> Response:
 
 
 async def _metrics(request: Request) -> Response:
-    gateway: Gateway = request.app.state.gateway
-    return Response(
-        gateway.metrics.text(gateway.gauges()), headers={"Content-Type": metrics.CONTENT_TYPE}
-    )
+    text = request.app.state.gateway.metrics.text()
+    return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
 
 async def _openapi() -> Response:
@@ -132,6 +134,8 @@ def _known_error(request: Request, error: Exception) -> Exception:
         ]
         message = "; ".join(f"{item['where']}: {item['message']}" for item in wrong)
         return UsageError(message[:500], details={"problems": wrong})
+    if isinstance(error, CancelledError):  # of a thread that `Gateway.drain` ended
+        return _ending()
     if isinstance(error, HTTPException):
         code = _HTTP_CODES.get(error.status_code)
         if code is None:
@@ -192,3 +196,167 @@ async def _page_file(request: Request) -> Response:
 @cache
 def _content(name: str) -> bytes:
     return files("submit_tf_job.gateway").joinpath("static").joinpath(name).read_bytes()
+
+
+# --- around every request ---
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_IDENTITIES = frozenset({"doas", "user.name", "proxyuser"})
+_LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
+
+
+def _ending() -> SubmitTFJobError:
+    """Return the error for a request that the end of the gateway cuts off."""
+    return ClusterUnavailable(
+        "the gateway is ending", hint="send the same request again; another gateway serves it, too"
+    )
+
+
+class _Middleware:
+    """The outermost part of the gateway; plain ASGI, so that streams are not buffered."""
+
+    def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
+        self._app, self._gateway = app, gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            return
+        headers = Headers(scope=scope)
+        entry = _RequestLog(self._gateway, scope, send, headers.get("x-request-id", ""))
+        try:
+            self._check(scope, headers)
+            await self._app(scope, receive, entry.send)
+        except asyncio.CancelledError:  # by uvicorn, after the time of --drain
+            await entry.fail(_ending())
+            raise
+        except Exception as error:  # noqa: BLE001 - every error becomes a problem response
+            await entry.fail(error)
+        finally:
+            entry.end()
+
+    def _check(self, scope: Scope, headers: Headers) -> None:
+        _check_framing(scope, headers)
+        # uvicorn takes requests of open connections for a moment longer
+        if self._gateway.draining and scope["path"].startswith("/v1/"):
+            raise _ending()
+        try:
+            names = {
+                name.lower()
+                for name, _ in parse_qsl(
+                    scope["query_string"].decode("ascii"), keep_blank_values=True, max_num_fields=50
+                )
+            }
+        except ValueError:
+            raise UsageError("the query cannot be read") from None
+        if names & _IDENTITIES:
+            raise UsageError(
+                f"a caller is identified by its token or ticket: "
+                f"{', '.join(sorted(names & _IDENTITIES))} is not accepted",
+                hint="leave it out",
+            )
+        # Browsers send tickets on behalf of any page that requests them. Without authentication any
+        # web page that this machine's user opens could call, also under a name that resolves to
+        # loopback.
+        host = headers.get("host", "")
+        if "origin" in headers and headers["origin"].lower() not in (
+            f"http://{host}".lower(),
+            f"https://{host}".lower(),
+        ):
+            raise RequestRefused(
+                "forbidden-origin",
+                "pages of other sites are not served",
+                hint="use a program, or the page at /",
+            )
+        if self._gateway.is_open and not _LOOPBACK.fullmatch(host):
+            raise RequestRefused(
+                "forbidden-origin",
+                "without authentication only programs of this machine are served",
+                hint="call localhost",
+            )
+
+
+def _check_framing(scope: Scope, headers: Headers) -> None:
+    """Refuse a request whose end is ambiguous to a proxy and this server (RFC 9112, 6.1 and 11.2).
+
+    h11 itself refuses two different lengths and two Transfer-Encodings, and closes the connection.
+    """
+    if "transfer-encoding" not in headers:
+        return
+    if "content-length" in headers or scope.get("http_version") == "1.0":
+        other = "Content-Length" if "content-length" in headers else "HTTP/1.0"
+        raise RequestRefused(
+            "ambiguous-length",
+            f"Transfer-Encoding together with {other}: where the request ends is ambiguous",
+            hint="send one of them",
+            headers={"Connection": "close"},
+        )
+
+
+class _RequestLog:
+    """One request and its response."""
+
+    def __init__(self, gateway: Gateway, scope: Scope, send: Send, asked_id: str) -> None:
+        self._gateway, self._scope, self._send = gateway, scope, send
+        self.id = asked_id if _REQUEST_ID.fullmatch(asked_id) else secrets.token_hex(8)
+        self._start = time.monotonic()
+        self._status, self._bytes = 0, 0
+        self._defect = ""
+        scope.setdefault("state", {})["request_id"] = self.id
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers.setdefault("x-content-type-options", "nosniff")
+            headers.setdefault("cache-control", "no-store")
+            for way in self._challenges():
+                headers.append("www-authenticate", way)
+            headers.append("x-request-id", self.id)
+        elif message["type"] == "http.response.body":
+            self._bytes += len(message.get("body", b""))
+        await self._send(message)
+
+    def _challenges(self) -> tuple[str, ...]:
+        if self._status == 401:
+            return self._gateway.challenges
+        proof = self._scope["state"].get("proof")
+        return (f"Negotiate {proof}",) if proof else ()
+
+    async def fail(self, error: Exception) -> None:
+        """Send the problem response, unless a response has begun."""
+        response = ProblemResponse(error, self.id)
+        self._defect = response.defect
+        if not self._status:
+            await response(self._scope, _nothing_more, self.send)
+
+    def end(self) -> None:
+        """Count the request and log it, without query, headers and body."""
+        seconds, state = time.monotonic() - self._start, self._scope["state"]
+        route = getattr(self._scope.get("route"), "path", "other")
+        self._gateway.metrics.request(self._scope["method"], route, self._status, seconds)
+        client, code = self._scope.get("client"), state.get("code")
+        more = {"code": code, "why": self._defect or state.get("defect")}
+        if (action := state.get("action")) is not None:  # what was done, to which job
+            more |= {**action, "result": action.get("result") or code or "failed"}
+        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        self._gateway.log(
+            {
+                "at": now.replace("+00:00", "Z"),
+                "event": "request",
+                "level": "error" if self._status >= 500 else "info",
+                "request": self.id,
+                "caller": state.get("caller"),
+                "client": client[0] if client else None,
+                "method": self._scope["method"],
+                "path": self._scope["path"][:300],
+                "status": self._status,
+                "seconds": round(seconds, 4),
+                "bytes": self._bytes,
+                **{name: text for name, text in more.items() if text},
+            }
+        )
+
+
+async def _nothing_more() -> Message:
+    return {"type": "http.disconnect"}

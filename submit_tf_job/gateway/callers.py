@@ -1,4 +1,4 @@
-"""Authenticate callers: by bearer tokens, and by Kerberos (SPNEGO).
+"""Authenticate callers, by bearer tokens and by Kerberos (SPNEGO), and connect with their identity.
 
 Their file has lines `NAME sha256:HEX`. A name may have several lines, so that a token can be
 replaced before it is withdrawn. A token has 256 random bits and cannot be guessed, so one round of
@@ -13,19 +13,28 @@ import hashlib
 import hmac
 import re
 import secrets
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from submit_tf_job.errors import SettingsError, UsageError
+from submit_tf_job.errors import ClusterUnavailable, SettingsError, UsageError
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.gateway.reloaded import ReloadedFile
 from submit_tf_job.host import kerberos
-from submit_tf_job.host.secretfile import refuse_if_others_can_read
-from submit_tf_job.settings import USER_NAME
+from submit_tf_job.host.inputfile import read_input, reason
+from submit_tf_job.host.secretfile import refuse_if_others_can_change, refuse_if_others_can_read
+from submit_tf_job.settings import USER_NAME, Settings
 
-__all__ = ["CallersFile", "Negotiator", "line_of", "new_token", "token_of"]
+if TYPE_CHECKING:
+    from submit_tf_job.sdk.client import Client
 
+__all__ = ["CallersFile", "Clusters", "Negotiator", "ReloadedFile", "line_of", "new_token"]
+
+T = TypeVar("T")
 _LINE = re.compile(rf"({USER_NAME})[ \t]+(sha256:[0-9a-f]{{64}})")
+_HINT = "send `Authorization: Bearer <token>`; the gateway's operator makes tokens"
 _PREFIX = "stfj_"  # a prefix that scanners for leaked secrets can find
 
 
@@ -48,31 +57,55 @@ def line_of(name: str, token: str) -> str:
     return f"{name} {_hash(token)}"
 
 
-def token_of(authorization: str | None) -> str:
-    """Return the token of an `Authorization` header.
-
-    Raises:
-        RequestRefused: The header has no bearer token.
-    """
-    scheme, _, token = (authorization or "").partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
-        raise _refused("the request has no bearer token")
-    return token.strip()
-
-
-def _refused(message: str) -> RequestRefused:
-    return RequestRefused(
-        "not-authenticated",
-        message,
-        hint="send `Authorization: Bearer <token>`; the gateway's operator makes tokens",
-    )
+def _refused(message: str, hint: str = _HINT) -> RequestRefused:
+    return RequestRefused("not-authenticated", message, hint=hint)
 
 
 def _hash(token: str) -> str:
     return "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-class CallersFile:
+class ReloadedFile(Generic[T]):
+    """A file that is parsed at once, and again when it has changed.
+
+    Args:
+        path: The file; only its owner and root may be able to change it.
+        what: Its name in messages: "the file of callers".
+        parse: Parses its text; raises SettingsError.
+
+    Raises:
+        SettingsError: It cannot be read, others can change it, or it is invalid.
+    """
+
+    def __init__(self, path: Path, what: str, parse: Callable[[str], T]) -> None:
+        self._path, self._what, self._parse = path, what, parse
+        self._lock = threading.Lock()
+        self._seen: tuple[int, int, int] | None = None
+        self.read()
+
+    def read(self) -> T:
+        """Return what the file says now.
+
+        There is nothing to fall back on while it is invalid, because it may have withdrawn a right.
+        """
+        with self._lock:
+            refuse_if_others_can_change(self._path, self._what)
+            found = self._path.stat()
+            seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if seen != self._seen:
+                self._seen = None
+                try:
+                    text = read_input(self._path).decode("utf-8")
+                except (OSError, UnicodeDecodeError) as error:
+                    raise SettingsError(
+                        f"{self._what} {self._path}: cannot be read: {reason(error)}"
+                    ) from None
+                self._content = self._parse(text)
+                self._seen = seen
+            return self._content
+
+
+class CallersFile(ReloadedFile[dict[str, str]]):
     """The callers file, read again when it changes, so that a token can be withdrawn without a
     restart.
 
@@ -84,29 +117,20 @@ class CallersFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = ReloadedFile(path, "the file of callers", lambda text: _parse(path, text))
+        super().__init__(path, "the file of callers", lambda text: _parse(path, text))
 
-    def check(self) -> None:
-        """Read the file if it has changed.
-
-        Callers are refused while it cannot be read, because a token may have been withdrawn.
-        """
-        self._file.read()
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The users of all lines."""
-        return frozenset(self._file.read().values())
-
-    def caller(self, token: str) -> str:
-        """Return the user of a token.
+    def caller(self, authorization: str) -> str:
+        """Return the user of the token in an `Authorization` header.
 
         Raises:
-            RequestRefused: No line has this token.
+            RequestRefused: The header has no bearer token, or no line has it.
             SettingsError: The file can no longer be read.
         """
-        wanted, found = _hash(token), ""
-        for known, name in self._file.read().items():
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise _refused("the request has no bearer token")
+        wanted, found = _hash(token.strip()), ""
+        for known, name in self.read().items():
             if hmac.compare_digest(known, wanted):
                 found = name
         if not found:
@@ -142,6 +166,11 @@ def _parse(path: Path, text: str) -> dict[str, str]:
 
 _MECHANISMS = ("1.3.6.1.5.5.2", "1.2.840.113554.1.2.2")  # SPNEGO, Kerberos 5
 _NTLM = b"NTLMSSP"
+
+
+def _no_ticket(message: str) -> RequestRefused:
+    hint = "kinit, and call the gateway by the host name that its keytab has"
+    return _refused(message, hint)
 
 
 class Negotiator:
@@ -182,17 +211,19 @@ class Negotiator:
         """Return the user of a token, and the token that authenticates the gateway.
 
         Args:
-            token: The base64 text after `Negotiate` in the header.
+            token: The base64 text after `Negotiate` in the header; "" for a header without.
 
         Raises:
             RequestRefused: The token is invalid, or its user is not a known caller.
         """
+        if not token:
+            raise _no_ticket("the request has no Kerberos ticket")
         try:
             sent = base64.b64decode(token, validate=True)
         except binascii.Error:
-            raise self.refused("the text after Negotiate is not a token") from None
+            raise _no_ticket("the text after Negotiate is not a token") from None
         if sent.startswith(_NTLM):
-            raise self.refused(
+            raise _no_ticket(
                 "the caller sent NTLM, and only Kerberos is accepted: it has no ticket for "
                 "this gateway's name"
             )
@@ -202,28 +233,19 @@ class Negotiator:
             principal = str(context.initiator_name) if context.complete else ""
         except self._gssapi.exceptions.GSSError as error:
             words = " ".join(str(getattr(error, "min_message", "") or error).split())[:200]
-            raise self.refused(f"the Kerberos ticket is not valid: {words}") from None
+            raise _no_ticket(f"the Kerberos ticket is not valid: {words}") from None
         if not principal:
-            raise self.refused("Kerberos needs more than one round, which is not supported")
+            raise _no_ticket("Kerberos needs more than one round, which is not supported")
         return self._user_of(principal), base64.b64encode(answer or b"").decode()
 
     def _user_of(self, principal: str) -> str:
         user, realm = kerberos.short_name(principal), principal.rpartition("@")[2]
         if realm not in self._realms or not re.fullmatch(USER_NAME, user):
-            raise self.refused(
+            raise _no_ticket(
                 f"{principal[:200]} is not a caller: callers are of the realm "
                 f"{', '.join(sorted(self._realms))}"
             )
         return user
-
-    @staticmethod
-    def refused(message: str) -> RequestRefused:
-        """Return the error for a caller that uses Kerberos."""
-        return RequestRefused(
-            "not-authenticated",
-            message,
-            hint="kinit, and call the gateway by the host name that its keytab has",
-        )
 
 
 def _principals(keytab: Path) -> list[str]:
@@ -233,3 +255,79 @@ def _principals(keytab: Path) -> list[str]:
         return [str(entry.principal) for entry in table]
     except krb5.Krb5Error as error:
         raise SettingsError(f"--negotiate {keytab}: cannot be read: {error}") from None
+
+
+# --- clients ---
+
+
+def _connect(settings: Settings) -> Client:
+    from submit_tf_job.sdk.client import Client
+
+    return Client(settings=settings, own_jobs_only=True)
+
+
+class Clusters:
+    """Clients by caller; each connects and its identity is checked at the caller's first request.
+
+    Args:
+        settings: The gateway's own settings.
+        connect: Returns a client.
+    """
+
+    def __init__(
+        self, settings: Settings, connect: Callable[[Settings], Client] = _connect
+    ) -> None:
+        if settings.as_proxy:
+            raise SettingsError(
+                "as_user does not work with a gateway: it acts for its callers",
+                hint="leave as_user (--as-user) out",
+            )
+        self.settings = settings
+        self._connect = connect
+        self._open: dict[str, Client] = {}
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def check_callers(self, names: Iterable[str]) -> None:
+        """Refuse callers for whom the gateway cannot act.
+
+        Raises:
+            SettingsError: The gateway's way of authentication does not support proxy users.
+        """
+        others = sorted(set(names) - {self.settings.user})
+        if others and self.settings.auth not in ("simple", "kerberos"):
+            raise SettingsError(
+                f"with auth {self.settings.auth} the gateway can act for "
+                f"{self.settings.user} only, not for {', '.join(others[:5])}",
+                hint="only auth simple and kerberos support proxy users",
+            )
+
+    def of(self, caller: str) -> Client:
+        """Return the client of a caller, which treats jobs of other users as unknown.
+
+        Raises:
+            AuthError: The ResourceManager would take the gateway for another user.
+            ClusterUnavailable: The ResourceManager cannot be reached.
+        """
+        with self._locks[caller]:
+            if caller not in self._open:
+                client = self._connect(self.settings.acting_for(caller))
+                client.check_identity()
+                self._open[caller] = client
+            return self._open[caller]
+
+    def check_own_user(self) -> None:
+        """Check that the ResourceManager takes this gateway for its `user`.
+
+        With Kerberos the ticket says who it is. A ResourceManager that does not answer yet is
+        passed over: a gateway may be started before its cluster.
+
+        Raises:
+            AuthError: The ResourceManager takes it for another user.
+        """
+        if self.settings.auth == "kerberos":
+            with suppress(ClusterUnavailable):
+                self.own()
+
+    def own(self) -> Client:
+        """Return the gateway's own client, which only checks that the cluster is available."""
+        return self.of(self.settings.user)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
+from concurrent.futures import TimeoutError as Behind
 from contextlib import ExitStack
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -15,15 +19,17 @@ from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.gateway import openapi
 from submit_tf_job.gateway.problems import ProblemResponse
 from submit_tf_job.gateway.routes import AUTHENTICATED, Caller, Name, gateway_of
-from submit_tf_job.gateway.threads import ThreadChannel, in_thread, stream_from_thread
-from submit_tf_job.gateway.watchers import JobChange, Listener
+from submit_tf_job.gateway.running import Gateway, in_thread
+from submit_tf_job.gateway.watchers import JobChange, Listener, change_of
 from submit_tf_job.host.units import duration_s
-from submit_tf_job.sdk.client import JobHandle, Status
+from submit_tf_job.sdk.client import JobHandle
 from submit_tf_job.sdk.handle import Lines
 
 __all__ = ["router"]
 
+T = TypeVar("T")
 KEEP_ALIVE_S = 15.0
+_QUEUE_SIZE = 64
 router = APIRouter(prefix="/v1", dependencies=AUTHENTICATED)
 
 
@@ -63,10 +69,10 @@ async def logs(
 ) -> StreamingResponse:
     """Read the logs of a job as text with a task before each line, or as JSON lines."""
     lines = _NDJSON if "application/x-ndjson" in accept.lower() else _TEXT
-    gateway, channel = gateway_of(request), ThreadChannel[str]()
+    gateway, channel = gateway_of(request), _ThreadChannel[str]()
 
     def begin() -> Lines:
-        client = gateway.client(caller).ended_by(channel.closed)
+        client = gateway.clusters.of(caller).ended_by(channel.closed)
         return client.attach(name).logs(
             task,
             files=file or (),
@@ -80,9 +86,7 @@ async def logs(
     with ExitStack() as going:
         going.enter_context(gateway.stream(gateway.streams, caller, channel.close))
         reading = await in_thread(begin)
-        content = stream_from_thread(
-            channel, lambda: _until_an_error(lambda: lines.read(reading), lines)
-        )
+        content = _stream_from_thread(channel, lambda: lines.of(reading))
         return _Stream(content, lines.media_type, going.pop_all().close)
 
 
@@ -102,33 +106,29 @@ class _Stream(StreamingResponse):
             self._end()
 
 
-class _LogStream:
-    """One format of logs."""
+class _LogFormat(NamedTuple):
+    media_type: str
+    read: Callable[[Lines], Iterator[str]]
+    note: Callable[[str], str]
 
-    def __init__(
-        self, media_type: str, read: Callable[[Lines], Iterator[str]], note: Callable[[str], str]
-    ) -> None:
-        self.media_type, self.read, self.note = media_type, read, note
+    def of(self, reading: Lines) -> Iterator[str]:
+        """Read until an error, which is sent as a note, because the response has already begun."""
+        try:
+            yield from self.read(reading)
+        except SubmitTFJobError as error:
+            yield self.note(f"error: {ProblemResponse(error, '-').problem['detail']}")
 
 
-_TEXT = _LogStream(
+_TEXT = _LogFormat(
     "text/plain; charset=utf-8",
     Lines.text,
     lambda sentence: f"[submit_tf_job] {' '.join(sentence.split())}\n",
 )
-_NDJSON = _LogStream(
+_NDJSON = _LogFormat(
     "application/x-ndjson",
     Lines.json,
     lambda sentence: json.dumps({"kind": "LogNote", "format": 1, "message": sentence}) + "\n",
 )
-
-
-def _until_an_error(begin: Callable[[], Iterator[str]], lines: _LogStream) -> Iterator[str]:
-    """Read until an error, which is sent as a note, because the response has already begun."""
-    try:
-        yield from begin()
-    except SubmitTFJobError as error:
-        yield lines.note(f"error: {ProblemResponse(error, '-').problem['detail']}")
 
 
 @router.get("/jobs/{name}/events", tags=["jobs"], response_class=Response, **openapi.EVENTS)
@@ -147,7 +147,7 @@ async def events(
 ) -> Response:
     """Follow a job as server-sent events: its present state, then every change, until its end."""
     gateway = gateway_of(request)
-    handle, first = gateway.watches.known(caller, name) or await _first_look(request, caller, name)
+    handle, first = gateway.watches.known(caller, name) or await _first_look(gateway, caller, name)
     if first.final and first.id == last_event_id:
         return Response(status_code=204)  # otherwise a browser would reconnect forever
     listener = Listener()
@@ -164,38 +164,39 @@ async def events(
         )
 
 
-async def _first_look(request: Request, caller: str, name: str) -> tuple[JobHandle, JobChange]:
+async def _first_look(gateway: Gateway, caller: str, name: str) -> tuple[JobHandle, JobChange]:
     """Get a job's status without a watch; concurrent requests share the query."""
-    gateway = gateway_of(request)
 
-    def look() -> tuple[JobHandle, Status]:
+    def look() -> tuple[JobHandle, JobChange]:
         with gateway.requests.one(caller):
-            handle = gateway.client(caller).attach(name)
-            return handle, handle.status()
+            handle = gateway.clusters.of(caller).attach(name)
+            seen = handle.status()
+        return handle, change_of(gateway.causes.explained(handle, seen))
 
-    return await asyncio.shield(asyncio.wrap_future(gateway.watches.first(caller, name, look)))
+    key, looks = (caller, name), gateway.first_looks
+    if key not in looks:
+        looks[key] = asyncio.ensure_future(in_thread(look))
+        looks[key].add_done_callback(lambda _: looks.pop(key))
+    return await asyncio.shield(looks[key])
 
 
 async def _events(first: JobChange, listener: Listener, seen: str | None) -> AsyncIterator[str]:
-    last = seen
-    if first.id != last:
-        yield _event(first)
-        last = first.id
-    if first.final:
-        return
+    last, change = seen, first
     while True:
-        try:
-            change = await listener.next(KEEP_ALIVE_S)
-        except asyncio.TimeoutError:
-            yield ": nothing new\n\n"  # a proxy may close a silent connection
-            continue
-        if change is None:
-            return
         if change.id != last:
             yield _event(change)
             last = change.id
         if change.final:
             return
+        while True:
+            try:
+                following = await listener.next(KEEP_ALIVE_S)
+                break
+            except asyncio.TimeoutError:
+                yield ": nothing new\n\n"  # a proxy may close a silent connection
+        if following is None:
+            return
+        change = following
 
 
 def _event(change: JobChange) -> str:
@@ -203,3 +204,85 @@ def _event(change: JobChange) -> str:
         problem = bytes(ProblemResponse(change.error, "-").body).decode()
         return f"event: problem\ndata: {problem}\n\n"
     return f"event: job\nid: {change.id}\ndata: {json.dumps(change.job)}\n\n"
+
+
+# --- from a thread to the event loop ---
+
+
+class _ThreadChannel(Generic[T]):
+    """Passes items from a thread to a coroutine.
+
+    The thread blocks while the coroutine is behind.
+
+    Attributes:
+        closed: Set when the coroutine no longer receives.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[T | None] = asyncio.Queue(_QUEUE_SIZE)
+        self.closed = threading.Event()
+        self._error: Exception | None = None
+
+    def put(self, item: T | None) -> None:
+        """Pass an item; None at the end.
+
+        Raises:
+            CancelledError: The coroutine no longer receives.
+        """
+        putting = self._queue.put(item)
+        try:
+            waiting = asyncio.run_coroutine_threadsafe(putting, self._loop)
+        except RuntimeError:
+            putting.close()
+            raise CancelledError from None  # the loop is gone
+        while not self.closed.is_set():
+            with contextlib.suppress(Behind):  # raises CancelledError when the loop ends
+                return waiting.result(timeout=1.0)
+        waiting.cancel()
+        raise CancelledError
+
+    def fail(self, error: Exception) -> None:
+        """End with an error, which `take` raises."""
+        self._error = error
+        self.close()
+
+    async def take(self) -> T | None:
+        """Return the next item, None at the end."""
+        item = await self._queue.get()
+        if self._error is not None:
+            raise self._error
+        return None if self.closed.is_set() else item
+
+    def close(self) -> None:
+        """Stop receiving; a pending `take` returns None."""
+        self.closed.set()
+        with contextlib.suppress(RuntimeError):  # the loop is gone
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(asyncio.QueueFull):  # then `take` returns without waiting
+            self._queue.put_nowait(None)
+
+
+async def _stream_from_thread(
+    channel: _ThreadChannel[T], items: Callable[[], Iterable[T]]
+) -> AsyncIterator[T]:
+    """Yield the items of an iterator that runs in a thread, until its end or until closed."""
+
+    def run() -> None:
+        try:
+            for item in items():
+                channel.put(item)
+            channel.put(None)
+        except CancelledError:
+            pass
+        except Exception as error:  # noqa: BLE001 - raised again in the coroutine
+            channel.fail(error)
+
+    threading.Thread(target=run, daemon=True, name="gateway stream").start()
+    try:
+        while (item := await channel.take()) is not None:
+            yield item
+    finally:
+        channel.close()

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from submit_tf_job.errors import SettingsError
+from submit_tf_job.gateway.callers import ReloadedFile
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.gateway.reloaded import ReloadedFile
 from submit_tf_job.host.located.diagnostics import Unreadable
 from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.host.located.text_source import read_mapping

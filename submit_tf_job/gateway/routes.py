@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -16,11 +19,11 @@ from fastapi.security import HTTPBearer
 
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError, error_class
 from submit_tf_job.gateway import openapi, submission
-from submit_tf_job.gateway.paging import MOMENT, moment_ms, page, selected
-from submit_tf_job.gateway.running import Gateway
-from submit_tf_job.gateway.threads import in_thread
+from submit_tf_job.gateway.running import Gateway, in_thread
+from submit_tf_job.host.units import duration_s
 from submit_tf_job.jsonview import deletion_object, description_object, page_object
 from submit_tf_job.sdk.client import Client, JobHandle, Status, job_schema
+from submit_tf_job.sdk.types import ListedJob
 
 __all__ = ["AUTHENTICATED", "Caller", "Name", "gateway_of", "router"]
 
@@ -54,7 +57,9 @@ def caller_of(request: Request) -> str:
     proofs = ", ".join(request.headers.getlist("authorization"))
     caller, request.state.proof = gateway_of(request).caller(proofs)
     request.state.caller = caller
-    _begin_audit(request)
+    if request.method not in ("GET", "HEAD"):  # the log's record, also of what is refused
+        name = request.path_params.get("name")
+        request.state.action = {"action": request.scope["route"].name, "job": name}
     gateway_of(request).policy.rules(caller).check_request(caller, request.method)
     known = request.scope["route"].dependant.query_params
     unknown = set(request.query_params) - {parameter.alias for parameter in known}
@@ -66,15 +71,13 @@ def caller_of(request: Request) -> str:
     return caller
 
 
-def _begin_audit(request: Request) -> None:
-    """Begin the record of an action in the request's log entry, also for one that is refused."""
-    if request.method not in ("GET", "HEAD"):
-        name = request.path_params.get("name")
-        request.state.action = {"action": request.scope["route"].name, "job": name}
-
-
 Caller = Annotated[str, Depends(caller_of)]
 AUTHENTICATED = [Depends(_bearer)]
+# a duration before now, or an instant in UTC
+_MOMENT = (
+    r"^(\d{1,6}(ms|s|m|h|d)"
+    r"|\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,3})?Z)$"
+)
 MOST_GRACE_S = 600  # the request occupies a thread for that time
 
 router = APIRouter(prefix="/v1", dependencies=AUTHENTICATED)
@@ -84,7 +87,7 @@ async def _with_client(request: Request, caller: str, call: Callable[[Client], T
     """Call a function with the caller's client, within the caller's limits."""
     gateway = gateway_of(request)
     with gateway.requests.one(caller):
-        return await in_thread(lambda: call(gateway.client(caller)))
+        return await in_thread(lambda: call(gateway.clusters.of(caller)))
 
 
 def _json(request: Request, value: object, status: int = 200, **headers: str) -> Response:
@@ -176,13 +179,13 @@ async def listing(
     since: Annotated[
         str | None,
         Query(
-            pattern=MOMENT,
+            pattern=_MOMENT,
             description="Only jobs submitted in the last 90m, 24h, 7d, or at or after an instant "
             "in UTC: 2026-05-04T09:30:00Z.",
         ),
     ] = None,
     until: Annotated[
-        str | None, Query(pattern=MOMENT, description="Only jobs submitted before it, as `since`.")
+        str | None, Query(pattern=_MOMENT, description="Only jobs submitted before it, as `since`.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Size of a page, at most.")] = 100,
     cursor: Annotated[
@@ -192,20 +195,27 @@ async def listing(
 ) -> Response:
     """List jobs, the newest first, by YARN's state only."""
     now_ms = int(time.time() * 1000)
-    since_ms = moment_ms(since, now_ms) if since else None
-    until_ms = moment_ms(until, now_ms) if until else None
-    jobs = await _with_client(
+    since_ms = _moment_ms(since, now_ms) if since else 0
+    until_ms = _moment_ms(until, now_ms) if until else None
+    listed = await _with_client(
         request,
         caller,
         lambda client: client.jobs(
             user=None if user == "*" else user or caller,
             queue=queue,
             states=state or (),
-            # the request leaves a moment later; `selected` is exact
-            within_s=None if since_ms is None else (now_ms - since_ms) / 1000 + 1.0,
+            # the request leaves a moment later; the selection below is exact
+            within_s=(now_ms - since_ms) / 1000 + 1.0 if since else None,
         ),
     )
-    rows, following = page(selected(jobs, name, since_ms, until_ms), limit, cursor)
+    jobs = [
+        job
+        for job in listed
+        if (name is None or fnmatchcase(job.name, name))
+        and (job.submitted_ms or 0) >= since_ms
+        and (until_ms is None or (job.submitted_ms or 0) < until_ms)
+    ]
+    rows, following = _page(jobs, limit, cursor)
     return _json(request, page_object(rows, following, caller))
 
 
@@ -290,3 +300,47 @@ async def delete(
 async def schema(request: Request, caller: Caller) -> Response:  # noqa: ARG001 - it needs authentication
     """Return the JSON Schema (draft-07) of the job spec."""
     return _json(request, job_schema())
+
+
+# --- pages of a list ---
+
+_ID = re.compile(r"application_(\d{1,19})_(\d{1,19})")
+
+
+def _moment_ms(text: str, now_ms: int) -> int:
+    """Return the milliseconds since 1970 of a text that `_MOMENT` matches.
+
+    Raises:
+        UsageError: The month does not have this day.
+    """
+    if not text.endswith("Z"):
+        return now_ms - int(duration_s(text) * 1000)
+    try:
+        return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+    except ValueError as error:
+        raise UsageError(f"{text}: {error}", hint="write 24h, or 2026-05-04T09:30:00Z") from None
+
+
+def _page(
+    jobs: Iterable[ListedJob], limit: int, cursor: str | None
+) -> tuple[list[ListedJob], str | None]:
+    """Return one page of a list, the newest first.
+
+    Args:
+        jobs: All jobs.
+        limit: The page's size, at most.
+        cursor: The application id at which the previous page ended.
+
+    Returns:
+        The page, and the cursor of the next one, None on the last.
+    """
+    before = _position(cursor or "")
+    placed = [(position, job) for job in jobs if (position := _position(job.application_id))]
+    placed.sort(key=lambda item: item[0], reverse=True)
+    rest = [job for position, job in placed if before is None or position < before]
+    return rest[:limit], rest[limit - 1].application_id if len(rest) > limit else None
+
+
+def _position(application_id: str) -> tuple[int, int] | None:
+    found = _ID.fullmatch(application_id)
+    return (int(found[1]), int(found[2])) if found else None

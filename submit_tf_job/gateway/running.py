@@ -1,29 +1,122 @@
-"""The parts of a running gateway. Nothing of it outlives the process: jobs are on the cluster."""
+"""The parts of a running gateway: its limits, metrics and threads. Nothing of it outlives the
+process: jobs are on the cluster.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections import Counter as Counts
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from submit_tf_job.errors import AuthError, ClusterUnavailable, SettingsError, SubmitTFJobError
-from submit_tf_job.gateway.callers import CallersFile, Negotiator, token_of
-from submit_tf_job.gateway.metrics import Metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+
+from submit_tf_job.errors import AuthError, SubmitTFJobError
+from submit_tf_job.gateway.callers import CallersFile, Clusters, Negotiator
 from submit_tf_job.gateway.policy import Policy
-from submit_tf_job.gateway.slots import Limits, Slots
+from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.uploads import UploadDirectory
-from submit_tf_job.gateway.watchers import Causes, Watches
-from submit_tf_job.sdk.client import Client
-from submit_tf_job.settings import Settings
+from submit_tf_job.gateway.watchers import Causes, JobChange, Watches
+from submit_tf_job.sdk.client import JobHandle
 
-__all__ = ["Clusters", "Gateway"]
+__all__ = ["CONTENT_TYPE", "Gateway", "Limits", "Slots", "in_thread"]
 
+T = TypeVar("T")
 _READY_FOR_S = 5.0
 _ANSWER_S = 3.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of a gateway.
+
+    Attributes:
+        requests: Requests of one caller that use the cluster at the same time.
+        streams: Logs that one caller follows at the same time; each has a thread.
+        listeners: Streams of events that one caller follows at the same time; each needs only a
+            queue.
+        all_requests: Requests of all callers.
+        all_streams: Logs of all callers.
+        all_listeners: Streams of events of all callers.
+        watches: Jobs that are watched for events; any number of listeners shares one.
+        body_s: Seconds in which a body must arrive.
+        upload_bytes: Size of all files of one request.
+        upload_files: Number of files of one request.
+        upload_s: Seconds in which a body with files must arrive.
+        uploads: Requests with files of one caller at the same time.
+        all_uploads: Requests with files of all callers; with `upload_bytes` this bounds the disk.
+    """
+
+    requests: int = 16
+    streams: int = 200
+    listeners: int = 1000
+    all_requests: int = 64
+    all_streams: int = 1000
+    all_listeners: int = 5000
+    watches: int = 200
+    body_s: float = 30.0
+    upload_bytes: int = 256 * 1024**2
+    upload_files: int = 1000
+    upload_s: float = 600.0
+    uploads: int = 2
+    all_uploads: int = 8
+
+
+class Slots:
+    """Counts concurrent work, per caller and in total.
+
+    Args:
+        what: What is counted, for messages: "requests".
+        each: Limit per caller.
+        everybody: Limit of all callers.
+    """
+
+    def __init__(self, what: str, each: int, total: int) -> None:
+        self._what, self._each, self._everybody = what, each, total
+        self._lock = threading.Lock()
+        self._taken: Counts[str] = Counts()
+
+    @property
+    def taken(self) -> int:
+        """The number of slots in use."""
+        return self._taken.total()
+
+    @contextlib.contextmanager
+    def one(self, caller: str) -> Iterator[None]:
+        """Take a slot while the block runs.
+
+        Raises:
+            RequestRefused: No slot is free.
+        """
+        with self._lock:
+            if self._taken[caller] >= self._each or self._taken.total() >= self._everybody:
+                who = "all callers together have"
+                if self._taken[caller] >= self._each:
+                    who = f"{caller} has"
+                raise RequestRefused(
+                    "too-many",
+                    f"{who} too many {self._what} at once",
+                    hint="end some, or try again later",
+                )
+            self._taken[caller] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._taken[caller] -= 1
+                if not self._taken[caller]:
+                    del self._taken[caller]
 
 
 @dataclass
@@ -44,7 +137,6 @@ class Gateway:
     log: Callable[[dict[str, Any]], None]
     limits: Limits = field(default_factory=Limits)
     policy: Policy = field(default_factory=Policy)
-    metrics: Metrics = field(default_factory=Metrics)
     negotiator: Negotiator | None = None
     uploads: UploadDirectory = field(default_factory=UploadDirectory)
     draining: bool = False
@@ -57,12 +149,18 @@ class Gateway:
         self.uploading = Slots("uploads", limits.uploads, limits.all_uploads)
         self.causes = Causes()
         self.watches = Watches(limits.watches, self.causes)
+        self.metrics = Metrics(
+            requests_in_progress=lambda: self.requests.taken,
+            streams=lambda: self.streams.taken + self.listeners.taken,
+            watched_jobs=lambda: len(self.watches),
+            draining=lambda: self.draining,
+        )
+        # (caller, job) → its handle and status: requests for it at the same time share the query
+        self.first_looks: dict[tuple[str, str], asyncio.Future[tuple[JobHandle, JobChange]]] = {}
         self._endings: set[Callable[[], None]] = set()
         self._checked_at, self._checking = float("-inf"), threading.Lock()
         self._why_not = "no ResourceManager was queried yet"
-        names: set[str] = set()
-        if self.callers is not None:
-            names |= self.callers.names
+        names = set(self.callers.read().values() if self.callers else ())
         if self.negotiator is not None:
             names.add("the users of Kerberos tickets")
         self.clusters.check_callers(names)
@@ -78,7 +176,7 @@ class Gateway:
         ways = {'Bearer realm="submit_tf_job"': self.callers, "Negotiate": self.negotiator}
         return tuple(way for way, accepted in ways.items() if accepted is not None)
 
-    def caller(self, authorization: str | None) -> tuple[str, str]:
+    def caller(self, authorization: str) -> tuple[str, str]:
         """Return the caller, and the token that authenticates the gateway to it ("" if not needed).
 
         Args:
@@ -90,12 +188,12 @@ class Gateway:
         """
         if self.is_open:
             return self.clusters.settings.user, ""
-        scheme, _, token = (authorization or "").partition(" ")
-        if self.negotiator is not None and scheme.lower() == "negotiate":
-            return self.negotiator.caller(token.strip())
-        if self.callers is None:
-            raise Negotiator.refused("the request has no Kerberos ticket")
-        return self.callers.caller(token_of(authorization)), ""
+        scheme, _, token = authorization.partition(" ")
+        ticket = token.strip() if scheme.lower() == "negotiate" else ""
+        if self.negotiator is not None and (ticket or self.callers is None):
+            return self.negotiator.caller(ticket)
+        assert self.callers is not None
+        return self.callers.caller(authorization), ""
 
     def why_not_ready(self) -> str:
         """Return why the gateway is not ready, or "".
@@ -106,7 +204,7 @@ class Gateway:
             return "draining"
         try:
             if self.callers is not None:
-                self.callers.check()
+                self.callers.read()
             self.policy.file()
         except SubmitTFJobError:
             return "the file of callers or the policy cannot be read"
@@ -135,7 +233,7 @@ class Gateway:
         for end in tuple(self._endings):
             end()
 
-    @contextmanager
+    @contextlib.contextmanager
     def stream(self, slots: Slots, caller: str, end: Callable[[], None]) -> Iterator[None]:
         """Count a stream while the block runs.
 
@@ -155,89 +253,99 @@ class Gateway:
                 self._endings.discard(end)
                 end()
 
-    def gauges(self) -> dict[str, int]:
-        """Return the current counts by name."""
-        return {
-            "requests_in_progress": self.requests.taken,
-            "streams": self.streams.taken + self.listeners.taken,
-            "watched_jobs": len(self.watches),
-            "draining": int(self.draining),
-        }
 
-    def client(self, caller: str) -> Client:
-        """Return the client with a caller's identity."""
-        return self.clusters.of(caller)
+# --- metrics, for Prometheus ---
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_METHODS = frozenset({"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"})
+_STREAMS = frozenset({"/v1/jobs/{name}/logs", "/v1/jobs/{name}/events"})
+_PREFIX = "submit_tf_job_gateway"
+_GAUGES = {
+    "requests_in_progress": "Requests that are being answered, without streams.",
+    "streams": "Open streams of logs and events.",
+    "watched_jobs": "Jobs that the gateway follows.",
+    "draining": "1 while the gateway ends.",
+}
+
+# Without it each counter has a second series, the time of its creation.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-# --- clients -------------------------------------------------------------------------------------
-
-
-class Clusters:
-    """Clients by caller; each connects and its identity is checked at the caller's first request.
+class Metrics:
+    """The gateway's counters; labels are bounded: routes instead of paths, no callers and jobs.
 
     Args:
-        settings: The gateway's own settings.
-        connect: Returns a client.
+        gauges: What returns each current value, by name without the prefix.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        connect: Callable[[Settings], Client] = lambda settings: Client(
-            settings=settings, own_jobs_only=True
-        ),
-    ) -> None:
-        if settings.as_proxy:
-            raise SettingsError(
-                "as_user does not work with a gateway: it acts for its callers",
-                hint="leave as_user (--as-user) out",
-            )
-        self.settings = settings
-        self._connect = connect
-        self._open: dict[str, Client] = {}
-        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+    def __init__(self, **gauges: Callable[[], float]) -> None:
+        registry = self._registry = CollectorRegistry()
+        self._requests = Counter(
+            f"{_PREFIX}_requests",
+            "Completed requests.",
+            ("method", "route", "status"),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            f"{_PREFIX}_request_seconds",
+            "Seconds from a request to the end of its response, without streams.",
+            ("route",),
+            registry=registry,
+            buckets=_BUCKETS_S,
+        )
+        self._submissions = Counter(
+            f"{_PREFIX}_submissions",
+            "Submissions by outcome: new, adopted, or the code of an error.",
+            ("outcome",),
+            registry=registry,
+        )
+        for name, value in gauges.items():
+            Gauge(f"{_PREFIX}_{name}", _GAUGES[name], registry=registry).set_function(value)
 
-    def check_callers(self, names: Iterable[str]) -> None:
-        """Refuse callers for whom the gateway cannot act.
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a completed request.
 
-        Raises:
-            SettingsError: The gateway's way of authentication does not support proxy users.
+        A stream is counted at its end, without its duration.
         """
-        others = sorted(set(names) - {self.settings.user})
-        if others and self.settings.auth not in ("simple", "kerberos"):
-            raise SettingsError(
-                f"with auth {self.settings.auth} the gateway can act for "
-                f"{self.settings.user} only, not for {', '.join(others[:5])}",
-                hint="only auth simple and kerberos support proxy users",
-            )
+        word = method if method in _METHODS else "other"
+        self._requests.labels(word, route, str(status)).inc()
+        if route not in _STREAMS:
+            self._seconds.labels(route).observe(seconds)
 
-    def of(self, caller: str) -> Client:
-        """Return the client of a caller, which treats jobs of other users as unknown.
+    def submission(self, outcome: str) -> None:
+        """Count a submission: `new` or `adopted`, or the code of an error."""
+        self._submissions.labels(outcome).inc()
 
-        Raises:
-            AuthError: The ResourceManager would take the gateway for another user.
-            ClusterUnavailable: The ResourceManager cannot be reached.
-        """
-        with self._locks[caller]:
-            if caller not in self._open:
-                client = self._connect(self.settings.acting_for(caller))
-                client.check_identity()
-                self._open[caller] = client
-            return self._open[caller]
+    def text(self) -> bytes:
+        """Return all counters and gauges in Prometheus' text format."""
+        return generate_latest(self._registry)
 
-    def check_own_user(self) -> None:
-        """Check that the ResourceManager takes this gateway for its `user`.
 
-        With Kerberos the ticket says who it is. A ResourceManager that does not answer yet is
-        passed over: a gateway may be started before its cluster.
+# --- threads ---
 
-        Raises:
-            AuthError: The ResourceManager takes it for another user.
-        """
-        if self.settings.auth == "kerberos":
-            with suppress(ClusterUnavailable):
-                self.own()
 
-    def own(self) -> Client:
-        """Return the gateway's own client, which only checks that the cluster is available."""
-        return self.of(self.settings.user)
+async def in_thread(call: Callable[[], T]) -> T:
+    """Call a function in a new thread, and return its result or raise its error.
+
+    The thread is a daemon: a request to the cluster that takes minutes does not delay the end of a
+    gateway. If a submission is cut off, the same request to another gateway finds its job.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle_in_loop(settle: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(lambda: None if future.done() else settle())
+
+    def run() -> None:
+        try:
+            value = call()
+        except BaseException as error:  # noqa: BLE001 - raised again in the awaiting coroutine
+            raised = error
+            settle_in_loop(lambda: future.set_exception(raised))
+        else:
+            settle_in_loop(lambda: future.set_result(value))
+
+    threading.Thread(target=run, daemon=True, name="gateway request").start()
+    return await future

@@ -20,10 +20,8 @@ from fastapi import Request
 from python_multipart.multipart import parse_options_header
 
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.gateway.running import Gateway
-from submit_tf_job.gateway.slots import MAX_BODY
-from submit_tf_job.gateway.threads import in_thread
-from submit_tf_job.gateway.uploads import Parts
+from submit_tf_job.gateway.running import Gateway, in_thread
+from submit_tf_job.gateway.uploads import MAX_BODY, Parts
 from submit_tf_job.jsonview import submission_object
 from submit_tf_job.sdk.client import Client, JobHandle
 from submit_tf_job.sdk.types import Plan
@@ -154,7 +152,7 @@ async def received(request: Request, gateway: Gateway, caller: str) -> AsyncIter
         directory = await in_thread(gateway.uploads.new)
         _, options = parse_options_header(request.headers["content-type"])
         try:
-            parts = Parts(options.get(b"boundary", b""), directory, gateway.limits)
+            parts = Parts(options.get(b"boundary", b""), directory, gateway.limits.upload_files)
             try:
                 await _parts(request, gateway, parts)
             finally:

@@ -18,9 +18,10 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from submit_tf_job.errors import UsageError
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.gateway.slots import MAX_BODY, Limits
 
-__all__ = ["Parts", "UploadDirectory", "unavailable"]
+__all__ = ["MAX_BODY", "Parts", "UploadDirectory"]
+
+MAX_BODY = 1024 * 1024  # the limit of a job spec file
 
 _PREFIX = "submit_tf_job-uploads-"
 _YOUNG_S = 60.0  # a gateway that has just created its directory may not hold the lock yet
@@ -29,7 +30,7 @@ _MOST_LEVELS = 50
 _HEADERS = 8 * 1024
 
 
-def unavailable() -> RequestRefused:
+def _unavailable() -> RequestRefused:
     """Return the error for a disk that is full or not writable."""
     return RequestRefused(
         "upload-unavailable", "the gateway cannot store the files now", hint="try again later"
@@ -59,7 +60,7 @@ class UploadDirectory:
         try:
             return Path(tempfile.mkdtemp(dir=self._own()))
         except OSError:
-            raise unavailable() from None
+            raise _unavailable() from None
 
     def remove(self, directory: Path) -> None:
         """Remove the directory of one request."""
@@ -122,7 +123,7 @@ class Parts:
     Args:
         boundary: The boundary in the body's content type.
         directory: Where files are written.
-        limits: The gateway's limits.
+        most_files: Number of files, at most.
 
     Attributes:
         job: The job spec.
@@ -130,11 +131,11 @@ class Parts:
         files: Name to SHA-256.
     """
 
-    def __init__(self, boundary: bytes, directory: Path, limits: Limits) -> None:
+    def __init__(self, boundary: bytes, directory: Path, most_files: int) -> None:
         self.job: bytes | None = None
         self.is_json = False
         self.files: dict[str, str] = {}
-        self._directory, self._limits = directory, limits
+        self._directory, self._most_files = directory, most_files
         self._headers: dict[str, bytes] = {}
         self._field, self._value, self._header_bytes = bytearray(), bytearray(), 0
         self._kept = bytearray()
@@ -174,7 +175,7 @@ class Parts:
         except FormParserError:
             raise _broken("it is not valid multipart/form-data") from None
         except OSError:
-            raise unavailable() from None
+            raise _unavailable() from None
 
     def finish(self) -> bytes:
         """Return the job spec, once everything has arrived.
@@ -225,10 +226,10 @@ class Parts:
             raise _broken("its parts are one `job` and any number of `files`")
 
     def _open_file(self, name: str) -> None:
-        if len(self.files) >= self._limits.upload_files:
+        if len(self.files) >= self._most_files:
             raise RequestRefused(
                 "too-large",
-                f"more than {self._limits.upload_files} files",
+                f"more than {self._most_files} files",
                 hint="pack them into one archive",
                 headers=_CLOSE,
             )

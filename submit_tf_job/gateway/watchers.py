@@ -13,7 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,7 +108,6 @@ class Watches:
         self._most, self._causes = most, causes
         self._lock = threading.Lock()
         self._watches: dict[tuple[str, str], _Watch] = {}
-        self._first: dict[tuple[str, str], Future[tuple[JobHandle, JobChange]]] = {}
 
     def __len__(self) -> int:
         return len(self._watches)
@@ -127,35 +126,6 @@ class Watches:
                 if watcher == user and watch.last and job in (*names, handle.application_id):
                     return handle, watch.last
         return None
-
-    def first(
-        self, user: str, job: str, look: Callable[[], tuple[JobHandle, Status]]
-    ) -> Future[tuple[JobHandle, JobChange]]:
-        """Get the status of a job without a watch; concurrent calls share one query.
-
-        Args:
-            user: The caller.
-            job: A name, or an application id.
-            look: Returns the caller's handle, and the status.
-        """
-        key = (user, job)
-        with self._lock:
-            if key in self._first:
-                return self._first[key]
-            found = self._first[key] = Future()
-
-        def run() -> None:
-            try:
-                handle, seen = look()
-                found.set_result((handle, change_of(self._causes.explained(handle, seen))))
-            except Exception as error:  # noqa: BLE001 - raised again in the awaiting coroutine
-                found.set_exception(error)
-            finally:
-                with self._lock:
-                    del self._first[key]
-
-        threading.Thread(target=run, daemon=True, name="gateway request").start()
-        return found
 
     def listen(self, handle: JobHandle, listener: Listener) -> None:
         """Add a listener, which gets the last change at once, and then every change.

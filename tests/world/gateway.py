@@ -11,10 +11,9 @@ from fastapi.testclient import TestClient
 from submit_tf_job import Client
 from submit_tf_job.gateway import openapi
 from submit_tf_job.gateway.app import served
-from submit_tf_job.gateway.callers import CallersFile, line_of
+from submit_tf_job.gateway.callers import CallersFile, Clusters, line_of
 from submit_tf_job.gateway.policy import Policy
-from submit_tf_job.gateway.running import Clusters, Gateway
-from submit_tf_job.gateway.slots import Limits
+from submit_tf_job.gateway.running import Gateway, Limits
 from submit_tf_job.gateway.uploads import UploadDirectory
 from submit_tf_job.settings import Settings, load_settings
 from tests.world.cluster import FakeCluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,9 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.gateway.app import document, served
-from submit_tf_job.gateway.callers import CallersFile, line_of
+from submit_tf_job.gateway.callers import CallersFile, Clusters, line_of
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.gateway.running import Clusters, Gateway
-from submit_tf_job.gateway.slots import Limits, Slots
+from submit_tf_job.gateway.running import Gateway, Limits, Slots
 from tests.world.gateway import JOB, World, is_a, refused
 
 ROOT = Path(__file__).parents[3]
@@ -517,6 +517,24 @@ def test_streams_are_bounded_and_end_with_the_gateway(tmp_path: Path) -> None:
         world.gateway.drain()
         assert ended == [print]
     assert world.http.get("/readyz").json() == {"ready": False, "why": "draining"}
+
+
+def test_requests_that_the_end_of_the_gateway_cuts_off_may_be_sent_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.post()
+
+    def end(*_args: object) -> None:
+        world.gateway.drain()
+        raise CancelledError  # as what waits in a call does within a second
+
+    with monkeypatch.context() as ending:
+        ending.setattr(Client, "attach", end)
+        refused(world.ask("GET", "/v1/jobs/mnist/logs"), 503, "cluster-unavailable")
+    late = world.ask("GET", "/v1/jobs/mnist")
+    refused(late, 503, "cluster-unavailable")
+    assert (late.json()["retryable"], late.headers["retry-after"]) == (True, "5")
+    assert world.http.get("/healthz").status_code == 200
 
 
 # --- what it says of itself ---
