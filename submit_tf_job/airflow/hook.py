@@ -1,23 +1,37 @@
-"""The hook: a client with a connection's settings, and the operations of the operator."""
+"""The hook: a client with a connection's settings, and the operations of the operator.
+
+Errors become Airflow's exceptions, and the JSON of a trigger's event and back.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
 from submit_tf_job.airflow.airflow_names import BaseHook
-from submit_tf_job.airflow.form import ConnectionValues, read_connection, with_form_labels
-from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, SettingsError, SubmitTFJobError
+from submit_tf_job.airflow.provider import ConnectionValues, read_connection, with_form_labels
+from submit_tf_job.errors import (
+    TABLE,
+    ClusterUnavailable,
+    InternalError,
+    JobSpecError,
+    NoSuchJob,
+    Problem,
+    SettingsError,
+    SubmitTFJobError,
+    error_class,
+)
 
 if TYPE_CHECKING:
     from submit_tf_job.airflow.task_run import TaskRun
     from submit_tf_job.sdk.client import Client, JobHandle
     from submit_tf_job.sdk.types import Check, Plan
 
-__all__ = ["SubmitTFJobHook"]
+__all__ = ["SubmitTFJobHook", "airflow_errors", "as_airflow", "error_in", "error_object"]
 
 T = TypeVar("T")
 _REACHED_S, _CHECKED_S = 4.5, 20.0  # time limits of the button "Test"
@@ -140,8 +154,8 @@ class SubmitTFJobHook(BaseHook):
         """
         try:
             _ = self.given  # from Airflow's database, whose session belongs to this thread
-            version = _within(_REACHED_S, self._reached)
-            found = _within(_CHECKED_S, self._checked)
+            version = _within(_REACHED_S, lambda: self._client.hadoop_version(_REACHED_S - 1))
+            found = _within(_CHECKED_S, lambda: self._client.check(*_NEEDED, "nodes", "docker"))
         except SubmitTFJobError as error:
             return False, with_form_labels(_with_hint(error.message, error.hint))
         failed = [
@@ -149,18 +163,12 @@ class SubmitTFJobHook(BaseHook):
         ]
         if failed:
             return False, _sentences(failed)
-        settings = self.get_conn().settings
+        settings, hadoop = self._client.settings, version or "unknown"
         warnings = _sentences([finding for finding in found if finding.status != "ok"])
-        text = f"{settings.user} can use {settings.resource_managers[0]} (Hadoop {version})."
+        text = f"{settings.user} can use {settings.resource_managers[0]} (Hadoop {hadoop})."
         if warnings:
             text += f" Warning: {warnings}"
         return True, text
-
-    def _reached(self) -> str:
-        return self.get_conn().hadoop_version(_REACHED_S - 1) or "unknown"
-
-    def _checked(self) -> tuple[Check, ...]:
-        return self.get_conn().check(*_NEEDED, "nodes", "docker")
 
     # --- for the operator -------------------------------------------------------------------------
 
@@ -169,38 +177,25 @@ class SubmitTFJobHook(BaseHook):
         job: str | Mapping[str, Any],
         run: TaskRun,
         *,
-        base: Path,
         name: str | None = None,
-        overrides: Sequence[str] = (),
-        render: Callable[[str], str] | None = None,
-        dialect: str | None = None,
         detached: bool = False,
+        **reading: Any,
     ) -> Plan:
         """Plan the job of a task instance.
 
         Args:
             job: The path of a job spec file, or its content.
             run: The task instance.
-            base: The directory of relative `files` of a content.
             name: The readable part of the job's name.
-            overrides: `path=value` texts, as for `--set`.
-            render: Fills the templates in a file.
-            dialect: The format of a file of another system; None to recognise it.
             detached: Whether no task follows the job, which then has a lifetime
                 (`detached_lifetime`).
+            reading: The other arguments of `Client.load`.
 
         Raises:
             JobSpecError: The job spec is invalid; the error has all problems.
         """
         client = self.get_conn()
-        loaded = client.load(
-            job,
-            overrides=overrides,
-            name=run.job_name(name),
-            dialect=dialect,
-            base=base,
-            render=render,
-        )
+        loaded = client.load(job, name=run.job_name(name), **reading)
         for remark in loaded.remarks:
             self.log.info("%s", remark)
         return client.plan(loaded, submission_id=run.key, again="after-failure", detached=detached)
@@ -241,3 +236,55 @@ class SubmitTFJobHook(BaseHook):
             found = client.attach(application_id) if application_id else client.starting(name)
             if found is not None:
                 found.stop(wait=False)
+
+
+# --- errors ---
+
+
+def as_airflow(error: SubmitTFJobError) -> AirflowException:
+    """Return the exception that makes Airflow retry the task or fail it at once.
+
+    For a failed job its first cause decides whether a retry may help, else `errors.TABLE`.
+    """
+    kind = AirflowException if error.retryable else AirflowFailException
+    text = error.message
+    if error.hint:
+        text += f"\nhint: {with_form_labels(error.hint)}"
+    return kind(text)
+
+
+@contextlib.contextmanager
+def airflow_errors() -> Iterator[None]:
+    """Convert SubmitTFJobError of the block to Airflow's exceptions."""
+    try:
+        yield
+    except SubmitTFJobError as error:
+        raise as_airflow(error) from error
+
+
+def error_object(error: SubmitTFJobError | None) -> dict[str, Any] | None:
+    """Return an error as the JSON of an event."""
+    if error is None:
+        return None
+    return {
+        "code": error_class(error).code,
+        "message": error.message,
+        "hint": error.hint,
+        "retryable": error.retryable,
+    }
+
+
+def error_in(event: Mapping[str, Any]) -> SubmitTFJobError | None:
+    """Return the error of an event.
+
+    An error of an unknown kind, such as one of a later version, becomes an InternalError.
+    """
+    error = event.get("error")
+    if not isinstance(error, Mapping):
+        return None
+    kinds = {row.code: kind for kind, row in TABLE.items()}
+    kind = kinds.get(str(error.get("code")), InternalError)
+    message, hint = str(error.get("message", "")), str(error.get("hint") or "")
+    if kind is JobSpecError:
+        return JobSpecError([Problem(0, 0, "", message)], hint=hint)
+    return kind(message, hint=hint, retryable=error.get("retryable"))

@@ -127,7 +127,7 @@ class SubmitTFJobOperator(BaseOperator):
 
     def execute(self, context: Any) -> Any:
         """Submit the job, or adopt that of an earlier try, and wait for its end."""
-        from submit_tf_job.airflow.outcome import airflow_errors
+        from submit_tf_job.airflow.hook import airflow_errors
 
         run = task_run(context, self.retries)
         with airflow_errors():
@@ -241,7 +241,7 @@ class SubmitTFJobOperator(BaseOperator):
         deciding_task: str = "",
     ) -> Any:
         """Return the job or raise its error, after the trigger has detected its end."""
-        from submit_tf_job.airflow.outcome import airflow_errors, error_in
+        from submit_tf_job.airflow.hook import airflow_errors, error_in
 
         self.links_known = True
         if event.get("timed_out"):

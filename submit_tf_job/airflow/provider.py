@@ -1,18 +1,56 @@
-"""The provider's description for Airflow (entry point `apache_airflow_provider`).
+"""The provider's description for Airflow (entry point `apache_airflow_provider`), and the fields of
+the connection's form with their conversion to settings.
 
-It imports little, because Airflow imports it in each of its processes.
+It imports little, and nothing of Airflow, because Airflow imports it in each of its processes.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from submit_tf_job.airflow.form import FIELDS, HIDDEN, PLACEHOLDERS, RELABELED
+from submit_tf_job.errors import SettingsError
 
-__all__ = ["get_provider_info"]
+__all__ = [
+    "FIELDS",
+    "PLACEHOLDERS",
+    "ConnectionValues",
+    "get_provider_info",
+    "read_connection",
+    "with_form_labels",
+]
 
 _HERE = "submit_tf_job.airflow"
 _NAME = "submit_tf_job"
+# Field of the form → its label. The names are those of settings, with `_` for `.`; the extra may
+# contain any other setting, too.
+FIELDS: Mapping[str, str] = {
+    "auth": "Authentication",
+    "as_user": "Submit as (doAs)",
+    "hadoop_conf": "Hadoop configuration directory",
+    "kerberos_principal": "Kerberos principal",
+    "kerberos_keytab": "Keytab file",
+    "kerberos_krb5_conf": "krb5.conf file",
+    "credentials_file": "Credentials file",
+    "ca_file": "CA file",
+    "profile": "Settings profile",
+}
+_RELABELED: Mapping[str, str] = {
+    "host": "ResourceManagers",
+    "login": "User",
+    "password": "Password or token",
+}
+PLACEHOLDERS: Mapping[str, str] = {
+    "host": "http://rm1.example.com:8088,http://rm2.example.com:8088",
+    "login": "owner of the jobs",
+    "auth": "simple, kerberos, delegation-token, basic or bearer",
+    "hadoop_conf": "/etc/hadoop/conf",
+    "kerberos_keytab": "/etc/security/keytabs/airflow.keytab",
+}
+_PORT = 8088
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -35,8 +73,8 @@ def get_provider_info() -> dict[str, Any]:
                 "hook-class-name": f"{_HERE}.hook.SubmitTFJobHook",
                 "hook-name": "YARN (submit_tf_job)",
                 "ui-field-behaviour": {
-                    "hidden-fields": list(HIDDEN),
-                    "relabeling": dict(RELABELED),
+                    "hidden-fields": ["schema", "port"],
+                    "relabeling": dict(_RELABELED),
                     "placeholders": dict(PLACEHOLDERS),
                 },
                 "conn-fields": {
@@ -57,3 +95,128 @@ def get_provider_info() -> dict[str, Any]:
             for name in ("ApplicationLink", "LogsLink", "TensorBoardLink")
         ],
     }
+
+
+@dataclass(frozen=True)
+class ConnectionValues:
+    """The content of a connection.
+
+    Attributes:
+        settings: Settings by name.
+        profile: The settings profile to start from.
+        secret: A password or token.
+    """
+
+    settings: Mapping[str, Any]
+    profile: str | None = None
+    secret: str | None = field(default=None, repr=False)
+
+
+def read_connection(
+    *,
+    host: str | None,
+    port: int | None,
+    schema: str | None,
+    login: str | None,
+    password: str | None,
+    extra: str | None,
+) -> ConnectionValues:
+    """Convert the fields of a connection to settings.
+
+    Raises:
+        SettingsError: A setting is unknown, or the extra is not a JSON object.
+    """
+    settings = dict(_settings(_extra(extra)))
+    profile = settings.pop("profile", None)
+    if host:
+        settings["resource_managers"] = _urls(host, port, schema)
+    if login:
+        settings["user"] = login
+    secret = password or None
+    if secret and settings.get("auth") == "basic":
+        if not login:
+            raise SettingsError("it has a password but no user", hint="fill in User")
+        secret = f"{login}:{secret}"
+    return ConnectionValues(settings, profile, secret)
+
+
+_FIELD_OF_OPTION: Mapping[str, str] = {
+    "--rm": _RELABELED["host"],
+    "--user": _RELABELED["login"],
+    "--auth": FIELDS["auth"],
+    "--as-user": FIELDS["as_user"],
+    "--profile": FIELDS["profile"],
+    "resource_managers": _RELABELED["host"],
+    "user": _RELABELED["login"],
+    **{
+        name.replace("_", ".", 1) if name.startswith(("kerberos_", "credentials_")) else name: label
+        for name, label in FIELDS.items()
+    },
+}
+_QUOTED = ("user", "auth", "profile")  # common English words: replaced only in backticks
+
+
+def with_form_labels(text: str) -> str:
+    """Return a message with the connection's fields instead of options and names of settings.
+
+    Example:
+        >>> with_form_labels("Check --rm and resource_managers.")
+        "Check 'ResourceManagers'."
+    """
+    for name, label in _FIELD_OF_OPTION.items():
+        bare = r"" if name in _QUOTED else rf"|(?<![\w./-]){re.escape(name)}(?![\w.-]*\w)"
+        text = re.sub(rf"`{re.escape(name)}`{bare}", f"'{label}'", text)
+    return re.sub(r"('[\w ]+')(?: and|, or| or) \1", r"\1", text)
+
+
+def _extra(text: str | None) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError as error:
+        raise SettingsError(f"its extra is not valid JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise SettingsError("its extra is not a JSON object")
+    return found
+
+
+def _settings(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield settings by name.
+
+    A group may be an object of its own; empty fields of the form are skipped.
+    """
+    from submit_tf_job.sdk.client import setting_names
+
+    names = {
+        "profile": "profile",
+        **{
+            spelling: name
+            for name in setting_names()
+            for spelling in (name, name.replace(".", "_"))
+        },
+    }
+    groups = {name.partition(".")[0] for name in setting_names() if "." in name}
+    for spelling, value in extra.items():
+        if spelling in groups and isinstance(value, dict):
+            yield from _settings({f"{spelling}.{key}": inner for key, inner in value.items()})
+        elif spelling not in names:
+            raise SettingsError(
+                f"{spelling}: unknown setting", hint=f"known are {', '.join(sorted(names))}"
+            )
+        elif value not in (None, ""):
+            yield names[spelling], value
+
+
+def _urls(host: str, port: int | None, schema: str | None) -> list[str]:
+    """Return the ResourceManagers' URLs.
+
+    A host without a scheme or port gets those of the other fields.
+    """
+    hosts = [part.strip() for part in host.split(",") if part.strip()]
+    urls = []
+    for part in hosts:
+        if "://" not in part:
+            if ":" not in part:
+                part += f":{port or _PORT}"
+            part = f"{schema or 'http'}://{part}"
+        urls.append(part)
+    return urls

@@ -47,7 +47,7 @@ class SubmitTFJobSensor(BaseSensorOperator):
         """Wait in the worker, or in the triggerer."""
         if not self.deferrable:
             return super().execute(context)
-        from submit_tf_job.airflow.outcome import airflow_errors
+        from submit_tf_job.airflow.hook import airflow_errors
         from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
 
         with airflow_errors():
@@ -62,7 +62,7 @@ class SubmitTFJobSensor(BaseSensorOperator):
 
     def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
         """Return or raise the job's error, after the trigger has detected its end."""
-        from submit_tf_job.airflow.outcome import airflow_errors, error_in
+        from submit_tf_job.airflow.hook import airflow_errors, error_in
 
         if event.get("timed_out"):
             from airflow.sdk.exceptions import AirflowSensorTimeout
@@ -76,7 +76,7 @@ class SubmitTFJobSensor(BaseSensorOperator):
 
     def poke(self, context: Any) -> Any:
         """Return whether the job has succeeded; raise its error if it failed."""
-        from submit_tf_job.airflow.outcome import airflow_errors
+        from submit_tf_job.airflow.hook import airflow_errors
 
         with airflow_errors():
             handle = self._handle()

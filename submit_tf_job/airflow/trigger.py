@@ -101,7 +101,7 @@ class SubmitTFJobTrigger(BaseTrigger):
 
     async def _event(self) -> dict[str, Any]:
         await _in_thread(_load)
-        from submit_tf_job.airflow.outcome import error_object
+        from submit_tf_job.airflow.hook import error_object
 
         try:
             hook = await self._hook()
@@ -257,7 +257,6 @@ def _load() -> None:
     """Import the trigger's modules, which takes too long for the event loop."""
     import submit_tf_job.airflow.extra_links
     import submit_tf_job.airflow.hook
-    import submit_tf_job.airflow.outcome
     import submit_tf_job.sdk.client
     import submit_tf_job.sdk.events  # noqa: F401
 

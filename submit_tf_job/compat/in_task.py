@@ -6,6 +6,7 @@ alone, and each function imports for itself what the image has.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -83,8 +84,7 @@ class TFNodeContext:
     """The `ctx` of TensorFlowOnSpark's `main_fun(args, ctx)`.
 
     Attributes:
-        executor_id: Number of the task among all tasks.
-        worker_num: The same.
+        executor_id: Number of the task among all tasks; `worker_num` is the same.
         job_name: The role.
         task_index: Number of the task in its role.
         cluster_spec: Addresses of the tasks by role.
@@ -94,14 +94,18 @@ class TFNodeContext:
     """
 
     executor_id: int
-    worker_num: int
     job_name: str
     task_index: int
     cluster_spec: dict[str, list[str]]
     num_workers: int
     defaultFS: str  # noqa: N815 - its users read it by this name
-    working_dir: str
+    working_dir: str = field(default_factory=os.getcwd)
     mgr: Any = field(default=None, repr=False)
+
+    @property
+    def worker_num(self) -> int:
+        """The number of the task among all tasks."""
+        return self.executor_id
 
     def absolute_path(self, path: str) -> str:
         """Return a path with a scheme; a relative one is in the user's home, as there."""
@@ -151,8 +155,6 @@ def call_with_context(
         roles: The roles with the number of their tasks, in the order of the executors' numbers.
         default_fs: The cluster's file system, "" if unknown.
     """
-    import os
-
     role, index = os.environ["TFJOB_ROLE"], int(os.environ["TFJOB_INDEX"])
     names = [name for name, _count in roles]
     number = sum(count for _name, count in roles[: names.index(role)]) + index
@@ -163,13 +165,11 @@ def call_with_context(
     }
     context = TFNodeContext(
         executor_id=number,
-        worker_num=number,
         job_name=role,
         task_index=index,
         cluster_spec=cluster,
         num_workers=sum(count for name, count in roles if name in ("chief", "worker")),
         defaultFS=default_fs,
-        working_dir=os.getcwd(),  # noqa: PTH109 - a text, as there
     )
     return main_fun(tf_args, context)
 
@@ -178,17 +178,12 @@ def call_in_parallel(
     map_fn: Callable[[Any, TFNodeContext], Any], tf_args: Any, tasks: int, default_fs: str
 ) -> None:
     """Call a function of `TFParallel.run` in its task, which knows nothing of the others."""
-    import os
-
-    number = int(os.environ["TFJOB_INDEX"])
     context = TFNodeContext(
-        executor_id=number,
-        worker_num=number,
+        executor_id=int(os.environ["TFJOB_INDEX"]),
         job_name="",
         task_index=0,
         cluster_spec={},
         num_workers=tasks,
         defaultFS=default_fs,
-        working_dir=os.getcwd(),  # noqa: PTH109 - a text, as there
     )
     map_fn(tf_args, context)

@@ -108,8 +108,8 @@ class TrainingClient:
             context=context,
             client_configuration=client_configuration,
         )
-        _ignore(namespace)
-        self.job_kind = _kind(job_kind)
+        self.job_kind = job_kind
+        self._check(namespace, None)
         self._job = job
         self._client = client or Client()
 
@@ -157,7 +157,7 @@ class TrainingClient:
         )
         if num_procs_per_worker not in (None, 1, "auto"):
             refuse("create_job", "num_workers", num_procs_per_worker=num_procs_per_worker)
-        _ignore(namespace)
+        self._check(namespace, None)
         if job is not None:
             _only_job(
                 name=name,
@@ -181,18 +181,14 @@ class TrainingClient:
                 "create_job needs `job`, or `train_func` and `name`; for an image's own program "
                 "write a TFJob or a job spec, with its `command`"
             )
-        worker = {"instances": num_workers or num_worker_replicas or 1}
-        roles = {
-            "chief": {"instances": num_chief_replicas},
-            "ps": {"instances": num_ps_replicas},
-            "worker": {**worker, **_resources(resources_per_worker)},
-        }
-        if not num_chief_replicas:
-            del roles["chief"]
-        if not num_ps_replicas:
-            del roles["ps"]
-        keys = {"name": name, "env": dict(env_vars or {}), **_image(base_image)}
-        kind = _kind(job_kind or self.job_kind)
+        workers = num_workers or num_worker_replicas or 1
+        counts = {"chief": num_chief_replicas, "ps": num_ps_replicas, "worker": workers}
+        roles: dict[str, Any] = {name: {"instances": n} for name, n in counts.items() if n}
+        roles["worker"] |= _resources(resources_per_worker)
+        keys = {"name": name, "env": dict(env_vars or {})}
+        if base_image:
+            keys["image"] = base_image
+        kind = self._check(None, job_kind)
         made = with_roles(self._job, roles, strategy=_strategy(kind, roles), **keys)
         arguments = () if parameters is None else (dict(parameters),)
         with _as_kubeflow("create", name):
@@ -215,8 +211,7 @@ class TrainingClient:
             ValueError: `job_kind` is another kind.
             RuntimeError: There is no such job, or the cluster does not answer.
         """
-        _ignore(namespace)
-        _kind(job_kind or self.job_kind)
+        self._check(namespace, job_kind)
         with _as_kubeflow("get", name):
             return _training_job(self._client.attach(name).status())
 
@@ -228,8 +223,7 @@ class TrainingClient:
         Raises:
             RuntimeError: The cluster does not answer.
         """
-        _ignore(namespace)
-        _kind(job_kind or self.job_kind)
+        self._check(namespace, job_kind)
         with _as_kubeflow("list", "jobs"):
             return [_made(listed.name, listed.state, "") for listed in self._client.jobs()]
 
@@ -297,8 +291,7 @@ class TrainingClient:
             TimeoutError: `wait_timeout` passed.
             RuntimeError: The job ended otherwise, or cannot be read.
         """
-        _ignore(namespace)
-        _kind(job_kind or self.job_kind)
+        self._check(namespace, job_kind)
         if unknown := set(expected_conditions) - _CONDITIONS:
             raise ValueError(f"{sorted(unknown)} must be of {sorted(_CONDITIONS)}")
 
@@ -330,7 +323,7 @@ class TrainingClient:
         Raises:
             RuntimeError: The job cannot be read.
         """
-        _ignore(namespace)
+        self._check(namespace, None)
         with _as_kubeflow("get", name):
             handle = self._client.attach(name)
             found = handle.describe()
@@ -368,7 +361,7 @@ class TrainingClient:
         Raises:
             RuntimeError: The job or its logs cannot be read.
         """
-        _kind(job_kind or self.job_kind)
+        self._check(None, job_kind)
         only_first = is_master and replica_type is None and replica_index is None
         tasks = self.get_job_pod_names(name, namespace, only_first, replica_type, replica_index)
         found: dict[str, list[str]] = {task: [] for task in tasks}
@@ -405,12 +398,23 @@ class TrainingClient:
         Raises:
             RuntimeError: There is no such job, or it cannot be deleted.
         """
-        _ignore(namespace)
-        _kind(job_kind or self.job_kind)
+        self._check(namespace, job_kind)
         refuse("delete_job", delete_options=delete_options)
         with _as_kubeflow("delete", name):
             handle: JobHandle = self._client.attach(name)
             handle.delete(force=True)
+
+    def _check(self, namespace: str | None, job_kind: str | None) -> str:
+        """Return the kind of job, and warn of a namespace, which has no meaning here."""
+        if namespace:
+            _log.warning(
+                "namespace %s has no meaning on YARN; jobs belong to their user and a queue",
+                namespace,
+            )
+        kind = job_kind or self.job_kind
+        if kind not in _KINDS:
+            raise ValueError(f"Job kind must be one of these: {list(_KINDS)}")
+        return kind
 
     def _holds(self, condition: str, *args: Any, **kwargs: Any) -> bool:
         return any(
@@ -430,33 +434,16 @@ def _as_kubeflow(what: str, name: str) -> Iterator[None]:
         raise RuntimeError(f"Failed to {what} {name}: {error}") from error
 
 
-def _ignore(namespace: str | None) -> None:
-    if namespace:
-        _log.warning(
-            "namespace %s has no meaning on YARN; jobs belong to their user and a queue", namespace
-        )
-
-
 def _only_job(**others: object) -> None:
     given = [name for name, value in others.items() if value is not None]
     if given:
         raise ValueError(f"If `job` is set, {given[0]} must be None; put it into the job")
 
 
-def _kind(word: str) -> str:
-    if word not in _KINDS:
-        raise ValueError(f"Job kind must be one of these: {list(_KINDS)}")
-    return word
-
-
 def _strategy(kind: str, roles: Collection[str]) -> str:
     if kind == "PyTorchJob":
         return "torch"
     return "parameter-server" if "ps" in roles else "multi-worker"
-
-
-def _image(image: str | None) -> dict[str, str]:
-    return {"image": image} if image else {}
 
 
 def _resources(stated: Mapping[str, Any] | None) -> dict[str, Any]:

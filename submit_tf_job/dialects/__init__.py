@@ -216,8 +216,7 @@ def translate(
 
     dialect = dialect_of(name)
     reading = Translation(dialect.label, version, notes)
-    reading.translate(dialect, reading.root(root))
-    return reading.tree(Location(root.place.source, 1, 1)), reading
+    return reading.translate(dialect, reading.root(root)), reading
 
 
 def _refuse_template(node: Node, path: str = "") -> None:
@@ -263,8 +262,7 @@ def read_command(
             reading = Translation(dialect.label, "flags", notes)
             reading.base = base
             at = reading.root(parse(words, begin, dialect, notes.problem))
-            reading.translate(dialect, at)
-            return reading.tree(at.place), reading
+            return reading.translate(dialect, at), reading
     for index, word in enumerate(words, 1):
         if message := _LAUNCHERS.get(posixpath.basename(word)):
             raise Unreadable(Location(f"argument {index}"), message)

@@ -62,14 +62,19 @@ def place_of(index: int) -> Location:
 
 def each(root: At, name: str) -> Iterator[At]:
     """Iterate over the values of a flag that may be repeated."""
-    found = root.get(name)
-    for node in found.node.items if found and isinstance(found.node, Items) else ():
+    found = root.get(name).node
+    for node in found.items if isinstance(found, Items) else ():
         yield At(node, name, node.place, root.reading)
 
 
 def open_file(at: At) -> At | None:
-    """Read the YAML or JSON file that a flag names; report a problem, and return None."""
+    """Read the YAML or JSON file that a flag names; report a problem, and return None.
+
+    The cursor of a flag that is not given is returned as it is.
+    """
     reading = at.reading
+    if not at:
+        return at
     if "://" in at.text():
         at.fail(f"{clip(at.text())} is not a file of this host; fetch it first")
         return None

@@ -1,29 +1,34 @@
-"""What several dialects read alike: names, amounts, files of this host, links to fetched files,
-TensorBoard, and other frameworks.
-"""
+"""What several dialects read alike: names, amounts, variables, files, programs and TensorBoard."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 import shlex
+from typing import NamedTuple
 
-from submit_tf_job.dialects.translation import At, Translation
+from submit_tf_job.dialects.rows import amount
+from submit_tf_job.dialects.translation import At
 from submit_tf_job.host.located.nodes import clip
 from submit_tf_job.jobspec.kinds import as_label
 
 __all__ = [
+    "MemoryFormat",
     "base_name",
     "board_command",
-    "is_local",
+    "check_local",
+    "identifier",
     "link",
-    "local_path",
-    "make_parent",
     "mebibytes",
     "put_board",
+    "put_command",
     "put_file",
+    "put_input",
+    "put_memory",
+    "put_variable",
     "read_name",
     "refuse_framework",
+    "refuse_index",
 ]
 
 _UNPACK = "import shutil, sys; shutil.unpack_archive(*sys.argv[1:])"
@@ -31,21 +36,24 @@ _UNPACK = "import shutil, sys; shutil.unpack_archive(*sys.argv[1:])"
 _STRATEGIES = {"pytorch": "torch", "torch": "torch", "jax": "jax"}
 
 
-# --- names ----------------------------------------------------------------------------------------
+# --- names, amounts and variables -----------------------------------------------------------------
 
 
-def read_name(reading: Translation, name: At | None, root: At, why: str) -> None:
+def read_name(name: At, root: At, why: str) -> None:
     """Put the job's name; without one, `why` says what is missing."""
-    if name is None:
-        reading.need("name", "name=NAME", root, why)
+    if not name:
+        root.need("name", "name=NAME", why)
         return
-    label = as_label(name.text())
-    reading.put("name", label or name.text(), name)
-    if label != name.text():
-        name.note(f"{clip(name.text())}, as a name in DNS", "name")
+    label, stated = as_label(name.text()), name.text()
+    name.put(
+        "name", label or stated, f"{clip(stated)}, as a name in DNS" if label != stated else ""
+    )
 
 
-# --- amounts --------------------------------------------------------------------------------------
+def identifier(text: str, longest: int) -> str:
+    """Return a text as the name of an input or output."""
+    words = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:longest]
+    return words if words[:1].isalpha() else f"f_{words}"
 
 
 def mebibytes(number: str, unit: str | None) -> int:
@@ -53,27 +61,52 @@ def mebibytes(number: str, unit: str | None) -> int:
     return int(number) * (1024 if (unit or "").lower() == "g" else 1)
 
 
+class MemoryFormat(NamedTuple):
+    """How another system writes amounts of memory: a number and a unit.
+
+    Attributes:
+        system: Its name in messages.
+        pattern: Matches number and unit.
+        default_mib: Its default.
+        example: What its users write, for messages.
+    """
+
+    system: str
+    pattern: re.Pattern[str]
+    default_mib: int
+    example: str
+
+
+def put_memory(where: str, stated: At, role: At, written: MemoryFormat) -> int:
+    """Put a role's memory, or the default, which is reported at `role`; return it in MiB."""
+    match = written.pattern.fullmatch(stated.text())
+    mib = mebibytes(match[1], match[2]) if match else written.default_mib
+    if stated and not match:
+        amount_of = f"an amount of {written.system}, such as {written.example}"
+        stated.fail(f"{clip(stated.text())} is not {amount_of}")
+    default = f"{written.default_mib // 1024} GiB, {written.system}'s default"
+    (stated or role).put(f"{where}.memory", amount(mib), "" if stated else default)
+    return mib
+
+
+def put_variable(text: str, at: At) -> None:
+    """Put a variable of all tasks, written as NAME=VALUE; report another text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        at.fail(f"expected NAME=VALUE, found {clip(text)}")
+    else:
+        at.put("env", value, key=name.strip())
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 
-def is_local(source: str) -> bool:
-    """Return whether a path or URI names a file of this host."""
-    return "://" not in source or source.startswith("file:")
-
-
-def local_path(source: str) -> str:
-    """Return the path of a file of this host."""
-    return re.sub("^file:(//)?", "", source)
-
-
-def put_file(
-    reading: Translation, where: str, source: str, name: str, at: At, *, unpack: bool = False
-) -> bool:
+def put_file(where: str, source: str, name: str, at: At, *, unpack: bool = False) -> bool:
     """Add a file of this host to `files`; return False for a file of a file system."""
-    if not is_local(source):
+    if "://" in source and not source.startswith("file:"):
         return False
-    entry: dict[str, object] = {"src": local_path(source), "dst": name}
-    reading.append(where, entry | ({"unpack": True} if unpack else {}), at)
+    entry: dict[str, object] = {"src": re.sub("^file:(//)?", "", source), "dst": name}
+    at.append(where, entry | ({"unpack": True} if unpack else {}))
     return True
 
 
@@ -82,24 +115,45 @@ def base_name(source: str) -> str:
     return posixpath.basename(source.rstrip("/"))
 
 
-def link(variable: str, name: str, *, unpack: bool = False) -> str:
-    """Return the shell command that puts what a variable names at a path of the working directory.
+def check_local(name: str, at: At) -> None:
+    """Report a name of a fetched file or an output that leads out of the working directory."""
+    if posixpath.normpath(name).startswith(("/", "..")):
+        at.fail(
+            f"{clip(name)} does not lie in the task's working directory; write a short "
+            f"relative path without '..'"
+        )
+
+
+def put_input(name: str, uri: str, at: At) -> str:
+    """Declare a downloaded input for a file called `name`.
+
+    Returns:
+        The input's name: that of the same URI, or one that no other URI has.
+    """
+    check_local(name, at)
+    stem = identifier(name, 24)
+    key, number = stem, 1
+    while at.reading.inputs.setdefault(key, uri) != uri:
+        number += 1
+        key = f"{stem}{number}"
+    at.put(f"inputs.{key}.uri", uri)
+    at.put(f"inputs.{key}.download", value=True)
+    return key
+
+
+def link(variable: str, name: str, *, unpack: bool = False) -> list[str]:
+    """Return the shell commands that put what a variable names at a path of the working directory.
 
     Args:
         variable: The name of the environment variable that has the path of a fetched file.
         name: The path.
         unpack: Unpack an archive there, in place of a link.
     """
-    target = shlex.quote(name)
+    target, directory = shlex.quote(name), posixpath.dirname(name.rstrip("/"))
+    action = f'ln -sfn "${variable}" {target}'
     if unpack:
-        return f'python3 -c {shlex.quote(_UNPACK)} "${variable}" {target}'
-    return f'ln -sfn "${variable}" {target}'
-
-
-def make_parent(name: str) -> tuple[str, ...]:
-    """Return the shell command that makes the directory of a path; none for a plain name."""
-    directory = posixpath.dirname(name.rstrip("/"))
-    return (f"mkdir -p {shlex.quote(directory)}",) if directory else ()
+        action = f'python3 -c {shlex.quote(_UNPACK)} "${variable}" {target}'
+    return [*([f"mkdir -p {shlex.quote(directory)}"] if directory else []), action]
 
 
 # --- programs -------------------------------------------------------------------------------------
@@ -111,18 +165,22 @@ def board_command(logs: str) -> str:
     return f"tensorboard --logdir {directory} --bind_all --port $TFJOB_PORT_HTTP"
 
 
-def put_board(reading: Translation, where: str, logs: At, command_at: At, at: At) -> None:
+def put_board(where: str, logs: At, command_at: At, at: At) -> None:
     """Put TensorBoard's command and its port into a role.
 
     Args:
-        reading: The translation.
         where: The role's path.
         logs: The directory of the events.
         command_at: What the command is reported at.
         at: What the port is reported at.
     """
-    reading.put(f"{where}.command", board_command(logs.text()), command_at)
-    reading.put(f"{where}.ports.http", "auto", at)
+    command_at.put(f"{where}.command", board_command(logs.text()))
+    at.put(f"{where}.ports.http", "auto")
+
+
+def put_command(path: str, before: list[str], text: str, at: At, note: str) -> None:
+    """Put a command behind lines that it needs; the note is about these."""
+    at.put(path, "\n".join([*before, text]), note if before else "")
 
 
 def refuse_framework(framework: At) -> None:
@@ -133,3 +191,9 @@ def refuse_framework(framework: At) -> None:
         f"{clip(name)} is not TensorFlow; write a job spec: "
         f"`submit_tf_job init --strategy {strategy}`"
     )
+
+
+def refuse_index(index: At) -> None:
+    """Report another task than the first as the one that decides."""
+    if index and index.text() != "0":
+        index.fail("task 0 of the deciding role ends the job here; say 0")

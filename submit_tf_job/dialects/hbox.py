@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from submit_tf_job.dialects import common
 from submit_tf_job.dialects.command_line import COMMAND, PREFIX, after_program, each
-from submit_tf_job.dialects.rows import Row, Rows, amount, carry, path_of, rows
-from submit_tf_job.dialects.translation import At, Dialect, Translation, identifier
-from submit_tf_job.host.located.nodes import Items, Table, clip
+from submit_tf_job.dialects.rows import Row, Rows, carry, path_of, rows
+from submit_tf_job.dialects.translation import At, Dialect
+from submit_tf_job.host.located.nodes import clip
 
 __all__ = ["DIALECTS"]
 
@@ -115,39 +115,36 @@ _ABBREVIATIONS = {
 }
 # types whose tasks know nothing of one another
 _ALONE = ("", "hbox", "xlearning", "caffe", "tool", "tools", "standalone", "xgboost", "lightgbm")
-_MEMORY = re.compile(r"([0-9]{1,12})([GgMm]?)")  # ClientArguments.getNormalizedMem
-_DEFAULT_MIB = 1024
+_MEMORY = common.MemoryFormat(  # ClientArguments.getNormalizedMem
+    "Hbox", re.compile(r"([0-9]{1,12})([GgMm]?)"), 1024, "10G or 2048M"
+)
 _PRIORITIES = ("DEFAULT", "VERY_LOW", "LOW", "NORMAL", "HIGH", "VERY_HIGH")  # JobPriority
 
 
 @dataclass
 class _Flags:
     root: At
-    reading: Translation
     before: list[str] = field(default_factory=list)  # lines before the command
     taken: set[str] = field(default_factory=set)  # names of inputs and outputs
 
-    def get(self, flag: str) -> At | None:
+    def get(self, flag: str) -> At:
         """Return a flag's value, or that of its property."""
         return self.find(_ROWS[f"--{flag}"])
 
-    def find(self, row: Row) -> At | None:
+    def find(self, row: Row) -> At:
         """Return the value of a row; a flag is stronger than a property, as in Hbox."""
         keys = [path_of(key) for key in row.spellings]
         names = (k.replace("*", word) for k in keys for word in ("hbox", "xlearning"))
-        found = (self.root.get(name) for name in names)
-        return next((at for at in found if at is not None), None)
-
-    def whole(self, flag: str, default: int) -> int:
-        """Return a whole number."""
-        found = self.get(flag)
-        number = found.whole() if found else default
-        return default if number is None else number
+        return next(filter(None, map(self.root.get, names)), self.root.get())
 
     def is_true(self, flag: str) -> bool:
         """Return whether a flag is given with the value true."""
-        found = self.get(flag)
-        return found is not None and found.text().strip().lower() == "true"
+        return self.get(flag).text().strip().lower() == "true"
+
+    @property
+    def kind(self) -> str:
+        """The framework."""
+        return self.get("app-type").text().strip().lower()
 
 
 @dataclass(frozen=True)
@@ -159,18 +156,21 @@ class _HboxRole:
     memory: str = ""  # the flag of its own memory
 
 
-def _read(root: At, reading: Translation) -> None:
+def _read(root: At) -> None:
     """Translate the flags."""
-    job = _Flags(root, reading)
-    common.read_name(reading, job.get("app-name"), root, "there is no --app-name")
+    job = _Flags(root)
+    common.read_name(job.get("app-name"), root, "there is no --app-name")
     roles = list(_roles(job))
     if not roles:
         root.fail("there is no task; say --worker-num 1")
         return
     _read_strategy(job, roles)
-    carry(reading, _JOB, job.find)
+    carry(_JOB, job.find)
     _read_priority(job)
-    _read_env(job)
+    for entry in root.entries:
+        if match := re.fullmatch(r"--conf (?:hbox|xlearning)\.container\.env\.(.+)", entry.key):
+            value = root.get(entry.key)
+            value.put("env", value.text(), key=match[1])
     _read_files(job)
     _read_data(job)
     for role in roles:
@@ -179,207 +179,168 @@ def _read(root: At, reading: Translation) -> None:
     _read_board(job)
 
 
-def _kind(job: _Flags) -> str:
-    found = job.get("app-type")
-    return found.text().strip().lower() if found else ""
-
-
 def _roles(job: _Flags) -> Iterator[_HboxRole]:
-    workers = job.whole("worker-num", 1)
-    at = job.get("worker-num") or job.root
+    asked_workers, asked_ps = job.get("worker-num"), job.get("ps-num")
+    workers, servers = asked_workers.whole(default=1), asked_ps.whole()
     own, evaluator = job.get("chiefworker-memory"), job.is_true("tf-evaluator")
     if evaluator and workers > 1:
         workers -= 1
-    if own is not None and workers:
+    if own and workers:
         yield _HboxRole("chief", 1, own, "worker", "chiefworker-memory")
         own.drop("TF_CONFIG calls the task chief 0, where Hbox calls it worker 0")
         workers -= 1
     if workers:
-        yield _HboxRole("worker", workers, at, "worker")
-    servers, asked = job.whole("ps-num", 0), job.get("ps-num")
-    if servers and asked is not None:
-        if _kind(job) == "tensorflow":
-            yield _HboxRole("ps", servers, asked, "ps")
-        else:
-            asked.drop("only an --app-type of tensorflow has parameter servers")
-    found = job.get("tf-evaluator")
-    if evaluator and found is not None:
+        yield _HboxRole("worker", workers, asked_workers or job.root, "worker")
+    if servers and job.kind == "tensorflow":
+        yield _HboxRole("ps", servers, asked_ps, "ps")
+    elif servers:
+        asked_ps.drop("only an --app-type of tensorflow has parameter servers")
+    if evaluator:
+        found = job.get("tf-evaluator")
         yield _HboxRole("evaluator", 1, found, "worker", "evaluatorworker-memory")
         found.note("the last worker is the evaluator, as in Hbox", "roles.evaluator")
 
 
 def _read_strategy(job: _Flags, roles: list[_HboxRole]) -> None:
-    stated, kind, put = job.get("app-type"), _kind(job), job.reading.put
+    stated, kind = job.get("app-type"), job.kind
     at = stated or job.root
-    if stated is not None and kind not in ("tensorflow", *_ALONE):
+    if stated and kind not in ("tensorflow", *_ALONE):
         common.refuse_framework(stated)
-    put("variables", "hbox", at)
+    at.put("variables", "hbox")
     if sum(role.instances for role in roles) == 1:
-        put("strategy", "single", at)
+        at.put("strategy", "single")
         return
-    put("strategy", "custom", at)
+    at.put("strategy", "custom")
     if kind == "tensorflow":
-        put("tf_config", "counts", at)
-    put("ends_with", "all-that-train", roles[0].at)
-    roles[0].at.note("Hbox waits for all workers", "ends_with")
+        at.put("tf_config", "counts")
+    roles[0].at.put("ends_with", "all-that-train", "Hbox waits for all workers")
 
 
 def _read_role(job: _Flags, role: _HboxRole) -> None:
-    where, put = f"roles.{role.name}", job.reading.put
-    put(f"{where}.instances", role.instances, role.at)
-    memory = (job.get(role.memory) if role.memory else None) or job.get(f"{role.size}-memory")
-    match = _MEMORY.fullmatch(memory.text()) if memory else None
-    mib = _DEFAULT_MIB
-    if match is not None:
-        mib = common.mebibytes(match[1], match[2])
-    elif memory is not None:
-        memory.fail(f"{clip(memory.text())} is not an amount of Hbox, such as 10G or 2048M")
-    else:
-        role.at.note("1 GiB, Hbox's default", f"{where}.memory")
-    put(f"{where}.memory", amount(mib), memory or role.at)
-    carry(job.reading, _SIZES[role.size], job.find, role.name)
-    job.reading.need_image(where, job.root)
+    where = f"roles.{role.name}"
+    role.at.put(f"{where}.instances", role.instances)
+    own = job.get(role.memory) if role.memory else None
+    common.put_memory(where, own or job.get(f"{role.size}-memory"), role.at, _MEMORY)
+    carry(_SIZES[role.size], job.find, role.name)
+    job.root.need_image(where)
 
 
 def _read_priority(job: _Flags) -> None:
     word, number = job.get("priority"), job.get("conf *.app.priority")
-    if word is not None and word.text() in _PRIORITIES:
-        job.reading.put("priority", _PRIORITIES.index(word.text()), word)
-    elif word is not None:
+    if word.text() in _PRIORITIES:
+        word.put("priority", _PRIORITIES.index(word.text()))
+    elif word:
         word.fail(f"unknown value {clip(word.text())}; it is one of {', '.join(_PRIORITIES)}")
-    elif number is not None and (level := number.whole()) is not None:
-        job.reading.put("priority", level, number)
-
-
-def _read_env(job: _Flags) -> None:
-    entries = job.root.node.entries if isinstance(job.root.node, Table) else ()
-    for entry in entries:
-        match = re.fullmatch(r"--conf (?:hbox|xlearning)\.container\.env\.(.+)", entry.key)
-        if match and (at := job.root.get(entry.key)):
-            job.reading.put("env", at.text(), at, match[1])
+    elif (level := number.whole(default=-1)) >= 0:
+        number.put("priority", level)
 
 
 # --- files and data -------------------------------------------------------------------------------
 
 
-def _parts(at: At | None) -> Iterator[tuple[str, str, At]]:
+def _parts(at: At) -> Iterator[tuple[str, str, At]]:
     """Iterate over a comma list of `SOURCE[#NAME]`."""
-    for part in at.text().split(",") if at else ():
-        source, _, name = part.strip().partition("#")
-        if at is not None and source:
+    for part in at.parts():
+        source, _, name = part.partition("#")
+        if source:
             yield source, name or common.base_name(source), at
 
 
 def _read_files(job: _Flags) -> None:
     for flag in ("files", "archiveFiles"):
         for source, name, at in _parts(job.get(flag)):
-            unpack = flag == "archiveFiles"
-            if not common.put_file(job.reading, "files", source, name, at, unpack=unpack):
+            if not common.put_file("files", source, name, at, unpack=flag == "archiveFiles"):
                 at.fail(f"{clip(source)} is not a file of this host; say --cacheFile")
     for flag in ("cacheFile", "cacheArchive"):
         for source, name, at in _parts(job.get(flag)):
             key = _put_data(job, at, "inputs", source, name)
-            job.reading.put(f"inputs.{key}.download", True, at)
+            at.put(f"inputs.{key}.download", value=True)
             _link(job, f"TFJOB_INPUT_{key.upper()}", name, unpack=flag == "cacheArchive")
 
 
 def _read_data(job: _Flags) -> None:
     strategy, stored = job.get("input-strategy"), job.get("output-strategy")
     word = strategy.text().strip().upper() if strategy else "DOWNLOAD"
-    if strategy is not None and word == "PLACEHOLDER":
+    if word == "PLACEHOLDER":
         strategy.drop(
             "TFJOB_FILES_<NAME> names the list of the task's files, one per line, where Hbox has "
             "INPUT_FILE_LIST"
         )
-    elif strategy is not None and word != "DOWNLOAD":
+    elif word != "DOWNLOAD":
         strategy.fail(_STREAM)
-    if stored is not None and stored.text().strip().upper() != "UPLOAD":
+    if stored and stored.text().strip().upper() != "UPLOAD":
         stored.fail(_STREAM)
-    for at in _each(job, "input", "s3input"):
+    for at in (*each(job.root, "--input"), *each(job.root, "--s3input")):
         source, _, name = at.text().partition("#")
         name = name or common.base_name(source)
         key = _put_data(job, at, "inputs", source, name)
-        job.reading.put(f"inputs.{key}.shard", "files", at)
+        at.put(f"inputs.{key}.shard", "files")
         if word == "DOWNLOAD":
-            job.reading.put(f"inputs.{key}.download", True, at)
+            at.put(f"inputs.{key}.download", value=True)
             _link(job, f"TFJOB_INPUT_{key.upper()}", name)
     index = job.get("output-index")
-    if index is not None and index.text() not in ("0", "-1"):
+    if index and index.text() not in ("0", "-1"):
         index.fail("only task 0 of the deciding role can store the output alone; say 0")
-    for at in _each(job, "output", "s3output"):
+    for at in (*each(job.root, "--output"), *each(job.root, "--s3output")):
         source, _, name = at.text().partition("#")
         key = _put_data(job, at, "outputs", source, name or "output")
-        job.reading.put(f"outputs.{key}.upload", True, at)
-        if index is None or index.text() != "0":
-            job.reading.put(f"outputs.{key}.by", "all-that-write", at)
+        at.put(f"outputs.{key}.upload", value=True)
+        if index.text() != "0":
+            at.put(f"outputs.{key}.by", "all-that-write")
         _link(job, f"TFJOB_OUTPUT_{key.upper()}", name or "output")
-
-
-def _each(job: _Flags, *flags: str) -> Iterator[At]:
-    for flag in flags:
-        yield from each(job.root, f"--{flag}")
 
 
 def _put_data(job: _Flags, at: At, where: str, source: str, name: str) -> str:
     """Declare an input or output, and return its name."""
-    job.reading.check_local(name, at)
-    key = identifier(name, 28)
+    common.check_local(name, at)
+    key = common.identifier(name, 28)
     number = 2
     while f"{where}.{key}" in job.taken:
         key = f"{key.rstrip('0123456789')}{number}"
         number += 1
     job.taken.add(f"{where}.{key}")
     uri = source if "://" in source else f"hdfs://{source}"
-    job.reading.put(f"{where}.{key}.uri", uri, at)
-    if uri != source and source.startswith("/"):
-        at.note("on the default file system, as there", f"{where}.{key}.uri")
+    note = "on the default file system, as there" if source.startswith("/") else ""
+    at.put(f"{where}.{key}.uri", uri, note)
     return key
 
 
 def _link(job: _Flags, variable: str, name: str, *, unpack: bool = False) -> None:
     """Put what a variable names at a path of the working directory."""
-    steps = (*common.make_parent(name), common.link(variable, name, unpack=unpack))
+    steps = " && ".join(common.link(variable, name, unpack=unpack))
     # A ps has no inputs and outputs.
-    job.before.append(f'[ -z "${variable}" ] || {{ {" && ".join(steps)}; }}')
+    job.before.append(f'[ -z "${variable}" ] || {{ {steps}; }}')
 
 
 # --- command and TensorBoard ----------------------------------------------------------------------
 
 
 def _read_command(job: _Flags) -> None:
-    found = job.root.get(COMMAND)
-    deprecated = job.get("hbox-cmd") or job.get("launch-cmd")
-    words: list[str] = []
-    if found is not None and isinstance(found.node, Items):
-        words = [item.text() for item in found.items()]
-        if deprecated is not None:
-            deprecated.drop("the command behind the flags counts, as in Hbox")
-    elif deprecated is not None:
-        found, words = deprecated, deprecated.text().split()
-    if found is None or not words:
-        why = "there is no command behind the flags"
-        job.reading.need("command", "command=COMMAND", job.root, why)
-    elif job.before:
-        job.reading.put("command", "\n".join([*job.before, f"exec {shlex.join(words)}"]), found)
-        found.note("behind the links to inputs and outputs", "command")
+    found, deprecated = job.root.get(COMMAND), job.get("hbox-cmd") or job.get("launch-cmd")
+    words = found.words()
+    if words:
+        deprecated.drop("the command behind the flags counts, as in Hbox")
     else:
-        job.reading.put("command", words, found)
+        found, words = deprecated, deprecated.text().split()
+    if not words:
+        job.root.need("command", "command=COMMAND", "there is no command behind the flags")
+    elif job.before:
+        text, note = f"exec {shlex.join(words)}", "behind the links to inputs and outputs"
+        common.put_command("command", job.before, text, found, note)
+    else:
+        found.put("command", words)
 
 
 def _read_board(job: _Flags) -> None:
-    if not job.is_true("board-enable"):
-        job.get("board-logdir")
-        return
     asked, logs = job.get("board-enable"), job.get("board-logdir")
-    if asked is None:
+    if not job.is_true("board-enable"):
         return
-    if logs is None or "://" not in logs.text():
+    if "://" not in logs.text():
         asked.drop(f"the events stay on the worker's disk; {_BOARD}")
         return
-    where = "roles.tensorboard"
-    common.put_board(job.reading, where, logs, logs, asked)
+    common.put_board("roles.tensorboard", logs, logs, asked)
     why = "no memory is stated for TensorBoard, and YARN needs an amount"
-    job.reading.need_memory(where, asked, "2Gi", why)
+    asked.need_memory("roles.tensorboard", "2Gi", why)
 
 
 DIALECTS = {

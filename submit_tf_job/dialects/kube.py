@@ -6,9 +6,10 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from submit_tf_job.dialects.rows import amount, carry, rows, values_of
-from submit_tf_job.dialects.translation import At, Translation
+from submit_tf_job.dialects.translation import At
 from submit_tf_job.host.located.nodes import Scalar, ScalarKind, clip
 
 __all__ = ["CONTAINER", "POD", "read_mounts", "read_pod"]
@@ -110,110 +111,96 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TF_PORT = 2222
 
 
-def read_pod(template: At, role: str, reading: Translation, image: At | None = None) -> None:
+def read_pod(template: At, role: str, image: At) -> None:
     """Read a pod template as one role.
 
     Args:
         template: The value of `template`.
         role: The name of the role in the job spec.
-        reading: The translation.
         image: The image for a container without one.
     """
     pod = template.get("spec")
-    container = _container(pod) if pod else None
-    if pod is None or container is None:
+    container = _container(pod)
+    if not container:
         template.fail("there is no container; say spec.containers with one called tensorflow")
         return
     where = f"roles.{role}"
-    _read_image(container, where, reading, image)
-    carry(reading, CONTAINER, values_of(container), role)
-    variables = _read_env(container, where, reading)
-    _read_command(container, where, reading, variables)
-    _read_resources(container, where, reading)
-    _read_ports(container, where, reading)
-    read_mounts(container, pod, role, reading)
-    _read_placement(pod, where, reading)
+    _read_image(container, where, image)
+    carry(CONTAINER, values_of(container), role)
+    _read_command(container, where, _read_env(container, where))
+    _read_resources(container, where)
+    _read_ports(container, where)
+    read_mounts(container, pod, role)
+    _read_placement(pod, where)
     network = pod.get("hostNetwork")
-    if network is not None and network.flag():
+    if network.flag():
         network.note("host is the network that tasks have here by default")
 
 
-def _container(pod: At) -> At | None:
-    found = pod.get("containers")
-    containers = found.items() if found else []
-    names = [name.text() if (name := item.get("name")) else "" for item in containers]
+def _container(pod: At) -> At:
+    containers = pod.get("containers").items()
     if not containers:
-        return None
+        return pod.get()
+    names = [item.get("name").text() for item in containers]
     if len(containers) > 1:
-        extra = next(
-            (item for item, name in zip(containers, names, strict=True) if name != "tensorflow"),
-            containers[1],
-        )
-        extra.fail(f"a second container; {_ONE_CONTAINER}")
+        others = (at for at, name in zip(containers, names, strict=True) if name != "tensorflow")
+        next(others, containers[1]).fail(f"a second container; {_ONE_CONTAINER}")
     task = containers[names.index("tensorflow")] if "tensorflow" in names else containers[0]
     if "tensorflow" not in names:
         task.note("the only container is the task, though it is not called tensorflow")
     privileged = task.find("securityContext.privileged")
-    if privileged is not None and privileged.flag():
+    if privileged.flag():
         privileged.fail(_ADMINISTRATOR)
     return task
 
 
-def _read_image(container: At, where: str, reading: Translation, other: At | None) -> None:
+def _read_image(container: At, where: str, other: At) -> None:
     image = container.get("image") or other
-    if image is None or not image.text() or _TEMPLATE.search(image.text()):
-        reading.need(
-            f"{where}.image",
-            f"{where}.image=IMAGE",
-            image or container,
-            "there is no image, or a placeholder for one",
-        )
+    if not image.text() or _TEMPLATE.search(image.text()):
+        why = "there is no image, or a placeholder for one"
+        (image or container).need(f"{where}.image", f"{where}.image=IMAGE", why)
     else:
-        reading.put(f"{where}.image", image.node, image)
+        image.put(f"{where}.image", image.node)
 
 
 # --- environment and command ---
 
 
-def _read_env(container: At, where: str, reading: Translation) -> dict[str, str]:
+def _read_env(container: At, where: str) -> dict[str, str]:
     """Read the variables; return those with a literal value, for $(NAME)."""
     values: dict[str, str] = {}
-    found = container.get("env")
-    for item in found.items() if found else ():
-        name, value, origin = item.get("name"), item.get("value"), item.get("valueFrom")
-        if name is None:
+    for item in container.get("env").items():
+        stated, value, origin = item.get("name"), item.get("value"), item.get("valueFrom")
+        name = stated.text()
+        if not stated:
             item.fail("a variable without a name")
-        elif not _ENV_NAME.fullmatch(name.text()):
-            name.fail(f"{clip(name.text())} is not a name that a shell can export; rename it")
-        elif name.text() == "TF_CONFIG":
+        elif not _ENV_NAME.fullmatch(name):
+            stated.fail(f"{clip(name)} is not a name that a shell can export; rename it")
+        elif name == "TF_CONFIG":
             item.fail("TF_CONFIG is built for each task here; leave the variable out")
-        elif origin is not None:
-            _need_variable(origin, name.text(), where, reading)
-        elif value is None:
-            reading.put(f"{where}.env", "", item, name.text())
-            values[name.text()] = ""
+        elif origin:
+            _need_variable(origin, name, where)
         else:
-            text = _expand(value.text(), values, value)
-            values[name.text()] = text
-            same = isinstance(value.node, Scalar) and text == value.node.text
-            reading.put(f"{where}.env", value.node if same else text, value, name.text())
+            node = _expanded(value, values)
+            values[name] = node.text
+            (value or item).put(f"{where}.env", node, key=name)
     return values
 
 
-def _need_variable(origin: At, name: str, where: str, reading: Translation) -> None:
+def _need_variable(origin: At, name: str, where: str) -> None:
     source = next((key for key, _ in origin.members()), "")
-    reading.skip(origin)
+    origin.skip()
     why = "YARN has no pod fields, ConfigMaps and secrets, so the value has to be stated"
     if source == "secretKeyRef":
         why = (
             "YARN has no secrets; let the program read a file that only the job's user can read, "
             "or state the value"
         )
-    reading.need(f"{where}.env.{name}", f"{where}.env.{name}=VALUE", origin, why)
+    origin.need(f"{where}.env.{name}", f"{where}.env.{name}=VALUE", why)
 
 
-def _expand(text: str, values: Mapping[str, str], at: At) -> str:
-    """Expand $(NAME) as the kubelet does; unknown names are not expanded."""
+def _expanded(at: At, values: Mapping[str, str]) -> Scalar:
+    """Return a text with $(NAME) expanded as the kubelet does it: unknown names stay."""
     left: list[str] = []
 
     def one(match: re.Match[str]) -> str:
@@ -224,73 +211,64 @@ def _expand(text: str, values: Mapping[str, str], at: At) -> str:
             left.append(match.group())
         return values.get(name, match.group())
 
-    expanded = _VARIABLE.sub(one, text)
+    stated = at.text()
+    text = _VARIABLE.sub(one, stated)
     if left:
         at.note(f"{clip(left[0])} names no variable of this container and stays as it is written")
-    return expanded
+    if isinstance(at.node, Scalar) and text == stated:
+        return replace(at.node, place=at.place)
+    return Scalar(ScalarKind.TEXT, text, at.place)
 
 
-def _read_command(
-    container: At, where: str, reading: Translation, variables: Mapping[str, str]
-) -> None:
+def _read_command(container: At, where: str, variables: Mapping[str, str]) -> None:
     command, args = container.get("command"), container.get("args")
-    argv = [_argument(item, variables) for item in command.items()] if command else []
-    arguments = [_argument(item, variables) for item in args.items()] if args else []
-    if not argv or command is None:
+    argv = [_expanded(item, variables) for item in command.items()]
+    arguments = [_expanded(item, variables) for item in args.items()]
+    if not argv:
         given = ", ".join(["ENTRYPOINT", *(json.dumps(item.text) for item in arguments)])
         why = (
             "there is no command, so that the image's ENTRYPOINT would run, which YARN does not "
             "start; `docker inspect IMAGE` shows it, and `image check IMAGE` whether it is in "
             "YARN's way"
         )
-        reading.need_command(where, command or args or container, why, f"[{given}]")
+        (command or args or container).need_command(where, why, f"[{given}]")
         return
     if any(str(_TF_PORT) in item.text for item in argv + arguments):
         command.drop(f"the port {_TF_PORT} in the command; ports are chosen here, see TF_CONFIG")
-    argv += arguments
-    reading.put(f"{where}.command", argv, command)
-
-
-def _argument(item: At, variables: Mapping[str, str]) -> Scalar:
-    text = _expand(item.text(), variables, item)
-    if isinstance(item.node, Scalar) and text == item.node.text:
-        return Scalar(item.node.kind, text, item.place, item.node.plain)
-    return Scalar(ScalarKind.TEXT, text, item.place)
+    command.put(f"{where}.command", argv + arguments)
 
 
 # --- amounts ---
 
 
-def _read_resources(container: At, where: str, reading: Translation) -> None:
-    limits, requests = _amounts(container, "limits"), _amounts(container, "requests")
-    cpu = requests.pop("cpu", None) or limits.get("cpu")
-    limits.pop("cpu", None)
-    memory = limits.pop("memory", None) or requests.get("memory")
-    requests.pop("memory", None)
+def _read_resources(container: At, where: str) -> None:
+    limits = dict(container.find("resources.limits").members())
+    requests = dict(container.find("resources.requests").members())
+    nothing = container.get()
+
+    def stated(name: str, first: dict[str, At], second: dict[str, At]) -> At:
+        found = (first.pop(name, nothing), second.pop(name, nothing))
+        return found[0] or found[1]
+
+    cpu, memory = stated("cpu", requests, limits), stated("memory", limits, requests)
     for name in _GPUS:
-        gpu = limits.pop(name, None) or requests.get(name)
-        requests.pop(name, None)
-        if gpu is not None:
-            reading.put(f"{where}.gpus", math.ceil(_quantity(gpu)), gpu)
+        gpu = stated(name, limits, requests)
+        if gpu:
+            gpu.put(f"{where}.gpus", math.ceil(_quantity(gpu)))
     for name, value in {**requests, **limits}.items():
         value.fail(f"YARN's tasks ask for memory, cpu and GPUs; {clip(name)} is not among them")
-    if cpu is not None:
+    if cpu:
         cores = _quantity(cpu)
-        reading.put(f"{where}.cpus", max(1, math.ceil(cores)), cpu)
-        if cores != max(1, math.ceil(cores)):
-            cpu.note(f"{cpu.text()} cores are rounded up", f"{where}.cpus")
-    if memory is not None:
-        mib = _quantity(memory) / 1024**2
-        reading.put(f"{where}.memory", amount(mib), memory)
-        if not memory.text().endswith(("Mi", "Gi")):
-            memory.note(f"{memory.text()} is {amount(mib)}, rounded up", f"{where}.memory")
-        return
-    reading.need_memory(where, container)
-
-
-def _amounts(container: At, kind: str) -> dict[str, At]:
-    found = container.find(f"resources.{kind}")
-    return dict(found.members()) if found else {}
+        whole = max(1, math.ceil(cores))
+        note = f"{cpu.text()} cores are rounded up" if cores != whole else ""
+        cpu.put(f"{where}.cpus", whole, note)
+    if memory:
+        text = amount(_quantity(memory) / 1024**2)
+        plain = memory.text().endswith(("Mi", "Gi"))
+        note = "" if plain else f"{memory.text()} is {text}, rounded up"
+        memory.put(f"{where}.memory", text, note)
+    else:
+        container.need_memory(where)
 
 
 def _quantity(at: At) -> float:
@@ -307,71 +285,56 @@ def _quantity(at: At) -> float:
 # --- ports, volumes, placement ---
 
 
-def _read_ports(container: At, where: str, reading: Translation) -> None:
-    found = container.get("ports")
-    for item in found.items() if found else ():
+def _read_ports(container: At, where: str) -> None:
+    for item in container.get("ports").items():
         name, port = item.get("name"), item.get("containerPort")
-        number = port.whole(1) if port else None
-        called = name.text() if name else f"port-{number}"
-        if number is not None and called != "tfjob-port" and number != _TF_PORT:
-            reading.put(f"{where}.ports", number, port or item, called)
+        number = port.whole(1)
+        called = name.text() or f"port-{number}"
+        if number and called != "tfjob-port" and number != _TF_PORT:
+            port.put(f"{where}.ports", number, key=called)
 
 
-def read_mounts(container: At, pod: At, role: str, reading: Translation) -> None:
+def read_mounts(container: At, pod: At, role: str) -> None:
     """Read `volumeMounts` of a container with the `volumes` of its pod."""
     where = f"roles.{role}"
     volumes: dict[str, At] = {}
-    found = pod.get("volumes")
-    for item in found.items() if found else ():
-        name = item.get("name")
-        volumes[name.text() if name else ""] = item
+    for item in pod.get("volumes").items():
+        volumes[item.get("name").text()] = item
         for _, value in item.members():
-            reading.skip(value)
-    found = container.get("volumeMounts")
-    for mount in found.items() if found else ():
-        name, path, inner = mount.get("name"), mount.get("mountPath"), mount.get("subPath")
-        read_only = mount.get("readOnly")
-        volume = volumes.get(name.text() if name else "")
-        if path is None or volume is None:
+            value.skip()
+    for mount in container.get("volumeMounts").items():
+        path, inner = mount.get("mountPath"), mount.get("subPath")
+        volume = volumes.get(mount.get("name").text())
+        if not path or volume is None:
             mount.fail("names no volume of this pod, or has no mountPath")
             continue
         target = path.text().rstrip("/")
-        mode = "" if read_only is not None and read_only.flag() else ":rw"
+        mode = "" if mount.get("readOnly").flag() else ":rw"
         below = f"/{inner.text()}" if inner else ""
         kind, value = next((pair for pair in volume.members() if pair[0] != "name"), ("", volume))
-        directory = value.get("path") if kind == "hostPath" else None
-        if directory is not None:
-            reading.append(f"{where}.mounts", f"{directory.text()}{below}:{target}{mode}", mount)
-        elif kind in ("emptyDir", "") and _in_memory(value):
-            reading.append(f"{where}.docker.tmpfs", target, mount)
+        directory = value.get("path")
+        if kind == "hostPath" and directory:
+            mount.append(f"{where}.mounts", f"{directory.text()}{below}:{target}{mode}")
+        elif kind in ("emptyDir", "") and value.get("medium").text() == "Memory":
+            mount.append(f"{where}.docker.tmpfs", target)
         elif kind in ("emptyDir", ""):
             mount.drop(
                 f"an empty directory of the pod; {clip(target)} has to be in the image, and is "
                 "kept as long as the container"
             )
         else:
-            reading.need_mount(
-                role,
-                target,
-                mode,
-                mount,
+            why = (
                 f"the volume is a {kind}, which YARN does not have; say which directory of the "
-                "nodes it is",
+                "nodes it is"
             )
+            mount.need_mount(role, target, mode, why)
 
 
-def _in_memory(volume: At) -> bool:
-    medium = volume.get("medium")
-    return medium is not None and medium.text() == "Memory"
-
-
-def _read_placement(pod: At, where: str, reading: Translation) -> None:
+def _read_placement(pod: At, where: str) -> None:
     selector = pod.get("nodeSelector")
-    if selector is None:
-        return
     labels = {name: value.node for name, value in selector.members()}
     if labels:
-        reading.put(f"{where}.placement.node_attributes", labels, selector)
+        selector.put(f"{where}.placement.node_attributes", labels)
         selector.drop(
             "became node attributes of the same names; they have to exist on YARN's nodes"
         )

@@ -20,7 +20,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from submit_tf_job.dialects.translation import At, Translation
+    from submit_tf_job.dialects.translation import At
 
 __all__ = [
     "Fate",
@@ -143,56 +143,43 @@ def amount(mib: float) -> str:
     return f"{whole // 1024}Gi" if whole % 1024 == 0 else f"{whole}Mi"
 
 
-def seconds(number: int | None) -> str:
-    """Return seconds as a duration of a job spec; "" for none."""
-    return f"{number}s" if number else ""
-
-
 # name → the value of a job spec; an empty one sets nothing
 CONVERTERS: Mapping[str, Callable[[At], object]] = {
     "text": lambda at: at.text(),
     "whole": lambda at: at.whole(),
     "count": lambda at: at.whole(1),
-    "seconds": lambda at: seconds(at.whole(1)),
-    "endless": lambda at: seconds(at.whole()),  # 0 is no limit
-    "mebibytes": lambda at: amount(at.whole(1) or 1),
+    "seconds": lambda at: f"{seconds}s" if (seconds := at.whole(1)) else "",
+    "endless": lambda at: f"{seconds}s" if (seconds := at.whole()) else "",  # 0 is no limit
+    "mebibytes": lambda at: amount(at.whole(1, 1)),
     "lower": lambda at: at.text().lower(),
-    "parts": lambda at: [part.strip() for part in at.text().split(",") if part.strip()],
+    "parts": lambda at: at.parts(),
     "words": lambda at: at.words(),
     "mapping": lambda at: {key: value.node for key, value in at.members()},
 }
 
 
-def carry(
-    reading: Translation, table: Iterable[Row], find: Callable[[Row], At | None], role: str = ""
-) -> None:
+def carry(table: Iterable[Row], find: Callable[[Row], At], role: str = "") -> None:
     """Set the target of each row to what the file states; of several rows the first counts.
 
     Args:
-        reading: The translation.
         table: The rows.
-        find: Returns the value of a row's key, None for none.
+        find: Returns the value of a row's key.
         role: The role that `*` in a target stands for.
     """
     done = set()
     for row in table:
         at = find(row) if row.target and row.target not in done else None
-        value = CONVERTERS[row.converter](at) if at is not None else None
-        if at is not None and value:
-            target = row.target.replace("*", role)
-            reading.put(target, value, at)
+        if at and (value := CONVERTERS[row.converter](at)):
+            at.put(row.target.replace("*", role), value, row.text if row.is_note else "")
             done.add(row.target)
-            if row.is_note:
-                at.note(row.text, target)
 
 
-def values_of(at: At, star: str = "*") -> Callable[[Row], At | None]:
-    """Return a function that finds a row's value below a place; `star` stands for `*`."""
+def values_of(at: At) -> Callable[[Row], At]:
+    """Return a function that finds a row's value below a place."""
 
-    def find(row: Row) -> At | None:
-        names = (path_of(spelling).replace("*", star) for spelling in row.spellings)
-        found = (at.get(name) or at.find(name) for name in names)
-        return next((value for value in found if value is not None), None)
+    def find(row: Row) -> At:
+        found = (at.get(name) or at.find(name) for name in map(path_of, row.spellings))
+        return next(filter(None, found), at.get())
 
     return find
 

@@ -11,11 +11,12 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from submit_tf_job.dialects import common
 from submit_tf_job.dialects.command_line import PREFIX, each, open_file
 from submit_tf_job.dialects.rows import Row, Rows, amount, carry, path_of, rows
-from submit_tf_job.dialects.translation import At, Dialect, Translation
+from submit_tf_job.dialects.translation import At, Dialect
 from submit_tf_job.dialects.yarnfile import RUNTIME, read_runtime
 from submit_tf_job.host.located.nodes import Scalar, Table, clip
 from submit_tf_job.jobspec.kinds import as_label
@@ -121,77 +122,65 @@ class _SubmarineJob:
     """What a job states: flags, a file, or both.
 
     Attributes:
-        flags: The flags; None where there is only a file.
-        file: The file; None where there are only flags.
+        root: What the whole job is reported at.
+        flags: The flags; absent where there is only a file.
+        file: The file; absent where there are only flags.
         tony: Whether Submarine runs the job by TonY.
     """
 
-    flags: At | None
-    file: At | None
+    root: At
+    flags: At
+    file: At
     tony: bool = False
     _checked: set[str] = field(default_factory=set)
 
-    @property
-    def root(self) -> At:
-        """What the whole job is reported at."""
-        root = self.flags or self.file
-        if root is None:
-            raise AssertionError("neither flags nor a file")
-        return root
-
-    def get(self, key: str) -> At | None:
+    def get(self, key: str) -> At:
         """Return the value of a key in the file, or of its flag."""
         return self.find(_ROWS[key])
 
-    def find(self, row: Row) -> At | None:
+    def find(self, row: Row) -> At:
         """Return the value of a row."""
         key = row.spellings[0]
         found = self._in_file(key)
         flags = [path_of(flag) for flag in row.spellings if flag.startswith(PREFIX)]
-        stated = self.flags.get(*flags) if self.flags else None
-        if stated is not None and found is not None and key not in self._checked:
+        stated = self.flags.get(*flags)
+        if stated and found and key not in self._checked:
             self._checked.add(key)
             stated.fail(f"{found.path} in the file says it, too; leave one out")
         return stated or found
 
-    def _in_file(self, key: str) -> At | None:
+    def _in_file(self, key: str) -> At:
         keys = (spelling.removesuffix(".*") for spelling in _ROWS[key].spellings)
-        found = (self.file.find(key) for key in keys) if self.file else ()
-        return next((value for value in found if value is not None), None)
+        return next(filter(None, map(self.file.find, keys)), self.file.get())
 
     @property
-    def board(self) -> At | None:
+    def board(self) -> At:
         """The flag, or the part of the file, that asks for TensorBoard."""
-        flag = self.flags.get("--tensorboard") if self.flags else None
-        if flag is not None and flag.text() != "false":
+        flag = self.flags.get("--tensorboard")
+        if flag and flag.text() != "false":
             return flag
-        return self.file.get("tensorBoard", "tensor_board", "tensorboard") if self.file else None
+        return self.file.get("tensorBoard", "tensor_board", "tensorboard")
 
     def texts(self, key: str, flag: str) -> Iterator[At]:
         """Iterate over the values of a flag that repeats, and of a list in the file."""
-        if self.flags is not None:
-            yield from each(self.flags, flag)
-        found = self._in_file(key)
-        if found is not None:
-            yield from found.items()
+        yield from each(self.flags, flag)
+        yield from self._in_file(key).items()
 
     def pairs(self, key: str, flag: str = "") -> Iterator[tuple[str, At]]:
         """Iterate over name and value of an environment."""
-        for at in each(self.flags, flag) if self.flags else ():
+        for at in each(self.flags, flag):
             name, _, value = at.text().partition("=")
             if isinstance(at.node, Scalar):
                 node = replace(at.node, text=value.strip())
                 yield name.strip(), At(node, at.path, at.place, at.reading)
-        found = self._in_file(key)
-        if found is not None:
-            yield from found.members()
+        yield from self._in_file(key).members()
 
 
-def _read(root: At, reading: Translation) -> None:
+def _read(root: At) -> None:
     """Translate a file."""
-    if root.get("configs") is None:
+    if not root.get("configs"):
         root.fail("there is no configs, which Submarine needs; say configs: {docker_image: …}")
-    _read_job(_SubmarineJob(None, root), reading)
+    _read_job(_SubmarineJob(root, root.get(), root))
 
 
 # --- the job --------------------------------------------------------------------------------------
@@ -205,40 +194,39 @@ class _Tasks:
     at: At
 
 
-def _read_job(job: _SubmarineJob, reading: Translation) -> None:
+def _read_job(job: _SubmarineJob) -> None:
     """Translate a job that flags or a file state."""
-    common.read_name(reading, job.get("spec.name"), job.root, "there is no name")
+    common.read_name(job.get("spec.name"), job.root, "there is no name")
     for key in ("spec.framework", "--conf tony.application.framework"):
         framework = job.get(key)
-        if framework is not None and framework.text().lower() != "tensorflow":
+        if framework and framework.text().lower() != "tensorflow":
             common.refuse_framework(framework)
     roles = list(_roles(job))
     if not roles:
         job.root.fail("there is no task; say --num_workers 1, or --tensorboard")
         return
-    _read_strategy(job, roles, reading)
-    of_job = (row for row in _JOB if not row.target.startswith("roles."))
-    carry(reading, of_job, job.find)
-    _read_env(job.pairs("configs.envs.*", "--env"), "env", roles, reading)
-    _read_kerberos(job, reading)
-    reading.inputs["input_path"] = ""  # of --input_path, which is put below
+    _read_strategy(job, roles)
+    carry((row for row in _JOB if not row.target.startswith("roles.")), job.find)
+    _read_env(job.pairs("configs.envs.*", "--env"), "env", roles)
+    _read_kerberos(job)
+    job.root.reading.inputs["input_path"] = ""  # of --input_path, which is put below
     links = [
-        _read_localization(at, "files", reading)
+        line
         for at in job.texts("configs.localizations", "--localization")
+        for line in _read_localization(at, "files")
     ]
-    links += _read_resource_files(job, reading)
+    links += _read_resource_files(job)
     for role in roles:
-        _read_role(job, role, [link for link in links if link], reading)
-    _read_input(job, reading)
+        _read_role(job, role, links)
+    _read_input(job)
     for link in job.texts("configs.quicklinks", "--quicklink"):
-        _read_quicklink(link, {role.name for role in roles}, reading)
+        _read_quicklink(link, {role.name for role in roles})
 
 
 def _roles(job: _SubmarineJob) -> Iterator[_Tasks]:
     """Iterate over the roles; in Submarine's YARN services the first worker is the master."""
     workers, ps = job.get("roles.worker.replicas"), job.get("roles.ps.replicas")
     count = workers.whole() if workers else 1
-    servers = (ps.whole() if ps else 0) or 0
     at = workers or job.root
     if job.tony and count:
         yield _Tasks("worker", "worker", count, at)
@@ -246,75 +234,65 @@ def _roles(job: _SubmarineJob) -> Iterator[_Tasks]:
         yield _Tasks("chief", "worker", 1, at)
         if count > 1:
             yield _Tasks("worker", "worker", count - 1, at)
-    if servers and ps is not None:
+    if servers := ps.whole():
         yield _Tasks("ps", "ps", servers, ps)
-        if (count or 0) < 2 and not job.tony:
+        if count < 2 and not job.tony:
             ps.fail("Submarine refuses parameter servers with one worker; say --num_workers 2")
-    board = job.board
-    if board is not None:
+    if board := job.board:
         yield _Tasks("tensorboard", "tensorboard", 1, board)
 
 
-def _read_strategy(job: _SubmarineJob, roles: list[_Tasks], reading: Translation) -> None:
-    at, names = job.root, [role.name for role in roles]
-    first = roles[0]
+def _read_strategy(job: _SubmarineJob, roles: list[_Tasks]) -> None:
+    at = roles[0].at
     trains = [role for role in roles if role.kind != "tensorboard"]
     if not trains:
-        reading.put("strategy", "custom", first.at)
-        reading.put("deciding_role", "tensorboard", first.at)
-        first.at.note("TensorBoard alone runs until it is stopped", "deciding_role")
+        at.put("strategy", "custom")
+        at.put("deciding_role", "tensorboard", "TensorBoard alone runs until it is stopped")
         return
-    reading.put("variables", "tony" if job.tony else "submarine", first.at)
+    at.put("variables", "tony" if job.tony else "submarine")
     if sum(role.instances for role in trains) == 1:
-        reading.put("strategy", "single", first.at)
+        at.put("strategy", "single")
     elif job.tony:
-        reading.put("strategy", "custom", first.at)
-        reading.put("tf_config", "counts", first.at)
-        reading.put("ends_with", "all-that-train", first.at)
-        first.at.note("TonY waits for all workers", "ends_with")
-    elif "ps" in names:
-        reading.put("strategy", "estimator", first.at)
-        reading.put("legacy_master", True, first.at)
-        first.at.note("the first worker is the master, as in Submarine", "legacy_master")
+        at.put("strategy", "custom")
+        at.put("tf_config", "counts")
+        at.put("ends_with", "all-that-train", "TonY waits for all workers")
+    elif any(role.name == "ps" for role in roles):
+        at.put("strategy", "estimator")
+        at.put("legacy_master", True, "the first worker is the master, as in Submarine")
     else:
-        reading.put("strategy", "custom", first.at)
-        reading.put("tf_config", "none", at)
-        first.at.note(
+        at.put("strategy", "custom")
+        job.root.put("tf_config", "none")
+        at.note(
             "the first worker is the master; without parameter servers Submarine sets no "
             "TF_CONFIG, so say --set tf_config=counts where the program reads it",
             "tf_config",
         )
 
 
-def _read_role(job: _SubmarineJob, role: _Tasks, links: list[str], reading: Translation) -> None:
+def _read_role(job: _SubmarineJob, role: _Tasks, links: list[str]) -> None:
     where = f"roles.{role.name}"
-    reading.put(f"{where}.instances", role.instances, role.at)
+    role.at.put(f"{where}.instances", role.instances)
     of_role = (row for row in _JOB if row.target.startswith(f"{where}."))
-    carry(reading, _TASKS.get(role.kind) or of_role, job.find, role.name)
+    carry(_TASKS.get(role.kind) or of_role, job.find, role.name)
     if role.kind == "tensorboard":
-        _read_board(job, where, reading)
+        _read_board(job, where)
     else:
-        _read_training(job, role, where, links, reading)
-    reading.need_image(where, job.root)
+        _read_training(job, role, where, links)
+    job.root.need_image(where)
 
 
-def _read_training(
-    job: _SubmarineJob, role: _Tasks, where: str, links: list[str], reading: Translation
-) -> None:
-    _read_resources(job.get(f"roles.{role.kind}.resources"), where, role.at, reading)
+def _read_training(job: _SubmarineJob, role: _Tasks, where: str, links: list[str]) -> None:
     own = f"roles.{role.kind}"
-    found = job.get(f"{own}.localizations")
-    for at in found.items() if found else ():
-        links = [*links, *filter(None, [_read_localization(at, f"{where}.files", reading)])]
-    _read_env(job.pairs(f"{own}.envs.*"), f"{where}.env", [role], reading)
-    command = job.get(f"roles.{role.kind}.launch_cmd")
-    if command is None or not command.text().strip():
-        reading.need_command(where, command or role.at, f"there is no {role.kind}_launch_cmd")
+    _read_resources(job.get(f"{own}.resources"), where, role.at)
+    for at in job.get(f"{own}.localizations").items():
+        links = [*links, *_read_localization(at, f"{where}.files")]
+    _read_env(job.pairs(f"{own}.envs.*"), f"{where}.env", [role])
+    command = job.get(f"{own}.launch_cmd")
+    if not command.text().strip():
+        (command or role.at).need_command(where, f"there is no {role.kind}_launch_cmd")
         return
-    text = _filled(command, job)
-    reading.put(f"{where}.command", "\n".join([*links, text]), command)
-    if links:
-        command.note("behind the links to the localized files", f"{where}.command")
+    note = "behind the links to the localized files"
+    common.put_command(f"{where}.command", links, _filled(command, job), command, note)
 
 
 def _filled(command: At, job: _SubmarineJob) -> str:
@@ -327,75 +305,68 @@ def _filled(command: At, job: _SubmarineJob) -> str:
         "saved_model_path": job.get("configs.saved_model_path") or checkpoint,
     }
     for name, at in values.items():
-        if f"%{name}%" in text:
-            if at is None:
-                command.fail(f"%{name}% is used, and there is no {name}; say --{name}")
-            else:
-                text = text.replace(f"%{name}%", at.text())
+        if at:
+            text = text.replace(f"%{name}%", at.text())
+        elif f"%{name}%" in text:
+            command.fail(f"%{name}% is used, and there is no {name}; say --{name}")
     return text
 
 
-def _read_input(job: _SubmarineJob, reading: Translation) -> None:
+def _read_input(job: _SubmarineJob) -> None:
     found = job.get("configs.input_path")
-    if found is not None and "://" in found.text():
-        reading.put("inputs.input_path.uri", found.text(), found)
-        found.note("is looked at before the job is submitted", "inputs.input_path.uri")
+    if "://" in found.text():
+        found.put("inputs.input_path.uri", found.text(), "is looked at before the job is submitted")
     for key in ("configs.checkpoint_path", "configs.saved_model_path"):
         job.get(key)  # stated without use is no loss
 
 
-def _read_board(job: _SubmarineJob, where: str, reading: Translation) -> None:
-    logs, at = job.get("configs.checkpoint_path"), job.board or job.root
+def _read_board(job: _SubmarineJob, where: str) -> None:
+    logs, at = job.get("configs.checkpoint_path"), job.board
     resources = job.get("tensorBoard.resources")
-    if logs is None or not logs.text():
+    if not logs.text():
         at.fail("TensorBoard shows checkpoint_path, and there is none; say --checkpoint_path")
         return
-    common.put_board(reading, where, logs, at, at)
-    if resources is not None:
-        _read_resources(resources, where, at, reading)
+    common.put_board(where, logs, at, at)
+    if resources:
+        _read_resources(resources, where, at)
     else:  # CliConstants.TENSORBOARD_DEFAULT_RESOURCES
-        reading.put(f"{where}.memory", "4Gi", at)
-        at.note("4 GiB, Submarine's default", f"{where}.memory")
+        at.put(f"{where}.memory", "4Gi", "4 GiB, Submarine's default")
 
 
-def _read_resources(found: At | None, where: str, role: At, reading: Translation) -> None:
+def _read_resources(found: At, where: str, role: At) -> None:
     """Read `memory=4G,vcores=2,gpu=1` (ResourceUtils.parseResourcesString)."""
-    text = found.text().strip().strip("[]") if found else ""
     amounts: dict[str, int] = {}
-    for part in (part.strip() for part in text.split(",")):
+    for part in filter(None, map(str.strip, found.text().strip().strip("[]").split(","))):
         match = re.fullmatch(r"([^=\s]+)\s*=\s*([0-9]{1,12})\s?(\w*)", part)
         if match is None or match[3].lower() not in ("", "m", "g"):
-            if found is not None and part:
-                found.fail(f"{clip(part)} is not an amount such as memory=4G, vcores=2 or gpu=1")
+            found.fail(f"{clip(part)} is not an amount such as memory=4G, vcores=2 or gpu=1")
             continue
         name = {"memory-mb": "memory", "yarn.io/gpu": "gpu"}.get(match[1], match[1])
         amounts[name] = common.mebibytes(match[2], match[3])
     for name, number in amounts.items():
-        if found is None:
-            continue
         if name == "memory" and number:
-            reading.put(f"{where}.memory", amount(number), found)
+            found.put(f"{where}.memory", amount(number))
         elif name == "vcores" and number:
-            reading.put(f"{where}.cpus", number, found)
+            found.put(f"{where}.cpus", number)
         elif name == "gpu":
-            reading.put(f"{where}.gpus", number, found)
+            found.put(f"{where}.gpus", number)
         elif name not in ("memory", "vcores"):
             found.fail(f"tasks ask for memory, vcores and gpu; {clip(name)} is not among them")
     if not amounts.get("memory"):
-        reading.need_memory(where, found or role)
+        (found or role).need_memory(where)
 
 
 # --- environment, files, identity, links ----------------------------------------------------------
 
+_HOMES = ("DOCKER_JAVA_HOME", "DOCKER_HADOOP_HDFS_HOME")
 
-def _read_env(
-    pairs: Iterator[tuple[str, At]], where: str, roles: list[_Tasks], reading: Translation
-) -> None:
+
+def _read_env(pairs: Iterator[tuple[str, At]], where: str, roles: list[_Tasks]) -> None:
     joined: dict[str, str] = {}
     for name, at in pairs:
         if name.startswith(RUNTIME):
             for role in roles:
-                read_runtime(name, at, role.name, reading)
+                read_runtime(name, at, role.name)
             continue
         value = at.text()
         ours = name.removeprefix("DOCKER_") if name in _HOMES else name
@@ -404,65 +375,58 @@ def _read_env(
         if ours in joined:  # EnvironmentUtilities.appendToEnv
             value = f"{joined[ours]}:{value}"
         joined[ours] = value
-        reading.put(where, value, at, ours)
+        at.put(where, value, key=ours)
 
 
-_HOMES = ("DOCKER_JAVA_HOME", "DOCKER_HADOOP_HDFS_HOME")
-
-
-def _read_kerberos(job: _SubmarineJob, reading: Translation) -> None:
+def _read_kerberos(job: _SubmarineJob) -> None:
     keytab, sent = job.get("security.keytab"), job.get("security.distribute_keytab")
-    if keytab is not None:
-        text = keytab.text()
-        if not (sent is not None and sent.flag()) and text.startswith("/"):
-            text = f"file://{text}"
-            keytab.note("a file of every node, as there is no distribute_keytab", "kerberos.keytab")
-        reading.put("kerberos.keytab", text, keytab)
+    text, note = keytab.text(), ""
+    if keytab and not sent.flag() and text.startswith("/"):
+        text = f"file://{text}"
+        note = "a file of every node, as there is no distribute_keytab"
+    keytab.put("kerberos.keytab", text, note)
 
 
-def _read_localization(at: At, where: str, reading: Translation) -> str | None:
-    """Read `URI:PATH[:rw]` (Localization.parse); return the line that links a fetched file."""
+def _read_localization(at: At, where: str) -> list[str]:
+    """Read `URI:PATH[:rw]` (Localization.parse); return the lines that link a fetched file."""
     text = at.text()
     if text.endswith(":ro"):
         at.fail("Submarine has no read-only localization; leave :ro out")
     uri, _, target = text.removesuffix(":rw").removesuffix(":ro").rpartition(":")
     if not uri or uri.endswith(("hdfs", "file", "s3a", "http", "https")):
         at.fail(f"expected URI:PATH, found {clip(text)}; the path is ./NAME or .")
-        return None
+        return []
     if target.startswith("/"):
         at.fail(
             f"{clip(target)} is absolute, and files go to the working directory; say ./NAME, or "
             "mount a directory of the nodes by --set mounts"
         )
-        return None
+        return []
     name = posixpath.normpath(target)
     name = common.base_name(uri) if name == "." else name
-    is_here = common.put_file(reading, where, uri, name, at)
-    return None if is_here else _fetched(at, uri, name, reading)
+    return [] if common.put_file(where, uri, name, at) else _fetched(at, uri, name)
 
 
-def _read_resource_files(job: _SubmarineJob, reading: Translation) -> Iterator[str | None]:
+def _read_resource_files(job: _SubmarineJob) -> Iterator[str]:
     """Read TonY's list of `SOURCE[#archive]`, which also names the jars that Submarine needs."""
-    at = job.flags.get("--conf tony.containers.resources") if job.flags else None
-    for part in (part.strip() for part in at.text().split(",")) if at else ():
+    at = job.flags.get("--conf tony.containers.resources")
+    for part in at.parts():
         source = part.removesuffix("#archive")
         name = common.base_name(source)
-        if at is None or not name:
-            continue
         if re.fullmatch(r"(hadoop-)?(submarine|tony)[^/]*\.jar", name):
             at.note(f"{name} is not needed here")
-        elif not common.put_file(reading, "files", source, name, at, unpack=part != source):
-            yield _fetched(at, source, name, reading)
+        elif name and not common.put_file("files", source, name, at, unpack=part != source):
+            yield from _fetched(at, source, name)
 
 
-def _fetched(at: At, uri: str, name: str, reading: Translation) -> str:
-    key = reading.put_input(name, uri, at)
-    variable = f"TFJOB_INPUT_{key.upper()}"
-    lines = (*common.make_parent(name), f'[ -z "${variable}" ] || {common.link(variable, name)}')
-    return "\n".join(lines)
+def _fetched(at: At, uri: str, name: str) -> list[str]:
+    """Declare a fetched file, and return the lines that link it."""
+    variable = f"TFJOB_INPUT_{common.put_input(name, uri, at).upper()}"
+    *directory, action = common.link(variable, name)
+    return [*directory, f'[ -z "${variable}" ] || {action}']
 
 
-def _read_quicklink(at: At, roles: set[str], reading: Translation) -> None:
+def _read_quicklink(at: At, roles: set[str]) -> None:
     """Read `LABEL=http://master-0:7070` (Quicklink.parse)."""
     match = re.fullmatch(r"([^=]+)=https?://([a-z]+)-([0-9]+):([0-9]{1,5})", at.text())
     if match is None:
@@ -473,7 +437,7 @@ def _read_quicklink(at: At, roles: set[str], reading: Translation) -> None:
     if role not in roles:
         at.fail(f"there is no role {clip(match[2])}; the roles are {', '.join(sorted(roles))}")
         return
-    reading.put(f"roles.{role}.ports", int(match[4]), at, label)
+    at.put(f"roles.{role}.ports", int(match[4]), key=label)
     if label != match[1]:
         at.note(f"{clip(match[1])}, as a name of a port", f"roles.{role}.ports.{label}")
 
@@ -483,23 +447,21 @@ def _read_quicklink(at: At, roles: set[str], reading: Translation) -> None:
 
 def _begin(words: Sequence[str]) -> int | None:
     """Return the index of the first flag: behind `job run`."""
-    for index in range(len(words) - 1):
-        if (words[index], words[index + 1]) == ("job", "run"):
-            return index + 2
-    return None
+    found = [index for index, pair in enumerate(pairwise(words)) if pair == ("job", "run")]
+    return found[0] + 2 if found else None
 
 
-def _read_command_line(root: At, reading: Translation) -> None:
+def _read_command_line(root: At) -> None:
     """Translate the flags, and the file that `-f` names."""
-    stated = root.get("--f")
-    file = open_file(stated) if stated else None
-    if stated is not None and file is None:
+    file = open_file(root.get("--f"))
+    if file is None:
         return
-    names = [entry.key for entry in root.node.entries] if isinstance(root.node, Table) else []
-    tony = bool(root.get("--insecure")) or any(re.match(r"--conf tony\.", n) for n in names)
-    _read_job(_SubmarineJob(root, file, tony), reading)
-    if file is not None:
-        reading.check(_FILE, file)
+    tony = bool(root.get("--insecure")) or any(
+        entry.key.startswith("--conf tony.") for entry in root.entries
+    )
+    _read_job(_SubmarineJob(root, root, file, tony))
+    if file:
+        root.reading.check(_FILE, file)
 
 
 def _is_flag(key: str) -> bool:

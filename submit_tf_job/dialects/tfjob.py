@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from submit_tf_job.dialects import common, kube
 from submit_tf_job.dialects.rows import Rows, carry, rows, values_of
-from submit_tf_job.dialects.translation import At, Dialect, Translation
+from submit_tf_job.dialects.translation import At, Dialect
 from submit_tf_job.host.located.nodes import Scalar, Table, clip
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.rules import restart_refusal
@@ -116,16 +116,18 @@ class _Replica:
     master: bool
     instances: int
     at: At
-    template: At | None
-    restart: At | None
+    restart: At
+
+    @property
+    def template(self) -> At:
+        """The pod template."""
+        return self.at.get("template")
 
 
 def _recognise(root: Table) -> str | None:
     """Return the version of a TFJob; None for another tree."""
     kind, version = (_scalar(root, key) for key in ("kind", "apiVersion"))
-    if kind.lower() == "tfjob" and version.startswith(_GROUPS):
-        return version
-    return None
+    return version if kind.lower() == "tfjob" and version.startswith(_GROUPS) else None
 
 
 def _scalar(root: Table, key: str) -> str:
@@ -133,140 +135,120 @@ def _scalar(root: Table, key: str) -> str:
     return entry.value.text if entry and isinstance(entry.value, Scalar) else ""
 
 
-def _read(root: At, reading: Translation) -> None:
+def _read(root: At) -> None:
     """Translate a TFJob."""
-    _read_name(root, reading)
+    _read_name(root)
     spec = root.get("spec")
-    if spec is None:
+    if not spec:
         root.fail("there is no spec; say spec.tfReplicaSpecs")
         return
-    replicas = {replica.role: replica for replica in _replicas(spec, reading)}
+    replicas = {replica.role: replica for replica in _replicas(spec)}
     if not replicas:
         spec.fail("there is no replica; say spec.tfReplicaSpecs with Worker, Chief or PS")
         return
-    strategy, deciding = _read_strategy(spec, replicas, reading)
-    _read_policy(spec, replicas, reading)
-    image = spec.get("tfImage")
+    strategy, deciding = _read_strategy(spec, replicas)
+    _read_policy(spec, replicas)
     for role in (name for name in _ORDER if name in replicas):
         replica = replicas[role]
-        count = replica.at.get("replicas") or replica.at
-        reading.put(f"roles.{role}.instances", replica.instances, count)
+        (replica.at.get("replicas") or replica.at).put(f"roles.{role}.instances", replica.instances)
         if role == "worker" and deciding == "chief":
             # UpdateJobStatus of tfjob_controller.go: with a Chief or Master a worker counts only by
             # a failure before the chief's success
-            reading.put_under("custom", "roles.worker.kind", "serves", replica.at)
-            replica.at.note("the chief's success is the job's, as there", "roles.worker.kind")
-        if replica.template is None:
+            note = "the chief's success is the job's, as there"
+            replica.at.put_under("custom", "roles.worker.kind", "serves", note)
+        if not replica.template:
             replica.at.fail("there is no template; say template.spec.containers")
             continue
-        kube.read_pod(replica.template, role, reading, image)
-        _read_restart(spec, replica, strategy, deciding, reading)
-    _read_board(spec, replicas, reading)
+        kube.read_pod(replica.template, role, spec.get("tfImage"))
+        _read_restart(spec, replica, strategy, deciding)
+    _read_board(spec, replicas)
 
 
-def _read_name(root: At, reading: Translation) -> None:
+def _read_name(root: At) -> None:
     name, begin = root.find("metadata.name"), root.find("metadata.generateName")
-    carry(reading, _JOB, values_of(root))
-    if name is None and begin is not None:
-        reading.put("name", begin.text().rstrip("-"), begin)
-        begin.note(
-            "is the whole name here; the same file again is the same job, unless --name differs",
-            "name",
-        )
-    elif name is None:
-        reading.need("name", "name=NAME", root, "there is no metadata.name")
-    labels = root.find("metadata.labels")
-    for label, value in labels.members() if labels else ():
+    carry(_JOB, values_of(root))
+    if not name and begin:
+        note = "is the whole name here; the same file again is the same job, unless --name differs"
+        begin.put("name", begin.text().rstrip("-"), note)
+    elif not name:
+        root.need("name", "name=NAME", "there is no metadata.name")
+    for label, value in root.find("metadata.labels").members():
         if label == "kueue.x-k8s.io/queue-name":
             value.drop(f"Kueue's queue; say --set queue={value.text()} where YARN has one like it")
 
 
-def _replicas(spec: At, reading: Translation) -> Iterator[_Replica]:
+def _replicas(spec: At) -> Iterator[_Replica]:
     found: dict[str, _Replica] = {}
     for kind, at, restart in _stated_replicas(spec):
         role = _ROLES.get(kind.lower())
-        count = at.get("replicas")
-        instances = 1 if count is None else count.whole()
-        template = at.get("template")
+        instances = at.get("replicas").whole(default=1)
         if role is None:
             at.fail(
                 f"{clip(kind)} is not a type of replica; it is one of Chief, Master, Worker, PS "
                 "and Evaluator"
             )
-            reading.skip(at)
+            at.skip()
         elif instances == 0:
             at.note("the role has no replicas and is left out")
-            reading.skip(at)
+            at.skip()
         elif role in found:
             at.fail(f"{clip(kind)} is the {role}, which stands in {found[role].at.path} already")
         else:
-            master = kind.lower() == "master"
-            found[role] = _Replica(role, master, instances or 1, at, template, restart)
+            found[role] = _Replica(role, kind.lower() == "master", instances, at, restart)
             yield found[role]
 
 
-def _stated_replicas(spec: At) -> Iterator[tuple[str, At, At | None]]:
+def _stated_replicas(spec: At) -> Iterator[tuple[str, At, At]]:
     """Iterate over type, value and restart policy of the replicas, in either form."""
-    table = spec.get("tfReplicaSpecs")
-    for kind, at in table.members() if table else ():
+    for kind, at in spec.get("tfReplicaSpecs").members():
         yield kind, at, at.get("restartPolicy")
-    listed = spec.get("replicaSpecs", "replica_specs")
-    for at in listed.items() if listed else ():
-        said = at.get("tfReplicaType", "tf_replica_type")
-        yield said.text() if said else "MASTER", at, at.find("template.spec.restartPolicy")
+    for at in spec.get("replicaSpecs", "replica_specs").items():
+        kind = at.get("tfReplicaType", "tf_replica_type").text()
+        yield kind or "MASTER", at, at.find("template.spec.restartPolicy")
 
 
-def _read_strategy(
-    spec: At, replicas: dict[str, _Replica], reading: Translation
-) -> tuple[Strategy, str | None]:
+def _read_strategy(spec: At, replicas: dict[str, _Replica]) -> tuple[Strategy, str | None]:
     """Choose the strategy, which a TFJob does not state, and who ends the job."""
     termination = spec.find("terminationPolicy.chief.replicaName")
-    index = spec.find("terminationPolicy.chief.replicaIndex")
-    if index is not None and index.text() != "0":
-        index.fail("task 0 of the deciding role ends the job here; say 0")
+    common.refuse_index(spec.find("terminationPolicy.chief.replicaIndex"))
     deciding = next((role for role in _ORDER[:2] if role in replicas), None)
     first = next(iter(replicas.values()))
     if deciding is None:
         first.at.fail("nothing ends the job; add a Chief, a Master or a Worker")
     if sum(replica.instances for replica in replicas.values()) == 1 and deciding:
-        reading.put("strategy", "single", first.at)
+        first.at.put("strategy", "single")
         return Strategy.SINGLE, deciding
-    reading.put("variables", "cloud", spec)
-    reading.put("strategy", "custom", spec)
-    reading.put("tf_config", "counts", spec)
-    spec.note(
+    spec.put("variables", "cloud")
+    spec.put(
+        "strategy",
+        "custom",
         "a TFJob does not say how its tasks train together; multi-worker, parameter-server "
         "and estimator check more",
-        "strategy",
     )
+    spec.put("tf_config", "counts")
     chief = replicas.get("chief")
     if chief is not None and chief.master:
-        reading.put("legacy_master", True, chief.at)
-        chief.at.note("TF_CONFIG calls the task master, as there", "legacy_master")
-    if termination is not None:
+        chief.at.put("legacy_master", True, "TF_CONFIG calls the task master, as there")
+    if termination:
         deciding = _ROLES.get(termination.text().lower(), termination.text())
-        reading.put("deciding_role", deciding, termination)
+        termination.put("deciding_role", deciding)
     return Strategy.CUSTOM, deciding
 
 
-def _read_policy(spec: At, replicas: dict[str, _Replica], reading: Translation) -> None:
-    for policy in filter(None, (spec, spec.get("runPolicy"))):
-        carry(reading, _POLICY, values_of(policy))
+def _read_policy(spec: At, replicas: dict[str, _Replica]) -> None:
+    for policy in (spec, spec.get("runPolicy")):
+        carry(_POLICY, values_of(policy))
     success = spec.get("successPolicy")
-    if success is None or not success.text():
-        return
-    if success.text() != "AllWorkers":
+    if success.text() not in ("", "AllWorkers"):
         success.fail(f"unknown value {clip(success.text())}; it is AllWorkers or empty")
-    elif "chief" not in replicas:
-        reading.put("ends_with", "deciding-role", success)
+    elif success.text() and "chief" not in replicas:
+        success.put("ends_with", "deciding-role")
 
 
-def _read_restart(
-    spec: At, replica: _Replica, strategy: Strategy, deciding: str | None, reading: Translation
-) -> None:
+def _read_restart(spec: At, replica: _Replica, strategy: Strategy, deciding: str | None) -> None:
     said = replica.restart
     word = said.text() if said else "Never"
-    if said is None or word == "Never":
+    if word == "Never":
         return
     if word not in ("OnFailure", "Always", "ExitCode"):
         said.fail(f"unknown value {clip(word)}; it is one of Never, OnFailure, Always, ExitCode")
@@ -276,38 +258,35 @@ def _read_restart(
         said.drop(f"{refusal}; a failed task fails the job, so let a scheduler submit it again")
         return
     limit = spec.find("runPolicy.backoffLimit") or spec.get("backoffLimit")
-    most = limit.whole() if limit else None
+    most = limit.whole(default=3)
     if most == 0:
         return
     where = f"roles.{replica.role}.restart"
-    reading.put(f"{where}.policy", "on-failure", said)
-    if most is not None and limit is not None:
-        reading.put(f"{where}.max", min(most, 1000), limit)
+    said.put(f"{where}.policy", "on-failure")
+    limit.put(f"{where}.max", min(most, 1000))
     if word == "ExitCode":
         said.drop("a task restarts after any failure here, also after a status below 128")
     else:
-        said.note(f"{word}: a task restarts at most {most or 3} times here", where)
+        said.note(f"{word}: a task restarts at most {most} times here", where)
 
 
-def _read_board(spec: At, replicas: dict[str, _Replica], reading: Translation) -> None:
+def _read_board(spec: At, replicas: dict[str, _Replica]) -> None:
     """Translate TensorBoard of the list form to a sidecar."""
     board = spec.get("tensorboard", "tensorBoard")
-    if board is None:
+    if not board:
         return
     logs = board.get("logDir")
-    if logs is None:
+    if not logs:
         board.fail("there is no logDir; say which directory TensorBoard shows")
         return
     first = next(replicas[role] for role in _ORDER if role in replicas)
-    containers = first.template.find("spec.containers") if first.template else None
-    image = next((item.get("image") for item in containers.items()), None) if containers else None
-    image = image or spec.get("tfImage")
+    containers = first.template.find("spec.containers").items()
+    image = (containers[0].get("image") if containers else board.get()) or spec.get("tfImage")
     where = "roles.tensorboard"
-    if image is not None:
-        reading.put(f"{where}.image", image.text(), image)
-    common.put_board(reading, where, logs, logs, board)
-    reading.need_memory(where, board, "2Gi")
-    kube.read_mounts(board, board, "tensorboard", reading)
+    image.put(f"{where}.image", image.text())
+    common.put_board(where, logs, logs, board)
+    board.need_memory(where, "2Gi")
+    kube.read_mounts(board, board, "tensorboard")
 
 
 DIALECTS = {"tfjob": Dialect("TFJob", _KEYS, _read, recognise=_recognise)}

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from submit_tf_job.dialects import common
 from submit_tf_job.dialects.command_line import PREFIX as FLAG
 from submit_tf_job.dialects.command_line import each, open_file
-from submit_tf_job.dialects.rows import Row, Rows, amount, carry, rows
-from submit_tf_job.dialects.translation import At, Dialect, Translation
+from submit_tf_job.dialects.rows import Row, Rows, carry, rows
+from submit_tf_job.dialects.translation import At, Dialect
 from submit_tf_job.host.located.diagnostics import closest
 from submit_tf_job.host.located.nodes import Pair, Scalar, ScalarKind, Table, clip
 from submit_tf_job.jobspec.job import TRAINING_ROLES
@@ -115,7 +115,9 @@ _BOARD = "tensorboard"
 # TonY's own names; a file may state defaults of types that it does not use
 _OWN_TYPES = (*TRAINING_ROLES, "master", "notebook", "driver", _BOARD)
 _READERS = ("chief", "worker", "evaluator")  # whose tasks fetch inputs under `custom`
-_MEMORY = re.compile(r"([0-9]{1,12})(?:([mg]).*)?")  # Utils.parseMemoryString
+_MEMORY = common.MemoryFormat(  # Utils.parseMemoryString, TonyConfigurationKeys.DEFAULT_MEMORY
+    "TonY", re.compile(r"([0-9]{1,12})(?:([mg]).*)?", re.IGNORECASE), 2048, "4g or 4096m"
+)
 _LEAST_MIB = 64
 _SUBSTITUTED = re.compile(r"\$\{([^{}$\s]+)\}")  # Configuration.substituteVars
 _MOST_EXPANSIONS = 20  # Configuration.MAX_SUBST
@@ -138,21 +140,31 @@ class _Type:
 @dataclass
 class _TonyJob:
     root: At
-    reading: Translation
     types: dict[str, _Type] = field(default_factory=dict)
     deciding: str | None = None
     framework: str = "tensorflow"
     gang: bool = True
 
-    def get(self, *names: str) -> At | None:
+    def get(self, *names: str) -> At:
         """Return the first of several properties that is there and not empty."""
         found = [self.root.get(f"{_PREFIX}{name}") for name in names]
-        return next((at for at in found if at is not None and at.text()), None)
+        return next((at for at in found if at.text()), self.root.get())
 
-    def find(self, row: Row, type_name: str = "*") -> At | None:
+    def find(self, row: Row, type_name: str = "*") -> At:
         """Return the value of a row's property."""
         names = (name.removeprefix(_PREFIX) for name in row.spellings)
         return self.get(*(name.replace("*", type_name) for name in names))
+
+    def listed(self, *names: str) -> list[str]:
+        """Return the parts of the comma lists of several properties."""
+        return [part for name in names for part in self.root.get(f"{_PREFIX}{name}").parts()]
+
+    @property
+    def stops(self) -> list[str]:
+        """The types of which a failed task fails the job."""
+        return self.listed(
+            "application.stop-on-failure-jobtypes", "application.stop.on.failure.jobtypes"
+        )
 
     @property
     def tracked(self) -> list[_Type]:
@@ -171,15 +183,14 @@ def _recognise(root: Table) -> str | None:
     return "XML" if any(entry.key.startswith(_PREFIX) for entry in root.entries) else None
 
 
-def _read(root: At, reading: Translation) -> None:
+def _read(root: At) -> None:
     """Translate a configuration of TonY."""
-    root = _substituted(root, reading)
-    job = _TonyJob(root, reading)
+    job = _TonyJob(_substituted(root))
     why = "there is no tony.application.name"
-    common.read_name(reading, job.get("application.name"), root, why)
+    common.read_name(job.get("application.name"), job.root, why)
     job.types = {one.name: one for one in _types(job)}
     if not job.types:
-        root.fail("there is no task; say tony.worker.instances")
+        job.root.fail("there is no task; say tony.worker.instances")
         return
     _read_strategy(job)
     _read_limits(job)
@@ -190,26 +201,23 @@ def _read(root: At, reading: Translation) -> None:
     _drop_without_instances(job)
 
 
-def _substituted(root: At, reading: Translation) -> At:
+def _substituted(root: At) -> At:
     """Replace `${name}` by the property of that name, as Hadoop does.
 
     Any other stays for the shell in a command, and is a problem elsewhere.
     """
-    if not isinstance(root.node, Table):
-        return root
-    stated = root.node.entries
-    values = {e.key: e.value.text for e in stated if isinstance(e.value, Scalar)}
-    table = root.node
-    for entry in (entry for entry in stated if entry.key.startswith(_PREFIX)):
-        at = At(entry.value, entry.key, entry.place, reading)
+    values = {e.key: e.value.text for e in root.entries if isinstance(e.value, Scalar)}
+    table = Table(root.entries, root.place)
+    for entry in (entry for entry in root.entries if entry.key.startswith(_PREFIX)):
         text = _expanded(values.get(entry.key, ""), values)
         left = _SUBSTITUTED.search(text)
         if left and not entry.key.endswith("command"):
+            at = At(entry.value, entry.key, entry.place, root.reading)
             at.fail(f"{clip(left[0])} is not a property of this file; write the value")
         elif text != values.get(entry.key):
             value = Scalar(ScalarKind.TEXT, text, entry.value.place)
             table = table.with_entry(Pair(entry.key, entry.place, value))
-    return At(table, root.path, root.place, reading)
+    return At(table, root.path, root.place, root.reading)
 
 
 def _expanded(text: str, values: Mapping[str, str]) -> str:
@@ -226,21 +234,21 @@ def _expanded(text: str, values: Mapping[str, str]) -> str:
 
 def _types(job: _TonyJob) -> Iterator[_Type]:
     """Iterate over the types that have instances; a log directory adds TensorBoard."""
-    untracked = _listed(job, "application.untracked.jobtypes", "ps")
-    sidecars = _listed(job, "application.sidecar.jobtypes", _BOARD)
-    stops = _stops(job)
+    untracked = job.listed("application.untracked.jobtypes")
+    sidecars = [_BOARD]
+    if job.root.get("tony.application.sidecar.jobtypes"):
+        sidecars = job.listed("application.sidecar.jobtypes")
     logs = job.get("application.tensorboard-log-dir")
     for name in _names(job.root):
         count = job.get(f"{name}.instances")
-        instances = 0 if count is None else count.whole() or 0
-        if count is not None and instances:
+        if instances := count.whole():
             kind = "sidecar" if name in sidecars else ""
             if name in untracked and name != "ps":
-                kind = "serves" if name in stops else "sidecar"
+                kind = "serves" if name in job.stops else "sidecar"
             yield _type(name, instances, count, kind)
-        elif count is not None and name != _BOARD:
+        elif name != _BOARD:
             count.note("the type has no instances and is left out")
-    if logs is not None and job.get(f"{_BOARD}.instances") is None:
+    if logs and not job.get(f"{_BOARD}.instances"):
         yield _type(_BOARD, 1, logs, "sidecar")
 
 
@@ -253,63 +261,44 @@ def _type(name: str, instances: int, at: At, kind: str) -> _Type:
     return _Type(name, role, instances, at, kind)
 
 
-def _stops(job: _TonyJob) -> list[str]:
-    """Return the types of which a failed task fails the job."""
-    return [
-        *_listed(job, "application.stop-on-failure-jobtypes"),
-        *_listed(job, "application.stop.on.failure.jobtypes"),
-    ]
-
-
 def _names(root: At) -> list[str]:
-    entries = root.node.entries if isinstance(root.node, Table) else ()
-    found = (_TYPE_KEY.fullmatch(entry.key) for entry in entries)
+    found = (_TYPE_KEY.fullmatch(entry.key) for entry in root.entries)
     names = dict.fromkeys(match[1] for match in found if match and match[1] not in _NOT_TYPES)
     first = [name for name in TRAINING_ROLES if name in names]
     return [*first, *(name for name in names if name not in first)]
 
 
-def _listed(job: _TonyJob, name: str, default: str = "") -> list[str]:
-    found = job.root.get(f"tony.{name}")
-    return _parts(default if found is None else found.text())
-
-
-def _parts(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
 def _read_strategy(job: _TonyJob) -> None:
-    framework, single_node = job.get("application.framework"), job.get("application.single-node")
-    job.framework = framework.text().lower() if framework else "tensorflow"
-    mode = job.get("application.distributed-mode")
-    if single_node is not None and single_node.flag():
+    framework, mode = job.get("application.framework"), job.get("application.distributed-mode")
+    at = framework or job.root
+    job.framework = framework.text().lower() or "tensorflow"
+    if job.get("application.single-node").flag():
         job.framework = "standalone"
-    job.gang = mode is None or mode.text().upper() == "GANG"
-    if framework is not None and job.framework not in ("tensorflow", "standalone"):
+    job.gang = not mode or mode.text().upper() == "GANG"
+    if framework and job.framework not in ("tensorflow", "standalone"):
         common.refuse_framework(framework)
-    if mode is not None and not job.gang:
+    if not job.gang:
         mode.drop("the tasks start together here")
     roles = [one.role for one in job.types.values() if not one.kind]
-    chief, index = job.get("chief.name"), job.get("chief.index")
-    first = [chief.text()] if chief else []
-    job.deciding = next((role for role in (*first, "chief", "worker") if role in roles), None)
-    if chief is not None and job.deciding == chief.text():
-        job.reading.put("deciding_role", job.deciding, chief)
-    if index is not None and index.text() != "0":
-        index.fail("task 0 of the deciding role ends the job here; say 0")
+    chief = job.get("chief.name")
+    common.refuse_index(job.get("chief.index"))
+    candidates = (chief.text(), "chief", "worker")
+    job.deciding = next((role for role in candidates if role in roles), None)
+    if job.deciding == chief.text():
+        chief.put("deciding_role", job.deciding)
     single = len(roles) == 1 and job.deciding and job.framework == "standalone"
     if single and job.types[roles[0]].instances == 1:
-        job.reading.put("strategy", "single", framework or job.root)
+        at.put("strategy", "single")
         return
-    job.reading.put("strategy", "custom", framework or job.root)
+    at.put("strategy", "custom")
     if job.framework == "tensorflow":
-        job.reading.put("variables", "tony", framework or job.root)
+        at.put("variables", "tony")
     if job.has_tf_config:
-        job.reading.put("tf_config", "counts", framework or job.root)
+        at.put("tf_config", "counts")
     others = [role for role in roles if role not in ("ps", "evaluator")]
     if job.deciding is None and others:
         job.deciding = others[0]
-        job.reading.put("deciding_role", others[0], job.types[others[0]].at)
+        job.types[others[0]].at.put("deciding_role", others[0])
     elif job.deciding is None:
         job.root.fail("nothing ends the job; add tony.worker.instances")
 
@@ -318,37 +307,31 @@ def _read_strategy(job: _TonyJob) -> None:
 
 
 def _read_limits(job: _TonyJob) -> None:
-    put = job.reading.put
     limit = job.get("application.timeout")
     each = job.get("task.executor.execution-timeout-ms", "worker.timeout")
-    if each is not None and each.whole():
-        if sum(one.instances for one in job.tracked) == 1 and limit is None:
+    if each.whole():
+        if sum(one.instances for one in job.tracked) == 1 and not limit:
             limit = each
         else:
             each.drop("only a job has a limit here: `lifetime`")
-    if limit is not None and (seconds := _seconds(limit, 1000)):
-        put("lifetime", f"{seconds}s", limit)
-        limit.note("counts from the submission here", "lifetime")
-    waits = [
-        (seconds, at)
-        for name, unit in (
-            ("container.allocation.timeout", 1000),
-            ("container.registration.timeout", 1000),
-            ("task.executor.registry-timeout-sec", 1),
-        )
-        if (at := job.get(name)) is not None and (seconds := _seconds(at, unit))
-    ]
-    if waits:
-        longest = max(waits, key=lambda pair: pair[0])
-        put("start_timeout", f"{longest[0]}s", longest[1])
+    if seconds := _seconds(limit, 1000):
+        limit.put("lifetime", f"{seconds}s", "counts from the submission here")
+    units = {
+        "container.allocation.timeout": 1000,
+        "container.registration.timeout": 1000,
+        "task.executor.registry-timeout-sec": 1,
+    }
+    waits = [(_seconds(at, unit), at) for name, unit in units.items() if (at := job.get(name))]
+    longest, at = max(waits, key=lambda pair: pair[0], default=(0, job.root))
+    if longest:
+        at.put("start_timeout", f"{longest}s")
     pause, missed = job.get("task.heartbeat-interval-ms"), job.get("task.max-missed-heartbeats")
-    if at := pause or missed:
-        milliseconds = (pause.whole(1) if pause else 1000) or 1000
-        times = (missed.whole(1) if missed else 25) or 25
-        put("grace", f"{max(1, -(-milliseconds * times // 1000))}s", at)
-        at.note("heartbeats times their interval", "grace")
+    if pause or missed:
+        milliseconds = pause.whole(1, 1000) * missed.whole(1, 25)
+        grace = f"{max(1, -(-milliseconds // 1000))}s"
+        (pause or missed).put("grace", grace, "heartbeats times their interval")
     retries = job.get("am.retry-count")
-    if retries is not None and retries.whole():
+    if retries.whole():
         retries.drop("a failed job is not run again; let a scheduler submit it again")
 
 
@@ -356,7 +339,7 @@ def _seconds(at: At, unit: int) -> int:
     """Return whole seconds, rounded up; 0 for a limit that is switched off (0 or negative)."""
     if re.fullmatch(r"-[0-9]{1,15}", at.text()):
         return 0
-    return -(-(at.whole() or 0) // unit)
+    return -(-at.whole() // unit)
 
 
 def _read_success(job: _TonyJob) -> None:
@@ -365,43 +348,35 @@ def _read_success(job: _TonyJob) -> None:
     limit = _finish_timeout(job)
     deciding = next((one for one in job.tracked if one.role == job.deciding), None)
     more = deciding is not None and deciding.instances > 1
-    if limit is not None:
-        job.reading.put("finish_timeout", f"{limit.whole(1) or 1}s", limit)
+    if limit:
+        limit.put("finish_timeout", f"{limit.whole(1, 1)}s")
     elif deciding is not None and (waited or more):
-        job.reading.put("ends_with", "all-that-train", deciding.at)
-        deciding.at.note("TonY waits for all tracked tasks", "ends_with")
+        deciding.at.put("ends_with", "all-that-train", "TonY waits for all tracked tasks")
     evaluator = next((one for one in waited if one.role == "evaluator"), None)
-    if evaluator is not None and limit is None:
-        job.reading.put("finish_timeout", _FOR_EVER, evaluator.at)
-        evaluator.at.note("the evaluator may take as long as it needs", "finish_timeout")
+    if evaluator is not None and not limit:
+        evaluator.at.put("finish_timeout", _FOR_EVER, "the evaluator may take as long as it needs")
     strict = job.get(
         "application.fail-on-worker-failure-enabled",
         "application.fail.on.worker.failure.enabled",
         "application.failed_on_complete_with_failure.enabled",
     )
-    stops = _stops(job)
-    if strict is not None and strict.flag():
+    if strict.flag():
         return
     for one in waited:
-        if one.instances > 1 and one.name not in stops:
-            where = f"roles.{one.role}.tolerate"
-            job.reading.put(where, one.instances - 1, one.at)
-            one.at.note("a failed task of this type does not fail the job, as in TonY", where)
+        if one.instances > 1 and one.name not in job.stops:
+            note = "a failed task of this type does not fail the job, as in TonY"
+            one.at.put(f"roles.{one.role}.tolerate", one.instances - 1, note)
     if deciding is not None and more:
         deciding.at.drop("each task must succeed here; in TonY only task 0 must")
 
 
-def _finish_timeout(job: _TonyJob) -> At | None:
+def _finish_timeout(job: _TonyJob) -> At:
     """Return the time that other types have after a group with the deciding role."""
-    found = None
+    found = job.root.get()
     pattern = re.compile(r"tony\.application\.dependency\.([A-Za-z]+)\.timeout\.after\.([A-Za-z]+)")
-    entries = job.root.node.entries if isinstance(job.root.node, Table) else ()
-    for match in [match for entry in entries if (match := pattern.fullmatch(entry.key))]:
+    for match in filter(None, [pattern.fullmatch(entry.key) for entry in job.root.entries]):
         at = job.root.get(match[0])
-        group = _listed(job, f"application.group.{match[2]}")
-        if at is None:
-            continue
-        if job.deciding in group:
+        if at and job.deciding in job.listed(f"application.group.{match[2]}"):
             found = at
             at.note(f"the limit of {match[1]} is that of all tasks here", "finish_timeout")
         else:
@@ -413,127 +388,103 @@ def _finish_timeout(job: _TonyJob) -> At | None:
 
 
 def _read_shared(job: _TonyJob) -> None:
-    carry(job.reading, (row for row in _JOB if "*" not in row.target), job.find)
+    carry((row for row in _JOB if "*" not in row.target), job.find)
     enabled = job.get("docker.enabled", "application.docker.enabled")
-    if enabled is not None and not enabled.flag():
+    if not enabled.flag():
         enabled.note("each task runs in a Docker container here")
-    for key in ("containers.envs", "execution.envs"):
-        found = job.get(key)
-        for part in found.text().split(",") if found else ():
+    for found in (job.get("containers.envs"), job.get("execution.envs")):
+        for part in found.text().split(","):
             name, _, value = part.partition("=")
-            if name.strip() and found is not None:
-                job.reading.put("env", value, found, name.strip())
-    resources = job.get("containers.resources")
-    if resources is not None:
-        roles = [one for one in job.types.values() if one.role in _READERS]
-        _read_resources(job, resources, "files", roles, len(job.types) > len(roles))
+            if name.strip():
+                found.put("env", value, key=name.strip())
+    roles = [one for one in job.types.values() if one.role in _READERS]
+    others = len(job.types) > len(roles)
+    _read_resources(job.get("containers.resources"), "files", roles, others)
 
 
-def _read_resources(job: _TonyJob, at: At, where: str, types: list[_Type], others: bool) -> None:
+def _read_resources(at: At, where: str, types: list[_Type], others: bool = False) -> None:
     """Read a comma list of `SOURCE[::NAME][#archive]` (LocalizableResource)."""
-    for part in (part.strip() for part in at.text().split(",")):
+    for part in at.parts():
         unpack = part.lower().endswith("#archive")
         source, _, name = (part[: -len("#archive")] if unpack else part).partition("::")
         name = name or common.base_name(source)
         if not source:
             continue
         target = "." if source.endswith("/") else name
-        if common.put_file(job.reading, where, source, target, at, unpack=unpack):
+        if common.put_file(where, source, target, at, unpack=unpack):
             continue
         if not types:
             at.fail(
                 f"{clip(source)} is fetched by chief, workers and evaluator alone; put it into "
                 "the image"
             )
-        else:
-            _fetch(job, at, source, name, unpack, types)
-            if others:
-                at.drop(f"{clip(source)} is fetched by chief, workers and evaluator alone")
-
-
-def _fetch(job: _TonyJob, at: At, source: str, name: str, unpack: bool, types: list[_Type]) -> None:
-    """Fetch a file of a file system by `inputs`, and put it at its name before the command."""
-    key = job.reading.put_input(name, source, at)
-    action = common.link(f"TFJOB_INPUT_{key.upper()}", name, unpack=unpack)
-    for one in types:
-        lines = (*common.make_parent(name), action)
-        one.fetched += [line for line in lines if line not in one.fetched]
+            continue
+        # a file of a file system comes as an input, and is at its name before the command
+        variable = f"TFJOB_INPUT_{common.put_input(name, source, at).upper()}"
+        for one in types:
+            lines = common.link(variable, name, unpack=unpack)
+            one.fetched += [line for line in lines if line not in one.fetched]
+        if others:
+            at.drop(f"{clip(source)} is fetched by chief, workers and evaluator alone")
 
 
 def _read_type(job: _TonyJob, one: _Type) -> None:
-    where, reading = f"roles.{one.role}", job.reading
-    reading.put(f"{where}.instances", one.instances, one.at)
+    where = f"roles.{one.role}"
+    one.at.put(f"{where}.instances", one.instances)
     if one.kind:
-        reading.put(f"{where}.kind", one.kind, one.at)
+        one.at.put(f"{where}.kind", one.kind)
     _read_amounts(job, one, where)
-    carry(reading, (*_TYPE, *_JOB_OF_TYPE), lambda row: job.find(row, one.name), one.role)
-    if job.get(f"docker.{one.name}.image") is None:
-        why = "there is no Docker image, in which each task runs here"
-        reading.need_image(where, job.root, why)
-    resources = job.get(f"{one.name}.resources")
-    if resources is not None:
-        types = [one] if one.role in _READERS else []
-        _read_resources(job, resources, f"{where}.files", types, False)
+    carry((*_TYPE, *_JOB_OF_TYPE), lambda row: job.find(row, one.name), one.role)
+    if not job.get(f"docker.{one.name}.image"):
+        job.root.need_image(where, "there is no Docker image, in which each task runs here")
+    types = [one] if one.role in _READERS else []
+    _read_resources(job.get(f"{one.name}.resources"), f"{where}.files", types)
     _read_command(job, one, where)
     _read_placement(job, one, where)
 
 
 def _read_amounts(job: _TonyJob, one: _Type, where: str) -> None:
     memory, cores = job.get(f"{one.name}.memory"), job.get(f"{one.name}.vcores")
-    mib = 2048  # TonyConfigurationKeys.DEFAULT_MEMORY
-    match = _MEMORY.fullmatch(memory.text().lower()) if memory else None
-    if match is not None:
-        mib = common.mebibytes(match[1], match[2])
-    if memory is not None and match is None:
-        memory.fail(f"{clip(memory.text())} is not an amount of TonY, such as 4g or 4096m")
-    elif memory is not None and mib < _LEAST_MIB:
+    mib = common.put_memory(where, memory, one.at, _MEMORY)
+    if mib < _LEAST_MIB:
         memory.fail(f"{clip(memory.text())} is {mib} MiB to TonY; say {mib}g for GiB")
-    elif memory is None:
-        one.at.note("2 GiB, TonY's default", f"{where}.memory")
-    reading = job.reading
-    reading.put(f"{where}.memory", amount(mib), memory or one.at)
     default = 2 if one.name == _BOARD else 1  # TonyConfigurationKeys.DEFAULT_TB_VCORE
-    reading.put(f"{where}.cpus", (cores.whole(1) if cores else default) or 1, cores or one.at)
+    (cores or one.at).put(f"{where}.cpus", cores.whole(1, 1) if cores else default)
 
 
 def _read_command(job: _TonyJob, one: _Type, where: str) -> None:
     stated = job.get(f"{one.name}.command")
-    logs = job.get("application.tensorboard-log-dir") if one.name == _BOARD else None
-    lines = one.fetched
+    found, note = stated or job.get("containers.command"), "behind the files that it needs"
+    text = found.text()
     if one.name == _BOARD:
-        job.reading.put(f"{where}.ports.http", "auto", one.at)
-    if logs is not None:
-        job.reading.put(f"{where}.env", logs.text(), logs, "TB_LOG_DIR")
-    found = stated or job.get("containers.command")
-    if logs is not None and stated is None:
-        text = 'tensorboard --logdir "$TB_LOG_DIR" --bind_all --port "$TFJOB_PORT_HTTP"'
-        job.reading.put(f"{where}.command", "\n".join([*lines, text]), logs)
-    elif found is not None:
-        job.reading.put(f"{where}.command", "\n".join([*lines, found.text()]), found)
-        if lines:
-            found.note("behind the files that it needs", f"{where}.command")
+        logs = job.get("application.tensorboard-log-dir")
+        one.at.put(f"{where}.ports.http", "auto")
+        logs.put(f"{where}.env", logs.text(), key="TB_LOG_DIR")
+        if logs and not stated:
+            text = 'tensorboard --logdir "$TB_LOG_DIR" --bind_all --port "$TFJOB_PORT_HTTP"'
+            found, note = logs, ""
+    if found:
+        common.put_command(f"{where}.command", one.fetched, text, found, note)
     else:
         why = "there is no tony.containers.command; TonY's command line had it as --executes"
-        job.reading.need_command(where, one.at, why)
+        one.at.need_command(where, why)
 
 
 def _read_placement(job: _TonyJob, one: _Type, where: str) -> None:
     names = (one.name, "containers", "application")
     found = job.get(*(f"{name}.placement-spec" for name in names))
-    tags = _listed(job, f"{one.name}.allocation-tags") or _listed(job, "containers.allocation-tags")
-    if found is None:
-        return
+    tags = job.listed(f"{one.name}.allocation-tags") or job.listed("containers.allocation-tags")
     match = _PLACEMENT.fullmatch(found.text().replace(" ", ""))
-    if match is None or match[3] not in tags:
-        found.fail("supported: notin,node,TAG and in,node,TAG, where TAG belongs to the same type")
-    else:
+    if match is not None and match[3] in tags:
         key = {"notin": "spread", "in": "together"}[match[1]]
-        job.reading.put(f"{where}.placement.{key}", match[2], found)
+        found.put(f"{where}.placement.{key}", match[2])
+    elif found:
+        found.fail("supported: notin,node,TAG and in,node,TAG, where TAG belongs to the same type")
 
 
 def _drop_without_instances(job: _TonyJob) -> None:
     """Name each property of a type that does not exist, as it has no instances."""
-    for entry in job.root.node.entries if isinstance(job.root.node, Table) else ():
+    for entry in job.root.entries:
         match = _TYPE_KEY.fullmatch(entry.key)
         missing = match and match[1] not in _NOT_TYPES and match[1] not in job.types
         if match and missing and match[2] != "instances" and (at := job.root.get(entry.key)):
@@ -581,30 +532,23 @@ def _begin(words: Sequence[str]) -> int | None:
     return None
 
 
-def _read_command_line(root: At, reading: Translation) -> None:
+def _read_command_line(root: At) -> None:
     """Translate the flags, and the file that they name."""
-    stated = root.get("--conf_file")
-    file = open_file(stated) if stated else None
-    if stated is not None and file is None:
+    file = open_file(root.get("--conf_file"))
+    if file is None:
         return
-    entries: dict[str, Pair] = {}
-    if file is not None and isinstance(file.node, Table):
-        entries = {entry.key: entry for entry in file.node.entries}
-    _add_properties(root, entries, reading)
+    entries = {entry.key: entry for entry in file.entries}
+    _add_properties(root, entries)
     _add_flags(root, entries)
-    properties = reading.root(Table(tuple(entries.values()), root.place))
-    reading.translate(_TONY, properties)
+    root.reading.translate(_TONY, root.reading.root(Table(tuple(entries.values()), root.place)))
     for flag in ("container_env", "shell_env"):
         for at in each(root, f"{FLAG}{flag}"):
-            name, equals, value = at.text().partition("=")
-            if not equals or not name.strip():
-                at.fail(f"expected NAME=VALUE, found {clip(at.text())}")
-            else:
-                reading.put("env", value, at, name.strip())
+            common.put_variable(at.text(), at)
 
 
 def _put(entries: dict[str, Pair], name: str, text: str, at: At) -> None:
-    entries[name] = Pair(name, at.place, Scalar(ScalarKind.TEXT, text, at.place))
+    if at:
+        entries[name] = Pair(name, at.place, Scalar(ScalarKind.TEXT, text, at.place))
 
 
 def _extend(entries: dict[str, Pair], name: str, text: str, at: At) -> None:
@@ -613,16 +557,15 @@ def _extend(entries: dict[str, Pair], name: str, text: str, at: At) -> None:
     _put(entries, name, ",".join(filter(None, [known, text])), at)
 
 
-def _add_properties(root: At, entries: dict[str, Pair], reading: Translation) -> None:
-    stated = root.node.entries if isinstance(root.node, Table) else ()
-    for entry in stated:
+def _add_properties(root: At, entries: dict[str, Pair]) -> None:
+    for entry in root.entries:
         name = entry.key.removeprefix("--conf ")
         if name == entry.key or not name.startswith(_PREFIX):
             continue
         at = root.get(entry.key)
-        if at is not None and _LISTS.fullmatch(name):
-            _extend(entries, name, at.text(), At(entry.value, name, at.place, reading))
-        elif at is not None:
+        if _LISTS.fullmatch(name):
+            _extend(entries, name, at.text(), At(entry.value, name, at.place, root.reading))
+        else:
             _put(entries, name, at.text(), at)
 
 
@@ -630,24 +573,17 @@ def _add_flags(root: At, entries: dict[str, Pair]) -> None:
     venv, source = root.get("--python_venv"), root.get("--src_dir")
     program, python = root.get("--executes"), root.get("--python_binary_path")
     parameters, board = root.get("--task_params"), root.get("--sidecar_tensorboard_log_dir")
-    if program is not None:
-        words = [program.text()]
-        if python is not None:
-            path = python.text()
-            below = venv is not None and not path.startswith("/")
-            words.insert(0, f"venv/{path}" if below else path)
-        if parameters is not None:
-            words.append(parameters.text())
-        _put(entries, _COMMAND, " ".join(words), program)
+    path = python.text()
+    if venv and python and not path.startswith("/"):
+        path = f"venv/{path}"
+    words = filter(None, [path, program.text(), parameters.text()])
+    _put(entries, _COMMAND, " ".join(words), program)
     for lost in (python, parameters):
-        if lost is not None and program is None:
+        if not program:
             lost.drop("has no effect without --executes")
-    if venv is not None:
-        _extend(entries, _RESOURCES, f"{venv.text()}::venv#archive", venv)
-    if source is not None:
-        _extend(entries, _RESOURCES, f"{source.text().rstrip('/')}/", source)
-    if board is not None:
-        _put(entries, _BOARD_LOGS, board.text(), board)
+    _extend(entries, _RESOURCES, f"{venv.text()}::venv#archive", venv)
+    _extend(entries, _RESOURCES, f"{source.text().rstrip('/')}/", source)
+    _put(entries, _BOARD_LOGS, board.text(), board)
 
 
 _TONY = Dialect("TonY", _KEYS, _read, recognise=_recognise, prefix=_PREFIX)

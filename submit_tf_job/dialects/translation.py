@@ -4,8 +4,8 @@ keys that do not carry over.
 
 from __future__ import annotations
 
-import posixpath
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,87 +27,116 @@ from submit_tf_job.host.located.nodes import (
 )
 from submit_tf_job.jobspec.job import Remark
 
-__all__ = ["At", "Dialect", "Translation", "identifier"]
+__all__ = ["At", "Dialect", "Translation"]
 
-
-_Tree = dict[str, "Node | _Tree"]
 _NO_MEMORY = "no memory is stated, and YARN needs an amount"
 
 
 class At:
-    """A cursor: a node of the foreign tree, with its path."""
+    """A cursor: a node of the foreign tree, with its path.
 
-    def __init__(self, node: Node, path: str, place: Location, reading: Translation) -> None:
-        self.node: Node = node
+    A value that is absent or null has a cursor, too. It is false, and reads as nothing: "", no
+    items, no members. Nothing is put for it, and no remark is made about it.
+
+    Attributes:
+        node: The node; None for an absent value.
+        path: Its path; of an absent value that of the mapping without it.
+    """
+
+    def __init__(self, node: Node | None, path: str, place: Location, reading: Translation) -> None:
+        self.node: Node | None = node
         self.path = path
         self.reading = reading
         self.place = replace(place, path=path)
 
-    def get(self, *names: str) -> At | None:
+    def __bool__(self) -> bool:
+        """Return whether the value is stated."""
+        return self.node is not None
+
+    # --- the foreign tree ---
+
+    @property
+    def entries(self) -> tuple[Pair, ...]:
+        """The entries of a mapping; none of another value."""
+        return self.node.entries if isinstance(self.node, Table) else ()
+
+    def get(self, *names: str) -> At:
         """Return the value of the first of several keys that exists and is not null."""
-        if not isinstance(self.node, Table):
-            return None
-        for entry in self.node.entries:
+        for entry in self.entries:
             null = isinstance(entry.value, Scalar) and entry.value.kind is ScalarKind.NULL
             if entry.key in names and not null:
                 return self._member(entry)
-        return None
+        return At(None, self.path, self.place, self.reading)
 
     def _member(self, entry: Pair) -> At:
         path = f"{self.path}.{entry.key}" if self.path else entry.key
         self.reading.seen.add(path)
         return At(entry.value, path, entry.place, self.reading)
 
-    def find(self, path: str) -> At | None:
+    def find(self, path: str) -> At:
         """Return the value at a dotted path below this one."""
-        found: At | None = self
+        found = self
         for name in path.split("."):
-            found = found.get(name) if found else None
+            found = found.get(name)
         return found
 
     def members(self) -> Iterator[tuple[str, At]]:
         """Iterate over a mapping."""
-        if not isinstance(self.node, Table):
+        if self.node is not None and not isinstance(self.node, Table):
             self.fail(f"expected a mapping, found {describe(self.node)}")
-            return
-        for entry in self.node.entries:
+        for entry in self.entries:
             yield entry.key, self._member(entry)
 
     def items(self) -> list[At]:
         """Return the items of a list."""
-        if not isinstance(self.node, Items):
+        if isinstance(self.node, Items):
+            return [
+                At(node, f"{self.path}[{index}]", node.place, self.reading)
+                for index, node in enumerate(self.node.items)
+            ]
+        if self.node is not None:
             self.fail(f"expected a list, found {describe(self.node)}")
-            return []
-        return [
-            At(node, f"{self.path}[{index}]", node.place, self.reading)
-            for index, node in enumerate(self.node.items)
-        ]
+        return []
 
     def text(self) -> str:
         """Return a scalar as text; report a list or a mapping, and return ""."""
         if isinstance(self.node, Scalar):
             return self.node.text
-        self.fail(f"expected text, found {describe(self.node)}")
+        if self.node is not None:
+            self.fail(f"expected text, found {describe(self.node)}")
         return ""
+
+    def parts(self) -> list[str]:
+        """Return the parts of a text that commas separate, but for empty ones."""
+        return [part.strip() for part in self.text().split(",") if part.strip()]
 
     def words(self) -> list[str]:
         """Return the texts of a list."""
         return [item.text() for item in self.items()]
 
-    def whole(self, least: int = 0) -> int | None:
-        """Return a whole number, which may be written as text."""
+    def whole(self, least: int = 0, default: int = 0) -> int:
+        """Return a whole number, which may be written as text.
+
+        Args:
+            least: The least number; a smaller one, or none, is reported.
+            default: What an absent and a reported value count as.
+        """
+        if self.node is None:
+            return default
         text = self.text().strip()
         if re.fullmatch(r"[0-9]{1,15}", text) and int(text) >= least:
             return int(text)
         self.fail(f"expected a whole number of at least {least}, found {describe(self.node)}")
-        return None
+        return default
 
     def flag(self) -> bool:
         """Return whether the value is true."""
         text = self.text().strip().lower()
-        if text not in ("true", "false"):
+        if self.node is not None and text not in ("true", "false"):
             self.fail(f"expected true or false, found {describe(self.node)}")
         return text == "true"
+
+    # --- what becomes of it ---
 
     def fail(self, message: str) -> None:
         """Record a problem here."""
@@ -115,11 +144,83 @@ class At:
 
     def drop(self, text: str) -> None:
         """Record that this key has no equivalent."""
-        self.reading.remark(self, "warning", text)
+        if self:
+            self.reading.remark(self, "warning", text)
 
     def note(self, text: str, ours: str = "") -> None:
         """Record a decision; `ours` is the path of the value that it concerns."""
-        self.reading.remark(self, "note", text, ours)
+        if self:
+            self.reading.remark(self, "note", text, ours)
+
+    def skip(self) -> None:
+        """Count everything below this value as read."""
+        self.reading.skipped.add(self.path)
+
+    def put(self, path: str, value: object, note: str = "", *, key: str = "") -> None:
+        """Set a value of the job spec, with this location.
+
+        Args:
+            path: Keys joined by dots.
+            value: The value.
+            note: A note on the decision.
+            key: One more key, a name chosen by the user, which may contain dots.
+        """
+        if self:
+            names = [*path.split("."), *filter(None, [key])]
+            self.reading.tree = _with(self.reading.tree, names, _node(value, self.place))
+            if note:
+                self.note(note, path)
+
+    def put_under(self, strategy: str, path: str, value: object, note: str) -> None:
+        """Set a value of the job spec, unless the overrides choose another strategy."""
+        node = _node(value, self.place)
+        self.put(path, node, note)
+        self.reading.under.append((strategy, path, node))
+
+    def append(self, path: str, value: object) -> None:
+        """Add an item to a list of the job spec."""
+        old = _find(self.reading.tree, path)
+        items = old.items if isinstance(old, Items) else ()
+        self.put(path, Items((*items, _node(value, self.place)), self.place))
+
+    # --- values that `--set` must provide ---
+
+    def need(self, ours: str, option: str, why: str) -> None:
+        """Refuse the job unless the overrides set `ours`, or the job's key for a role's."""
+        role, _, key = ours.rpartition(".")
+        paths = [ours, re.sub(r"^roles\.[^.]+\.", "", ours)]
+        if key == "memory":
+            paths.append(f"{role}.shape")
+        self.reading.needs.append(
+            _Need(ours, lambda root: any(_find(root, path) for path in paths), option, self, why)
+        )
+
+    def need_memory(self, role: str, enough: str = "4Gi", why: str = _NO_MEMORY) -> None:
+        """Refuse the job unless the memory of a role is set."""
+        self.need(f"{role}.memory", f"{role}.memory={enough}", why)
+
+    def need_image(self, role: str, why: str = "there is no Docker image") -> None:
+        """Refuse the job unless the image of a role is set."""
+        self.need(f"{role}.image", "image=IMAGE", why)
+
+    def need_command(self, role: str, why: str, example: str = "COMMAND") -> None:
+        """Refuse the job unless the command of a role is set."""
+        self.need(f"{role}.command", f"{role}.command={example}", why)
+
+    def need_mount(self, role: str, target: str, mode: str, why: str) -> None:
+        """Refuse the job unless a mount at that target is set."""
+
+        def satisfied(root: Table) -> bool:
+            mounts = [_find(root, "mounts"), _find(root, f"roles.{role}.mounts")]
+            return any(
+                isinstance(item, Scalar) and item.text.split(":")[1:2] == [target]
+                for found in mounts
+                if isinstance(found, Items)
+                for item in found.items
+            )
+
+        need = _Need("", satisfied, f"{role}\0{target}\0{mode}", self, why)
+        self.reading.needs.append(need)
 
 
 @dataclass(frozen=True)
@@ -139,7 +240,7 @@ class Dialect:
 
     label: str
     keys: tuple[Rows, ...]
-    read: Callable[[At, Translation], None]
+    read: Callable[[At], None]
     recognise: Callable[[Table], str | None] | None = None
     prefix: str = ""
     begin: Callable[[Sequence[str]], int | None] | None = None
@@ -158,14 +259,17 @@ class _Need:
     why: str
 
 
-def identifier(text: str, longest: int) -> str:
-    """Return a text as the name of an input or output."""
-    words = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:longest]
-    return words if words[:1].isalpha() else f"f_{words}"
-
-
 class Translation:
-    """One translation: the native tree so far, and the remarks about it."""
+    """One translation: the tree of the job spec so far, and the remarks about it.
+
+    Attributes:
+        seen: The paths of the keys that were read.
+        skipped: Paths below which everything counts as read.
+        silent: The paths of keys without effect on YARN.
+        base: The directory of the files that a command line names.
+        inputs: The URIs of inputs by name.
+        under: Strategy, path and value of what holds under that strategy alone.
+    """
 
     def __init__(self, dialect: str, version: str, notes: Diagnostics) -> None:
         self.dialect = dialect
@@ -175,12 +279,11 @@ class Translation:
         self.seen: set[str] = set()
         self.skipped: set[str] = set()
         self.silent: list[str] = []
-        # the directory of the files that a command line names
         self.base: Path | None = None
-        self.inputs: dict[str, str] = {}  # name -> URI
-        self._tree: _Tree = {}
-        self._needs: list[_Need] = []
-        self._under: list[tuple[str, str, Node]] = []  # strategy, path, value
+        self.inputs: dict[str, str] = {}
+        self.tree = Table((), Location(notes.source))
+        self.needs: list[_Need] = []
+        self.under: list[tuple[str, str, Node]] = []
 
     # --- the foreign tree ---
 
@@ -188,10 +291,12 @@ class Translation:
         """Return the cursor at the whole file."""
         return At(node, "", node.place, self)
 
-    def translate(self, dialect: Dialect, root: At) -> None:
-        """Translate a tree, and check its keys."""
-        dialect.read(root, self)
+    def translate(self, dialect: Dialect, root: At) -> Table:
+        """Translate a tree, and check its keys; return the tree of the job spec."""
+        dialect.read(root)
         self.check(dialect, root)
+        first = self.tree.entries[0].place if self.tree.entries else root.place
+        return replace(self.tree, place=first)
 
     def check(self, dialect: Dialect, root: At) -> None:
         """Record each key of a tree that is refused, dropped or unknown, or had no effect."""
@@ -208,7 +313,7 @@ class Translation:
         """
         keys = [key for group in table for key in group.each()]
         names = {key.path for key in keys if "*" not in key.path}
-        for entry in root.node.entries if isinstance(root.node, Table) else ():
+        for entry in root.entries:
             at = At(entry.value, entry.key, entry.place, self)
             key = next((key for key in keys if matches(key.path, entry.key)), None)
             if not entry.key.startswith(prefix):
@@ -228,9 +333,9 @@ class Translation:
                 else:
                     self._walk(item, known.inner["[]"])
         elif isinstance(at.node, Table):
-            for entry in at.node.entries:
+            for entry in at.entries:
                 self._entry(at, entry, known)
-        else:
+        elif at.node is not None:
             at.fail(f"expected a mapping, found {describe(at.node)}")
 
     def _entry(self, at: At, entry: Pair, known: KeyTree) -> None:
@@ -253,18 +358,16 @@ class Translation:
 
     def _meet(self, at: At, key: ForeignKey | None) -> None:
         """Record the fate of one stated key; a value that says nothing is silent."""
-        if _is_empty(at.node):
+        fate = key.fate if key else Fate.MAPPED
+        if at.node is None or _is_empty(at.node):
             if at.path not in self.seen:
                 self.silent.append(at.path)
-        elif key is not None and key.fate is not Fate.MAPPED:
-            self._fate(at, key)
-        elif at.path not in self.seen:
-            at.drop("has no effect on this job")
-
-    def _fate(self, at: At, key: ForeignKey) -> None:
-        if key.fate is Fate.REFUSED:
+        elif fate is Fate.MAPPED or key is None:
+            if at.path not in self.seen:
+                at.drop("has no effect on this job")
+        elif fate is Fate.REFUSED:
             at.fail(key.text)
-        elif key.fate is Fate.DROPPED:
+        elif fate is Fate.DROPPED:
             at.drop(key.text)
         else:
             self.silent.append(at.path)
@@ -280,110 +383,7 @@ class Translation:
                 return
         self.remarks.append(new)
 
-    def skip(self, at: At) -> None:
-        """Count everything below a value as read."""
-        self.skipped.add(at.path)
-
-    # --- the native tree ---
-
-    def put(self, path: str, value: object, at: At, key: str = "") -> None:
-        """Set a value of the native tree, with the location of `at`.
-
-        Args:
-            path: Keys joined by dots.
-            value: The value.
-            at: The foreign node from which it is translated.
-            key: One more key, a name chosen by the user, which may contain dots.
-        """
-        place = at.place
-        tree = self._tree
-        *above, last = [*path.split("."), *([key] if key else [])]
-        for name in above:
-            inner = tree.setdefault(name, {})
-            if not isinstance(inner, dict):
-                raise AssertionError(f"{path}: {name} is not a mapping")
-            tree = inner
-        tree[last] = _node(value, place)
-
-    def need_memory(self, role: str, at: At, enough: str = "4Gi", why: str = _NO_MEMORY) -> None:
-        """Refuse the job unless the memory of a role is set."""
-        self.need(f"{role}.memory", f"{role}.memory={enough}", at, why)
-
-    def need_image(self, role: str, at: At, why: str = "there is no Docker image") -> None:
-        """Refuse the job unless the image of a role is set."""
-        self.need(f"{role}.image", "image=IMAGE", at, why)
-
-    def need_command(self, role: str, at: At, why: str, example: str = "COMMAND") -> None:
-        """Refuse the job unless the command of a role is set."""
-        self.need(f"{role}.command", f"{role}.command={example}", at, why)
-
-    def put_under(self, strategy: str, path: str, value: object, at: At) -> None:
-        """Set a value of the native tree, unless the overrides choose another strategy."""
-        node = _node(value, at.place)
-        self.put(path, node, at)
-        self._under.append((strategy, path, node))
-
-    def check_local(self, name: str, at: At) -> None:
-        """Report a name of a fetched file or an output that leads out of the working directory."""
-        if posixpath.normpath(name).startswith(("/", "..")):
-            at.fail(
-                f"{clip(name)} does not lie in the task's working directory; write a short "
-                f"relative path without '..'"
-            )
-
-    def put_input(self, name: str, uri: str, at: At) -> str:
-        """Declare a downloaded input for a file called `name`.
-
-        Returns:
-            The input's name: that of the same URI, or one that no other URI has.
-        """
-        self.check_local(name, at)
-        stem = identifier(name, 24)
-        key, number = stem, 1
-        while self.inputs.setdefault(key, uri) != uri:
-            number += 1
-            key = f"{stem}{number}"
-        self.put(f"inputs.{key}.uri", uri, at)
-        self.put(f"inputs.{key}.download", True, at)
-        return key
-
-    def append(self, path: str, value: object, at: At) -> None:
-        """Add an item to a list of the native tree."""
-        tree: _Tree | Node | None = self._tree
-        for name in path.split("."):
-            tree = tree.get(name) if isinstance(tree, dict) else None
-        items = tree.items if isinstance(tree, Items) else ()
-        self.put(path, Items((*items, _node(value, at.place)), at.place), at)
-
-    def tree(self, place: Location) -> Table:
-        """Return the native tree."""
-        return _table(self._tree, place)
-
-    # --- values that `--set` must provide ---
-
-    def need(self, ours: str, option: str, at: At, why: str) -> None:
-        """Refuse the job unless the overrides set `ours`, or the job's key for a role's."""
-        role, _, key = ours.rpartition(".")
-        paths = [ours, re.sub(r"^roles\.[^.]+\.", "", ours)]
-        if key == "memory":
-            paths.append(f"{role}.shape")
-        self._needs.append(
-            _Need(ours, lambda root: any(_find(root, path) for path in paths), option, at, why)
-        )
-
-    def need_mount(self, role: str, target: str, mode: str, at: At, why: str) -> None:
-        """Refuse the job unless a mount at that target is set."""
-
-        def satisfied(root: Table) -> bool:
-            mounts = [_find(root, "mounts"), _find(root, f"roles.{role}.mounts")]
-            return any(
-                isinstance(item, Scalar) and item.text.split(":")[1:2] == [target]
-                for found in mounts
-                if isinstance(found, Items)
-                for item in found.items
-            )
-
-        self._needs.append(_Need("", satisfied, f"{role}\0{target}\0{mode}", at, why))
+    # --- the tree with the overrides ---
 
     def complete(self, root: Table, job: Mapping[str, object], memory: str | None) -> Table:
         """Return the tree with the site's memory; report the values that are still missing.
@@ -397,13 +397,13 @@ class Translation:
             JobSpecError: The translation has problems.
         """
         chosen = _find(root, "strategy")
-        for strategy, path, node in self._under:
+        for strategy, path, node in self.under:
             other = isinstance(chosen, Scalar) and chosen.text != strategy
             if other and _find(root, path) == node:  # not one of the overrides
                 root = _without(root, path.split("."))
                 self.remarks = [remark for remark in self.remarks if remark.ours != path]
         missing = []
-        for need in self._needs:
+        for need in self.needs:
             key = need.ours.rpartition(".")[2]
             if need.satisfied(root) or key in job:
                 continue
@@ -438,7 +438,7 @@ class Translation:
         taken: dict[str, int] = {}
         for why, needs in together.items():
             options = " ".join(
-                f"--set {quoted(_option(option, root, taken))}"
+                f"--set {shlex.quote(_option(option, root, taken))}"
                 for option in dict.fromkeys(need.option for need in needs)
             )
             places = [path for path in dict.fromkeys(need.at.path for need in needs[1:]) if path]
@@ -460,13 +460,6 @@ def _option(option: str, root: Table, taken: dict[str, int]) -> str:
 def _last(path: str) -> str:
     """Return the last key of a path, without an index."""
     return re.sub(r"\[[0-9]+\]", "", path).rpartition(".")[2]
-
-
-def quoted(text: str) -> str:
-    """Quote an argument for a shell if necessary."""
-    import shlex
-
-    return shlex.quote(text)
 
 
 def _with(table: Table, names: list[str], value: Node) -> Table:
@@ -511,12 +504,3 @@ def _is_empty(node: Node) -> bool:
 
 def _node(value: object, place: Location) -> Node:
     return replace(value, place=place) if isinstance(value, Scalar) else from_python(value, place)
-
-
-def _table(tree: _Tree, place: Location) -> Table:
-    entries = []
-    for name, value in tree.items():
-        node = _table(value, place) if isinstance(value, dict) else value
-        entries.append(Pair(name, node.place, node))
-    first = entries[0].place if entries else place
-    return Table(tuple(entries), first)

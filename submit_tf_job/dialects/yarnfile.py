@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from submit_tf_job.dialects import common
 from submit_tf_job.dialects.command_line import PREFIX, after_program, open_file
 from submit_tf_job.dialects.rows import Fate, Row, Rows, carry, rows, values_of
-from submit_tf_job.dialects.translation import At, Dialect, Translation
+from submit_tf_job.dialects.translation import At, Dialect
 from submit_tf_job.host.located.nodes import Items, Node, Scalar, Table, clip
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.kinds import LABEL as LABEL_PATTERN
@@ -126,147 +127,139 @@ def _recognise(root: Table) -> str | None:
     return "YARN-8220" if known and not artifacts else "services API"
 
 
-def _read(root: At, reading: Translation) -> None:
+def _read(root: At) -> None:
     """Translate a Yarnfile."""
-    _read_kerberos(root, reading)
-    carry(reading, _SERVICE, values_of(root))
-    if root.get("name") is None:
-        reading.need("name", "name=NAME", root, "there is no name")
-    components = root.get("components")
-    roles = _roles(components.items() if components else [], reading)
+    _read_kerberos(root)
+    carry(_SERVICE, values_of(root))
+    if not root.get("name"):
+        root.need("name", "name=NAME", "there is no name")
+    roles = _roles(root.get("components").items())
     if not roles:
         root.fail("there is no component with containers")
         return
-    strategy, deciding = _read_strategy(root, roles, reading)
+    strategy, deciding = _read_strategy(root, roles)
     for role, at in roles.items():
-        _read_component(root, at, role, strategy, deciding, reading)
+        _read_component(root, at, role, strategy, deciding)
 
 
-def _read_kerberos(root: At, reading: Translation) -> None:
+def _read_kerberos(root: At) -> None:
     principal = root.find("kerberos_principal.principal_name")
-    name, _, realm = principal.text().partition("@") if principal else ("", "", "")
-    if principal is not None and realm and "/" not in name:  # as in YARN-8220's own examples
+    name, _, realm = principal.text().partition("@")
+    if realm and "/" not in name:  # as in YARN-8220's own examples
         option = f"kerberos.principal={name}/_HOST@{realm}"
         why = (
             f"{clip(principal.text())} has no host, and YARN refuses the principal of a service "
             "without; leave kerberos_principal out where the cluster has no Kerberos, else say one "
             "that the keytab has"
         )
-        reading.need("kerberos.principal", option, principal, why)
-    elif principal is not None:
-        reading.put("kerberos.principal", principal.text(), principal)
+        principal.need("kerberos.principal", option, why)
+    else:
+        principal.put("kerberos.principal", principal.text())
 
 
-def _roles(components: list[At], reading: Translation) -> dict[str, At]:
+def _role(component: At) -> str:
+    """Return the role of a component; "" for one without a name."""
+    name = component.get("name").text()
+    return _ROLES.get(name, name)
+
+
+def _roles(components: list[At]) -> dict[str, At]:
     roles: dict[str, At] = {}
     for at in components:
-        name, count = at.get("name"), at.get("number_of_containers")
-        role = _ROLES.get(name.text(), name.text()) if name else ""
-        if count is not None and count.whole() == 0:
+        role, count = _role(at), at.get("number_of_containers")
+        if count.whole(default=1) == 0:
             at.note("the component has no containers and is left out")
-            reading.skip(at)
+            at.skip()
         elif not LABEL_PATTERN.fullmatch(role):
-            (name or at).fail(f"{clip(role)} {NO_LABEL}")
-            reading.skip(at)
+            (at.get("name") or at).fail(f"{clip(role)} {NO_LABEL}")
+            at.skip()
         elif role in roles:
             at.fail(f"{clip(role)} is there already, in {roles[role].path}")
         else:
             roles[role] = at
-            reading.put(f"roles.{role}.instances", _count(at), count or at)
+            (count or at).put(f"roles.{role}.instances", _count(at))
     return roles
 
 
 def _count(at: At) -> int:
-    count = at.get("number_of_containers")
-    return (count.whole() if count else 1) or 1
+    return at.get("number_of_containers").whole(default=1)
 
 
-def _read_strategy(
-    root: At, roles: dict[str, At], reading: Translation
-) -> tuple[Strategy, str | None]:
+def _read_strategy(root: At, roles: dict[str, At]) -> tuple[Strategy, str | None]:
     """Choose the strategy; YARN-8220's master, worker and ps ran a TensorFlow 1 Estimator."""
-    marked = [role for role, at in roles.items() if _reports(at)]
+    marked = [
+        role
+        for role, at in roles.items()
+        if at.find("configuration.properties").get(_DECIDES).flag()
+    ]
     deciding = marked[0] if marked else next((r for r in ("chief", "worker") if r in roles), None)
     if len(roles) == 1:
         deciding = next(iter(roles))
     if set(roles) <= {"chief", "worker"} and sum(map(_count, roles.values())) == 1:
-        reading.put("strategy", "single", root)
+        root.put("strategy", "single")
         return Strategy.SINGLE, deciding
     literal = [at for at in (root, *roles.values()) if at.find("configuration.env.TF_CONFIG")]
-    distributed = reading.version == "YARN-8220" and set(roles) == {"chief", "worker", "ps"}
-    if distributed or (literal and "chief" in roles and "evaluator" not in roles):
-        reading.put("strategy", "estimator", root)
-        reading.put("legacy_master", True, roles["chief"])
-        reading.put("variables", "cloud", root)
-        roles["chief"].note("TF_CONFIG calls the task master, as there", "legacy_master")
+    yarn_8220 = root.reading.version == "YARN-8220" and set(roles) == {"chief", "worker", "ps"}
+    if yarn_8220 or (literal and "chief" in roles and "evaluator" not in roles):
+        root.put("strategy", "estimator")
+        note = "TF_CONFIG calls the task master, as there"
+        roles["chief"].put("legacy_master", True, note)
+        root.put("variables", "cloud")
         strategy = Strategy.ESTIMATOR
     else:
-        reading.put("strategy", "custom", root)
+        root.put("strategy", "custom")
         if literal:
-            reading.put("tf_config", "counts", literal[0])
+            literal[0].put("tf_config", "counts")
         strategy = Strategy.CUSTOM
     if marked:
-        reading.put("deciding_role", deciding, roles[marked[0]])
+        roles[marked[0]].put("deciding_role", deciding)
     elif deciding is None:
-        reading.need(
-            "deciding_role",
-            f"deciding_role={next(iter(roles))}",
-            root,
-            "a Yarnfile does not say which component's end is the job's end",
-        )
+        option = f"deciding_role={next(iter(roles))}"
+        why = "a Yarnfile does not say which component's end is the job's end"
+        root.need("deciding_role", option, why)
     return strategy, deciding
 
 
-def _of_component_or_service(root: At, at: At) -> Callable[[Row], At | None]:
+def _of_component_or_service(root: At, at: At) -> Callable[[Row], At]:
     """Return a function that finds a row's value; a component's own artifact or resource replaces
     the whole one of the service.
     """
 
-    def find(row: Row) -> At | None:
+    def find(row: Row) -> At:
         part = row.spellings[0].partition(".")[0]
-        return values_of(root if at.get(part) is None else at)(row)
+        return values_of(at if at.get(part) else root)(row)
 
     return find
 
 
-def _reports(at: At) -> bool:
-    properties = at.find("configuration.properties")
-    value = properties.get(_DECIDES) if properties else None
-    return value is not None and value.flag()
-
-
-def _read_component(
-    root: At, at: At, role: str, strategy: Strategy, deciding: str | None, reading: Translation
-) -> None:
+def _read_component(root: At, at: At, role: str, strategy: Strategy, deciding: str | None) -> None:
     where = f"roles.{role}"
-    carry(reading, _BOTH, _of_component_or_service(root, at), role)
-    _read_artifact(root, at, where, reading)
-    _read_command(at, where, reading)
-    _read_resource(root, at, where, reading)
+    carry(_BOTH, _of_component_or_service(root, at), role)
+    _read_artifact(at.get("artifact") or root.get("artifact"), root, where)
+    _read_command(at, where)
+    _read_resource(at.get("resource") or root.get("resource"), at, where)
     for level in (root, at):
-        _read_env(level, where, reading)
-        _read_properties(level, reading)
-    _read_restart(at, role, strategy, deciding, reading)
-    constraints = at.find("placement_policy.constraints")
-    for constraint in constraints.items() if constraints else ():
-        _read_constraint(constraint, at, where, reading)
+        _read_env(level, where)
+        _read_properties(level)
+    _read_restart(at, role, strategy, deciding)
+    for constraint in at.find("placement_policy.constraints").items():
+        _read_constraint(constraint, at, where)
 
 
-def _read_artifact(root: At, at: At, where: str, reading: Translation) -> None:
-    artifact = at.get("artifact") or root.get("artifact")
-    kind, image = (artifact.get(key) if artifact else None for key in ("type", "id"))
-    if kind is not None and kind.text() != "DOCKER":
+def _read_artifact(artifact: At, root: At, where: str) -> None:
+    kind = artifact.get("type")
+    if kind and kind.text() != "DOCKER":
         kind.fail(f"a {kind.text()} runs without Docker; say type DOCKER, and an image as id")
-    if image is None:
-        reading.need_image(where, root)
+    if not artifact.get("id"):
+        root.need_image(where)
 
 
-def _read_command(at: At, where: str, reading: Translation) -> None:
+def _read_command(at: At, where: str) -> None:
     found = at.get("launch_command")
-    text = found.text() if found else ""
-    if found is None or not text.strip():
+    text = found.text()
+    if not text.strip():
         why = "there is no launch_command, so that the image's own would run, which the bootstrap "
-        reading.need_command(where, at, f"{why}cannot start")
+        at.need_command(where, f"{why}cannot start")
         return
     for token, ours in _TOKENS.items():
         text = text.replace(token, ours)
@@ -277,104 +270,93 @@ def _read_command(at: At, where: str, reading: Translation) -> None:
         found.drop('YARN\'s bash -c "…" takes unescaped double quotes away; here they count')
     # one level of quoting less: YARN runs `bash -c "COMMAND"` (ContainerLaunch)
     plain = re.sub(r'\\([\\"$`])', r"\1", re.sub(r"\{\{(\w+)\}\}", r"$\1", text))
-    reading.put(f"{where}.command", plain, found)
-    if plain != found.text():
-        found.note("without YARN's level of quoting and its tokens", f"{where}.command")
+    note = "" if plain == found.text() else "without YARN's level of quoting and its tokens"
+    found.put(f"{where}.command", plain, note)
 
 
-def _read_resource(root: At, at: At, where: str, reading: Translation) -> None:
-    resource = at.get("resource") or root.get("resource")
-    if resource is None or resource.get("memory") is None:
-        reading.need_memory(where, at)
-    additional = resource.get("additional") if resource else None
-    for name, value in additional.members() if additional else ():
+def _read_resource(resource: At, at: At, where: str) -> None:
+    if not resource.get("memory"):
+        at.need_memory(where)
+    for name, value in resource.get("additional").members():
         number = value.get("value")
         if "gpu" not in name:
             value.fail(f"tasks ask for memory, cpus and GPUs; {clip(name)} is not among them")
-        elif number is not None:
-            reading.put(f"{where}.gpus", number.whole() or 0, number)
+        elif number:
+            number.put(f"{where}.gpus", number.whole())
             if name != "yarn.io/gpu":
-                reading.put(f"{where}.gpu_resource", name, value)
-        reading.skip(value)
+                value.put(f"{where}.gpu_resource", name)
+        value.skip()
 
 
-def _read_env(level: At, where: str, reading: Translation) -> None:
-    env = level.find("configuration.env")
-    for name, value in env.members() if env else ():
+def _read_env(level: At, where: str) -> None:
+    for name, value in level.find("configuration.env").members():
         text = value.text()
         if name == "TF_CONFIG":
             value.note("TF_CONFIG is built for each task here")
         elif name.startswith(RUNTIME):
-            read_runtime(name, value, where.removeprefix("roles."), reading)
+            read_runtime(name, value, where.removeprefix("roles."))
         else:
-            reading.put(f"{where}.env", text, value, name)
+            value.put(f"{where}.env", text, key=name)
 
 
-def read_runtime(name: str, at: At, role: str, reading: Translation) -> None:
+def read_runtime(name: str, at: At, role: str) -> None:
     """Translate a variable of Docker's runtime for a role."""
     row = next((row for row in _RUNTIME if name in row.spellings), None)
     if row is None:
         at.drop(_OURS)
     elif row.target:
-        carry(reading, [row], lambda _: at, role)
+        carry([row], lambda _: at, role)
     elif row.fate is Fate.REFUSED and at.text().lower() == "true":
         at.fail(row.text)
     elif name == f"{_DOCKER}MOUNTS":
-        for part in filter(None, (part.strip() for part in at.text().split(","))):
+        for part in at.parts():
             if part.startswith("/"):
-                reading.append(f"roles.{role}.mounts", part, at)
+                at.append(f"roles.{role}.mounts", part)
             else:
                 at.drop(f"{clip(part)} is a file of the service; say `files`")
 
 
-def _read_properties(level: At, reading: Translation) -> None:
-    properties = level.find("configuration.properties")
-    for name, value in properties.members() if properties else ():
+def _read_properties(level: At) -> None:
+    for name, value in level.find("configuration.properties").members():
         if name == "docker.network":
-            reading.put("network", value.text(), value)
+            value.put("network", value.text())
         elif name != _DECIDES:
             value.drop(_OURS)
 
 
-def _read_restart(
-    at: At, role: str, strategy: Strategy, deciding: str | None, reading: Translation
-) -> None:
+def _read_restart(at: At, role: str, strategy: Strategy, deciding: str | None) -> None:
     policy = at.get("restart_policy")
     word = policy.text() if policy else "ALWAYS"
     if word == "ALWAYS":
         (policy or at).drop("a service of ALWAYS, the default, never ends; the job does")
-    elif word == "ON_FAILURE" and policy is not None:
+    elif word == "ON_FAILURE":
         refusal = restart_refusal(strategy, role, deciding)
         if refusal:
             policy.drop(f"{refusal}; a failed task fails the job")
         else:
-            reading.put(f"roles.{role}.restart", "on-failure", policy)
-    elif word != "NEVER" and policy is not None:
+            policy.put(f"roles.{role}.restart", "on-failure")
+    elif word != "NEVER":
         policy.fail(f"unknown value {clip(word)}; it is NEVER, ON_FAILURE or ALWAYS")
 
 
-def _read_constraint(at: At, component: At, where: str, reading: Translation) -> None:
+def _read_constraint(at: At, component: At, where: str) -> None:
     kind, scope, tags = at.get("type"), at.get("scope"), at.get("target_tags")
     labels, attributes = at.get("node_partitions"), at.get("node_attributes")
-    name = component.get("name")
-    if tags is not None and tags.words() != [name.text() if name else ""]:
+    if tags and tags.words() != [component.get("name").text()]:
         tags.fail("only the component itself can be named; there is no such rule between roles")
-    key = {"ANTI_AFFINITY": "spread", "AFFINITY": "together"}.get(kind.text() if kind else "")
+    key = {"ANTI_AFFINITY": "spread", "AFFINITY": "together"}.get(kind.text())
     if key is None:
         (kind or at).fail("the type is ANTI_AFFINITY or AFFINITY")
-    elif tags is not None:
-        reading.put(
-            f"{where}.placement.{key}", (scope.text() if scope else "NODE").lower(), scope or at
-        )
-    elif scope is not None:
+    elif tags:
+        (scope or at).put(f"{where}.placement.{key}", scope.text().lower() or "node")
+    else:
         scope.note("is of no use without target_tags")
-    if labels is not None and (found := labels.words()):
-        reading.put(f"{where}.placement.node_label", found[0], labels)
+    if found := labels.words():
+        labels.put(f"{where}.placement.node_label", found[0])
         if found[1:]:
             labels.fail("a role has one node label")
-    if attributes is not None:
-        stated = {key: value.words() for key, value in attributes.members()}
-        reading.put(f"{where}.placement.node_attributes", stated, attributes)
+    stated = {key: value.words() for key, value in attributes.members()}
+    attributes.put(f"{where}.placement.node_attributes", stated)
 
 
 # --- the command line of YARN-8220's script -------------------------------------------------------
@@ -399,26 +381,27 @@ _FLAGS = rows("""
 """)
 
 
-def _read_command_line(root: At, reading: Translation) -> None:
+def _read_command_line(root: At) -> None:
     """Translate the flags, and the file that they name."""
     stated = root.get("--input_spec")
-    if stated is None:
+    if not stated:
         root.fail("there is no --input_spec, which names the job's file")
         return
     file = open_file(stated)
-    if file is None or not isinstance(file.node, Table):
+    if file is None:
         return
     gpu = root.get("--gpu")
-    number = gpu.whole() if gpu else None
-    if number is not None:
+    number = gpu.whole(default=-1)
+    if number >= 0 and isinstance(file.node, Table):
         node = _with_flag(file.node, f" --num-gpus={number}")
-        file = At(node, file.path, file.place, reading)
-    reading.version = "YARN-8220"
-    reading.translate(_YARNFILE, file)
-    _read_flags(root, file, reading)
-    if gpu is not None and number is not None:
-        for role in _names(file):
-            reading.put(f"roles.{role}.gpus", number, gpu)
+        file = At(node, file.path, file.place, root.reading)
+    root.reading.version = "YARN-8220"
+    root.reading.translate(_YARNFILE, file)
+    roles = [role for item in file.get("components").items() if (role := _role(item))]
+    _read_flags(root, file, set(roles))
+    if number >= 0:
+        for role in roles:
+            gpu.put(f"roles.{role}.gpus", number)
 
 
 def _with_flag(root: Table, flag: str) -> Table:
@@ -436,64 +419,44 @@ def _with_flag(root: Table, flag: str) -> Table:
     return root.with_entry(replace(found, value=replace(found.value, items=tuple(items))))
 
 
-def _names(file: At) -> list[str]:
-    found = file.get("components")
-    names = [item.get("name") for item in found.items()] if found else []
-    return [_ROLES.get(name.text(), name.text()) for name in names if name]
-
-
-def _read_flags(root: At, file: At, reading: Translation) -> None:
+def _read_flags(root: At, file: At, roles: set[str]) -> None:
     name, old = root.get("--job_name"), root.get("--tf_config_params")
-    if old is not None:
-        parts = old.text().split(":")
-        if len(parts) != 5:
-            old.fail(f"expected USER:DOMAIN:SERVICE:WORKERS:PS, found {clip(old.text())}")
-        elif name is None:
-            reading.put("name", parts[2], old)
-            old.note("the counts of the file count", "name")
-    carry(reading, _FLAGS, values_of(root))
-    _read_env_flag(root, reading)
-    _read_distributed(root, file, reading)
-    kerberos, conf = root.get("--kerberos"), root.get("--remote_conf_path")
-    if kerberos is not None and file.get("kerberos_principal") is not None:
-        reading.put("kerberos.krb5_conf", "inline", kerberos)
-    elif kerberos is not None:
-        kerberos.drop("the file has no kerberos_principal")
-    if conf is not None:
-        archive = re.fullmatch(r"hdfs://\S+\.(zip|tar\.gz|tgz)", conf.text())
-        reading.put("hadoop.conf", conf.text() if archive else "inline", conf)
-        if not archive:
-            conf.drop(
-                "this host's Hadoop configuration travels instead of the files there, and "
-                "presetup-tf.sh does not run: the bootstrap sets CLASSPATH and LD_LIBRARY_PATH"
-            )
-
-
-def _read_distributed(root: At, file: At, reading: Translation) -> None:
-    asked, roles = root.get("--distributed"), set(_names(file))
-    old = root.get("--tf_config_params")
-    if asked is not None and asked.text() != "false":
+    parts = old.text().split(":")
+    if old and len(parts) != 5:
+        old.fail(f"expected USER:DOMAIN:SERVICE:WORKERS:PS, found {clip(old.text())}")
+    elif old and not name:
+        old.put("name", parts[2], "the counts of the file count")
+    carry(_FLAGS, values_of(root))
+    _read_env_flag(root.get("--env"))
+    asked = root.get("--distributed")
+    if asked and asked.text() != "false":
         if roles != {"chief", "worker", "ps"}:
             asked.fail("there must be master, worker and ps; take the flag out")
-    elif old is None and len(roles) > 1:
-        reading.put("tf_config", "none", root)
-        root.note("there is no --distributed, and the script sets TF_CONFIG by it", "tf_config")
+    elif not old and len(roles) > 1:
+        note = "there is no --distributed, and the script sets TF_CONFIG by it"
+        root.put("tf_config", "none", note)
+    kerberos, conf = root.get("--kerberos"), root.get("--remote_conf_path")
+    if file.get("kerberos_principal"):
+        kerberos.put("kerberos.krb5_conf", "inline")
+    else:
+        kerberos.drop("the file has no kerberos_principal")
+    archive = re.fullmatch(r"hdfs://\S+\.(zip|tar\.gz|tgz)", conf.text())
+    conf.put("hadoop.conf", conf.text() if archive else "inline")
+    if not archive:
+        conf.drop(
+            "this host's Hadoop configuration travels instead of the files there, and "
+            "presetup-tf.sh does not run: the bootstrap sets CLASSPATH and LD_LIBRARY_PATH"
+        )
 
 
-def _read_env_flag(root: At, reading: Translation) -> None:
-    found = root.get("--env")
-    if found is None:
-        return
+def _read_env_flag(found: At) -> None:
     # a part begins with NAME=; what else stands behind a comma belongs to the value before
-    parts = re.split(r"[,:](?=[A-Za-z_][A-Za-z0-9_]*=)", found.text())
+    parts = re.split(r"[,:](?=[A-Za-z_][A-Za-z0-9_]*=)", found.text()) if found else ()
     for part in parts:
-        name, equals, value = part.partition("=")
-        if not equals:
-            found.fail(f"expected NAME=VALUE, found {clip(part)}")
-        elif name.startswith(RUNTIME):
-            found.fail(f"say {name} in the file's configuration.env")
+        if part.startswith(RUNTIME) and "=" in part:
+            found.fail(f"say {part.partition('=')[0]} in the file's configuration.env")
         else:
-            reading.put("env", value, found, name)
+            common.put_variable(part, found)
 
 
 _YARNFILE = Dialect("Yarnfile", _KEYS, _read, recognise=_recognise)

@@ -130,11 +130,8 @@ async def submit(
         action["body_sha256"] = hashlib.sha256(sent.identity).hexdigest()
 
         def post(client: Client) -> tuple[JobHandle, Any]:
-            planned = submission.plan(client, sent, key=idempotency_key, dialect=dialect)
-            action["job"] = planned.job.name
-            with gateway.policy.admitted(client, planned):
-                handle = submission.submit(client, planned)
-            return handle, submission.submitted_object(client, planned, handle)
+            policy = gateway.policy
+            return submission.submit(client, sent, policy, idempotency_key, dialect, action)
 
         try:
             handle, body = await _with_client(request, caller, post)

@@ -19,27 +19,14 @@ from typing import Any
 from fastapi import Request
 from python_multipart.multipart import parse_options_header
 
+from submit_tf_job.gateway.policy import Policy
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.running import Gateway, in_thread
 from submit_tf_job.gateway.uploads import MAX_BODY, Parts
 from submit_tf_job.jsonview import submission_object
 from submit_tf_job.sdk.client import Client, JobHandle
-from submit_tf_job.sdk.types import Plan
 
-__all__ = [
-    "SentJob",
-    "plan",
-    "received",
-    "submission_key",
-    "submit",
-    "submitted_object",
-]
-
-
-def submission_key(caller: str, key: str) -> str:
-    """Return the key of a submission: a hash of the caller and of the caller's own key."""
-    text = f"{caller}\n{key}"
-    return f"k{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+__all__ = ["SentJob", "received", "submit"]
 
 
 @dataclass(frozen=True)
@@ -69,52 +56,54 @@ class SentJob:
         )
 
 
-def plan(
-    client: Client, sent: SentJob, *, key: str | None = None, dialect: str | None = None
-) -> Plan:
-    """Plan the job of a body.
+def submit(
+    client: Client,
+    sent: SentJob,
+    policy: Policy,
+    key: str | None,
+    dialect: str | None,
+    audit: dict[str, Any],
+) -> tuple[JobHandle, dict[str, Any]]:
+    """Submit the job of a body; the same request again finds its run.
 
     Args:
         client: That of the caller.
         sent: The job spec, which may use the uploaded files and no others of this host.
+        policy: What the caller may do.
         key: The caller's idempotency key; without one the job's own content identifies the
             submission.
         dialect: The format of the body's job; None to recognise it.
+        audit: Gets the job's name.
+
+    Returns:
+        The job, and the response's object: that of `submit --detach -o json`, plus warnings.
 
     Raises:
-        SubmitTFJobError: As `Client.load` and `Client.plan`.
+        RequestRefused: The key was used for another body, or the policy does not allow the job.
+        SubmitTFJobError: As `Client.load`, `Client.plan` and `Client.submit`.
     """
     job = client.load_sent(sent.job, sent.source, files=sent.directory, dialect=dialect)
-    mine = None if key is None else submission_key(client.settings.user, key)
-    return client.plan(job, submission_id=mine)
-
-
-def submit(client: Client, planned: Plan) -> JobHandle:
-    """Submit a planned job; the same request again finds its run.
-
-    Raises:
-        RequestRefused: The key was used for another body.
-        SubmitTFJobError: As `Client.submit`.
-    """
-    if planned.given_key is not None and (other := client.other_job(planned)):
-        raise _reused(f"job {other}")
-    handle = client.submit(planned)
-    if handle.is_other:
-        raise _reused("a different body")
-    return handle
-
-
-def submitted_object(client: Client, planned: Plan, handle: JobHandle) -> dict[str, Any]:
-    """Return the response's object: that of `submit --detach -o json`, plus warnings."""
+    mine = None
+    if key is not None:
+        digest = hashlib.sha256(f"{client.settings.user}\n{key}".encode()).hexdigest()
+        mine = f"k{digest[:24]}"
+    planned = client.plan(job, submission_id=mine)
+    audit["job"] = job.name
+    with policy.admitted(client, planned):
+        if mine is not None and (other := client.other_job(planned)):
+            raise _reused(f"job {other}")
+        handle = client.submit(planned)
+        if handle.is_other:
+            raise _reused("a different body")
     warnings = [*client.warnings(planned)]
-    if planned.job.retries and planned.job.retries.memory:
+    if job.retries and job.retries.memory:
         warnings.append(
             "retries.memory: the gateway does not submit a job again, it follows one that is; "
             "`submit_tf_job submit` of "
             "the same job spec, or the same call of the Python client, does"
         )
     assert handle.submission is not None
-    return submission_object(handle.submission, warnings)
+    return handle, submission_object(handle.submission, warnings)
 
 
 def _reused(what: str) -> RequestRefused:

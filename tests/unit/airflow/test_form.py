@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.airflow.form import FIELDS, PLACEHOLDERS, ConnectionValues, read_connection
-from submit_tf_job.airflow.provider import get_provider_info
+from submit_tf_job.airflow.provider import (
+    FIELDS,
+    PLACEHOLDERS,
+    ConnectionValues,
+    get_provider_info,
+    read_connection,
+)
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.settings import keys
 
