@@ -26,7 +26,8 @@ from airflow.sdk.exceptions import (
 )
 
 from submit_tf_job import errors, operations
-from submit_tf_job.airflow.hook import SubmitTFJobHook, as_airflow, error_in, error_object
+from submit_tf_job.airflow import hook as hooks
+from submit_tf_job.airflow.hook import SubmitTFJobHook
 from submit_tf_job.airflow.operator import SubmitTFJobOperator, task_run
 from submit_tf_job.airflow.provider import FIELDS
 from submit_tf_job.airflow.sensor import SubmitTFJobSensor
@@ -103,12 +104,12 @@ def test_as_airflow_follows_the_table(kind: type[errors.SubmitTFJobError]) -> No
     invalid = errors.JobSpecError([errors.Problem(1, 2, "a", "is wrong")], hint="mend it")
     is_invalid = issubclass(kind, errors.JobSpecError)
     error = invalid if is_invalid else kind("it broke", hint="mend it")
-    raised = as_airflow(error)
+    raised = hooks.as_airflow(error)
     assert isinstance(raised, AirflowFailException) is not errors.TABLE[kind].retryable
     assert isinstance(raised, AirflowException)
     assert str(raised).endswith("\nhint: mend it")
-    carried = {"job": None, "error": error_object(error), "text": ""}
-    told = error_in(json.loads(json.dumps(carried)))
+    carried = {"job": None, "error": hooks.error_object(error), "text": ""}
+    told = hooks.error_in(json.loads(json.dumps(carried)))
     assert told is not None
     assert (told.message, told.hint) == (error.message, error.hint)
     with pytest.raises(type(raised)):
@@ -116,7 +117,7 @@ def test_as_airflow_follows_the_table(kind: type[errors.SubmitTFJobError]) -> No
 
 
 def test_a_job_that_would_fail_again_is_not_retried_after_the_trigger_either() -> None:
-    told = error_object(errors.JobFailed("no such program", retryable=False))
+    told = hooks.error_object(errors.JobFailed("no such program", retryable=False))
     with pytest.raises(AirflowFailException):
         operator().execute_complete({}, {"job": None, "error": told, "text": ""})
 
