@@ -7,6 +7,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/submit_tf_job
+# mypy checks its cache by the content of files: a fresh checkout type-checks only what has changed.
+export MYPY_CACHE_DIR := $(CACHE)/mypy
+# Hundreds of processes import the same modules: where a shell forbids bytecode, each of them would compile all of them.
+unexport PYTHONDONTWRITEBYTECODE
 # TensorFlow for the containers lives outside the checkout: 1.5 GB, and the same for every checkout of this machine.
 TF_REQUIREMENTS := specs/requirements-tensorflow.txt
 TF_ENV := $(CACHE)/tensorflow-$(shell sha256sum $(TF_REQUIREMENTS) | cut -c1-12)
