@@ -20,7 +20,7 @@ from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.builders.services import service_of
 from tests.clusters import Cluster
-from tests.world.contract import Contract, submission, until
+from tests.world.contract import Contract, Lasting, running, submission, until
 from tests.world.transport import connection_broke
 
 pytestmark = pytest.mark.cluster
@@ -142,6 +142,14 @@ def world(simple: Cluster) -> Iterator[RealWorld]:
     yield made
     for name in made.names:
         made.client.delete_service(name)
+
+
+@pytest.fixture(scope="module")
+def lasting(simple: Cluster) -> Iterator[Lasting]:
+    made = RealWorld(simple)
+    name = made.name()
+    yield name, running(made, name)
+    made.client.delete_service(name)
 
 
 class TestReal(Contract):

@@ -25,6 +25,8 @@ from submit_tf_job.yarn.service_properties import SUBMISSION
 from submit_tf_job.yarn.stopping import stop, wait_until_ended
 
 T = TypeVar("T")
+# Name and application of a running service that tests may share: they look at it, and do not end it.
+Lasting = tuple[str, str]
 
 
 ADDRESS = "node1:8042"
@@ -167,9 +169,9 @@ class Contract:
         told = app_id if world.client.cluster_info().version >= (3, 2) else None
         assert (accepted.id, over.id) == (told, told)
 
-    def test_applications_are_found_by_name(self, world: World) -> None:
-        name, other = world.name(), world.name()
-        first, second = (submitted(world, one).application_id for one in (name, other))
+    def test_applications_are_found_by_name(self, world: World, lasting: Lasting) -> None:
+        (name, first), other = lasting, world.name()
+        second = submitted(world, other).application_id
         assert [app.id for app in world.client.apps(user=world.user, name=name)] == [first]
         assert {first, second} <= {app.id for app in world.client.apps(user=world.user)}
         assert [app.id for app in world.client.apps(tags=[f"name: {other}"])] == [second]
@@ -188,9 +190,8 @@ class Contract:
         over = submitted(world, name)
         assert (over.application_id, over.finished) == (first.application_id, True)
 
-    def test_a_second_post_of_a_name_finds_it_taken(self, world: World) -> None:
-        name = world.name()
-        running(world, name)
+    def test_a_second_post_of_a_name_finds_it_taken(self, world: World, lasting: Lasting) -> None:
+        name, _ = lasting
         with raises(NameTaken, rf"The name {name} is already taken\."):
             world.client.post_service(world.body(name, "s2"))
 
@@ -302,9 +303,9 @@ class Contract:
         assert world.client.who_am_i() == world.user
 
     def test_a_running_application_is_moved_and_keeps_to_the_highest_priority(
-        self, world: World
+        self, world: World, lasting: Lasting
     ) -> None:
-        app_id = running(world, world.name())
+        _, app_id = lasting
         assert (world.client.move_app(app_id, "ml") or "").rpartition(".")[2] == "ml"
         assert (known(world, app_id).queue or "").rpartition(".")[2] == "ml"
         with pytest.raises(Refused, match="nosuch"):
@@ -313,9 +314,8 @@ class Contract:
         with pytest.raises(NoSuchJob):
             world.client.move_app("application_1500000000000_0001", "ml")
 
-    def test_a_running_service_gets_another_lifetime(self, world: World) -> None:
-        name = world.name()
-        app_id = running(world, name)
+    def test_a_running_service_gets_another_lifetime(self, world: World, lasting: Lasting) -> None:
+        name, app_id = lasting
         world.client.set_lifetime(name, 3600)
         [limit] = known(world, app_id).timeouts
         assert 3000 < (limit.remaining_s or 0) <= 3600
@@ -333,9 +333,10 @@ class Contract:
         with pytest.raises(NoSuchJob, match=f"There is no container {absent} any more"):
             world.client.signal_container(absent, "OUTPUT_THREAD_DUMP")
 
-    def test_a_container_log_arrives_exactly_as_written(self, world: World) -> None:
-        name = world.name()
-        running(world, name)
+    def test_a_container_log_arrives_exactly_as_written(
+        self, world: World, lasting: Lasting
+    ) -> None:
+        name, _ = lasting
         address, container, written = world.log_of(name)
         nodes = NodeManagers(world.client)
         files = {file.name: file.size for file in nodes.list_logs(address, container)}

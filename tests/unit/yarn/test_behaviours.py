@@ -16,7 +16,15 @@ from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.builders.services import service_of
 from tests.world.cluster import FakeCluster
-from tests.world.contract import ADDRESS, Contract, StandbyContract, submission, until
+from tests.world.contract import (
+    ADDRESS,
+    Contract,
+    Lasting,
+    StandbyContract,
+    running,
+    submission,
+    until,
+)
 from tests.world.network import Waiter
 from tests.world.storage import Hdfs
 from tests.world.transport import Asked, says_nothing
@@ -100,6 +108,11 @@ class TestSimulation(Contract):
     )
     def world(self, request: pytest.FixtureRequest) -> FakeWorld:
         return FakeWorld(FakeCluster(version=request.param))
+
+    @pytest.fixture
+    def lasting(self, world: FakeWorld) -> Lasting:
+        name = world.name()
+        return name, running(world, name)
 
     def test_what_a_post_needs_is_prepared_once_and_not_for_a_submission_that_is_found(
         self, world: FakeWorld
