@@ -38,7 +38,7 @@ class TaskCommand:
     """
 
     def __init__(self, info: Info, signals: Signals, post: Callable[[Callable[[], None]], None]):
-        """Keep the arguments: `post(f)` runs f in the event loop; the command is started later."""
+        """Keep the arguments: `post(f)` runs f in the event loop."""
         self.info, self.signals, self.post = info, signals, post
         self.ended: Callable[[float], None] = lambda _now: None
         self.renewed: Callable[[], None] = lambda: None
@@ -169,11 +169,7 @@ class TaskCommand:
             set_tf_config(self.env, value, info.cwd)
 
     def run(self, doing: str, command: str | list[str]) -> None:
-        """Run a command as the child.
-
-        Args:
-            doing: What the log says of it.
-            command: A string for bash, or the arguments.
+        """Run a command, a string for bash or arguments, as the child; the log says `doing` of it.
 
         Raises:
             BootstrapProblem: It cannot be started.

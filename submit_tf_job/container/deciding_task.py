@@ -26,13 +26,9 @@ STILL_S = 2 * TICK_S  # a longer turn means that this task may have been suspend
 
 
 class DecidingTask:
-    """Leads the deciding task: index 0 of the role that decides.
-
-    A job of one task has this, too, without listening.
-    """
+    """Leads the deciding task, index 0 of the role that decides; a job of one task has it, too."""
 
     def __init__(self, info: Info, loop: Loop, command: TaskCommand) -> None:
-        """Create the state machine; `open` starts to listen."""
         self.info, self.loop, self.command = info, loop, command
         command.ended, command.renewed, command.warn = self.ended, self.renewed, self.warn
         self.job = StateMachine(info, info.started, log)

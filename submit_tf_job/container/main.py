@@ -25,10 +25,8 @@ _ARCHIVES = (
 
 
 def main() -> int:
-    """Run this container's task, which `conf/tfjob.json` describes.
-
-    Returns:
-        The exit status: the command's, or one of `contract.py`.
+    """Run this container's task, which `conf/tfjob.json` describes; return its exit status: the
+    command's, or one of `contract.py`.
     """
     try:
         signals = Signals()

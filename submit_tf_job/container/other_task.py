@@ -21,7 +21,6 @@ class OtherTask:
     """Leads a task that follows the deciding task's messages."""
 
     def __init__(self, info: Info, loop: Loop, command: TaskCommand) -> None:
-        """Start without a connection."""
         self.info, self.loop, self.command = info, loop, command
         command.ended, command.renewed, command.warn = self.ended, self.renewed, self.warn
         self.caller = Caller(info, loop, self._hello, self._message)
@@ -82,16 +81,12 @@ class OtherTask:
             "search_s": round(now - (self.caller.begun or now), 3),
             "seen": self.seen,
             "deciding_attempt": self.deciding_attempt,
+            "ignored_image": info.ignored_image,
+            "gpus": info.gpus,
+            "ports": info.served,
+            "warnings": info.warnings,
         }
-        if info.ignored_image:
-            hello["ignored_image"] = info.ignored_image
-        if info.gpus:
-            hello["gpus"] = info.gpus
-        if info.served:
-            hello.update(ports=info.served, warnings=info.warnings)
-        if self.retried:
-            hello.update(self.remembered, gave_up=self.gave_up)
-        return hello
+        return dict(hello, **self.remembered, gave_up=self.gave_up) if self.retried else hello
 
     def _message(self, now: float, message: Mapping[str, Any]) -> None:
         kind, status = message["t"], message.get("status")
@@ -265,15 +260,12 @@ class OtherTask:
             self.command.fail(problem)
 
     def _has_ended(self, now: float) -> bool:
-        """Return whether the deciding task was here, and has ended for good: nothing listens at any
-        of its ports.
+        """Return whether the deciding task was here, and has ended for good: its ports are closed,
+        and YARN does not start it again.
         """
-        if self.retried:
-            return False  # YARN always starts it again
-        role = self.info.roles[self.info.deciding.rpartition("-")[0]]
+        again = self.retried or self.info.roles[self.info.task["deciding"]]["max_restarts"]
         gone = self.seen is not None and self.caller.is_deaf
-        late = now >= self.caller.lost_at + contract.CLOSED_S
-        return gone and late and not role["max_restarts"]
+        return gone and not again and now >= self.caller.lost_at + contract.CLOSED_S
 
     def _leave_with(self, now: float, status: int) -> None:
         """Stop the command, and then end this task with `status`."""

@@ -198,13 +198,11 @@ def _marked(text: str) -> dict[str, Any] | None:
 
 
 def marker_path(info: Info) -> str:
-    """Return the file that keeps a task's outcome for its later start on the same node.
-
-    "" without an application id.
+    """Return the file that keeps a task's outcome for its later start on the same node; "" without
+    an application id.
     """
-    if not info.application():
-        return ""
-    return os.path.join(os.path.dirname(info.cwd), "tfjob-done-%s-%s.json" % (info.run, info.name))
+    name = "tfjob-done-%s-%s.json" % (info.run, info.name)
+    return os.path.join(os.path.dirname(info.cwd), name) if info.application() else ""
 
 
 def read_marker(info: Info) -> dict[str, Any] | None:

@@ -56,8 +56,9 @@ def hello(
     m.process, m.call, m.peer, m.stopping = str(process), call, peer, False
     _introduce(job, now, m, message)
     _locate(job, now, m, message, ends)
-    if isinstance(message.get("ignored_image"), str):
-        ignores_image(job, now, m, message["ignored_image"])
+    image = message.get("ignored_image")
+    if image and isinstance(image, str):
+        ignores_image(job, now, m, image)
     if m.state not in states.OUT:
         if m.state == states.ABSENT and job.barrier <= states.KEPT:
             job.event(now, "%s joined (%s)" % (m.name, m.host))
@@ -107,7 +108,7 @@ def _refusal_of_predecessors(job: Rendezvous, now: float, message: Mapping[str, 
         job.superseded = True
         return "busy"
     if job.phase == states.WAITING and message.get("seen") not in (None, job.me.process):
-        job.generations.learn(*map(message.get, ("generation", "past", "resized")))
+        job.generations.learn(message)
         if message.get("prepared") is True:
             job.unprepared = False
         if message.get("trained") is True:

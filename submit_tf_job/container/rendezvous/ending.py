@@ -13,10 +13,7 @@ LATE_S = 20.0  # a container that YARN started with the others has connected by 
 
 
 def leave_status(job: Rendezvous, m: Member) -> int:
-    """Return the exit status for a task that must end.
-
-    It is 0 for a task that YARN would otherwise start again.
-    """
+    """Return the exit status for a task that must end: 0 if YARN would start it again otherwise."""
     if job.stays(m):
         return 0
     if m.state in (states.SUCCEEDED, states.FAILED) and m.status is not None:
@@ -50,10 +47,8 @@ def _open(job: Rendezvous, role_kind: str) -> list[Member]:
 
 
 def finish(job: Rendezvous, now: float, read: float) -> bool:
-    """End the job once the other tasks have ended, or had their time.
-
-    Returns:
-        Whether a task that had to end has not, which is recorded as a failure.
+    """End the job once the other tasks have ended, or had their time; return whether one that had
+    to end has not, which is recorded as a failure.
     """
     trains, evaluates = _open(job, contract.KIND_TRAINS), _open(job, contract.KIND_EVALUATES)
     if (trains or evaluates) and read < job.finish_deadline:

@@ -54,11 +54,8 @@ class Generations:
         return (self._inherited + own)[-KEPT:]
 
     def refusal(self, cause: Mapping[str, Any], step: float | None) -> str:
-        """Return why no generation follows a failure, "" if one does.
-
-        Args:
-            cause: The record of the first failure.
-            step: The last step that the job reported, None if it reported none.
+        """Return why no generation follows a failure, "" if one does; `step` is the last one that
+        the job reported, if any.
         """
         if cause.get("reason") == contract.REASON_PREPARE:
             return "not retried: `prepare` failed, which runs once"
@@ -84,8 +81,7 @@ class Generations:
         return kind in self.on or kind == contract.REASON_STALLED  # `stall_timeout` asked for it
 
     def repeats(self, cause: Mapping[str, Any], step: float | None) -> bool:
-        """Return whether the program failed in the former generation in the same way, at the same
-        step.
+        """Return whether the program failed in the former generation in the same way, and step.
 
         A container may be lost twice at the same step by chance.
         """
@@ -96,19 +92,12 @@ class Generations:
         return former["step"] == step and _likeness(former) == _likeness(cause)
 
     def end(
-        self,
-        cause: Mapping[str, Any],
-        step: float | None,
-        started_at: float | None,
-        ended_at: float,
+        self, cause: Mapping[str, Any], step: float | None, began: float | None, ended: float
     ) -> None:
-        """Remember a generation that a failure has ended.
+        """Remember a generation that a failure has ended, after the job had reported `step`.
 
-        Args:
-            cause: The record of the failure.
-            step: The last step that the job reported.
-            started_at: When its commands were started, in seconds of the epoch, if it is known.
-            ended_at: When the next one was called.
+        The times are in seconds of the epoch: the start of its commands, if that is known, and the
+        call of the next generation.
         """
         kept = ("task", "host", "container", "at", "status", "signal", "reason")
         self._own.append(
@@ -118,7 +107,7 @@ class Generations:
                 "message": str(cause.get("message"))[:300],
                 "last_line": "".join(cause.get("last_lines") or [""])[-200:],
                 "step": step,
-                "duration_s": started_at and round(max(0.0, ended_at - started_at), 3),
+                "duration_s": began and round(max(0.0, ended - began), 3),
             }
         )
 
@@ -135,14 +124,11 @@ class Generations:
         text = "%s was lost on %s %d times: YARN starts no more of its containers there"
         return text % (role, host, times)
 
-    def learn(self, count: Any, past: Any, resized: Any = 0) -> None:
-        """Take over what a task remembers of earlier deciding tasks, if it is more.
-
-        Args:
-            count: The number of ended generations that the task knows.
-            past: Its list of them.
-            resized: How many of them ended without a failure.
+    def learn(self, message: Mapping[str, Any]) -> None:
+        """Take over what a task remembers of earlier deciding tasks, if it is more: the number of
+        ended generations, how many of them ended without a failure, and the last ones.
         """
+        count, past, resized = map(message.get, ("generation", "past", "resized"))
         if isinstance(count, int) and count > self._inherited_count and isinstance(past, list):
             self._inherited_count = count
             self._inherited_resized = resized if isinstance(resized, int) else 0

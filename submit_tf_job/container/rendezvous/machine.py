@@ -19,13 +19,11 @@ PACE_S = 10.0  # no estimate before this
 
 
 class StateMachine(Rendezvous):
-    """The state machine: methods take events, attributes hold the result.
-
-    Results are `phase`, `verdict`, `exit` and the lists of the report.
+    """The state machine: methods take events; the results are `phase`, `verdict`, `exit` and the
+    lists of the report.
     """
 
     def __init__(self, info: Info, now: float, tell: Callable[[str], None]) -> None:
-        """Start to wait at `now`, the start of the deciding bootstrap; `tell` gets each event."""
         super().__init__(info, now, tell)
         self.set_state(self.me, states.ARRIVED)
         self.me.process, self.me.host, self.me.container = info.process, info.node, info.container

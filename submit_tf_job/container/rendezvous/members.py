@@ -198,9 +198,8 @@ class Rendezvous:
         return sum(counts.get(state, 0) for state in states)
 
     def stays(self, m: Member) -> bool:
-        """Return whether a task keeps its container when its command ends, for a later generation.
-
-        Sidecars do not start again with the others.
+        """Return whether a task keeps its container for a later generation when its command ends:
+        all but sidecars do.
         """
         return self.retries > 0 and not m.is_sidecar
 
