@@ -142,8 +142,8 @@ class SubmitTFJobOperator(BaseOperator):
             if self.deferrable and not handle.status().is_over:
                 self._wait_in_triggerer(context, planned, handle)
             status = self._wait_here(context, handle)
-            told = _facts(planned)
-            return self._finish(context, status.to_json(), status.error, str(status), **told)
+            job, text = status.to_json(), str(status)
+            return self._finish(context, job, status.error, text, **_facts(planned))
 
     def _wait_here(self, context: Any, handle: JobHandle) -> Status:
         from submit_tf_job.sdk.events import EventLog, Status
@@ -207,13 +207,8 @@ class SubmitTFJobOperator(BaseOperator):
 
         self.log.info("%s is %s", handle.name, handle.application_id)
         if handle.application_id:
-            _push(
-                context,
-                {
-                    "application_id": handle.application_id,
-                    **links_at_start(handle),
-                },
-            )
+            known = {"application_id": handle.application_id, **links_at_start(handle)}
+            _push(context, known)
             self.links_known = True
 
     def _wait_in_triggerer(self, context: Any, planned: Plan, handle: JobHandle) -> None:

@@ -78,10 +78,6 @@ class SubmitTFJobTrigger(BaseTrigger):
         self.get_logs = get_logs
         self._links_tries = _LINKS_TRIES if own else 0
 
-    @property
-    def _job(self) -> str:
-        return self.application_id or self.name
-
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and arguments that recreate this trigger."""
         names = (
@@ -156,7 +152,7 @@ class SubmitTFJobTrigger(BaseTrigger):
     def _find(self, client: Client) -> JobHandle | None:
         """Return the job's handle; None for a sensor's job that is not submitted yet."""
         try:
-            return client.attach(self._job, own=self.own)
+            return client.attach(self.application_id or self.name, own=self.own)
         except NoSuchJob as error:
             if self.own or self.application_id or self.ends_at is None:
                 raise

@@ -181,11 +181,7 @@ def parse(
 ) -> Table:
     """Parse the flags of a command line.
 
-    Args:
-        words: The whole command line.
-        begin: The index of the first flag.
-        dialect: The program's flags.
-        fail: Called with location, flag and message of each problem.
+    `fail` is called with location, flag and message of each problem.
 
     Raises:
         Unreadable: There is no flag.

@@ -15,7 +15,6 @@ from submit_tf_job.jobspec.kinds import as_label
 __all__ = [
     "MemoryFormat",
     "base_name",
-    "board_command",
     "check_local",
     "identifier",
     "link",
@@ -142,12 +141,8 @@ def put_input(name: str, uri: str, at: At) -> str:
 
 
 def link(variable: str, name: str, *, unpack: bool = False) -> list[str]:
-    """Return the shell commands that put what a variable names at a path of the working directory.
-
-    Args:
-        variable: The name of the environment variable that has the path of a fetched file.
-        name: The path.
-        unpack: Unpack an archive there, in place of a link.
+    """Return the shell commands that put the fetched file that a variable names at a path of the
+    working directory: by a link, or by unpacking an archive there.
     """
     target, directory = shlex.quote(name), posixpath.dirname(name.rstrip("/"))
     action = f'ln -sfn "${variable}" {target}'
@@ -159,22 +154,13 @@ def link(variable: str, name: str, *, unpack: bool = False) -> list[str]:
 # --- programs -------------------------------------------------------------------------------------
 
 
-def board_command(logs: str) -> str:
-    """Return the command that starts TensorBoard for a directory of events."""
-    directory = re.sub(r"([^\w/.:=-])", r"\\\1", logs)
-    return f"tensorboard --logdir {directory} --bind_all --port $TFJOB_PORT_HTTP"
-
-
 def put_board(where: str, logs: At, command_at: At, at: At) -> None:
-    """Put TensorBoard's command and its port into a role.
-
-    Args:
-        where: The role's path.
-        logs: The directory of the events.
-        command_at: What the command is reported at.
-        at: What the port is reported at.
+    """Put TensorBoard's command for a directory of events, and its port, into a role; they are
+    reported at the places of `command_at` and `at`.
     """
-    command_at.put(f"{where}.command", board_command(logs.text()))
+    directory = re.sub(r"([^\w/.:=-])", r"\\\1", logs.text())
+    command = f"tensorboard --logdir {directory} --bind_all --port $TFJOB_PORT_HTTP"
+    command_at.put(f"{where}.command", command)
     at.put(f"{where}.ports.http", "auto")
 
 

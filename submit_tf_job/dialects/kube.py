@@ -112,13 +112,7 @@ _TF_PORT = 2222
 
 
 def read_pod(template: At, role: str, image: At) -> None:
-    """Read a pod template as one role.
-
-    Args:
-        template: The value of `template`.
-        role: The name of the role in the job spec.
-        image: The image for a container without one.
-    """
+    """Read a pod template as one role; `image` is for a container without one."""
     pod = template.get("spec")
     container = _container(pod)
     if not container:

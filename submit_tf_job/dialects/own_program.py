@@ -264,10 +264,6 @@ def find_program(command: Sequence[str], base: Path) -> Program:
     As Python does, modules are looked for in the script's own directory, for `-m MODULE` in the
     working directory. A package travels with all its files, unless one looks like a secret.
 
-    Args:
-        command: The command line.
-        base: The working directory.
-
     Raises:
         UsageError: A program or script is named that is not there.
     """

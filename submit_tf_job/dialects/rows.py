@@ -151,10 +151,8 @@ CONVERTERS: Mapping[str, Callable[[At], object]] = {
     "seconds": lambda at: f"{seconds}s" if (seconds := at.whole(1)) else "",
     "endless": lambda at: f"{seconds}s" if (seconds := at.whole()) else "",  # 0 is no limit
     "mebibytes": lambda at: amount(at.whole(1, 1)),
-    "lower": lambda at: at.text().lower(),
     "parts": lambda at: at.parts(),
     "words": lambda at: at.words(),
-    "mapping": lambda at: {key: value.node for key, value in at.members()},
 }
 
 

@@ -71,7 +71,7 @@ class ReloadedFile(Generic[T]):
     Args:
         path: The file; only its owner and root may be able to change it.
         what: Its name in messages: "the file of callers".
-        parse: Parses its text; raises SettingsError.
+        parse: Parses its text.
 
     Raises:
         SettingsError: It cannot be read, others can change it, or it is invalid.
@@ -267,11 +267,8 @@ def _connect(settings: Settings) -> Client:
 
 
 class Clusters:
-    """Clients by caller; each connects and its identity is checked at the caller's first request.
-
-    Args:
-        settings: The gateway's own settings.
-        connect: Returns a client.
+    """Clients by caller, with the gateway's settings; each connects and its identity is checked at
+    the caller's first request.
     """
 
     def __init__(

@@ -12,13 +12,13 @@ from concurrent.futures import TimeoutError as Behind
 from contextlib import ExitStack
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.gateway import openapi
 from submit_tf_job.gateway.problems import ProblemResponse
-from submit_tf_job.gateway.routes import AUTHENTICATED, Caller, Name, gateway_of
+from submit_tf_job.gateway.routes import AUTHENTICATED, Caller, Name
 from submit_tf_job.gateway.running import Gateway, in_thread
 from submit_tf_job.gateway.watchers import JobChange, Listener, change_of
 from submit_tf_job.host.units import duration_s
@@ -35,7 +35,6 @@ router = APIRouter(prefix="/v1", dependencies=AUTHENTICATED)
 
 @router.get("/jobs/{name}/logs", tags=["jobs"], response_class=Response, **openapi.LOGS)
 async def logs(
-    request: Request,
     caller: Caller,
     name: Name,
     task: Annotated[
@@ -69,10 +68,10 @@ async def logs(
 ) -> StreamingResponse:
     """Read the logs of a job as text with a task before each line, or as JSON lines."""
     lines = _NDJSON if "application/x-ndjson" in accept.lower() else _TEXT
-    gateway, channel = gateway_of(request), _ThreadChannel[str]()
+    gateway, channel = caller.gateway, _ThreadChannel[str]()
 
     def begin() -> Lines:
-        client = gateway.clusters.of(caller).ended_by(channel.closed)
+        client = gateway.clusters.of(caller.user).ended_by(channel.closed)
         return client.attach(name).logs(
             task,
             files=file or (),
@@ -84,7 +83,7 @@ async def logs(
         )
 
     with ExitStack() as going:
-        going.enter_context(gateway.stream(gateway.streams, caller, channel.close))
+        going.enter_context(gateway.stream(gateway.streams, caller.user, channel.close))
         reading = await in_thread(begin)
         content = _stream_from_thread(channel, lambda: lines.of(reading))
         return _Stream(content, lines.media_type, going.pop_all().close)
@@ -133,7 +132,6 @@ _NDJSON = _LogFormat(
 
 @router.get("/jobs/{name}/events", tags=["jobs"], response_class=Response, **openapi.EVENTS)
 async def events(
-    request: Request,
     caller: Caller,
     name: Name,
     last_event_id: Annotated[
@@ -146,16 +144,14 @@ async def events(
     ] = None,
 ) -> Response:
     """Follow a job as server-sent events: its present state, then every change, until its end."""
-    gateway = gateway_of(request)
-    handle, first = gateway.watches.known(caller, name) or await _first_look(gateway, caller, name)
+    gateway, user = caller.gateway, caller.user
+    handle, first = gateway.watches.known(user, name) or await _first_look(gateway, user, name)
     if first.final and first.id == last_event_id:
         return Response(status_code=204)  # otherwise a browser would reconnect forever
     listener = Listener()
     with ExitStack() as going:
         going.enter_context(
-            gateway.stream(
-                gateway.listeners, caller, lambda: gateway.watches.leave(handle, listener)
-            )
+            gateway.stream(gateway.listeners, user, lambda: gateway.watches.leave(handle, listener))
         )
         if not first.final:
             gateway.watches.listen(handle, listener)

@@ -46,8 +46,6 @@ class RequestRefused(UsageError):
 
     Args:
         code: One of `CODES`.
-        message: One sentence.
-        hint: What to do about it.
         headers: Header fields of the response.
     """
 

@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, TypeVar
@@ -25,7 +26,7 @@ from submit_tf_job.jsonview import deletion_object, description_object, page_obj
 from submit_tf_job.sdk.client import Client, JobHandle, Status, job_schema
 from submit_tf_job.sdk.types import ListedJob
 
-__all__ = ["AUTHENTICATED", "Caller", "Name", "gateway_of", "router"]
+__all__ = ["AUTHENTICATED", "Caller", "Name", "router"]
 
 T = TypeVar("T")
 _bearer = HTTPBearer(
@@ -42,25 +43,46 @@ Name = Annotated[
 ListedState = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED"]
 
 
-def gateway_of(request: Request) -> Gateway:
-    """Return the gateway that serves a request."""
-    gateway: Gateway = request.app.state.gateway
-    return gateway
+@dataclass(frozen=True)
+class Authenticated:
+    """A request, and the caller who sent it."""
+
+    request: Request
+    user: str
+    gateway: Gateway
+
+    async def with_client(self, call: Callable[[Client], T]) -> T:
+        """Call a function with the caller's client, within the caller's limits."""
+        with self.gateway.requests.one(self.user):
+            return await in_thread(lambda: call(self.gateway.clusters.of(self.user)))
+
+    def json(self, value: object, status: int = 200, **headers: str) -> Response:
+        """Return a JSON response, or 304 if the caller has the same content."""
+        content = json.dumps(value).encode()
+        tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+        if self.request.method == "GET":
+            headers["ETag"] = tag
+            sent = self.request.headers.get("if-none-match", "").split(",")
+            held = [item.strip().removeprefix("W/") for item in sent]
+            if tag in held or "*" in held:
+                return Response(status_code=304, headers=headers)
+        return Response(content, status, headers, "application/json")
 
 
-def caller_of(request: Request) -> str:
+def authenticated(request: Request) -> Authenticated:
     """Return the authenticated caller, and refuse unknown query parameters.
 
     A filter with a typo would otherwise select everything.
     """
+    gateway: Gateway = request.app.state.gateway
     # a proxy may have checked another one of several; joined (RFC 9110, 5.2) they are no token
     proofs = ", ".join(request.headers.getlist("authorization"))
-    caller, request.state.proof = gateway_of(request).caller(proofs)
+    caller, request.state.proof = gateway.caller(proofs)
     request.state.caller = caller
     if request.method not in ("GET", "HEAD"):  # the log's record, also of what is refused
         name = request.path_params.get("name")
         request.state.action = {"action": request.scope["route"].name, "job": name}
-    gateway_of(request).policy.rules(caller).check_request(caller, request.method)
+    gateway.policy.rules(caller).check_request(caller, request.method)
     known = request.scope["route"].dependant.query_params
     unknown = set(request.query_params) - {parameter.alias for parameter in known}
     if unknown:
@@ -68,10 +90,10 @@ def caller_of(request: Request) -> str:
             f"unknown query parameter: {', '.join(sorted(unknown))[:200]}",
             hint="GET /openapi.json lists them all",
         )
-    return caller
+    return Authenticated(request, caller, gateway)
 
 
-Caller = Annotated[str, Depends(caller_of)]
+Caller = Annotated[Authenticated, Depends(authenticated)]
 AUTHENTICATED = [Depends(_bearer)]
 # a duration before now, or an instant in UTC
 _MOMENT = (
@@ -83,31 +105,8 @@ MOST_GRACE_S = 600  # the request occupies a thread for that time
 router = APIRouter(prefix="/v1", dependencies=AUTHENTICATED)
 
 
-async def _with_client(request: Request, caller: str, call: Callable[[Client], T]) -> T:
-    """Call a function with the caller's client, within the caller's limits."""
-    gateway = gateway_of(request)
-    with gateway.requests.one(caller):
-        return await in_thread(lambda: call(gateway.clusters.of(caller)))
-
-
-def _json(request: Request, value: object, status: int = 200, **headers: str) -> Response:
-    """Return a JSON response, or 304 if the caller has the same content."""
-    content = json.dumps(value).encode()
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    if request.method == "GET":
-        headers["ETag"] = tag
-        held = [
-            item.strip().removeprefix("W/")
-            for item in request.headers.get("if-none-match", "").split(",")
-        ]
-        if tag in held or "*" in held:
-            return Response(status_code=304, headers=headers)
-    return Response(content, status, headers, "application/json")
-
-
 @router.post("/jobs", status_code=201, tags=["jobs"], **openapi.SUBMIT)
 async def submit(
-    request: Request,
     caller: Caller,
     dialect: Annotated[
         str | None,
@@ -124,9 +123,8 @@ async def submit(
     ] = None,
 ) -> Response:
     """Submit a job: the same request again finds its run while that lives."""
-    gateway = gateway_of(request)
-    action = request.state.action
-    async with submission.received(request, gateway, caller) as sent:
+    gateway, action = caller.gateway, caller.request.state.action
+    async with submission.received(caller.request, gateway, caller.user) as sent:
         action["body_sha256"] = hashlib.sha256(sent.identity).hexdigest()
 
         def post(client: Client) -> tuple[JobHandle, Any]:
@@ -134,7 +132,7 @@ async def submit(
             return submission.submit(client, sent, policy, idempotency_key, dialect, action)
 
         try:
-            handle, body = await _with_client(request, caller, post)
+            handle, body = await caller.with_client(post)
         except SubmitTFJobError as error:
             gateway.metrics.submission(error_class(error).code)
             raise
@@ -146,12 +144,11 @@ async def submit(
     }
     gateway.metrics.submission(result)
     status = 200 if handle.adopted else 201
-    return _json(request, body, status, Location=f"/v1/jobs/{handle.run}")
+    return caller.json(body, status, Location=f"/v1/jobs/{handle.run}")
 
 
 @router.get("/jobs", tags=["jobs"], **openapi.LIST)
 async def listing(
-    request: Request,
     caller: Caller,
     state: Annotated[
         list[ListedState] | None, Query(description="Only in these states; may be repeated.")
@@ -194,11 +191,9 @@ async def listing(
     now_ms = int(time.time() * 1000)
     since_ms = _moment_ms(since, now_ms) if since else 0
     until_ms = _moment_ms(until, now_ms) if until else None
-    listed = await _with_client(
-        request,
-        caller,
+    listed = await caller.with_client(
         lambda client: client.jobs(
-            user=None if user == "*" else user or caller,
+            user=None if user == "*" else user or caller.user,
             queue=queue,
             states=state or (),
             # the request leaves a moment later; the selection below is exact
@@ -213,28 +208,28 @@ async def listing(
         and (until_ms is None or (job.submitted_ms or 0) < until_ms)
     ]
     rows, following = _page(jobs, limit, cursor)
-    return _json(request, page_object(rows, following, caller))
+    return caller.json(page_object(rows, following, caller.user))
 
 
 @router.get("/jobs/{name}", tags=["jobs"], **openapi.JOB)
-async def status(request: Request, caller: Caller, name: Name) -> Response:
+async def status(caller: Caller, name: Name) -> Response:
     """Get a job: its state and, once it is over, its verdict, and why it failed."""
-    causes = gateway_of(request).causes
+    causes = caller.gateway.causes
 
     def look(client: Client) -> Any:
         handle = client.attach(name)
         return causes.explained(handle, handle.status()).to_json()
 
-    return _json(request, await _with_client(request, caller, look))
+    return caller.json(await caller.with_client(look))
 
 
 @router.get("/jobs/{name}/description", tags=["jobs"], **openapi.DESCRIPTION)
-async def description(request: Request, caller: Caller, name: Name) -> Response:
+async def description(caller: Caller, name: Name) -> Response:
     """Get a job in detail: why it waits or failed, each task, limits, links.
 
     It takes several requests to the cluster; do not poll it.
     """
-    causes = gateway_of(request).causes
+    causes = caller.gateway.causes
 
     def describe(client: Client) -> Any:
         handle = client.attach(name)
@@ -242,12 +237,11 @@ async def description(request: Request, caller: Caller, name: Name) -> Response:
         pending, cause = handle.why_pending(found), causes.explained(handle, found).root_cause
         return description_object(found.job, pending, cause)
 
-    return _json(request, await _with_client(request, caller, describe))
+    return caller.json(await caller.with_client(describe))
 
 
 @router.post("/jobs/{name}/stop", tags=["jobs"], **openapi.STOP)
 async def stop(
-    request: Request,
     caller: Caller,
     name: Name,
     wait: Annotated[bool, Query(description="Respond only when YARN reports its end.")] = False,
@@ -262,41 +256,40 @@ async def stop(
     ] = None,
 ) -> Response:
     """Stop a job; a finished job is not changed."""
-    causes = gateway_of(request).causes
+    causes = caller.gateway.causes
 
     def end(client: Client) -> Status:
         handle = client.attach(name)
         return causes.explained(handle, handle.stop(wait=wait, grace_s=grace))
 
-    status = await _with_client(request, caller, end)
+    status = await caller.with_client(end)
     action = {
         "run": status.run,
         "application_id": status.application_id,
         "result": status.state.value,
     }
-    request.state.action |= action
-    return _json(request, status.to_json(), 200 if status.is_over else 202)
+    caller.request.state.action |= action
+    return caller.json(status.to_json(), 200 if status.is_over else 202)
 
 
 @router.delete("/jobs/{name}", tags=["jobs"], **openapi.DELETE)
 async def delete(
-    request: Request,
     caller: Caller,
     name: Name,
     force: Annotated[bool, Query(description="Stop it first if it is running.")] = False,
 ) -> Response:
     """Delete all ended runs of a job and their staged files, or one run. Logs and outputs stay."""
-    deleted = await _with_client(request, caller, lambda client: client.delete(name, force=force))
+    deleted = await caller.with_client(lambda client: client.delete(name, force=force))
     if not deleted:
         raise NoSuchJob(f"there is no job {name}")
-    request.state.action |= {"run": ",".join(deleted), "result": "deleted"}
-    return _json(request, deletion_object(name, deleted))
+    caller.request.state.action |= {"run": ",".join(deleted), "result": "deleted"}
+    return caller.json(deletion_object(name, deleted))
 
 
 @router.get("/schema", tags=["about"], **openapi.SCHEMA)
-async def schema(request: Request, caller: Caller) -> Response:  # noqa: ARG001 - it needs authentication
+async def schema(caller: Caller) -> Response:
     """Return the JSON Schema (draft-07) of the job spec."""
-    return _json(request, job_schema())
+    return caller.json(job_schema())
 
 
 # --- pages of a list ---
@@ -321,15 +314,9 @@ def _moment_ms(text: str, now_ms: int) -> int:
 def _page(
     jobs: Iterable[ListedJob], limit: int, cursor: str | None
 ) -> tuple[list[ListedJob], str | None]:
-    """Return one page of a list, the newest first.
+    """Return one page of a list, the newest first, and the cursor of the next, None on the last.
 
-    Args:
-        jobs: All jobs.
-        limit: The page's size, at most.
-        cursor: The application id at which the previous page ended.
-
-    Returns:
-        The page, and the cursor of the next one, None on the last.
+    A cursor is the application id at which the previous page ended.
     """
     before = _position(cursor or "")
     placed = [(position, job) for job in jobs if (position := _position(job.application_id))]

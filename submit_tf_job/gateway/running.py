@@ -39,51 +39,36 @@ _ANSWER_S = 3.0
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of a gateway.
+    """Bounds of a gateway; a pair is that of each caller, and of all callers together.
 
     Attributes:
-        requests: Requests of one caller that use the cluster at the same time.
-        streams: Logs that one caller follows at the same time; each has a thread.
-        listeners: Streams of events that one caller follows at the same time; each needs only a
-            queue.
-        all_requests: Requests of all callers.
-        all_streams: Logs of all callers.
-        all_listeners: Streams of events of all callers.
+        requests: Requests that use the cluster at the same time.
+        streams: Logs that are followed at the same time; each has a thread.
+        listeners: Streams of events that are followed at the same time; each needs only a queue.
         watches: Jobs that are watched for events; any number of listeners shares one.
         body_s: Seconds in which a body must arrive.
         upload_bytes: Size of all files of one request.
         upload_files: Number of files of one request.
         upload_s: Seconds in which a body with files must arrive.
-        uploads: Requests with files of one caller at the same time.
-        all_uploads: Requests with files of all callers; with `upload_bytes` this bounds the disk.
+        uploads: Requests with files at the same time; with `upload_bytes` this bounds the disk.
     """
 
-    requests: int = 16
-    streams: int = 200
-    listeners: int = 1000
-    all_requests: int = 64
-    all_streams: int = 1000
-    all_listeners: int = 5000
+    requests: tuple[int, int] = (16, 64)
+    streams: tuple[int, int] = (200, 1000)
+    listeners: tuple[int, int] = (1000, 5000)
     watches: int = 200
     body_s: float = 30.0
     upload_bytes: int = 256 * 1024**2
     upload_files: int = 1000
     upload_s: float = 600.0
-    uploads: int = 2
-    all_uploads: int = 8
+    uploads: tuple[int, int] = (2, 8)
 
 
 class Slots:
-    """Counts concurrent work, per caller and in total.
+    """Counts concurrent work, with a limit for each caller and one for all; `what` names it."""
 
-    Args:
-        what: What is counted, for messages: "requests".
-        each: Limit per caller.
-        everybody: Limit of all callers.
-    """
-
-    def __init__(self, what: str, each: int, total: int) -> None:
-        self._what, self._each, self._everybody = what, each, total
+    def __init__(self, what: str, limits: tuple[int, int]) -> None:
+        self._what, (self._each, self._everybody) = what, limits
         self._lock = threading.Lock()
         self._taken: Counts[str] = Counts()
 
@@ -143,10 +128,10 @@ class Gateway:
 
     def __post_init__(self) -> None:
         limits = self.limits
-        self.requests = Slots("requests", limits.requests, limits.all_requests)
-        self.streams = Slots("logs", limits.streams, limits.all_streams)
-        self.listeners = Slots("streams of events", limits.listeners, limits.all_listeners)
-        self.uploading = Slots("uploads", limits.uploads, limits.all_uploads)
+        self.requests = Slots("requests", limits.requests)
+        self.streams = Slots("logs", limits.streams)
+        self.listeners = Slots("streams of events", limits.listeners)
+        self.uploading = Slots("uploads", limits.uploads)
         self.causes = Causes()
         self.watches = Watches(limits.watches, self.causes)
         self.metrics = Metrics(
@@ -178,9 +163,6 @@ class Gateway:
 
     def caller(self, authorization: str) -> tuple[str, str]:
         """Return the caller, and the token that authenticates the gateway to it ("" if not needed).
-
-        Args:
-            authorization: The header.
 
         Raises:
             RequestRefused: The client is not a known caller.
@@ -235,12 +217,8 @@ class Gateway:
 
     @contextlib.contextmanager
     def stream(self, slots: Slots, caller: str, end: Callable[[], None]) -> Iterator[None]:
-        """Count a stream while the block runs.
-
-        Args:
-            slots: The slots for streams of this kind.
-            caller: The caller.
-            end: Ends the stream; called when the gateway ends, and in any case after the block.
+        """Count a stream while the block runs; `end` is called when the gateway ends, and in any
+        case after the block.
 
         Raises:
             RequestRefused: There are too many streams.

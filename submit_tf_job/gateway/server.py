@@ -86,10 +86,7 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
     """Serve until SIGTERM or SIGINT, then shut down: no new connections, streams end, requests
     complete.
 
-    Args:
-        gateway: The gateway.
-        listening: The address.
-        ready: Called with the URL when the server accepts connections.
+    `ready` is called with the URL when the server accepts connections.
 
     Raises:
         UsageError: The address is in use, or not of this machine.

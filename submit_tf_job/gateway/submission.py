@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -150,7 +151,7 @@ async def received(request: Request, gateway: Gateway, caller: str) -> AsyncIter
                 parts.finish(), f"job.{'json' if parts.is_json else 'yaml'}", directory, parts.files
             )
         finally:
-            await in_thread(lambda: gateway.uploads.remove(directory))
+            await in_thread(lambda: shutil.rmtree(directory, ignore_errors=True))
 
 
 def _media(request: Request) -> str:

@@ -62,10 +62,6 @@ class UploadDirectory:
         except OSError:
             raise _unavailable() from None
 
-    def remove(self, directory: Path) -> None:
-        """Remove the directory of one request."""
-        shutil.rmtree(directory, ignore_errors=True)
-
     def close(self) -> None:
         """Remove everything."""
         with self._lock:
@@ -119,11 +115,6 @@ def _remove_abandoned(path: Path) -> None:
 class Parts:
     """Parses the parts of a body as they arrive; keeps `job` in memory, and writes each of `files`
     to disk.
-
-    Args:
-        boundary: The boundary in the body's content type.
-        directory: Where files are written.
-        most_files: Number of files, at most.
 
     Attributes:
         job: The job spec.

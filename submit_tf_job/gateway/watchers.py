@@ -12,9 +12,8 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from submit_tf_job.gateway.problems import RequestRefused
@@ -96,13 +95,16 @@ class Listener:
         return await asyncio.wait_for(self._queue.get(), within_s)
 
 
-class Watches:
-    """All jobs with listeners.
+@dataclass
+class _Watch:
+    handle: JobHandle
+    listeners: list[Listener] = field(default_factory=list)
+    last: JobChange | None = None
+    over: threading.Event = field(default_factory=threading.Event)
 
-    Args:
-        most: Limit of watched jobs.
-        causes: Why jobs failed.
-    """
+
+class Watches:
+    """All jobs with listeners, at most so many."""
 
     def __init__(self, most: int, causes: Causes) -> None:
         self._most, self._causes = most, causes
@@ -115,10 +117,6 @@ class Watches:
     def known(self, user: str, job: str) -> tuple[JobHandle, JobChange] | None:
         """Return a watched job by its name, its run's name or application id, with its last change;
         sends no request.
-
-        Args:
-            user: The user of the watch.
-            job: A name, or an application id.
         """
         with self._lock:
             for (watcher, _), watch in self._watches.items():
@@ -143,7 +141,7 @@ class Watches:
                         "too many jobs are watched here at the moment",
                         hint="try again later, or poll",
                     )
-                watch = self._watches[key] = _Watch(handle, self._causes)
+                watch = self._watches[key] = _Watch(handle)
                 threading.Thread(
                     target=self._run, args=(key, watch), daemon=True, name="gateway watch"
                 ).start()
@@ -170,16 +168,26 @@ class Watches:
                     listener.tell(None)
 
     def _run(self, key: tuple[str, str], watch: _Watch) -> None:
+        """Follow the job to its end, and the runs that a submitter starts after it ran out of
+        memory.
+        """
+        client = watch.handle.client.ended_by(watch.over)
         try:
-            last = watch.follow(lambda change: self._tell(watch, change))
+            for event in replace(watch.handle, client=client, by_name=True).events(explain=False):
+                if isinstance(event, Status):
+                    last = event
+                    if not last.is_over:
+                        self._tell(watch, change_of(last))
+            self._causes.remember(last)
+            change = change_of(last)
         except CancelledError:
             return
         except Exception as error:  # noqa: BLE001 - the listeners get it
-            last = JobChange("", {}, final=True, error=error)
+            change = JobChange("", {}, final=True, error=error)
         with self._lock:
             if self._watches.get(key) is watch:
                 del self._watches[key]
-        self._tell(watch, last)
+        self._tell(watch, change)
 
     def _tell(self, watch: _Watch, change: JobChange) -> None:
         with self._lock:
@@ -192,29 +200,6 @@ class Watches:
 
 def _key(handle: JobHandle) -> tuple[str, str]:
     return handle.client.settings.user, handle.application_id
-
-
-class _Watch:
-    """A watched job."""
-
-    def __init__(self, handle: JobHandle, causes: Causes) -> None:
-        self.listeners: list[Listener] = []
-        self.last: JobChange | None = None
-        self.over = threading.Event()
-        self.handle, self._causes = handle, causes
-
-    def follow(self, tell: Callable[[JobChange], None]) -> JobChange:
-        """Follow the job to its end, and the runs that a submitter starts after it ran out of
-        memory; return its last change, which `tell` does not queue.
-        """
-        followed = replace(self.handle, client=self.handle.client.ended_by(self.over), by_name=True)
-        for event in followed.events(explain=False):
-            if isinstance(event, Status):
-                last = event
-                if not last.is_over:
-                    tell(change_of(last))
-        self._causes.remember(last)
-        return change_of(last)
 
 
 # --- causes ---------------------------------------------------------------------------------------
@@ -247,18 +232,17 @@ class Causes:
         if time.monotonic() - last < max(_AGAIN_S, last - first):
             return status
         cause = handle.why_failed(status)
-        with self._lock:
-            self._keep(application, cause or (first, time.monotonic()))
+        self._keep(application, cause or (first, time.monotonic()))
         return replace(status, root_cause=cause)
 
     def remember(self, status: Status) -> None:
         """Keep a cause that was found elsewhere."""
         if status.root_cause is not None:
-            with self._lock:
-                self._keep(status.application_id, status.root_cause)
+            self._keep(status.application_id, status.root_cause)
 
     def _keep(self, application: str, found: Cause | tuple[float, float]) -> None:
-        self._found[application] = found
-        self._found.move_to_end(application)
-        while len(self._found) > _REMEMBERED:
-            self._found.popitem(last=False)
+        with self._lock:
+            self._found[application] = found
+            self._found.move_to_end(application)
+            while len(self._found) > _REMEMBERED:
+                self._found.popitem(last=False)

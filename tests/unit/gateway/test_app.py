@@ -406,7 +406,7 @@ def test_unknown_pages_and_methods(world: World) -> None:
 
 
 def test_requests_are_limited_per_caller() -> None:
-    slots = Slots("requests", 2, 3)
+    slots = Slots("requests", (2, 3))
     with slots.one("alice"), slots.one("alice"):
         with pytest.raises(RequestRefused, match="alice has too many requests"), slots.one("alice"):
             pass
@@ -504,7 +504,7 @@ def test_logs_as_text_and_as_json(world: World) -> None:
 
 
 def test_streams_are_bounded_and_end_with_the_gateway(tmp_path: Path) -> None:
-    world = World(tmp_path, Limits(streams=1, listeners=1))
+    world = World(tmp_path, Limits(streams=(1, 1), listeners=(1, 1)))
     world.post()
     ended: list[Callable[[], None]] = []
     slots = world.gateway.streams
