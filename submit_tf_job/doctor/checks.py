@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from submit_tf_job.doctor import cluster_checks, machine_checks, name_checks
+from submit_tf_job.doctor import cluster_checks, machine_checks
 from submit_tf_job.doctor.findings import Check, Examination, Examined, Found, Subject
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.settings import Settings
@@ -31,8 +31,8 @@ _CHECKS: tuple[tuple[str, Callable[[Examined], Found], bool], ...] = (
     ("docker", cluster_checks.check_docker, True),
     ("log-aggregation", cluster_checks.check_log_aggregation, True),
     ("placement", cluster_checks.check_placement, True),
-    ("dns-domain", name_checks.check_domain, True),
-    ("registry-dns", name_checks.check_registry_dns, False),
+    ("dns-domain", machine_checks.check_domain, True),
+    ("registry-dns", machine_checks.check_registry_dns, False),
     ("hdfs", machine_checks.check_hdfs, False),
     ("services-directory", machine_checks.check_services_directory, False),
 )

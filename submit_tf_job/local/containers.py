@@ -13,7 +13,7 @@ from pathlib import Path
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 from submit_tf_job.host.dockercli import Answer, Docker, refusal
 from submit_tf_job.jobspec.job import Job
-from submit_tf_job.local.task import LOG_FILES, LocalCache, LocalTask
+from submit_tf_job.local.processes import LOG_FILES, LocalCache, LocalTask
 from submit_tf_job.plan import Site
 from submit_tf_job.yarn.records import Component
 
@@ -110,17 +110,15 @@ class Containers:
     ) -> LocalTask:
         """Create a task without starting it."""
         gpus = self._gpus and self.job.roles[component.name].gpus > 0
-        made = _ContainerTask(name, component, root, cache, host)
-        made.containers, made.gpus = self, gpus
-        return made
+        return _ContainerTask(name, component, root, cache, host, containers=self, gpus=gpus)
 
 
 @dataclass
 class _ContainerTask(LocalTask):
     """A task of a job that runs in a container."""
 
-    containers: Containers | None = None
-    gpus: bool = False
+    containers: Containers = field(kw_only=True)
+    gpus: bool = field(kw_only=True)
 
     @property
     def _owner(self) -> tuple[int, int]:
@@ -130,14 +128,9 @@ class _ContainerTask(LocalTask):
         return os.geteuid(), os.getegid()
 
     @property
-    def _runner(self) -> Containers:
-        assert self.containers is not None
-        return self.containers
-
-    @property
     def container(self) -> str:
         """Name of the current attempt's container."""
-        return f"{self._runner.network}-{self.name}.{self.attempt}"
+        return f"{self.containers.network}-{self.name}.{self.attempt}"
 
     def _command(
         self,
@@ -150,10 +143,11 @@ class _ContainerTask(LocalTask):
         """
         if os.geteuid() == 0:
             self._change_owner()
-        env, image = self._tokens_replaced(), self._image
+        env = {key: self._replaced(value) for key, value in self.env.items()}
+        docker = self.containers.docker
         user, group = self._owner
-        words = ["create", "--name", self.container, "--label", f"{LABEL}={self._runner.run_id}"]
-        words += ["--user", f"{user}:{group}", "--network", self._runner.network]
+        words = ["create", "--name", self.container, "--label", f"{LABEL}={self.containers.run_id}"]
+        words += ["--user", f"{user}:{group}", "--network", self.containers.network]
         words += ["--network-alias", self.host, "--hostname", self.host]
         words += ["--volume", f"{self.root}:{self.root}", *_options(env)]
         if self.gpus:
@@ -167,25 +161,17 @@ class _ContainerTask(LocalTask):
         }
         for key, value in {**yarn_env, **own}.items():
             words += ["--env", f"{key}={value}"]
-        return self._created(*words, "--workdir", str(self.directory), image, "bash", str(script))
-
-    def _created(self, *words: str) -> tuple[list[str], Mapping[str, str]]:
-        """Create the container; return the command that starts and attaches it."""
-        answer = self._runner.docker.call(*words)
+        words += ["--workdir", str(self.directory), self._image, "bash", str(script)]
+        answer = docker.call(*words)
         if answer.status:
             raise self._refused(answer)
-        return self._runner.docker.argv(
-            "start", "--attach", self.container
-        ), self._runner.docker.variables
+        return docker.argv("start", "--attach", self.container), docker.variables
 
     @property
     def _image(self) -> str:
         if self.component.artifact is None:
             return ""
         return str(self.component.artifact.id)
-
-    def _tokens_replaced(self) -> dict[str, str]:
-        return {key: self._replaced(value) for key, value in self.env.items()}
 
     def _change_owner(self) -> None:
         """Change the owner of the directories, which root created, to the container's user."""
@@ -210,7 +196,7 @@ class _ContainerTask(LocalTask):
         return self._refused(Answer(1, "", output.splitlines()[0]))
 
     def _was_started(self) -> bool:
-        at = self._runner.docker.call(
+        at = self.containers.docker.call(
             "inspect", "--format", "{{.State.StartedAt}}", self.container
         ).out
         return not at.startswith("0001-")  # Go's zero time
@@ -223,12 +209,12 @@ class _ContainerTask(LocalTask):
     def terminate(self) -> None:
         """Send SIGTERM to process 1, as YARN does."""
         if self.process is not None and self.process.poll() is None:
-            self._runner.docker.call("kill", "--signal", "TERM", self.container)
+            self.containers.docker.call("kill", "--signal", "TERM", self.container)
 
     def _kill(self) -> None:
         """Kill the container if it still runs; `Containers` removes all at the end."""
         if self.process is not None and self.process.poll() is None:
-            self._runner.docker.call("kill", self.container)
+            self.containers.docker.call("kill", self.container)
 
 
 def _options(env: Mapping[str, str]) -> Iterable[str]:

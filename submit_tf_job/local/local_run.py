@@ -18,8 +18,13 @@ from submit_tf_job import waiting
 from submit_tf_job.container import contract
 from submit_tf_job.errors import DeadlinePassed, SettingsError
 from submit_tf_job.jobspec.job import Job, Restart, RoleKind
-from submit_tf_job.local.processes import Processes
-from submit_tf_job.local.task import LOG_FILES, LocalCache, LocalTask, inherited
+from submit_tf_job.local.processes import (
+    LOG_FILES,
+    LocalCache,
+    LocalTask,
+    Processes,
+    inherited,
+)
 from submit_tf_job.observation import Evidence, JobReport, JobStatus
 from submit_tf_job.plan import Plan, Site, plan
 from submit_tf_job.yarn.observed import AppReport
