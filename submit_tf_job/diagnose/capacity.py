@@ -148,10 +148,8 @@ def _known_labels(situation: Situation) -> tuple[list[str], str]:
 
 
 def _size(ask: PendingRequest, nodes: tuple[Node, ...], situation: Situation) -> Iterator[Cause]:
-    totals, offers = (
-        [total_of(node) for node in nodes],
-        [free_of(node) or NO_RESOURCE for node in nodes],
-    )
+    totals = [total_of(node) for node in nodes]
+    offers = [free_of(node) or NO_RESOURCE for node in nodes]
     devices = [name for name, count in ask.each.additional.items() if count]
     lacking = [name for name in devices if not any(total.amount(name) for total in totals)]
     if lacking:
@@ -187,10 +185,8 @@ def _no_devices(ask: PendingRequest, name: str, nodes: tuple[Node, ...]) -> Caus
 def _devices_busy(
     ask: PendingRequest, name: str, totals: list[QueueResources], offers: list[QueueResources]
 ) -> Cause:
-    free, there = (
-        [offer.amount(name) for offer in offers],
-        sum(total.amount(name) for total in totals),
-    )
+    free = [offer.amount(name) for offer in offers]
+    there = sum(total.amount(name) for total in totals)
     return Cause(
         "gpu-busy",
         f"{ask.who} {ask.verb} for {ask.each.amount(name)} {name} on one node; "

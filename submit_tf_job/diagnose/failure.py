@@ -126,13 +126,9 @@ def suspects(seen: JobStatus) -> tuple[FailedTask, ...]:
         return found
     outcome = report.raw.get("outcome")
     reason = "killed" if isinstance(outcome, dict) and outcome.get("signal") else "exited"
-    deciding, container = (
-        _text(report.raw.get("deciding")) or "?",
-        _text(report.raw.get("container")),
-    )
-    return (
-        FailedTask(deciding, container, _host_of(seen, deciding), report.outcome_status, reason),
-    )
+    deciding = _text(report.raw.get("deciding")) or "?"
+    container, host = _text(report.raw.get("container")), _host_of(seen, deciding)
+    return (FailedTask(deciding, container, host, report.outcome_status, reason),)
 
 
 def _suspect(record: Mapping[str, Any]) -> FailedTask:
@@ -239,40 +235,34 @@ def conclude(clues: FailureEvidence) -> Cause | None:
         return _false_success(clues, suspect) or _of_application(clues)
     if suspect.reason == "peers-missing" and (never := _never_granted(clues.seen.app)):
         return never
-    end = clues.end_of(suspect)
-    asked = _asked_mib(clues.seen, suspect.task, end)
-    cause, error = _weigh(clues, suspect, end, asked)
+    cause, error = _weigh(clues, suspect)
     if suspect.reason == "peers-missing" and clues.missing is not None:
         cause = by_missing_task(*clues.missing) or cause
     if cause is not None and cause.code == "peer-failed":
-        elsewhere = _elsewhere(clues, asked)
+        elsewhere = _elsewhere(clues)
         if elsewhere is not None:
             return elsewhere
     if cause is None:
         return None
-    return _root(clues, suspect, end, _without_image(clues, suspect, end, cause), error)
+    return _root(clues, suspect, _without_image(clues, suspect, cause), error)
 
 
 # Failures because something is missing from an image.
 _OF_IMAGE = frozenset(
-    (
-        *(
-            "tensorflow-missing",
-            "module-missing",
-            "library-missing",
-            "program-missing",
-            "file-missing",
-            "command-not-found",
-        ),
-        *(
-            "python-missing",
-            "not-executable",
-            "hdfs-unsupported",
-            "keras-3",
-            "cuda-mismatch",
-            "wrong-architecture",
-        ),
-    )
+    {
+        "command-not-found",
+        "cuda-mismatch",
+        "file-missing",
+        "hdfs-unsupported",
+        "keras-3",
+        "library-missing",
+        "module-missing",
+        "not-executable",
+        "program-missing",
+        "python-missing",
+        "tensorflow-missing",
+        "wrong-architecture",
+    }
 )
 # of these, what is mostly the user's own file, which no image would have
 _OF_USER = ("file-missing", "program-missing")
@@ -280,13 +270,12 @@ _OF_USER = ("file-missing", "program-missing")
 _PLAIN_LAUNCH = re.compile(r"^main : command provided 1$", re.MULTILINE)
 
 
-def _without_image(
-    clues: FailureEvidence, suspect: FailedTask, end: ContainerEnd | None, cause: Cause
-) -> Cause:
+def _without_image(clues: FailureEvidence, suspect: FailedTask, cause: Cause) -> Cause:
     """Return the ignored image as the cause if something from the image was missing; in a sandbox,
     add it to the hint instead.
     """
     ignored = _list(clues.seen.report.raw.get("image_ignored")) if clues.seen.report else []
+    end = clues.end_of(suspect)
     launched_plain = end is not None and bool(_PLAIN_LAUNCH.search(end.diagnostics))
     if cause.code not in _OF_IMAGE or not (suspect.task in ignored or launched_plain):
         return cause
@@ -310,10 +299,10 @@ def _without_image(
     )
 
 
-def _weigh(
-    clues: FailureEvidence, suspect: FailedTask, end: ContainerEnd | None, asked: int | None
-) -> tuple[Cause | None, PythonError | None]:
+def _weigh(clues: FailureEvidence, suspect: FailedTask) -> tuple[Cause | None, PythonError | None]:
     """Return the cause from the best evidence, and the Python exception."""
+    end = clues.end_of(suspect)
+    asked = _asked_mib(clues.seen, suspect.task, end)
     stderr = clues.stderr or "\n".join(suspect.last_lines)
     outside = by_yarn(end, asked)
     program, error = by_program(suspect.task, suspect.status, stderr, asked)
@@ -334,12 +323,10 @@ def _weigh(
         return by_status(suspect.task, end.status, asked), error
     said = by_bootstrap(suspect.reason, suspect.message, suspect.status, stderr, suspect.task)
     cause = said or program or by_status(suspect.task, suspect.status, asked)
-    return cause and _from_outside(clues, suspect, end, cause), error
+    return cause and _from_outside(clues, suspect, cause), error
 
 
-def _from_outside(
-    clues: FailureEvidence, suspect: FailedTask, end: ContainerEnd | None, cause: Cause
-) -> Cause:
+def _from_outside(clues: FailureEvidence, suspect: FailedTask, cause: Cause) -> Cause:
     """Add to the cause of a task that was ended from outside what may have ended it, and the other
     tasks of its node that ended the same way.
 
@@ -348,6 +335,7 @@ def _from_outside(
     """
     if cause.code not in ("stopped-from-outside", "killed", "task-lost") or not suspect.host:
         return cause
+    end = clues.end_of(suspect)
     if cause.code == "stopped-from-outside" and end is not None and end.status == 143:
         sentence = (
             f"{suspect.task} was ended by SIGTERM, and YARN did not ask for it: Docker or "
@@ -395,33 +383,25 @@ def _false_success(clues: FailureEvidence, suspect: FailedTask) -> Cause | None:
         "to 1 or more: with 0 every failure counts as a success",
         {**cause.facts, "code": cause.code},
     )
-    return _root(clues, suspect, end, why, None)
+    return _root(clues, suspect, why, None)
 
 
-def _elsewhere(clues: FailureEvidence, asked: int | None) -> Cause | None:
+def _elsewhere(clues: FailureEvidence) -> Cause | None:
     """Return another task's failure if the first task to end had only lost its peers."""
     for other in clues.others:
         if other.reason not in ("exited", "killed", "lost"):
             continue
         alone = replace(clues, suspect=other, stderr="")
-        cause, error = _weigh(alone, other, clues.end_of(other), asked)
-        if (
-            cause is not None
-            and cause.code != "peer-failed"
-            and (other.status is None or other.status != 143)
-        ):
-            return _root(alone, other, clues.end_of(other), cause, error)
+        cause, error = _weigh(alone, other)
+        if cause is not None and cause.code != "peer-failed" and other.status != 143:
+            return _root(alone, other, cause, error)
     return None
 
 
 def _root(
-    clues: FailureEvidence,
-    suspect: FailedTask,
-    end: ContainerEnd | None,
-    cause: Cause,
-    error: PythonError | None,
+    clues: FailureEvidence, suspect: FailedTask, cause: Cause, error: PythonError | None
 ) -> Cause:
-    status = suspect.status
+    end, status = clues.end_of(suspect), suspect.status
     if end is not None and end.status is not None and (status is None or end.status < 0):
         status = end.status
     facts = dict(cause.facts)

@@ -119,10 +119,8 @@ def _refused(situation: Situation) -> Iterator[Cause]:
 
 def _history(situation: Situation) -> Iterator[Cause]:
     raw = situation.app.raw
-    lost, masters = (
-        _whole(raw.get("numNonAMContainerPreempted")),
-        _whole(raw.get("numAMContainerPreempted")),
-    )
+    lost = _whole(raw.get("numNonAMContainerPreempted"))
+    masters = _whole(raw.get("numAMContainerPreempted"))
     if lost or masters:
         yield Cause(
             "preempted",

@@ -26,7 +26,9 @@ def queue_causes(situation: Situation) -> Iterator[Cause]:
     """Yield the causes in the queue's state and limits, and in those of the user."""
     queue = situation.queue
     if not situation.has_master:
-        yield from _am_limits(situation, queue)
+        words = situation.app.diagnostics
+        if _QUEUE_AM_LIMIT in words or _USER_AM_LIMIT in words:
+            yield _am_limit(situation, queue, user=_QUEUE_AM_LIMIT not in words)
     if queue is None or situation.scheduler is None:
         return
     line = situation.scheduler.line(queue)
@@ -44,12 +46,6 @@ def queue_causes(situation: Situation) -> Iterator[Cause]:
         yield from _parallel(situation, line)
     for ask in situation.asks:
         yield from _shares(ask, situation, queue, line)
-
-
-def _am_limits(situation: Situation, queue: Queue | None) -> Iterator[Cause]:
-    words = situation.app.diagnostics
-    if _QUEUE_AM_LIMIT in words or _USER_AM_LIMIT in words:
-        yield _am_limit(situation, queue, user=_QUEUE_AM_LIMIT not in words)
 
 
 def _am_limit(situation: Situation, queue: Queue | None, *, user: bool) -> Cause:
@@ -145,12 +141,9 @@ def _limits(queue: Queue, situation: Situation) -> bool:
     """Return whether the queue's own limit applies. The root's limit is the cluster's capacity,
     which the causes of nodes explain better.
     """
-    return situation.nodes is None or not (queue.path == "root" or _is_whole_cluster(queue))
-
-
-def _is_whole_cluster(queue: Queue) -> bool:
     percent = queue.partition().max_percent
-    return percent is not None and percent >= 100
+    is_whole_cluster = queue.path == "root" or (percent is not None and percent >= 100)
+    return situation.nodes is None or not is_whole_cluster
 
 
 def _size_key(situation: Situation, queue: Queue) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from submit_tf_job.diagnose.amounts import plural
 from submit_tf_job.yarn.observed import (
     Answer,
     AppAttempt,
@@ -41,24 +42,19 @@ class PendingRequest:
         count: Number of containers.
         each: Size of one container, as rounded by YARN.
         label: Required node label, "" for none.
-        constraint: Placement constraint in YARN's format, "" for none.
     """
 
     roles: tuple[str, ...]
     count: int
     each: QueueResources
     label: str = ""
-    constraint: str = ""
 
     @property
     def who(self) -> str:
         """The containers, as the subject of a sentence."""
         if not self.roles:
             return APPLICATION_MASTER
-        return (
-            f"{self.count} {'container' if self.count == 1 else 'containers'} of "
-            f"{' and '.join(self.roles)}"
-        )
+        return f"{plural(self.count, 'container')} of {' and '.join(self.roles)}"
 
     @property
     def verb(self) -> str:
@@ -137,11 +133,8 @@ class Situation:
     @property
     def queue(self) -> Queue | None:
         """The job's queue, as the scheduler describes it."""
-        return (
-            self.scheduler.find(text_of(self.app.raw, "queue") or self.app.queue)
-            if self.scheduler
-            else None
-        )
+        name = text_of(self.app.raw, "queue") or self.app.queue
+        return self.scheduler.find(name) if self.scheduler else None
 
     @property
     def waiting_s(self) -> float:
@@ -158,11 +151,7 @@ class Situation:
     def serving(self, label: str | None = None) -> tuple[Node, ...]:
         """Return the nodes in service, or those that can run a container with a label."""
         running = tuple(node for node in self.nodes or () if node.state == "RUNNING")
-        return (
-            running
-            if label is None
-            else tuple(node for node in running if self._suits(node, label))
-        )
+        return tuple(node for node in running if label is None or self._suits(node, label))
 
     def _suits(self, node: Node, label: str) -> bool:
         if label:
@@ -206,21 +195,17 @@ def _listed(
 ) -> Iterator[PendingRequest]:
     has_master = app.state.value == "RUNNING"
     for request in app.resource_requests:
-        count, each = (
-            whole_of(request, "numContainers") or 0,
-            QueueResources.from_json(request.get("capability")),
-        )
+        count = whole_of(request, "numContainers") or 0
+        each = QueueResources.from_json(request.get("capability"))
         # Requests for a host or rack duplicate the one for `*`; scheduling requests have no host.
         if count < 1 or each is None or text_of(request, "resourceName") not in (None, "*"):
             continue
+        label = text_of(request, "nodeLabelExpression") or ""
         yield PendingRequest(
             roles=_roles_of(each, lacking) if has_master else (),
             count=count,
             each=each,
-            label=(text_of(request, "nodeLabelExpression") or "").replace(
-                "<DEFAULT_PARTITION>", ""
-            ),
-            constraint=text_of(request, "placementConstraint") or "",
+            label=label.replace("<DEFAULT_PARTITION>", ""),
         )
 
 

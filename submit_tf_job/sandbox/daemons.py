@@ -24,7 +24,7 @@ from submit_tf_job.sandbox.engine import (
 from submit_tf_job.sandbox.hadoop_config import OPENS
 from submit_tf_job.sandbox.hardening import java_options
 from submit_tf_job.sandbox.kdc import KDC_MAIN, find_programs, kdc_argv, kdc_environment
-from submit_tf_job.sandbox.options import DOMAIN, NODEMANAGERS
+from submit_tf_job.sandbox.options import NODEMANAGERS
 from submit_tf_job.sandbox.processes import Process, launch, listens, marker, path_with_sbin
 from submit_tf_job.sandbox.saved_state import SandboxState
 from submit_tf_job.sandbox.versions import line_of
@@ -38,7 +38,7 @@ __all__ = [
     "environment",
     "format_namenode",
     "gave_up",
-    "log_tail",
+    "last_lines",
     "start",
 ]
 
@@ -86,10 +86,6 @@ def _dockerd_health(state: SandboxState) -> None:
         server_version(state.engine)
     except SandboxError as problem:
         raise NotWell(str(problem)) from None
-
-
-def _zookeeper_health(state: SandboxState) -> None:
-    ask_zookeeper(state.ports["zookeeper"])
 
 
 def _bean(state: SandboxState, purpose: str, name: str) -> Mapping[str, object]:
@@ -179,10 +175,6 @@ def _gave_up(name: str, node: int, state: SandboxState) -> bool:
         return False
 
 
-def _registrydns_health(state: SandboxState) -> None:
-    ask_dns(state.dns_address, state.dns_port, DOMAIN)
-
-
 _HADOOP = "org.apache.hadoop"
 _RM = f"{_HADOOP}.yarn.server.resourcemanager.ResourceManager"
 _NM = f"{_HADOOP}.yarn.server.nodemanager.NodeManager"
@@ -193,7 +185,7 @@ _DNS = f"{_HADOOP}.registry.server.dns.RegistryDNSServer"
 _ROWS = (
     Daemon("dockerd", DOCKERD, None, (), _dockerd_health),
     Daemon("kdc", KDC_MAIN, None, ("kdc",), ask_kdc),
-    Daemon("zookeeper", _ZK, "128m", ("zookeeper",), _zookeeper_health),
+    Daemon("zookeeper", _ZK, "128m", ("zookeeper",), ask_zookeeper),
     Daemon("namenode", _NN, "384m", ("namenode", "namenode_http"), _namenode_health),
     Daemon(
         "datanode",
@@ -222,7 +214,7 @@ _ROWS = (
         )
         for node, name in enumerate(NODEMANAGERS, 1)
     ),
-    Daemon("registrydns", _DNS, "128m", ("dns",), _registrydns_health),
+    Daemon("registrydns", _DNS, "128m", ("dns",), ask_dns),
 )
 TABLE = {daemon.name: daemon for daemon in _ROWS}
 
@@ -393,14 +385,9 @@ def format_namenode(state: SandboxState, environ: Mapping[str, str]) -> None:
         )
 
 
-def log_tail(path: Path, lines: int = 25) -> str:
-    """Return the last lines of a log file."""
-    return "\n".join(_last_lines(path, lines))
-
-
 def failure_excerpt(path: Path, lines: int = 25) -> str:
     """Return the last lines of a failed daemon's log, and the errors before them."""
-    every = _last_lines(path, 600)
+    every = last_lines(path, 600)
     tail, earlier = every[-lines:], every[:-lines]
     errors = [line for line in earlier if _ERROR.search(line)][-6:]
     if errors:
@@ -411,7 +398,8 @@ def failure_excerpt(path: Path, lines: int = 25) -> str:
 _ERROR = re.compile(r"^Caused by:| (ERROR|FATAL) |^Exception in thread")
 
 
-def _last_lines(path: Path, lines: int) -> list[str]:
+def last_lines(path: Path, lines: int) -> list[str]:
+    """Return the last lines of a log file; none where it cannot be read."""
     try:
         with path.open("rb") as handle:
             handle.seek(0, os.SEEK_END)

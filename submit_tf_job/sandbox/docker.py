@@ -249,7 +249,9 @@ def write_programs(state: SandboxState, environ: Mapping[str, str]) -> None:
         runc = shutil.which("runc", path=path_with_sbin(environ))
         smi, runtime = layout.programs / "gpu/nvidia-smi", layout.programs / "nvidia-runtime"
         smi.parent.mkdir(exist_ok=True)
-        smi.write_text(_SMI.format(xml=_discovered(state.gpus), all=_numbers(state.gpus)))
+        smi.write_text(
+            _SMI.format(xml=_discovered(state.gpus), all=",".join(map(str, range(state.gpus))))
+        )
         runtime.write_text(
             f"#!{Path(sys.executable).resolve()} -IS\n{_RUNTIME.format(runc=runc, smi=str(smi))}"
         )
@@ -402,10 +404,6 @@ if "create" in words and "--bundle" in words:
         json.dump(config, file)
 os.execv({runc!r}, [{runc!r}, *words])
 """
-
-
-def _numbers(count: int) -> str:
-    return ",".join(map(str, range(count)))
 
 
 def _discovered(count: int) -> str:

@@ -167,7 +167,7 @@ class Sandbox:
             )
         if tail is None:
             return path.read_text(errors="replace")
-        return daemons.log_tail(path, tail)
+        return "\n".join(daemons.last_lines(path, tail))
 
     @property
     def _lock_path(self) -> Path:

@@ -257,7 +257,7 @@ def container_processes(local_dir: Path) -> list[Process]:
     inside = {
         pid
         for pid, stat in stats.items()
-        if stat.terminal == 0 and _cwd_is_below(_PROC / str(pid) / "cwd", local_dir)
+        if stat.terminal == 0 and Path(_target(_PROC / str(pid) / "cwd")).is_relative_to(local_dir)
     }
     same_session = {
         pid for pid, stat in stats.items() if stat.session in sessions and stat.terminal == 0
@@ -295,10 +295,6 @@ def _has_local_dir(environ: bytes, local_dir: Path) -> bool:
     return any(
         entry.startswith(b"LOCAL_DIRS=" + str(local_dir).encode() + b"/") for entry in entries
     ) and any(entry.startswith(b"CONTAINER_ID=") for entry in entries)
-
-
-def _cwd_is_below(link: Path, directory: Path) -> bool:
-    return Path(_target(link)).is_relative_to(directory)
 
 
 def _ancestors(pid: int, stats: Mapping[int, _Stat]) -> set[int]:

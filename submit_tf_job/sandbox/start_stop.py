@@ -24,7 +24,6 @@ from submit_tf_job.sandbox.saved_state import Layout, SandboxState, node_host, s
 from submit_tf_job.sandbox.web import NotWell, send
 
 __all__ = [
-    "containers",
     "end_everything",
     "refuse_taken_ports",
     "start_daemons",
@@ -32,15 +31,10 @@ __all__ = [
 ]
 
 
-def containers(layout: Layout, node: int) -> list[Process]:
+def _containers(layout: Layout, node: int) -> list[Process]:
     """Find the processes of one node's containers, with and without Docker."""
     directories = (layout.nm_local(node), layout.exposed_to(node, "nm-local"))
     return [process for path in directories for process in container_processes(path)]
-
-
-def _every_container(layout: Layout) -> list[Process]:
-    nodes = [node for node in range(1, MAX_NODES + 1) if layout.nm_local(node).exists()]
-    return [process for node in nodes for process in containers(layout, node)]
 
 
 def end_everything(layout: Layout) -> bool:
@@ -67,8 +61,9 @@ def end_everything(layout: Layout) -> bool:
     end((process for processes in by_name.values() for process in processes), grace_s=3.0)
     found = bool(running)
     # A container that is being killed may have just started another process.
+    nodes = [node for node in range(1, MAX_NODES + 1) if layout.nm_local(node).exists()]
     for _ in range(5):
-        left = _every_container(layout)
+        left = [process for node in nodes for process in _containers(layout, node)]
         if not left:
             break
         found = True
@@ -152,7 +147,7 @@ def _start(
 ) -> SandboxState:
     if name in state.nodemanagers and not state.recovery:
         # It would not recover the containers of the previous NodeManager.
-        end(containers(state.layout, state.nodemanagers[name]), grace_s=1.0)
+        end(_containers(state.layout, state.nodemanagers[name]), grace_s=1.0)
     process = daemons.start(name, state, environ)
     started.append(process)
     state = state.with_daemon(name, process)

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.kdc import principal_of
+from submit_tf_job.sandbox.options import DOMAIN
 from submit_tf_job.sandbox.saved_state import SandboxState
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "send",
 ]
 
+_ANSWER_S = 3.0
 _caches = itertools.count()
 
 
@@ -188,14 +190,15 @@ def get_json(url: str, state: SandboxState) -> Mapping[str, Any]:
 # --- other protocols ---
 
 
-def ask_zookeeper(port: int, timeout_s: float = 3.0) -> None:
+def ask_zookeeper(state: SandboxState) -> None:
     """Check ZooKeeper's health with its command `ruok`.
 
     Raises:
         NotWell: It did not respond with `imok`.
     """
+    port = state.ports["zookeeper"]
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_S) as connection:
             connection.sendall(b"ruok")
             answer = connection.recv(16)
     except OSError as error:
@@ -204,8 +207,8 @@ def ask_zookeeper(port: int, timeout_s: float = 3.0) -> None:
         raise NotWell(f"port {port} answers {answer!r} instead of imok")
 
 
-def ask_dns(server: str, port: int, zone: str, timeout_s: float = 3.0) -> None:
-    """Check that a DNS server knows its zone.
+def ask_dns(state: SandboxState) -> None:
+    """Check that Registry DNS knows its zone.
 
     Raises:
         NotWell: It did not respond, or does not know the zone.
@@ -215,8 +218,9 @@ def ask_dns(server: str, port: int, zone: str, timeout_s: float = 3.0) -> None:
     from dns.query import udp
 
     try:
-        answer = udp(make_query(zone, "SOA"), server, timeout=timeout_s, port=port)
+        query, where = make_query(DOMAIN, "SOA"), state.dns_address
+        answer = udp(query, where, timeout=_ANSWER_S, port=state.dns_port)
     except (DNSException, OSError) as error:
-        raise NotWell(f"{server}:{port} does not answer: {error}") from None
+        raise NotWell(f"{state.dns_server} does not answer: {error}") from None
     if answer.rcode() or not answer.answer:
-        raise NotWell(f"it does not know its zone {zone} (code {int(answer.rcode())})")
+        raise NotWell(f"it does not know its zone {DOMAIN} (code {int(answer.rcode())})")
