@@ -163,42 +163,33 @@ class Context:
             print(printable(line, sys.stderr), file=sys.stderr, flush=True)
 
 
+# name, its short form, type, default, value in the help, help
 _SETTINGS = (
-    ("profile", "-p", "--profile", str | None, None, "NAME", "Settings profile."),
+    ("profile", "-p", str | None, None, "NAME", "Settings profile."),
     (
         "rm",
-        "--rm",
-        None,
+        "",
         list[str] | None,
         None,
         "URL",
         "ResourceManager, http://host:8088; may be given more than once.",
     ),
-    ("user", "--user", None, str | None, None, "NAME", "User to submit as."),
+    ("user", "", str | None, None, "NAME", "User to submit as."),
     (
         "auth",
-        "--auth",
-        None,
+        "",
         str | None,
         None,
         "METHOD",
         "simple, kerberos, delegation-token, basic or bearer.",
     ),
-    (
-        "as_user",
-        "--as-user",
-        None,
-        str | None,
-        None,
-        "NAME",
-        "Submit for this user, as a proxy user (doAs).",
-    ),
+    ("as_user", "", str | None, None, "NAME", "Submit for this user, as a proxy user (doAs)."),
 )
 _CLUSTER = frozenset(row[0] for row in _SETTINGS)
 _COMMON = (
-    ("output", "-o", "--output", str, "text", "text|json", "Output format."),
-    ("quiet", "-q", "--quiet", bool, False, None, "Print only errors, and the result on stdout."),
-    ("verbose", "-v", "--verbose", bool, False, None, "Verbose; show tracebacks."),
+    ("output", "-o", str, "text", "text|json", "Output format."),
+    ("quiet", "-q", bool, False, None, "Print only errors, and the result on stdout."),
+    ("verbose", "-v", bool, False, None, "Verbose; show tracebacks."),
 )
 
 
@@ -242,27 +233,16 @@ def add_command(
 
 
 def _parameter(
-    name: str,
-    first: str,
-    second: str | None,
-    kind: Any,
-    default: Any,
-    metavar: str | None,
-    text: str,
+    name: str, short: str, kind: Any, default: Any, metavar: str | None, text: str
 ) -> inspect.Parameter:
-    names = [option for option in (second, first) if option]
-    completion, panel = None, None
-    if name in ("profile", "auth", "output"):
-        completion = completed(name)
-    if name in _CLUSTER:
-        panel = CLUSTER_OPTIONS
     option = typer.Option(
-        *names,
+        f"--{name.replace('_', '-')}",
+        *([short] if short else []),
         metavar=metavar,
         help=text,
         show_default=False,
-        rich_help_panel=panel,
-        autocompletion=completion,
+        rich_help_panel=CLUSTER_OPTIONS if name in _CLUSTER else None,
+        autocompletion=completed(name) if name in ("profile", "auth", "output") else None,
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]

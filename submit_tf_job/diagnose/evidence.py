@@ -199,78 +199,55 @@ def by_docker(end: ContainerEnd | None) -> Cause | None:
 
 # --- the bootstrap ---
 
+# The bootstrap's reason → the next step; the code is the reason, or another name of it.
 _BY_BOOTSTRAP = {
-    "port-in-use": (
-        "port-in-use",
-        "the next run takes other ports; so does another `ports.range` in the settings",
-    ),
+    "port-in-use": "the next run takes other ports; so does another `ports.range` in the settings",
     "not-finished": (
-        "not-finished",
         "`finish_timeout` is how long others may continue; does every worker run the same "
-        "number of steps?",
+        "number of steps?"
     ),
     "stalled": (
-        "stalled",
         "`submit_tf_job logs JOB --file job-stacks.json` has the stacks; a task that is at work "
-        "without a word needs a longer `stall_timeout`",
+        "without a word needs a longer `stall_timeout`"
     ),
-    "command-not-found": (
-        "command-not-found",
-        "is it in the image, and on its PATH? python is often called python3",
-    ),
-    "not-executable": (
-        "not-executable",
-        "make it executable before it is shipped, or start it with its interpreter",
-    ),
+    "command-not-found": "is it in the image, and on its PATH? python is often called python3",
+    "not-executable": "make it executable before it is shipped, or start it with its interpreter",
     "gpu-missing": (
-        "gpu-missing",
         "in Docker the node needs NVIDIA's runtime (yarn.nodemanager.resource-plugins.gpu."
         "docker-plugin: nvidia-docker-v2), and NVIDIA_VISIBLE_DEVICES must not be void; "
         "`nvidia-smi -L` on the node shows what its driver sees. CUDA_VISIBLE_DEVICES in `env` of "
-        "the role means that you choose, and nothing is compared",
+        "the role means that you choose, and nothing is compared"
     ),
-    "bootstrap-error": ("bootstrap-error", "its last lines say what it lacked in the container"),
+    "bootstrap-error": "its last lines say what it lacked in the container",
     "login-failed": (
-        "kerberos-login",
         "is the keytab the principal's latest (kvno)? does the krb5.conf that the task "
-        "has name the KDC, and can containers reach it?",
+        "has name the KDC, and can containers reach it?"
     ),
     "input-failed": (
-        "input-failed",
         "is it there for the job's user, and does the image have what reads it "
-        "(hdfs-native, fsspec)? see: submit_tf_job help data",
+        "(hdfs-native, fsspec)? see: submit_tf_job help data"
     ),
     "output-failed": (
-        "output-failed",
         "did the program write into $TFJOB_OUTPUT_NAME, which is tfjob-outputs/NAME? is there "
         "room, and may the job's user write there? `on_failure: keep` saves what a failed command "
         "has written; "
-        "see: submit_tf_job help data",
+        "see: submit_tf_job help data"
     ),
-    "wrong-job": (
-        "wrong-job",
-        "another job uses the same ports on that host: the next run takes others",
-    ),
+    "wrong-job": "another job uses the same ports on that host: the next run takes others",
     "lost": (
-        "task-lost",
         "killed from outside, or its node died: see the NodeManager's log there; a memory "
-        "limit of the kernel shows in its log as well",
+        "limit of the kernel shows in its log as well"
     ),
-    "image-ignored": (
-        "image-ignored",
-        f"{ways_out()}; `doctor` shows which nodes run images",
-    ),
+    "image-ignored": (f"{ways_out()}; `doctor` shows which nodes run images"),
     "workdir-missing": (
-        "workdir-missing",
-        "`workdir` names a directory of `files`, or one of the image; see: submit_tf_job help "
-        "files",
+        "`workdir` names a directory of `files`, or one of the image; see: submit_tf_job help files"
     ),
     "peers-missing": (
-        "tasks-missing",
         "YARN had no room for them, or their containers did not start: ask for less, or "
-        "wait longer (`start_timeout`)",
+        "wait longer (`start_timeout`)"
     ),
 }
+_CODES = {"login-failed": "kerberos-login", "lost": "task-lost", "peers-missing": "tasks-missing"}
 
 
 # Message of a task while the deciding task does not respond (container/other_task.py).
@@ -316,8 +293,7 @@ def by_bootstrap(
         return None  # bash's status for a part of the command, which its own message names
     if reason not in _BY_BOOTSTRAP:
         return None
-    code, hint = _BY_BOOTSTRAP[reason]
-    return Cause(code, message, hint)
+    return Cause(_CODES.get(reason, reason), message, _BY_BOOTSTRAP[reason])
 
 
 # --- the program ---
@@ -407,8 +383,8 @@ def _short(text: str) -> str:
 # --- the exit status ---
 
 _BY_STATUS = {
-    126: _BY_BOOTSTRAP["not-executable"],
-    127: _BY_BOOTSTRAP["command-not-found"],
+    126: ("not-executable", _BY_BOOTSTRAP["not-executable"]),
+    127: ("command-not-found", _BY_BOOTSTRAP["command-not-found"]),
     132: (
         "cpu-too-old",
         "send the job to newer nodes (`placement`), or use libraries built for these",

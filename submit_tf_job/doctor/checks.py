@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
@@ -50,8 +50,6 @@ def doctor(
     settings: Settings,
     *,
     queue: str | None = None,
-    on_finding: Callable[[Check], None] = lambda _finding: None,
-    wall: Callable[[], float] = time.time,
     only: Collection[str] | None = None,
     client: ResourceManager | None = None,
 ) -> Examination:
@@ -60,8 +58,6 @@ def doctor(
     Args:
         settings: The settings.
         queue: The queue to check; default: that of the settings' `job`, or `default`.
-        on_finding: Called with each finding.
-        wall: Seconds since the epoch.
         only: Names of the checks to do; default: all.
         client: A working connection; with it, the check of the ResourceManagers may be left out.
 
@@ -72,7 +68,7 @@ def doctor(
         >>> [finding.checked for finding in doctor(load_settings()).findings if finding.status == "failure"]  # doctest: +SKIP
     """  # noqa: E501
     queue = queue or str(settings.job.get("queue") or "default")
-    examined = Examined(settings, queue, wall, client)
+    examined = Examined(settings, queue, client)
     found: list[Check] = []
     skipped: list[str] = []
     for name, check, needs_cluster in _CHECKS:
@@ -81,16 +77,12 @@ def doctor(
         if needs_cluster and examined.client is None:
             skipped.append(name)
             continue
-        for finding in _bounded(name, check, examined):
-            found.append(finding)
-            on_finding(finding)
+        found += _bounded(name, check, examined)
     return Examination(tuple(found), tuple(skipped))
 
 
 def _bounded(name: str, check: Callable[[Examined], Found], examined: Examined) -> list[Check]:
     """Call one check; an error or a timeout becomes a finding."""
-    import threading
-
     found: list[Check] = []
     about, breaks = Subject(name), _BREAKS.get(name, "what needs it")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
@@ -64,7 +65,7 @@ def check_resource_managers(examined: Examined) -> Iterator[Check]:
     yield from _version(answers)
     dates = [date for _, date in asked.values() if date]
     if dates:
-        yield _clock(examined.wall() - parsedate_to_datetime(dates[-1]).timestamp())
+        yield _clock(time.time() - parsedate_to_datetime(dates[-1]).timestamp())
 
 
 def _asked(client: ResourceManager, url: str) -> tuple[ClusterInfo | AuthError | str, str]:
@@ -154,7 +155,7 @@ def check_authentication(examined: Examined) -> Check:
     cluster = examined.conf.get("hadoop.security.authentication", "simple").lower()
     known_as, ticket_s = examined.cluster.who_am_i(), None
     if method == "kerberos" and (known := ticket()) and known.ends:
-        ticket_s = known.ends - examined.wall()
+        ticket_s = known.ends - time.time()
     about = Subject(
         "authentication",
         user=user,

@@ -30,7 +30,7 @@ __all__ = ["DEFAULT_IMAGE", "deep"]
 
 DEFAULT_IMAGE = "tensorflow/tensorflow:2.15.0"
 _MEMORY_MIB = 1024
-FOLLOW_S = 420.0  # a first pull of a TensorFlow image takes minutes
+_FOLLOW_S = 420.0  # a first pull of a TensorFlow image takes minutes
 
 
 def deep(
@@ -40,7 +40,6 @@ def deep(
     queue: str | None = None,
     job: Job | None = None,
     spread: bool = False,
-    timeout_s: float = FOLLOW_S,
 ) -> tuple[Check, ...]:
     """Run a job of two small tasks and return the results of the checks inside its containers.
 
@@ -50,7 +49,6 @@ def deep(
         queue: Queue of the job.
         job: A job whose image, queue, network and mounts the containers get, on each node one.
         spread: Whether the cluster can put each task on a node of its own.
-        timeout_s: Seconds to wait for the job's end.
     """
     from submit_tf_job.operations.stop import delete
 
@@ -62,7 +60,7 @@ def deep(
         if job is not None:
             nodes = all_nodes(cluster.client)
             spec = _like(job, spec, nodes, spread=spread)
-        status, answers, cause = _run(cluster, spec, timeout_s)
+        status, answers, cause = _run(cluster, spec)
     except SubmitTFJobError as error:
         return (Subject("job").failure(error.message, "every job like it", error.hint),)
     finally:
@@ -144,7 +142,7 @@ def _name_node(settings: Settings) -> str:
 
 
 def _run(
-    cluster: Cluster, spec: Mapping[str, Any], timeout_s: float
+    cluster: Cluster, spec: Mapping[str, Any]
 ) -> tuple[JobStatus, tuple[Mapping[str, Any], ...], Cause | None]:
     from submit_tf_job.operations.follow import follow
     from submit_tf_job.operations.follow_events import until_end
@@ -153,7 +151,7 @@ def _run(
     path = Path(f"{spec['name']}.json")
     job = load_job(path, cluster.settings, text=json.dumps(spec).encode())
     done = submit(make_plan(job, cluster.settings), cluster)
-    end = until_end(follow(cluster, done.ref, done.plan, timeout_s=timeout_s), cluster.sleep)
+    end = until_end(follow(cluster, done.ref, done.plan, timeout_s=_FOLLOW_S), cluster.sleep)
     return end.status, _answers(cluster, done.ref, job.roles["probe"].instances), end.cause
 
 
@@ -188,7 +186,7 @@ def _findings(
     answers: tuple[Mapping[str, Any], ...],
     cause: Cause | None,
     *,
-    by_name: bool = True,
+    by_name: bool,
 ) -> tuple[Check, ...]:
     state, reason = status.state.value, status.verdict.reason
     facts = {"application_id": status.application_id, "state": state}
@@ -260,7 +258,7 @@ _NAMES = ("own-name", "peer-name")
 _NAMELESS = "quick links, and programs that look for the names of tasks"
 
 
-def _inside(answers: Mapping[str, Mapping[str, Any]], *, by_name: bool = True) -> tuple[Check, ...]:
+def _inside(answers: Mapping[str, Mapping[str, Any]], *, by_name: bool) -> tuple[Check, ...]:
     """Return the findings from the probe's results inside a container: `{id: {status, said}}`.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +85,6 @@ class Examined:
 
     settings: Settings
     queue: str
-    wall: Callable[[], float]
     client: ResourceManager | None = None
     nodes: tuple[Node, ...] = ()
     conf: Mapping[str, str] = field(default_factory=dict)

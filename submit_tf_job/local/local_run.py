@@ -268,7 +268,7 @@ def run_local(
     user: str,
     environ: Mapping[str, str],
     *,
-    port_range: tuple[int, int] = (20000, 32767),
+    port_range: tuple[int, int],
     timeout_s: float | None = None,
     keep: bool = False,
     on_line: Callable[[str, str, str], None] = lambda _task, _file, _line: None,
