@@ -48,13 +48,15 @@ class StoreError(Exception):
     """A read or write failed; `transient` marks what may succeed later."""
 
     def __init__(self, why: str, *, transient: bool = False) -> None:
-        """Keep one sentence."""
         super().__init__(why)
         self.transient = transient
 
 
 class NotFound(StoreError):
     """The file or directory does not exist."""
+
+
+_PASSED = (StoreError, GeneratorExit, KeyboardInterrupt, SystemExit)
 
 
 class FileStore(ABC):
@@ -114,34 +116,25 @@ class FileStore(ABC):
 
 
 class store_errors:  # noqa: N801  (used like a statement)
-    """Turn every exception of the block into `StoreError`."""
+    """Turn every exception of the block into `StoreError`; messages begin with the path."""
 
     def __init__(self, path: str) -> None:
-        """Keep the path for messages."""
         self.path = path
 
     def __enter__(self) -> None:
-        """Enter the block."""
+        pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
-    ) -> None:
-        """Convert the exception, if any."""
-        if not isinstance(error, Exception) or isinstance(error, (StoreError, GeneratorExit)):
-            if error is not None and not isinstance(
-                error, (Exception, GeneratorExit, KeyboardInterrupt, SystemExit)
-            ):
-                # a Rust panic is a BaseException
-                raise StoreError("%s: the library gave up: %s" % (self.path, error)) from error
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is None or isinstance(error, _PASSED):
             return
+        if not isinstance(error, Exception):  # a Rust panic
+            raise StoreError("%s: the library gave up: %s" % (self.path, error)) from error
         text = _words(error)
         if isinstance(error, FileNotFoundError) or any(word in text for word in MISSING):
             raise NotFound("%s: no such file or directory" % self.path) from error
-        raise StoreError(
-            "%s: %s" % (self.path, text),
-            transient=getattr(error, "errno", None) not in LASTING_ERRNOS
-            and may_pass("%s %s" % (type(error).__name__, error)),
-        ) from error
+        lasts = getattr(error, "errno", None) in LASTING_ERRNOS
+        transient = not lasts and may_pass("%s %s" % (type(error).__name__, error))
+        raise StoreError("%s: %s" % (self.path, text), transient=transient) from error
 
 
 def may_pass(error: str) -> bool:
@@ -189,17 +182,12 @@ class Copying:
         self.failed = threading.Event()  # one thread has given up
 
     def tick(self, size: int, files: int = 0) -> None:
-        """Add to the counts."""
         with self.lock:
             self.bytes += size
             self.files += files
             if time.monotonic() >= self.told + TELL_S:
                 self.told = time.monotonic()
                 self.tell(t="copied", files=self.files, bytes=self.bytes)
-
-    def note(self, text: str) -> None:
-        """Report something that does not fail the copying."""
-        self.tell(t="note", text=text)
 
     def retry(self, call: Callable[[], Any]) -> Any:
         """Call a function, and again after errors that may pass."""
@@ -238,21 +226,23 @@ def pieces(source: Any, size: int, tick: Callable[[int], None]) -> Iterator[byte
         size -= len(piece)
 
 
+def is_hidden(path: str) -> bool:
+    """Return whether Hadoop treats a file as hidden (FileInputFormat)."""
+    return posixpath.basename(path.rstrip("/")).startswith(("_", "."))
+
+
 def files_below(store: FileStore, path: str) -> Iterable[Entry]:
     """List the files at or below a path, sorted by name.
 
-    Files that Hadoop treats as hidden are left out (FileInputFormat).
+    Hidden ones are left out.
     """
     found = store.stat(path)
     if not found[1]:
         return [found]
-    files: list[Entry] = []
     todo = [path]
+    files: list[Entry] = []
     while todo:
-        for entry in store.list(todo.pop()):
-            if not posixpath.basename(entry[0].rstrip("/")).startswith(("_", ".")):
-                if entry[1]:
-                    todo.append(entry[0])
-                else:
-                    files.append(entry)
+        entries = [entry for entry in store.list(todo.pop()) if not is_hidden(entry[0])]
+        todo += [entry[0] for entry in entries if entry[1]]
+        files += [entry for entry in entries if not entry[1]]
     return sorted(files)

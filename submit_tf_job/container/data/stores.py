@@ -150,29 +150,18 @@ class ByFsspec(FileStore):
     renames = False
 
     def __init__(self, fs: Any, bucket: str) -> None:
-        """Keep fsspec's file system and the bucket."""
         self.fs, self.bucket = fs, bucket
 
     def stat(self, path: str) -> Entry:
         with store_errors(path):
-            found = self.fs.info(self.bucket + path)
-            return path, found["type"] == "directory", int(found.get("size") or 0)
+            return (path, *_kind(self.fs.info(self.bucket + path)))
 
     def list(self, path: str) -> list[Entry]:
-        """List a prefix."""
         with store_errors(path):
             found = self.fs.ls(self.bucket + path, detail=True)
-        return [
-            (
-                posixpath.join(path, _name(item)),
-                item["type"] == "directory",
-                int(item.get("size") or 0),
-            )
-            for item in found
-        ]
+        return [(posixpath.join(path, _name(item)), *_kind(item)) for item in found]
 
     def read(self, path: str) -> Iterator[bytes]:
-        """Yield an object's contents."""
         with store_errors(path), self.fs.open(self.bucket + path, "rb") as source:
             yield from iter(lambda: source.read(PIECE), b"")
 
@@ -196,6 +185,10 @@ def _name(item: Mapping[str, Any]) -> str:
     return posixpath.basename(str(item["name"]).rstrip("/"))
 
 
+def _kind(item: Mapping[str, Any]) -> tuple[bool, int]:
+    return item["type"] == "directory", int(item.get("size") or 0)
+
+
 # --- choosing a store -----------------------------------------------------------------------------
 def open_store(uri: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
     """Return the store of a URI, and the path in it.
@@ -203,9 +196,7 @@ def open_store(uri: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
     Raises:
         StoreError: The image has no library for it, or no server responds.
     """
-    scheme, _, rest = uri.partition("://")
-    authority, slash, path = rest.partition("/")
-    path = slash + path
+    scheme, authority, path = _parts(uri)
     if scheme == "file":
         return Disk(), path
     if scheme in ("webhdfs", "swebhdfs"):
@@ -215,33 +206,38 @@ def open_store(uri: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
     return _fsspec(scheme, authority), path
 
 
+def _parts(uri: str) -> tuple[str, str, str]:
+    """Return scheme, host with port, and path of a URI, whose path may have any characters."""
+    scheme, _, rest = uri.partition("://")
+    authority, slash, path = rest.partition("/")
+    return scheme, authority, slash + path
+
+
 def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
     conf = properties(env.get("HADOOP_CONF_DIR", ""))
     if not authority:
-        default, _, rest = conf.get("fs.defaultFS", "").partition("://")
-        if default == scheme:
-            authority = rest.partition("/")[0]
+        default, host, _ = _parts(conf.get("fs.defaultFS", ""))
+        authority = host if default == scheme else ""
     if scheme == "viewfs":
         target = resolve_viewfs(authority, path, conf)
         if target is None:
-            raise StoreError(
-                "no mount table of the Hadoop configuration in this container leads there"
-            )
-        scheme, _, rest = target.partition("://")
-        authority, slash, path = rest.partition("/")
-        path = slash + path
+            text = "no mount table of the Hadoop configuration in this container leads there"
+            raise StoreError(text)
+        _, authority, path = _parts(target)
     if not authority:
         raise StoreError(
             "the URI names no NameNode, and no Hadoop configuration in this container does; "
             "write hadoop: {conf: inline}, or hdfs://host:port/…"
         )
-    if not _has("hdfs_native"):
+    try:
+        import_module("hdfs_native")
+    except ImportError:
         protocol, addresses = web_addresses(authority, conf)
         if not addresses:
             raise StoreError(
                 "the image has no hdfs-native, and no Hadoop configuration in this "
                 "container names a NameNode's web address"
-            )
+            ) from None
         return WebHdfs(protocol, addresses, env), path
     nodes = name_nodes(conf).get(authority)
     if not nodes:
@@ -250,14 +246,6 @@ def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tup
         nodes = [authority]
     _check_reachable(nodes)
     return Native("hdfs://" + authority), path
-
-
-def _has(module: str) -> bool:
-    try:
-        import_module(module)
-    except ImportError:
-        return False
-    return True
 
 
 def _check_reachable(addresses: list[str]) -> None:

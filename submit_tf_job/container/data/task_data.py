@@ -18,6 +18,7 @@ from typing import Any
 from submit_tf_job.container import contract, environment
 from submit_tf_job.container.data.store import StoreError, retry
 from submit_tf_job.container.data.webhdfs_client import GIVEN_TOKENS
+from submit_tf_job.container.delegation.tokens import ENV_FILE
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 
 INPUTS, OUTPUTS = "tfjob-inputs", "tfjob-outputs"  # directories in the working directory
@@ -55,7 +56,7 @@ class Data:
         self.info, self.env, self.stopped, self.warn = info, env, stopped, warn
         self.task: Mapping[str, Any] = info.task["data"]
         self.reads = info.role in self.task["readers"]
-        self.reads_all = info.role in self.task["onlookers"]  # no share, but all files
+        self.needs = self.reads or info.role in self.task["onlookers"]  # no share, but all files
 
     # --- before the command ---
     def prepare(self) -> None:
@@ -67,12 +68,15 @@ class Data:
         self.env.update(self.variables())
         steps = []
         for name, item in self.task["inputs"].items():
-            needed = self.reads or self.reads_all
-            share = self._share(name) if item["shard"] and needed else None
-            if item["download"] and needed:
-                steps.append(self._download(name, item, share))
+            share = self._share(name) if item["shard"] and self.needs else None
+            if item["download"] and self.needs:
+                to = self._folder(INPUTS, name)
+                step = {"do": "download", "name": name, "uri": item["uri"], "to": to}
+                steps.append(dict(step, file=to + ".files", share=share))
             elif share is not None:
-                self._list(name, share)
+                path = os.path.join(self._folder(INPUTS, ""), "%s.files" % name)
+                with open(path, "w", encoding="utf-8") as out:
+                    out.write("".join(file + "\n" for file in share))
         for name, item in self.task["outputs"].items():
             if item["upload"]:
                 self._folder(OUTPUTS, name)
@@ -82,13 +86,11 @@ class Data:
     def variables(self) -> dict[str, str]:
         """Return the variables of inputs and outputs before any is copied."""
         found = {}
-        needed = self.reads or self.reads_all
         for name, item in self.task["inputs"].items():
-            copied = item["download"] and needed
-            listed = copied or (item["shard"] and needed)
+            copied = item["download"] and self.needs
             path = os.path.join(self.info.cwd, INPUTS, name)
             found[contract.ENV_INPUT + name.upper()] = path if copied else item["uri"]
-            if listed:
+            if copied or (item["shard"] and self.needs):
                 found[contract.ENV_FILES + name.upper()] = path + ".files"
         for name, item in self.task["outputs"].items():
             path = os.path.join(self.info.cwd, OUTPUTS, name)
@@ -126,8 +128,7 @@ class Data:
         """Return this task's files: every n-th of the common list."""
         path = os.path.join(self.info.cwd, contract.INPUT_LIST % name)
         try:
-            with open(path, encoding="utf-8") as source:
-                files = [line.rstrip("\n") for line in source if line.strip()]
+            files = list(filter(str.strip, _lines(path)))
         except OSError as err:
             text = "the list of the input %s cannot be read: %s" % (name, err)
             raise BootstrapProblem(text, FETCH_FAILED) from err
@@ -136,55 +137,25 @@ class Data:
         if not self.reads:
             log("input %s: all %d files, which %d tasks share" % (name, len(files), total))
             return files
-        first = (
-            sum(counts[role] for role in readers[: readers.index(self.info.role)]) + self.info.index
-        )
+        before = readers[: readers.index(self.info.role)]
+        first = sum(counts[role] for role in before) + self.info.index
         mine = files[first::total]
-        log(
-            "input %s: %d of %d files, share %d of %d"
-            % (name, len(mine), len(files), first + 1, total)
-        )
+        text = "input %s: %d of %d files, share %d of %d"
+        log(text % (name, len(mine), len(files), first + 1, total))
         return mine
 
-    def _list(self, name: str, files: list[str]) -> None:
-        with open(self._list_path(name), "w", encoding="utf-8") as out:
-            out.write("".join(file + "\n" for file in files))
-
-    def _list_path(self, name: str) -> str:
-        self._folder(INPUTS, "")
-        return os.path.join(self.info.cwd, INPUTS, "%s.files" % name)
-
-    def _download(
-        self, name: str, item: Mapping[str, Any], share: list[str] | None
-    ) -> dict[str, Any]:
-        folder = self._folder(INPUTS, name)
-        path = self._list_path(name)
-        return {
-            "do": "download",
-            "name": name,
-            "uri": item["uri"],
-            "to": folder,
-            "file": path,
-            "share": share,
-        }
-
     def _fetch(self, steps: list[dict[str, Any]]) -> None:
-        log(
-            "downloading %s"
-            % ", ".join("%s from %s" % (step["name"], step["uri"]) for step in steps)
-        )
+        what = ", ".join("%s from %s" % (step["name"], step["uri"]) for step in steps)
+        log("downloading %s" % what)
         started = time.monotonic()
         try:
-            done = self._copy(steps, FETCH_PATIENCE_S)
+            done = _Copy(self, steps, FETCH_PATIENCE_S).run()
         except Stopped:
             return  # the event loop handles the signal and ends this task
         if done["t"] != "done":
             text = "the input %(name)s cannot be fetched from %(uri)s: %(why)s" % done
             raise BootstrapProblem(text, FETCH_FAILED)
-        log(
-            "downloaded %d files, %s, in %.1f s"
-            % (done["files"], _amount(done["bytes"]), time.monotonic() - started)
-        )
+        _log_done("downloaded", done, started)
         for step in steps:
             single = os.path.join(step["to"], os.path.basename(step["uri"]))
             if step["share"] is None and _lines(step["file"]) == [single]:
@@ -202,18 +173,14 @@ class Data:
         """
         failed = bool(record["status"]) or end_requested
         steps = self._steps(failed)
-        if not steps:
-            return None
-        return lambda record: self._store(steps, record, failed)
+        return (lambda record: self._store(steps, record, failed)) if steps else None
 
     @property
     def patience_s(self) -> float:
         """How long the deciding task of a failed job waits for uploads of other tasks."""
-        others = [
-            item
-            for item in self.task["outputs"].values()
-            if item["upload"] in OF_EACH and item["on_failure"] != "discard"
-        ]
+        outputs = self.task["outputs"].values()
+        kept = [item for item in outputs if item["on_failure"] != "discard"]
+        others = any(item["upload"] in OF_EACH for item in kept)
         return float(self.info.task["finish_timeout_s"]) if others else 0.0
 
     def _steps(self, failed: bool) -> list[dict[str, Any]]:
@@ -224,7 +191,8 @@ class Data:
             folder, uri = os.path.join(self.info.cwd, OUTPUTS, name), item["uri"]
             overwrite, uploads = item["overwrite"], self.info.decides
             if item["upload"] in OF_EACH:
-                uploads, uri = self._trains(), "%s/%s" % (uri, self.info.name)
+                uploads = self.info.role_kind(self.info.role) == contract.KIND_TRAINS
+                uri = "%s/%s" % (uri, self.info.name)
             if item["upload"] == "all-that-write" and uploads and _is_empty(folder):
                 log("the output %s is passed over: this task wrote nothing" % name)
                 continue
@@ -234,42 +202,24 @@ class Data:
             if failed and item["on_failure"] == "keep":
                 told = uri = "%s.failed-%s" % (uri, self.info.run)
                 overwrite = True
-            me = (self.info.run, self.info.name, self.info.container.rpartition("_")[2])
-            steps.append(
-                {
-                    "do": "upload",
-                    "name": name,
-                    "uri": uri,
-                    "told": told,
-                    "from": folder,
-                    "overwrite": overwrite,
-                    "run": self.info.run,
-                    "task": self.info.name,
-                    "mark": "%s-%s-%s" % me,
-                }
-            )
+            run, task = self.info.run, self.info.name
+            mark = "%s-%s-%s" % (run, task, self.info.container.rpartition("_")[2])
+            step = {"do": "upload", "name": name, "uri": uri, "told": told, "from": folder}
+            steps.append(dict(step, overwrite=overwrite, run=run, task=task, mark=mark))
         return steps
-
-    def _trains(self) -> bool:
-        return bool(self.info.roles[self.info.role]["kind"] == contract.KIND_TRAINS)
 
     def _store(
         self, steps: list[dict[str, Any]], record: dict[str, Any], failed: bool
     ) -> dict[str, Any]:
         log("uploading %s" % ", ".join("%s to %s" % (step["name"], step["uri"]) for step in steps))
         started, limit_s = time.monotonic(), float(self.info.task["finish_timeout_s"])
+        copy = _Copy(self, steps, *((limit_s, limit_s) if failed else (limit_s + KEPT_S,)))
         try:
-            if failed:
-                done = self._copy(steps, limit_s, limit_s)
-            else:
-                done = self._copy(steps, limit_s + KEPT_S)
+            done = copy.run()
         except Stopped:
-            done = _failed(steps, "this task was stopped meanwhile")
+            done = copy.failed("this task was stopped meanwhile")
         if done["t"] == "done":
-            log(
-                "uploaded %d files, %s, in %.1f s"
-                % (done["files"], _amount(done["bytes"]), time.monotonic() - started)
-            )
+            _log_done("uploaded", done, started)
             return dict(record, stored=[[step["name"], step["told"]] for step in steps])
         text = "the output %(name)s could not be stored at %(uri)s: %(why)s" % done
         log(text)
@@ -278,70 +228,79 @@ class Data:
         message = "%s on %s: %s" % (self.info.name, self.info.node, text)
         return dict(record, status=contract.EXIT_DATA, reason=STORE_FAILED, message=message)
 
-    # --- the copying process ---
-    def _copy(
-        self, steps: list[dict[str, Any]], patience_s: float, limit_s: float = float("inf")
-    ) -> dict[str, Any]:
-        """Copy in a separate process, in another one if that dies; return its last message.
+
+class _Copy:
+    """A copy by a process of its own, and by another one if that dies.
+
+    It tells how it goes: in the log, and in the report what its readers should know.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        steps: list[dict[str, Any]],
+        patience_s: float,
+        limit_s: float = float("inf"),
+    ) -> None:
+        """Keep the arguments.
 
         Args:
+            data: The inputs and outputs of the task.
             steps: What to copy.
             patience_s: How long an operation that fails is tried again.
             limit_s: How long all of it may take.
+        """
+        self.data, self.steps, self.patience_s, self.limit_s = data, steps, patience_s, limit_s
+        self.end = time.monotonic() + limit_s
+        self.finish_s = min(patience_s, float(data.info.task["finish_timeout_s"]))
+        self.told, self.stages = 0.0, 0
+
+    def run(self) -> dict[str, Any]:
+        """Copy, and return the last message of the process.
 
         Raises:
             Stopped: This task must end.
         """
-        telling = _Telling(self, steps, patience_s)
-        end = time.monotonic() + limit_s
-
-        def copy() -> dict[str, Any]:
-            request = {"steps": steps, "patience_s": patience_s}
-            return self._copy_once(request, telling, end, limit_s)
-
         try:
-            done: dict[str, Any] = retry(copy, patience_s, self._wait, telling.waiting)
+            done: dict[str, Any] = retry(self._once, self.patience_s, self._wait, self._waiting)
         except StoreError as err:
-            return _failed(steps, str(err))
+            return self.failed(str(err))
         return done
+
+    def failed(self, why: str) -> dict[str, Any]:
+        """Return a last message that says why the copying failed."""
+        step = self.steps[0]
+        return {"t": "failed", "name": step["name"], "uri": step["uri"], "why": why}
 
     def _wait(self, pause_s: float) -> None:
         end = time.monotonic() + pause_s
         while time.monotonic() < end:
-            if self.stopped():
+            if self.data.stopped():
                 raise Stopped
             time.sleep(0.2)
 
-    def _copy_once(
-        self, request: dict[str, Any], telling: _Telling, end: float, limit_s: float
-    ) -> dict[str, Any]:
-        env = environment.with_modules(self.env)
-        env[GIVEN_TOKENS] = self.info.env.get("HADOOP_TOKEN_FILE_LOCATION", "")
-        process = subprocess.Popen(
-            # without bytecode, which a full disk cuts off (gh-126606): the next copy would fail
-            [sys.executable, "-B", "-m", "submit_tf_job.container.data.transfer"],
-            env=env,
-            cwd=self.info.cwd,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        try:
-            assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError), process.stdin as sink:
-                sink.write(json.dumps(request).encode("ascii"))
-            for message in self._messages(process):
-                if time.monotonic() > end:
-                    why = "it was not done within %d s (finish_timeout)" % limit_s
-                    return _failed(request["steps"], why)
-                if message.get("t") in ("done", "failed"):
-                    return message
-                telling.message(message)
-            died = process.wait()
-        finally:
-            process.kill()
-            process.wait()
-            if process.stdout:
-                process.stdout.close()
+    def _once(self) -> dict[str, Any]:
+        info, env = self.data.info, environment.with_modules(self.data.env)
+        env[GIVEN_TOKENS] = info.env.get(ENV_FILE, "")
+        request = {"steps": self.steps, "patience_s": self.patience_s}
+        # without bytecode, which a full disk cuts off (gh-126606): the next copy would fail
+        argv = [sys.executable, "-B", "-m", "submit_tf_job.container.data.transfer"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(argv, env=env, cwd=info.cwd, stdin=pipe, stdout=pipe) as process:
+            try:
+                assert process.stdin is not None
+                with contextlib.suppress(BrokenPipeError), process.stdin as sink:
+                    sink.write(json.dumps(request).encode("ascii"))
+                for message in self._messages(process):
+                    if time.monotonic() > self.end:
+                        why = "it was not done within %d s (finish_timeout)" % self.limit_s
+                        return self.failed(why)
+                    if message.get("t") in ("done", "failed"):
+                        return message
+                    self._tell(message)
+                died = process.wait()
+            finally:
+                process.kill()
         text = "the copying process died (%s)"
         if died >= 0:  # its own failure, which is in the log
             raise StoreError(text % ("exit status %d" % died))
@@ -357,7 +316,7 @@ class Data:
         assert process.stdout is not None
         handle, rest, heard = process.stdout.fileno(), b"", time.monotonic()
         while True:
-            if self.stopped():
+            if self.data.stopped():
                 raise Stopped
             if time.monotonic() > heard + SILENCE_S:
                 raise StoreError("nothing was copied for %d s" % SILENCE_S, transient=True)
@@ -369,20 +328,9 @@ class Data:
                 return
             heard = time.monotonic()
             *lines, rest = (rest + data).split(b"\n")
-            yield from map(_message, lines)
+            yield from map(json.loads, lines)
 
-
-class _Telling:
-    """Tells how the copying goes: in the log, and in the report what its readers should know."""
-
-    def __init__(self, data: Data, steps: list[dict[str, Any]], patience_s: float) -> None:
-        """Start silent."""
-        self.data, self.steps = data, steps
-        self.limit_s = min(patience_s, float(data.info.task["finish_timeout_s"]))
-        self.patience_s, self.told, self.stages = patience_s, 0.0, 0
-
-    def message(self, message: Mapping[str, Any]) -> None:
-        """Handle a message of the copying process."""
+    def _tell(self, message: Mapping[str, Any]) -> None:
         kind = message.get("t")
         if kind == "found":
             for step in self.steps:
@@ -391,7 +339,7 @@ class _Telling:
         elif kind == "note":
             self.data.warn(str(message["text"]))
         elif kind == "waiting":
-            self.waiting(StoreError(str(message["why"])), message["since_s"])
+            self._waiting(StoreError(str(message["why"])), message["since_s"])
         elif kind == "copied" and self._is_due():
             log("copied so far: %d files, %s" % (message["files"], _amount(message["bytes"])))
 
@@ -401,21 +349,17 @@ class _Telling:
             self.told = time.monotonic()
         return due
 
-    def waiting(self, err: StoreError, since_s: float) -> None:
+    def _waiting(self, err: StoreError, since_s: float) -> None:
         """Tell that the copying is tried again, and where the output is meanwhile."""
-        step = self.steps[0]
-        if step["do"] == "download":
+        step, stage = self.steps[0], 2 if since_s >= self.finish_s else 1
+        fetches = step["do"] == "download"
+        if fetches or stage <= self.stages:
             if self._is_due():
-                log("still fetching: %s" % err)
-            return
-        stage = 2 if since_s >= self.limit_s else 1
-        if stage <= self.stages:
-            if self._is_due():
-                log("not stored yet: %s" % err)
+                log("%s: %s" % ("still fetching" if fetches else "not stored yet", err))
             return
         self.stages, self.told = stage, time.monotonic()
         where = "it is in %s on %s" % (step["from"], self.data.info.node)
-        last_s = (self.limit_s if stage == 1 else self.patience_s) - since_s
+        last_s = (self.finish_s if stage == 1 else self.patience_s) - since_s
         until = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time.time() + last_s))
         text = "the output %s cannot be stored at %s yet; it is tried again until %s: %s"
         if stage == 2:
@@ -424,16 +368,9 @@ class _Telling:
         self.data.warn(text % (step["name"], step["uri"], until, err))
 
 
-def _failed(steps: list[dict[str, Any]], why: str) -> dict[str, Any]:
-    return {"t": "failed", "name": steps[0]["name"], "uri": steps[0]["uri"], "why": why}
-
-
-def _message(line: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(line.decode("utf-8"))
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+def _log_done(verb: str, done: Mapping[str, Any], started: float) -> None:
+    found = (verb, done["files"], _amount(done["bytes"]), time.monotonic() - started)
+    log("%s %d files, %s, in %.1f s" % found)
 
 
 def _lines(path: str) -> list[str]:

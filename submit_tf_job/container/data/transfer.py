@@ -25,6 +25,7 @@ from submit_tf_job.container.data.store import (
     NotFound,
     StoreError,
     files_below,
+    is_hidden,
     store_errors,
 )
 from submit_tf_job.container.data.stores import open_store
@@ -41,10 +42,8 @@ def download(step: Mapping[str, Any], copying: Copying) -> None:
     """
     store, path = copying.retry(lambda: open_store(step["uri"], os.environ))
     pattern = MAGIC.search(path)
-    base = path
-    if pattern:
-        base = posixpath.dirname(path[: pattern.start()])
-    if step.get("share") is not None:
+    base = posixpath.dirname(path[: pattern.start()]) if pattern else path
+    if step["share"] is not None:
         paths = [_same(step["uri"], uri) for uri in step["share"]]
         found: Iterable[Entry] = [copying.retry(partial(store.stat, path)) for path in paths]
     elif pattern:
@@ -53,16 +52,14 @@ def download(step: Mapping[str, Any], copying: Copying) -> None:
         found = copying.retry(lambda: files_below(store, path))
     if not pattern and [entry[0] for entry in found] == [path]:  # a single file
         base = posixpath.dirname(path)
-    pairs = [
-        (entry, os.path.join(step["to"], posixpath.relpath(entry[0], base))) for entry in found
-    ]
-    for _, target in pairs:
+    targets = [os.path.join(step["to"], posixpath.relpath(entry[0], base)) for entry in found]
+    for target in targets:
         with store_errors(target):
             os.makedirs(os.path.dirname(target), exist_ok=True)
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        list(pool.map(lambda pair: _fetch(store, pair[0], pair[1], copying), pairs))
+        list(pool.map(partial(_fetch, copying, store), found, targets))
     with store_errors(step["file"]), open(step["file"], "w", encoding="utf-8") as out:
-        out.write("".join(target + "\n" for _, target in pairs))
+        out.write("".join(target + "\n" for target in targets))
 
 
 def _same(uri: str, listed: str) -> str:
@@ -85,41 +82,35 @@ def matching(store: FileStore, pattern: str) -> list[Entry]:
                 with contextlib.suppress(NotFound):
                     nearer.append(store.stat(posixpath.join(path, part)))
             elif is_dir:
-                names = [
-                    entry
-                    for entry in store.list(path)
-                    if fnmatch.fnmatchcase(posixpath.basename(entry[0]), part)
-                ]
-                nearer += [
-                    entry
-                    for entry in names
-                    if part[0] in "_." or not posixpath.basename(entry[0]).startswith(("_", "."))
-                ]
+                for entry in store.list(path):
+                    matches = fnmatch.fnmatchcase(posixpath.basename(entry[0]), part)
+                    if matches and (part[0] in "_." or not is_hidden(entry[0])):
+                        nearer.append(entry)
         found = nearer
     files: list[Entry] = []
     for top in found:
         files += files_below(store, top[0]) if top[1] else [top]
-    files.sort()
     if not files:
         raise NotFound("%s: no file matches" % pattern)
-    return files
+    return sorted(files)
 
 
-def _fetch(store: FileStore, entry: Entry, target: str, copying: Copying) -> None:
-    copying.retry(lambda: _fetch_once(store, entry, target, copying))
+def _fetch(copying: Copying, store: FileStore, entry: Entry, target: str) -> None:
+    path, _, size = entry
+
+    def fetch() -> None:
+        have = 0
+        with store_errors(target), open(target, "wb") as sink:
+            for piece in store.read(path):
+                sink.write(piece)
+                have += len(piece)
+                copying.tick(len(piece))
+        if have != size:
+            text = "%s: %d bytes came, and it has %d" % (path, have, size)
+            raise StoreError(text, transient=True)
+
+    copying.retry(fetch)
     copying.tick(0, 1)
-
-
-def _fetch_once(store: FileStore, entry: Entry, target: str, copying: Copying) -> None:
-    path, size = entry[0], entry[2]
-    have = 0
-    with store_errors(target), open(target, "wb") as sink:
-        for piece in store.read(path):
-            sink.write(piece)
-            have += len(piece)
-            copying.tick(len(piece))
-    if have != size:
-        raise StoreError("%s: %d bytes came, and it has %d" % (path, have, size), transient=True)
 
 
 # --- the program ----------------------------------------------------------------------------------

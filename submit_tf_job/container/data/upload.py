@@ -16,6 +16,8 @@ import stat
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 from submit_tf_job.container.data.store import (
@@ -42,12 +44,8 @@ def tree(root: str, note: Callable[[str], None]) -> tuple[list[str], list[str], 
     directories: list[str] = []
     files: list[str] = []
     broken: list[str] = []
-    top = os.path.realpath(root)
-    around = {top}
-    while top != os.path.dirname(top):
-        top = os.path.dirname(top)
-        around.add(top)
-    todo = [("", frozenset(around))]
+    top = PurePath(os.path.realpath(root))
+    todo = [("", frozenset(map(str, [top, *top.parents])))]
     while todo:
         folder, above = todo.pop()
         with store_errors(os.path.join(root, folder)):
@@ -78,7 +76,6 @@ class OutputUpload:
     def __init__(
         self, store: FileStore, target: str, step: Mapping[str, Any], copying: Copying
     ) -> None:
-        """Keep the arguments."""
         self.store, self.target, self.step, self.copying = store, target, step, copying
         folder, name = posixpath.split(target)
         self.prefix = posixpath.join(folder, ".%s." % name)
@@ -104,7 +101,7 @@ class OutputUpload:
         self._try(lambda: self.store.remove(self.place))
         try:
             for name in [""] + directories:
-                self._make(posixpath.join(self.place, name).rstrip("/"))
+                self._try(partial(self.store.mkdirs, posixpath.join(self.place, name).rstrip("/")))
             with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
                 list(pool.map(self._send, files))
             self._try(self._sign)
@@ -120,7 +117,7 @@ class OutputUpload:
         return self.copying.retry(call)
 
     def _note(self, text: str) -> None:
-        self.copying.note("the output %s: %s" % (self.step["name"], text))
+        self.copying.tell(t="note", text="the output %s: %s" % (self.step["name"], text))
 
     # --- what stands there ---
     def _begin(self) -> None:
@@ -143,10 +140,7 @@ class OutputUpload:
         if there is None or (self.step["overwrite"] and there == self.was):
             return True
         signed = self._signature(self.target)
-        return (signed.get("run"), signed.get("task")) == self._me()
-
-    def _me(self) -> tuple[str, str]:
-        return self.step["run"], self.step["task"]
+        return all(signed.get(key) == self.step[key] for key in ("run", "task"))
 
     def _signature(self, path: str) -> dict[str, Any]:
         """Return what the upload that wrote a directory has left in it; {} if none did."""
@@ -161,15 +155,12 @@ class OutputUpload:
 
     def _sign(self) -> None:
         path = posixpath.join(self.place, MARK)
-        run, task = self._me()
-        text = json.dumps({"run": run, "task": task}, sort_keys=True).encode("ascii")
+        me = {"run": self.step["run"], "task": self.step["task"]}
+        text = json.dumps(me, sort_keys=True).encode("ascii")
         self.store.remove(path)
         self.store.write(path, [text], len(text))
 
     # --- copying ---
-    def _make(self, path: str) -> None:
-        self._try(lambda: self.store.mkdirs(path))
-
     def _send(self, name: str) -> None:
         source, target = os.path.join(self.step["from"], name), posixpath.join(self.place, name)
         begun: list[bool] = []

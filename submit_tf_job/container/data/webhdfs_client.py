@@ -6,7 +6,6 @@ import base64
 import getpass
 import http.client
 import json
-import os
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -22,6 +21,7 @@ from submit_tf_job.container.data.store import (
     may_pass,
     store_errors,
 )
+from submit_tf_job.container.delegation.tokens import ENV_FILE, HDFS, Tokens, number
 
 TIMEOUT_S = 60.0
 # YARN's own token file: a program with a login of its own gets another one
@@ -44,18 +44,12 @@ class WebHdfs(FileStore):
     def __init__(self, protocol: str, addresses: list[str], env: Mapping[str, str]) -> None:
         """Start with the first address, without sending a request."""
         self.protocol, self.addresses = protocol, list(addresses)
-        token = _token(env.get("HADOOP_TOKEN_FILE_LOCATION", "")) or _token(
-            env.get(GIVEN_TOKENS, "")
-        )
+        token = _token(env.get(ENV_FILE, "")) or _token(env.get(GIVEN_TOKENS, ""))
         self.identity = {"delegation": token}
         if not token:
             self.identity = {"user.name": env.get("HADOOP_USER_NAME") or _login_name()}
 
     # --- requests ---
-    def _connect(self, protocol: str, address: str) -> http.client.HTTPConnection:
-        make = http.client.HTTPSConnection if protocol == "https" else http.client.HTTPConnection
-        return make(address, timeout=TIMEOUT_S)
-
     def _send(self, method: str, path: str, operation: str, **options: str) -> Any:
         """Send one operation to the active NameNode; return its JSON, or its redirect's address."""
         query = urlencode({"op": operation, **self.identity, **options})
@@ -77,7 +71,7 @@ class WebHdfs(FileStore):
     ) -> tuple[http.client.HTTPResponse, bytes]:
         try:
             with store_errors("%s (%s)" % (path, address)):
-                connection = self._connect(self.protocol, address)
+                connection = _connect(self.protocol, address)
                 connection.request(method, "/webhdfs/v1%s?%s" % (quote(path), query))
                 answer = connection.getresponse()
                 body = answer.read(64 << 20)
@@ -91,7 +85,7 @@ class WebHdfs(FileStore):
         parts = urlsplit(str(location or ""))
         if not parts.netloc:
             raise StoreError("%s: the NameNode named no DataNode" % path)
-        return self._connect(parts.scheme, parts.netloc), parts.path + "?" + parts.query
+        return _connect(parts.scheme, parts.netloc), parts.path + "?" + parts.query
 
     # --- operations ---
     def stat(self, path: str) -> Entry:
@@ -160,6 +154,11 @@ class WebHdfs(FileStore):
         self._send("DELETE", path, "DELETE", recursive="true")
 
 
+def _connect(protocol: str, address: str) -> http.client.HTTPConnection:
+    make = http.client.HTTPSConnection if protocol == "https" else http.client.HTTPConnection
+    return make(address, timeout=TIMEOUT_S)
+
+
 def _value(path: str, answer: http.client.HTTPResponse, body: bytes) -> Any:
     """Return the JSON of a NameNode's response, or raise its error."""
     try:
@@ -193,24 +192,15 @@ def _token(path: str) -> str:
 
     It is identifier, password, kind and service, in URL-safe base64.
     """
-    if not path or not os.path.isfile(path):
-        return ""
     try:
-        from submit_tf_job.container.delegation import tokens
-
-        with open(path, "rb") as source:
-            found = [
-                token
-                for token in tokens.parse(source.read(tokens.LONGEST))[0]
-                if token.kind == tokens.HDFS
-            ]
-    except (ImportError, OSError, ValueError):
+        given = Tokens({ENV_FILE: path}).tokens
+    except ValueError:
         return ""
-    if not found:
-        return ""
-    parts = (found[0].identifier, found[0].password, found[0].kind, found[0].service)
-    packed = b"".join(tokens.number(len(part)) + part for part in parts)
-    return base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
+    for token in given:
+        if token.kind == HDFS:
+            packed = b"".join(number(len(part)) + part for part in token[1:])  # without the alias
+            return base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
+    return ""
 
 
 def _login_name() -> str:

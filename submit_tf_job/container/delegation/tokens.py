@@ -7,6 +7,7 @@ Passwords and identifiers are copied between files and never printed.
 
 from __future__ import annotations
 
+import collections
 import os
 import socket
 import time
@@ -24,22 +25,11 @@ MAGIC = b"HDTS"
 LONGEST = 16 << 20
 
 
-class Token:
-    """One delegation token; all fields are bytes."""
+class Token(collections.namedtuple("Token", "alias identifier password kind service")):
+    """One delegation token; all fields are bytes, in the order of the file."""
 
-    __slots__ = ("alias", "identifier", "kind", "password", "service")
-
-    def __init__(
-        self, alias: bytes, identifier: bytes, password: bytes, kind: bytes, service: bytes
-    ) -> None:
-        """Keep the parsed fields."""
-        self.alias, self.identifier, self.password = alias, identifier, password
-        self.kind, self.service = kind, service
-
-    def named(self, address: str) -> Token:
-        """Return this token for another name of the same NameNode."""
-        name = address.encode()
-        return Token(name, self.identifier, self.password, self.kind, name)
+    __slots__ = ()
+    __repr__ = object.__repr__  # without the secrets
 
 
 # --- Hadoop's encodings (WritableUtils) -----------------------------------------------------------
@@ -51,11 +41,9 @@ class Reader:
     """
 
     def __init__(self, data: bytes) -> None:
-        """Start at the first byte."""
         self.data, self.at = data, 0
 
     def take(self, count: int) -> bytes:
-        """Read `count` bytes."""
         found = self.data[self.at : self.at + count] if count >= 0 else b""
         if len(found) != count:
             raise ValueError("it is cut off")
@@ -98,10 +86,7 @@ def parse(content: bytes) -> tuple[list[Token], list[tuple[bytes, bytes]]]:
     if not content.startswith(MAGIC + b"\0"):
         raise ValueError("it does not begin as one")
     reader = Reader(content[5:])
-    tokens = [
-        Token(reader.text(), reader.text(), reader.text(), reader.text(), reader.text())
-        for _ in range(reader.number())
-    ]
+    tokens = [Token(*(reader.text() for _ in Token._fields)) for _ in range(reader.number())]
     return tokens, [(reader.text(), reader.text()) for _ in range(reader.number())]
 
 
@@ -109,8 +94,8 @@ def write(path: str, tokens: Iterable[Token], secrets: Iterable[tuple[bytes, byt
     """Write a file of credentials that only its owner may read."""
     found, hidden = list(tokens), list(secrets)
     out = MAGIC + b"\0" + number(len(found))
-    for t in found:
-        out += b"".join(map(_text, (t.alias, t.identifier, t.password, t.kind, t.service)))
+    for token in found:
+        out += b"".join(map(_text, token))
     out += number(len(hidden)) + b"".join(_text(name) + _text(value) for name, value in hidden)
     handle = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "wb") as sink:
@@ -188,9 +173,8 @@ def missing(tokens: Iterable[Token], conf: Mapping[str, str]) -> list[tuple[Toke
 
 def _for(address: str, service: str, tokens: list[Token]) -> Token | None:
     if service:
-        return next(
-            (token for token in tokens if token.service == b"ha-hdfs:" + service.encode()), None
-        )
+        named = b"ha-hdfs:" + service.encode()
+        return next((token for token in tokens if token.service == named), None)
     host, _, port = address.rpartition(":")
     near = [
         token
@@ -225,9 +209,8 @@ class Tokens:
             with open(self.path, "rb") as source:
                 self.tokens, self.secrets = parse(source.read(LONGEST))
         except (OSError, ValueError) as err:
-            raise ValueError(
-                "the delegation tokens in %s cannot be read: %s" % (self.path, err)
-            ) from err
+            text = "the delegation tokens in %s cannot be read: %s"
+            raise ValueError(text % (self.path, err)) from err
 
     @property
     def summaries(self) -> list[dict[str, Any]]:
@@ -255,7 +238,8 @@ class Tokens:
         if own_login:
             kept = [token for token in self.tokens if token.kind != HDFS]
         else:
-            kept = self.tokens + [token.named(address) for token, address in more]
+            names = [(token, address.encode()) for token, address in more]
+            kept = self.tokens + [t._replace(alias=name, service=name) for t, name in names]
         if [token.service for token in kept] == [token.service for token in self.tokens]:
             return
         folder = os.path.dirname(self.path)

@@ -9,9 +9,11 @@ library's message.
 from __future__ import annotations
 
 import ctypes
+from ctypes import byref
 
 LIBRARY = "libgssapi_krb5.so.2"
 INITIATE, FOR_EVER = 1, 0xFFFFFFFF
+Number = ctypes.c_uint32  # the C type OM_uint32
 
 
 class Buffer(ctypes.Structure):
@@ -26,46 +28,27 @@ def log_in() -> str:
         lib = ctypes.CDLL(LIBRARY)
     except OSError:
         return "none"
-    minor, life = ctypes.c_uint32(), ctypes.c_uint32()
-    cred, name = ctypes.c_void_p(), ctypes.c_void_p()
     acquire, inquire = lib.gss_acquire_cred, lib.gss_inquire_cred
-    number, pointer = ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_void_p)
-    acquire.restype = inquire.restype = ctypes.c_uint32
-    acquire.argtypes = [
-        number,
-        ctypes.c_void_p,
-        ctypes.c_uint32,
-        ctypes.c_void_p,
-        ctypes.c_int,
-        pointer,
-        ctypes.c_void_p,
-        number,
-    ]
-    inquire.argtypes = [number, ctypes.c_void_p, pointer, number, ctypes.c_void_p, ctypes.c_void_p]
-    major = acquire(minor, None, FOR_EVER, None, INITIATE, cred, None, life)
+    acquire.restype = inquire.restype = Number
+    minor, life, cred, name = Number(), Number(), ctypes.c_void_p(), ctypes.c_void_p()
+    major = acquire(
+        byref(minor), None, Number(FOR_EVER), None, INITIATE, byref(cred), None, byref(life)
+    )
     # without a name the library may delay the login until the credential is inspected
     if not major:
-        major = inquire(minor, cred, name, life, None, None)
+        major = inquire(byref(minor), cred, byref(name), byref(life), None, None)
     return "ok %d" % life.value if not major else "failed " + words(lib, major, minor.value)
 
 
 def words(lib: ctypes.CDLL, major: int, minor: int) -> str:
     """Return the library's message for a failure."""
-    display = lib.gss_display_status
-    display.restype = ctypes.c_uint32
-    more = ctypes.c_uint32
-    display.argtypes = [
-        ctypes.POINTER(more),
-        more,
-        ctypes.c_int,
-        ctypes.c_void_p,
-        ctypes.POINTER(more),
-        ctypes.POINTER(Buffer),
-    ]
     parts = []
     for kind, status in ((1, major), (2, minor)):
-        text, rest = Buffer(), more()
-        if not display(more(), status, kind, None, rest, text) and text.value:
+        text, code = Buffer(), Number(status)
+        failed = lib.gss_display_status(
+            byref(Number()), code, kind, None, byref(Number()), byref(text)
+        )
+        if not failed and text.value:
             parts.append(ctypes.string_at(text.value, text.length).decode("utf-8", "replace"))
     return " ".join(". ".join(parts).split())[:500]
 

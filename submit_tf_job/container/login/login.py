@@ -43,15 +43,10 @@ class Login:
     """
 
     def __init__(self, info: Info, env: Mapping[str, str]) -> None:
-        """Read the keytab, and choose the principal."""
         self.task = info.task["kerberos"]
         self.cache = os.path.join(info.cwd, CACHE)
         self.keytab = os.path.join(info.cwd, self.task["keytab"])
-        self.env = {
-            name: value
-            for name, value in env.items()
-            if name not in ("KRB5CCNAME", "KRB5_CLIENT_KTNAME")
-        }
+        self.env = dict(env)
         try:
             with open(self.keytab, "rb") as source:
                 content = source.read(keytab.LONGEST)
@@ -74,14 +69,14 @@ class Login:
                 sink.write(keytab.extract(entries, self.principal))
         self.until = 0.0
 
-    def begin(self, sleep: Callable[[float], None] = time.sleep) -> None:
+    def begin(self) -> None:
         """Log in for the first time, with retries.
 
         Raises:
             LoginFailed: There is no ticket.
         """
         for number, pause_s in enumerate(ATTEMPTS_S):
-            sleep(pause_s)
+            time.sleep(pause_s)
             try:
                 self.renew()
             except LoginFailed as err:
@@ -140,21 +135,14 @@ class Login:
             raise LoginFailed(output or "kinit did not say why")
         return KINIT_LIFE_S
 
-    def install(self, env: dict[str, str]) -> None:
-        """Set the program's variables for the ticket cache and the keytab."""
-        env["KRB5CCNAME"] = "FILE:" + self.cache
-        env["KRB5_CLIENT_KTNAME"] = "FILE:" + self.keytab
-
     def keep(self, warn: Callable[[str], None]) -> None:
         """Start a thread that renews the ticket; it calls `warn` when renewals start to fail."""
-        threading.Thread(
-            target=self._keep, args=(warn, time.sleep), name="login", daemon=True
-        ).start()
+        threading.Thread(target=self._keep, args=(warn,), name="login", daemon=True).start()
 
-    def _keep(self, warn: Callable[[str], None], sleep: Callable[[float], None]) -> None:
+    def _keep(self, warn: Callable[[str], None]) -> None:
         well = True
         while True:
-            sleep(max(LEAST_PAUSE_S, (self.until - time.time()) / 2))
+            time.sleep(max(LEAST_PAUSE_S, (self.until - time.time()) / 2))
             try:
                 self.renew()
                 if not well:
@@ -216,5 +204,6 @@ def log_in(info: Info, env: dict[str, str]) -> tuple[Login | None, list[str]]:
         return None, [
             text + "; the program has only YARN's delegation tokens, and loses HDFS with them"
         ]
-    login.install(env)
+    env["KRB5CCNAME"] = "FILE:" + login.cache
+    env["KRB5_CLIENT_KTNAME"] = "FILE:" + login.keytab
     return login, []
