@@ -60,7 +60,7 @@ class Caller:
         self.deaf = 0  # how many ports in turn were closed: no process listens there
         # of ten thousand tasks two hundred look in each second
         every_s = max(SILENCE * info.ping_s, info.total / 200.0)
-        self.place = PlaceWatch(info, self.resolver, every_s, seen=True)
+        self.place = PlaceWatch(self.resolver, every_s, seen=True)
 
     # --- the search -------------------------------------------------------------------------------
     def _look_up(self, now: float) -> None:
@@ -69,8 +69,8 @@ class Caller:
         self.next_try = now + self.pause_s
         if self.begun is None:
             self.begun = now
-        self.pause_s = min(2 * self.pause_s, self.resolver.longest_pause_s(self.info.total))
-        host = self.resolver.sought(self.info)
+        self.pause_s = min(2 * self.pause_s, self.resolver.longest_pause_s)
+        host = self.resolver.sought()
         if self.same_place:
             # its kernel answers at once, DNS perhaps not
             self.same_place = False
@@ -87,7 +87,7 @@ class Caller:
         if self.channel or self.loop.exit is not None:
             return
         if not address:
-            self.trouble = self.resolver.missing(host)
+            self.trouble = self.resolver.missing()
             return
         self.address, self.refusals = address, 0
         if not self.wrong_job:
@@ -167,7 +167,6 @@ class Caller:
             self.message(now, message)
 
     def send(self, kind: str, **fields: Any) -> None:
-        """Send a message, if there is a connection."""
         try:
             if self.channel:
                 self.channel.send(pack(kind, **fields))

@@ -40,7 +40,6 @@ class Peer:
         self.answered = False  # and it has no end of a command left to report
 
     def send(self, kind: str, **fields: Any) -> None:
-        """Send a message."""
         self.send_packed(pack(kind, **fields))
 
     def send_packed(self, data: bytes) -> None:
@@ -55,10 +54,8 @@ class Peer:
         The message may have waited in a buffer, but the task tells how long after which `pong` of
         ours that was, too.
         """
-        ago, after, number = (
-            float(value) if isinstance(value, (int, float)) else 0.0
-            for value in (message.get(key) for key in ("ago", "after", "number"))
-        )
+        values = (message.get(key) for key in ("ago", "after", "number"))
+        ago, after, number = (float(v) if isinstance(v, (int, float)) else 0.0 for v in values)
         place = int(number) - self.pongs - 1
         if "after" in message and -len(self.told) <= place < 0:
             ago = max(ago, now - self.told[place] - after)
@@ -120,7 +117,6 @@ class Peers:
         self.loop.selector.register(self.listener, selectors.EVENT_READ, self.accept)
 
     def accept(self, _mask: int) -> None:
-        """Accept what the kernel has."""
         for _ in range(ACCEPTED):
             try:
                 sock, origin = self.listener.accept()  # type: ignore[union-attr]
@@ -160,7 +156,6 @@ class Peers:
             self.close(peer, err.ended)
 
     def identify(self, peer: Peer, m: Member) -> None:
-        """Note whose connection it is."""
         self.unidentified.pop(peer.number, None)
         self.known[peer.number] = peer
         peer.member = m
@@ -222,12 +217,10 @@ class Peers:
         return False
 
     def ping(self, peer: Peer) -> None:
-        """Ask a task for a sign of life."""
         peer.alive = peer.answered = False
         peer.send("ping", probe=self.probe)
 
     def pong(self, peer: Peer, message: Mapping[str, Any]) -> None:
-        """Answer a ping."""
         peer.alive = peer.alive or message.get("probe") == self.probe
         peer.pongs += 1
         peer.send("pong", number=peer.pongs)

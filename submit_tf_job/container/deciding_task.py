@@ -39,7 +39,7 @@ class DecidingTask:
         self.look_ups = LookUps(info, self.job, loop.post)
         # finds this task as the others do
         resolver = finder(info, loop.post) if info.by_place else self.look_ups.resolver
-        self.place = PlaceWatch(info, resolver, SILENCE * self.peers.ping_s, seen=False)
+        self.place = PlaceWatch(resolver, SILENCE * self.peers.ping_s, seen=False)
         self.stacks: AllStacks | None = None  # once somebody has asked for them
         self.announced = ""  # where the others find this task without DNS
         self.logged: set[str] = set()

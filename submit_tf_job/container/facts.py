@@ -52,10 +52,9 @@ def hosts(info: Info) -> dict[str, list[str]]:
     """
     if not (info.hosts or info.suffix):
         return {}
-    counts = info.addressed()
     return {
-        role: [info.address(role, index) for index in range(counts[role])]
-        for role in tfconfig.role_order(counts)
+        role: [info.address(role, index) for index in range(info.sizes[role])]
+        for role in tfconfig.role_order(info.addressed())
     }
 
 

@@ -41,10 +41,8 @@ class Info:
     def __init__(self, task: Mapping[str, Any], env: Mapping[str, str], cwd: str) -> None:
         """Parse the description `task` and the environment of the container."""
         if task["version"] != contract.TASK_VERSION:
-            raise ValueError(
-                "task description of version %r, this bootstrap reads %d"
-                % (task["version"], contract.TASK_VERSION)
-            )
+            text = "task description of version %r, this bootstrap reads %d"
+            raise ValueError(text % (task["version"], contract.TASK_VERSION))
         label, _, suffix = env.get(contract.ENV_HOSTNAME, "").partition(".")
         self.task, self.env, self.cwd = task, env, cwd
         self.roles: Mapping[str, Any] = task["roles"]
@@ -52,10 +50,8 @@ class Info:
         self.name = "%s-%d" % (self.role, self.index)
         self.counts = {name: int(role["count"]) for name, role in self.roles.items()}
         if self.index >= self.counts.get(self.role, 0) and not self.may_grow(self.role):
-            raise ValueError(
-                "this container is %s, but the job has %d of role %r"
-                % (self.name, self.counts.get(self.role, 0), self.role)
-            )
+            text = "this container is %s, but the job has %d of role %r"
+            raise ValueError(text % (self.name, self.counts.get(self.role, 0), self.role))
         self.run = str(task["run"])
         self.suffix = (suffix or task.get("host_suffix") or "").lower()
         self.decides = (self.role, self.index) == (task["deciding"], 0)
@@ -160,19 +156,13 @@ class Info:
         """Return the roles of the cluster spec with their counts."""
         return tfconfig.cluster_counts(self.sizes, self.task["cluster_roles"])
 
-    def addressed(self) -> dict[str, int]:
-        """Return the roles whose addresses programs get, with their counts: all but sidecars."""
-        return {
-            role: count
-            for role, count in self.sizes.items()
-            if self.role_kind(role) != contract.KIND_SIDECAR
-        }
+    def addressed(self) -> list[str]:
+        """Return the roles whose addresses programs get, by name: all but sidecars."""
+        return [r for r in sorted(self.roles) if self.role_kind(r) != contract.KIND_SIDECAR]
 
     def addressed_tasks(self) -> list[str]:
         """Return the tasks whose addresses programs get, in the same order in each task."""
-        return [
-            "%s-%d" % (role, i) for role in sorted(self.addressed()) for i in self.present(role)
-        ]
+        return ["%s-%d" % (role, i) for role in self.addressed() for i in self.present(role)]
 
     def tf_config(self) -> str:
         """Build TF_CONFIG."""
@@ -202,12 +192,8 @@ def signal_name(number: int) -> str:
 def describe(info: Info, code: int) -> dict[str, Any]:
     """Convert a child's return code (negative: a signal) into a record."""
     if code >= 0:
-        return {
-            "status": code,
-            "signal": None,
-            "reason": "exited",
-            "message": "%s exited with status %d" % (info.name, code),
-        }
+        text = "%s exited with status %d" % (info.name, code)
+        return {"status": code, "signal": None, "reason": "exited", "message": text}
     text = "%s was killed by %s" % (info.name, signal_name(-code))
     if code == -signal.SIGKILL:
         text += " (often a memory limit)"

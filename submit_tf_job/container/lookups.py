@@ -20,7 +20,7 @@ class LookUps:
     ) -> None:
         """Know no address; `post(f)` runs f in the event loop."""
         self.info, self.job = info, job
-        self.resolver = Resolver(info.task.get("dns_server"), post)
+        self.resolver = Resolver(info, post)
         self.addresses: dict[str, str] = {}  # by task
         self.looked = 0.0
 

@@ -101,24 +101,21 @@ class Finder(Resolver):
 
     def __init__(self, info: Info, post: Callable[[Callable[[], None]], None]) -> None:
         """Create a finder; `post(f)` runs f in the event loop."""
-        super().__init__(info.task.get("dns_server"), post)
-        self.info, self.place = info, Place(info)
+        super().__init__(info, post)
+        self.longest_pause_s = min(MOST_S, max(self.longest_pause_s, info.total / READS_A_SECOND))
+        self.place = Place(info)
         self.last: str | None = None  # where the deciding task was
         self.trouble = ""
 
-    def sought(self, info: Info) -> str:
+    def sought(self) -> str:
         """Return the name of the deciding task."""
-        return info.deciding if self.info.by_place else super().sought(info)
+        return self.info.deciding if self.info.by_place else super().sought()
 
-    def longest_pause_s(self, total: int) -> float:
-        """Return the longest pause between two reads in a job of so many tasks."""
-        return min(MOST_S, max(super().longest_pause_s(total), total / READS_A_SECOND))
-
-    def missing(self, name: str) -> str:
+    def missing(self) -> str:
         """Return why the deciding task is not found."""
         text = "%s has not written its address to %s yet" % (self.info.deciding, self.place.path)
         text = self.trouble or text
-        return text if self.info.by_place else "%s, and %s" % (text, super().missing(name))
+        return text if self.info.by_place else "%s, and %s" % (text, super().missing())
 
     def find(self, name: str) -> str | None:
         """Return the address of the deciding task; its last one while HDFS does not answer."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import collections
 import os
 import socket
 import struct
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from submit_tf_job.container.info import Info
 
 MOVED = 2  # so many looks at the deciding task in turn must find another address
 AAAA = 28  # the type of DNS records with IPv6 addresses
+ANSWER_S, TRIES = 1.0, 3  # how long a DNS server has for an answer, and how often it is asked
 
 
 def _family() -> socket.AddressFamily:
@@ -27,7 +28,6 @@ def _family() -> socket.AddressFamily:
 
 
 FAMILY = _family()
-OTHER = socket.AF_INET if FAMILY == socket.AF_INET6 else socket.AF_INET6  # of names without FAMILY
 # type, class and length of the records that are read
 _RECORDS = {socket.AF_INET: (1, 1, 4), socket.AF_INET6: (AAAA, 1, 16)}
 
@@ -121,21 +121,21 @@ def query(server: tuple[str, int], name: str) -> str | None:
     Returns:
         The address; "" if the name does not exist; None if the server does not respond.
     """
-    found, exists = _ask(server, name, FAMILY)
-    return _ask(server, name, OTHER)[0] if exists and found == "" else found
+    found: str | None = ""
+    for family in sorted(_RECORDS, key=lambda family: family != FAMILY):
+        found, exists = _ask(server, name, family)
+        if found != "" or not exists:
+            break
+    return found
 
 
 def _ask(
-    server: tuple[str, int],
-    name: str,
-    family: socket.AddressFamily,
-    timeout_s: float = 1.0,
-    tries: int = 3,
+    server: tuple[str, int], name: str, family: socket.AddressFamily
 ) -> tuple[str | None, bool]:
     """Return the result of `query` for one family, and whether the name has any record."""
-    for _ in range(tries):
+    for _ in range(TRIES):
         number = int.from_bytes(os.urandom(2), "big")
-        end = time.monotonic() + timeout_s
+        end = time.monotonic() + ANSWER_S
         with socket.socket(family_of(server[0]), socket.SOCK_DGRAM) as sock:
             try:
                 sock.connect(server)  # accept datagrams of that server only
@@ -179,25 +179,21 @@ class Resolver:
     The system's resolver blocks, and signals do not interrupt it.
     """
 
-    def __init__(self, server: str | None, post: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, info: Info, post: Callable[[Callable[[], None]], None]) -> None:
         """Create a resolver; `post(f)` runs f in the event loop."""
+        server = info.task.get("dns_server")
         self.server = server_address(server) if server else None
-        self.post, self.busy = post, 0
+        self.info, self.post, self.busy = info, post, 0
+        # between two look-ups of a task: many may wait for a deciding task without a container
+        self.longest_pause_s = 0.5 + min(4.5, info.total / 400.0)
 
-    def sought(self, info: Info) -> str:
+    def sought(self) -> str:
         """Return the name by which the deciding task is looked up."""
-        return info.host(info.deciding)
+        return self.info.host(self.info.deciding)
 
-    def longest_pause_s(self, total: int) -> float:
-        """Return the longest pause between two look-ups of a task, in a job of so many tasks.
-
-        Many tasks may wait for a deciding task without a container: spare the DNS server.
-        """
-        return 0.5 + min(4.5, total / 400.0)
-
-    def missing(self, name: str) -> str:
-        """Return why a name has no address."""
-        return "the name %s does not resolve" % name
+    def missing(self) -> str:
+        """Return why the deciding task is not found."""
+        return "the name %s does not resolve" % self.sought()
 
     def find(self, name: str) -> str | None:
         """Return the result of `look_up`; called in a thread."""
@@ -205,7 +201,7 @@ class Resolver:
 
     def start(self, names: list[str], found: Callable[[str, str | None], None]) -> None:
         """Look up each name, and call `found(name, result of look_up)` in the event loop."""
-        work = collections.deque(names)  # its methods are atomic
+        work = iter(names)  # its `next` is atomic
         self.busy = len(names)
 
         def answer(name: str, address: str | None) -> None:
@@ -213,13 +209,8 @@ class Resolver:
             found(name, address)
 
         def run() -> None:
-            while True:
-                try:
-                    name = work.popleft()
-                except IndexError:
-                    return
-                address = self.find(name)
-                self.post(lambda name=name, address=address: answer(name, address))  # type: ignore[misc]
+            for name in work:
+                self.post(partial(answer, name, self.find(name)))
 
         for _ in range(min(4, len(names))):
             threading.Thread(target=run, daemon=True).start()
@@ -228,13 +219,13 @@ class Resolver:
 class PlaceWatch:
     """Looks now and then whether YARN has started the deciding task elsewhere."""
 
-    def __init__(self, info: Info, resolver: Resolver, every_s: float, seen: bool) -> None:
+    def __init__(self, resolver: Resolver, every_s: float, seen: bool) -> None:
         """Look with `resolver` once in `every_s`; `seen` says whether it has been right already.
 
         What has never had the present address may have that of a former container, or one of
         another network.
         """
-        self.info, self.resolver, self.every_s, self.seen = info, resolver, every_s, seen
+        self.resolver, self.every_s, self.seen = resolver, every_s, seen
         self.looked = 0.0
         self.moves = 0  # how often in turn it had another address
 
@@ -256,7 +247,7 @@ class PlaceWatch:
 
         if home() and now >= self.looked + self.every_s and not self.resolver.busy:
             self.looked = now
-            self.resolver.start([self.resolver.sought(self.info)], found)
+            self.resolver.start([self.resolver.sought()], found)
 
 
 def finder(info: Info, post: Callable[[Callable[[], None]], None]) -> Resolver:
@@ -265,4 +256,4 @@ def finder(info: Info, post: Callable[[Callable[[], None]], None]) -> Resolver:
         from submit_tf_job.container.meeting_place import Finder
 
         return Finder(info, post)
-    return Resolver(info.task.get("dns_server"), post)
+    return Resolver(info, post)

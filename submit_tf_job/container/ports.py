@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container.child import Signals
@@ -51,7 +51,6 @@ class Reservation:
         self.socket.close()
 
     def drop(self) -> None:
-        """Give the port up."""
         self.socket.close()
         if self._claim:
             self._claim.close()
@@ -91,16 +90,23 @@ def reserve(ports: list[int], whose: str, node: str, signals: Signals) -> Reserv
         if time.monotonic() >= end or signals.stop():
             break
         time.sleep(0.1)
-    for port in ports[1:]:
-        try:
-            return Reservation(port)
-        except OSError:
-            continue
+    found = _first_free(ports[1:])
+    if found:
+        return found
     text = "port %d of %s cannot be used on host %s: %s"
     text %= (ports[0], whose, node, problem.strerror or problem)
     if len(ports) > 1:
         text += " (nor can %d others)" % (len(ports) - 1)
     raise BootstrapProblem(text, "port-in-use")
+
+
+def _first_free(ports: Iterable[int]) -> Reservation | None:
+    for port in ports:
+        try:
+            return Reservation(port)
+        except OSError:
+            continue
+    return None
 
 
 def reserve_own(info: Info, env: dict[str, str], signals: Signals) -> Reservation | None:
@@ -139,32 +145,23 @@ def serve(info: Info, reserved: int) -> tuple[dict[str, int], list[Reservation],
     warnings: list[str] = []
     candidates = _candidates(info)
     for name, wanted in info.roles[info.role].get("ports", {}).items():
-        if wanted:
-            found[name] = wanted
-            if wanted == reserved:
-                continue
+        found[name] = wanted
+        if wanted and wanted != reserved:
             try:
                 held.append(Reservation(wanted))
             except OSError as err:
                 if err.errno == errno.EADDRINUSE:
-                    warnings.append(_in_use(info, name, wanted))
-            continue
-        for port in candidates:
-            try:
-                held.append(Reservation(port))
-            except OSError:
-                continue
-            found[name] = port
-            break
-        else:
-            text = "no free port was found for %s of %s on host %s" % (name, info.name, info.node)
-            raise BootstrapProblem(text, "port-in-use")
+                    text = "port %d (%s) of %s is already in use on host %s; `ports: {%s: auto}` "
+                    text += "takes a free port"
+                    warnings.append(text % (wanted, name, info.name, info.node, name))
+        elif not wanted:
+            free = _first_free(candidates)
+            if not free:
+                text = "no free port was found for %s of %s on host %s"
+                raise BootstrapProblem(text % (name, info.name, info.node), "port-in-use")
+            held.append(free)
+            found[name] = free.port
     return found, held, warnings
-
-
-def _in_use(info: Info, name: str, port: int) -> str:
-    text = "port %d (%s) of %s is already in use on host %s; `ports: {%s: auto}` takes a free port"
-    return text % (port, name, info.name, info.node, name)
 
 
 def _candidates(info: Info) -> Iterator[int]:

@@ -149,27 +149,6 @@ def cluster_counts(counts: Mapping[str, int], cluster_roles: Collection[str]) ->
     }
 
 
-def cluster_spec(
-    counts: Mapping[str, int],
-    cluster_roles: Collection[str],
-    address: Callable[[str, int], str],
-    legacy_master: bool = False,
-) -> dict[str, list[str]]:
-    """Build the cluster spec.
-
-    Args:
-        counts: Role to number of tasks.
-        cluster_roles: The roles that TensorFlow's cluster contains.
-        address: `address(role, index)` returns `host:port`.
-        legacy_master: Write chief as `master`, for programs of TensorFlow 1.
-    """
-    spec: dict[str, list[str]] = {}
-    for role, count in cluster_counts(counts, cluster_roles).items():
-        name = "master" if legacy_master and role == "chief" else role
-        spec[name] = [address(role, index) for index in range(count)]
-    return spec
-
-
 def tf_config(
     counts: Mapping[str, int],
     cluster_roles: Collection[str],
@@ -182,14 +161,24 @@ def tf_config(
 
     "" for a sidecar, for a role outside the cluster other than the evaluator, and for a cluster of
     one task, which TensorFlow runs as a single process.
+
+    Args:
+        counts: Role to number of tasks.
+        cluster_roles: The roles that TensorFlow's cluster contains.
+        role: The task's role.
+        index: The task's index, from 0.
+        address: `address(role, index)` returns `host:port`.
+        legacy_master: Write chief as `master`, for programs of TensorFlow 1.
     """
     cluster = cluster_counts(counts, cluster_roles)
     if not (role in cluster or role == EVALUATOR) or (
         sum(cluster.values()) < 2 and EVALUATOR not in counts
     ):
         return ""
-    spec = cluster_spec(counts, cluster_roles, address, legacy_master)
-    task = "master" if legacy_master and role == "chief" else role
-    return json.dumps(
-        {"cluster": spec, "task": {"type": task, "index": index}}, separators=(",", ":")
-    )
+    written = {"chief": "master"} if legacy_master else {}
+    spec = {
+        written.get(name, name): [address(name, i) for i in range(count)]
+        for name, count in cluster.items()
+    }
+    task = {"type": written.get(role, role), "index": index}
+    return json.dumps({"cluster": spec, "task": task}, separators=(",", ":"))

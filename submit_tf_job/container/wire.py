@@ -27,8 +27,6 @@ from typing import Any
 
 LINE_LIMIT = 64 * 1024  # longest line that a deciding task accepts
 TABLE_LIMIT = 4 * 1024 * 1024  # longest line that the others accept: `go` may hold every address
-
-
 _ENDED = (errno.ECONNRESET, errno.EPIPE)
 
 
@@ -36,12 +34,7 @@ class ChannelClosed(Exception):
     """The other side closed the connection, or sent something else than our messages."""
 
     def __init__(self, text: str, ended: bool = False) -> None:
-        """Keep the reason.
-
-        Args:
-            text: The reason.
-            ended: Whether the other side's kernel closed it, as it does for a process that ended.
-        """
+        """`ended`: the other side's kernel closed it, as it does for a process that ended."""
         super().__init__(text)
         self.ended = ended
 
@@ -129,18 +122,15 @@ class Channel:
         if not data:
             raise ChannelClosed("closed", ended=True)
         lines = (self._in + data).split(b"\n")
-        self._in = lines.pop()
-        if len(self._in) > self.limit or any(len(line) > self.limit for line in lines):
+        if any(len(line) > self.limit for line in lines):
             raise ChannelClosed("a line of more than %d bytes" % self.limit)
-        messages = []
-        for line in lines:
-            try:
-                message = json.loads(line.decode("utf-8"))
-            except (ValueError, RecursionError):
-                raise ChannelClosed("something that is not ours") from None
-            if not isinstance(message, dict) or not isinstance(message.get("t"), str):
-                raise ChannelClosed("something that is not ours")
-            messages.append(message)
+        self._in = lines.pop()
+        try:
+            messages = [json.loads(line.decode("utf-8")) for line in lines]
+        except (ValueError, RecursionError):
+            messages = [None]
+        if not all(isinstance(m, dict) and isinstance(m.get("t"), str) for m in messages):
+            raise ChannelClosed("something that is not ours")
         return messages
 
     def send(self, data: bytes) -> None:

@@ -286,10 +286,10 @@ class World:
         )  # fmt: skip
         self.resolver = SimpleNamespace(
             busy=0,
-            sought=lambda _info: "chief",
+            sought=lambda: "chief",
             start=lambda hosts, found: [found(host, "10.0.0.1") for host in hosts],
-            longest_pause_s=lambda _total: 0.5,
-            missing=lambda name: name,
+            longest_pause_s=0.5,
+            missing=lambda: "chief",
         )
         self.listener = Listener(self)
         self.pauses = deque(self._pauses())
@@ -482,7 +482,7 @@ class World:
         self.deciding = own
         own.look_ups.resolver = own.place.resolver = SimpleNamespace(
             busy=0,
-            sought=lambda _i: "",
+            sought=lambda: "",
             start=lambda names, found: [found(n, "10.0.0.2") for n in names],
         )
         own.peers.listener = self.listener
