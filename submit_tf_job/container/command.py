@@ -161,10 +161,7 @@ class TaskCommand:
             from submit_tf_job.container.systems import variables
 
             value = variables.with_environment(info, value)
-            stated = info.roles[info.role].get("env", {})
-            for name, text in variables.other_variables(info).items():
-                if name not in stated:
-                    self.env[name] = text
+            self.env.update(variables.other_variables(info))
         if value:
             set_tf_config(self.env, value, info.cwd)
 

@@ -24,12 +24,9 @@ def properties(directory: str) -> dict[str, str]:
             root = ET.parse(os.path.join(directory, name)).getroot()  # noqa: S314 - the cluster's own configuration
         except (OSError, ET.ParseError):
             continue
-        found.update(
-            {
-                (item.findtext("name") or "").strip(): (item.findtext("value") or "").strip()
-                for item in root.iter("property")
-            }
-        )
+        for item in root.iter("property"):
+            key, value = (item.findtext(part) or "" for part in ("name", "value"))
+            found[key.strip()] = value.strip()
     return {name: _expanded(value, found) for name, value in found.items()}
 
 
@@ -56,10 +53,8 @@ def name_nodes(conf: Mapping[str, str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"": []}
     for service in _ids(conf.get("dfs.nameservices", "")):
         ids = _ids(conf.get("dfs.ha.namenodes." + service, ""))
-        addresses = [
-            conf.get("dfs.namenode.rpc-address.%s.%s" % (service, node), "") for node in ids
-        ]
-        found[service] = [address for address in addresses if address]
+        keys = ["dfs.namenode.rpc-address.%s.%s" % (service, node) for node in ids]
+        found[service] = [conf[key] for key in keys if conf.get(key)]
     if scheme == "hdfs" and host and host not in found:
         found[""] = [host if ":" in host else "%s:%d" % (host, RPC_PORT)]
     return found
@@ -72,9 +67,8 @@ def web_addresses(authority: str, conf: Mapping[str, str]) -> tuple[str, list[st
     """
     scheme = "https" if conf.get("dfs.http.policy") == "HTTPS_ONLY" else "http"
     key = "dfs.namenode.%s-address" % scheme
-    suffixes = [
-        ".%s.%s" % (authority, node) for node in _ids(conf.get("dfs.ha.namenodes." + authority, ""))
-    ]
+    ids = _ids(conf.get("dfs.ha.namenodes." + authority, ""))
+    suffixes = [".%s.%s" % (authority, node) for node in ids]
     found = []
     for suffix in suffixes or [""]:
         host, _, port = conf.get(key + suffix, "").rpartition(":")
@@ -91,16 +85,12 @@ def resolve_viewfs(authority: str, path: str, conf: Mapping[str, str]) -> str | 
 
     The rules are those of Hadoop's ConfigUtil and Constants.CONFIG_VIEWFS_LINK.
     """
-    prefix = "fs.viewfs.mounttable.%s.link." % (authority or "default")
-    links = {
-        name[len(prefix) :]: target for name, target in conf.items() if name.startswith(prefix)
-    }
-    best = max(
-        (link for link in links if path == link or path.startswith(link.rstrip("/") + "/")),
-        key=len,
-        default=None,
-    )
+    table = "fs.viewfs.mounttable.%s.link" % (authority or "default")
+    names = [name for name in conf if name.startswith(table + ".")]
+    links = {name[len(table) + 1 :]: conf[name] for name in names}
+    covers = [link for link in links if path == link or path.startswith(link.rstrip("/") + "/")]
+    best = max(covers, key=len, default=None)
     if best is None:
-        fallback = conf.get("fs.viewfs.mounttable.%s.linkFallback" % (authority or "default"))
+        fallback = conf.get(table + "Fallback")
         return fallback.rstrip("/") + path if fallback else None
     return links[best].split(",")[0].rstrip("/") + path[len(best.rstrip("/")) :]

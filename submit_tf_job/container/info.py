@@ -152,10 +152,6 @@ class Info:
         """Return `place` as `host:port`, with an IPv6 address in brackets."""
         return host_port(*self.place(role, position))
 
-    def cluster(self) -> dict[str, int]:
-        """Return the roles of the cluster spec with their counts."""
-        return tfconfig.cluster_counts(self.sizes, self.task["cluster_roles"])
-
     def addressed(self) -> list[str]:
         """Return the roles whose addresses programs get, by name: all but sidecars."""
         return [r for r in sorted(self.roles) if self.role_kind(r) != contract.KIND_SIDECAR]

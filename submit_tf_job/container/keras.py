@@ -6,6 +6,7 @@ and with one line per epoch (`verbose=2`).
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
@@ -20,7 +21,6 @@ class Keras:
     """Parses Keras's output, and keeps the epoch between two reads."""
 
     def __init__(self) -> None:
-        """Start before the first epoch."""
         self._epoch = self._epochs = 0
         self._metrics: dict[str, float] = {}
 
@@ -41,7 +41,10 @@ class Keras:
                 done = min(1.0, int(batch.group(1)) / int(batch.group(2)))
         else:
             return None
-        metrics = {name: float(value) for name, value in _METRIC.findall(line) if _is_number(value)}
+        metrics: dict[str, float] = {}
+        for name, value in _METRIC.findall(line):
+            with contextlib.suppress(ValueError):
+                metrics[name] = float(value)
         if batch and not metrics:
             return None  # any program may print `3/10 `
         # keep the last epoch's metrics when the next begins
@@ -54,11 +57,3 @@ class Keras:
             "part": round(part, 6),
             "metrics": self._metrics,
         }
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

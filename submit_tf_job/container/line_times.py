@@ -26,11 +26,7 @@ class Stamps:
         self._names = {path: os.path.basename(os.path.realpath(path)) for path in self._watched}
         self._recorded = dict.fromkeys(self._watched, float("-inf"))
         self._looked = self.grew_at = info.started  # when one of them was last seen to grow
-        self._write(
-            "".join(
-                "%s 0 %.1f\n" % (name, info.wall + info.started) for name in self._names.values()
-            )
-        )
+        self._write([self._line(path, 0, info.started) for path in self._watched])
 
     def look(self, now: float, *, last: bool = False) -> None:
         """Record the files that have grown since the last check, if one is due or `last`."""
@@ -45,20 +41,21 @@ class Stamps:
                 self.grew_at = now
             if size > before and (last or now >= self._recorded[path] + pace):
                 self._recorded[path] = now
-                lines.append(
-                    "%s %d %.1f\n" % (self._names[path], before, self._info.wall + self._looked)
-                )
+                lines.append(self._line(path, before, self._looked))
             self._watched[path] = size
         self._looked = now
         if lines:
-            self._write("".join(lines))
+            self._write(lines)
 
-    def _write(self, text: str) -> None:
+    def _line(self, path: str, offset: int, at: float) -> str:
+        return "%s %d %.1f\n" % (self._names[path], offset, self._info.wall + at)
+
+    def _write(self, lines: list[str]) -> None:
         if not self._path:
             return
         try:
             handle = task_files.open_regular(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             with open(handle, "a", encoding="ascii") as out:
-                out.write(text)
+                out.writelines(lines)
         except (OSError, UnicodeError):
             self._path = ""  # a task does not fail for missing times

@@ -127,12 +127,8 @@ def _of_other_systems(info: Info, env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of other systems (`variables`), but for those of a running task."""
     if not info.task.get("variables"):
         return {}
-    stated = info.roles[info.role]["env"]
-    found = {
-        name: text
-        for name, text in variables.other_variables(info).items()
-        if name not in stated and name not in _OF_A_RUN
-    }
+    others = variables.other_variables(info).items()
+    found = {name: text for name, text in others if name not in _OF_A_RUN}
     if value := env.get(contract.ENV_TF_CONFIG):
         found[contract.ENV_TF_CONFIG] = variables.with_environment(info, value)
     return found

@@ -66,22 +66,16 @@ def versions(python: str, env: Mapping[str, str]) -> dict[str, str]:
     import subprocess
 
     try:
-        done = subprocess.run(
-            [python, "-c", _LOOK],
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=LOOK_S,
+        nothing, argv = subprocess.DEVNULL, [python, "-c", _LOOK]
+        found = json.loads(
+            subprocess.check_output(argv, env=env, stdin=nothing, stderr=nothing, timeout=LOOK_S)
         )
-        found = json.loads(done.stdout.decode("utf-8"))
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
     known = {name: str(found[name]) for name in ("keras", "tf_keras") if name in found}
-    for name in TENSORFLOW:
-        if name in found:
-            known["tensorflow"] = str(found[name])
-            break
+    installed = [name for name in TENSORFLOW if name in found]
+    if installed:
+        known["tensorflow"] = str(found[installed[0]])
     return known
 
 
@@ -92,9 +86,8 @@ def uses_legacy(env: Mapping[str, str]) -> bool:
 
 def has_keras_3(found: Mapping[str, str]) -> bool:
     """Return whether tf.keras is Keras 3, unless `TF_USE_LEGACY_KERAS` is set: from 2.16 on."""
-    return _numbers(found.get("tensorflow", "")) >= (2, 16) and _numbers(
-        found.get("keras", "")
-    ) >= (3,)
+    recent = _numbers(found.get("tensorflow", "")) >= (2, 16)
+    return recent and _numbers(found.get("keras", "")) >= (3,)
 
 
 def misfit(strategy: str, found: Mapping[str, str], legacy: bool) -> str:

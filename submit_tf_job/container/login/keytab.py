@@ -5,6 +5,7 @@ Standard library only, Python 3.6 and later: this file travels with jobs that lo
 
 from __future__ import annotations
 
+import collections
 import struct
 from collections.abc import Iterable, Iterator
 
@@ -31,7 +32,7 @@ DEAD_TYPES = frozenset([1, 2, 3, 16])
 WEAK_TYPES = frozenset([23, 24])
 
 
-class KeytabEntry:
+class KeytabEntry(collections.namedtuple("KeytabEntry", "principal version made kind raw")):
     """One entry of a keytab.
 
     Attributes:
@@ -42,12 +43,7 @@ class KeytabEntry:
         raw: The entry's bytes including the key: for `extract`, never for output.
     """
 
-    __slots__ = ("kind", "made", "principal", "raw", "version")
-
-    def __init__(self, principal: str, version: int, made: int, kind: int, raw: bytes) -> None:
-        """Keep the parsed fields."""
-        self.principal, self.version, self.made = principal, version, made
-        self.kind, self.raw = kind, raw
+    __slots__ = ()
 
     def __repr__(self) -> str:
         return "Entry(%r, kvno %d, %s)" % (self.principal, self.version, encryption(self.kind))

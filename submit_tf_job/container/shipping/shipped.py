@@ -58,9 +58,7 @@ def find_packages(info: Info, env: dict[str, str]) -> None:
     """
     own = os.path.join(info.cwd, contract.SITE_DIRECTORY)
     if os.path.isdir(own):
-        _prepend(env, "PYTHONPATH", own)
-        _prepend(env, "PATH", os.path.join(own, "bin"))
-        _add_commands(info.cwd, own, env)
+        _add_site(info.cwd, own, os.path.join(own, "bin"), env)
     mine = info.task["files"].get("roles", {}).get(info.role, {})
     packages = mine["packages"] if "packages" in mine else info.task["files"].get("packages")
     if not packages:
@@ -68,15 +66,11 @@ def find_packages(info: Info, env: dict[str, str]) -> None:
     root = os.path.join(info.cwd, contract.PACKAGES_LINK)
     here = "%d.%d" % sys.version_info[:2]
     if packages["version"] not in ("", here):
-        text = (
-            "the job's packages are for Python %s, and this image's is %s; "
-            'write python: {version: "%s"}' % (packages["version"], here, here)
-        )
-        raise BootstrapProblem(text)
+        text = "the job's packages are for Python %s, and this image's is %s; "
+        text += 'write python: {version: "%s"}'
+        raise BootstrapProblem(text % (packages["version"], here, here))
     if packages["kind"] == "site":
-        _prepend(env, "PYTHONPATH", os.path.join(root, "site"))
-        _prepend(env, "PATH", os.path.join(root, "bin"))
-        _add_commands(info.cwd, os.path.join(root, "site"), env)
+        _add_site(info.cwd, os.path.join(root, "site"), os.path.join(root, "bin"), env)
         return
     inner = os.listdir(root) if os.path.isdir(root) else []
     if "bin" not in inner and len(inner) == 1:
@@ -86,8 +80,12 @@ def find_packages(info: Info, env: dict[str, str]) -> None:
     env["VIRTUAL_ENV"] = env["CONDA_PREFIX"] = root
 
 
-def _add_commands(cwd: str, site: str, env: dict[str, str]) -> None:
-    """Write a command for each `console_scripts` entry of installed packages, as pip does."""
+def _add_site(cwd: str, site: str, programs: str, env: dict[str, str]) -> None:
+    """Add a directory of packages, and their commands: one that is written here for each of their
+    `console_scripts`, as pip does.
+    """
+    _prepend(env, "PYTHONPATH", site)
+    _prepend(env, "PATH", programs)
     made = os.path.join(cwd, contract.COMMANDS_DIRECTORY)
     for name in sorted(os.listdir(site)) if os.path.isdir(site) else ():
         entries = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=False)

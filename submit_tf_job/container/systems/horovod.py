@@ -22,7 +22,6 @@ TIMEOUT_S = 2000
 # Gloo's addresses are a few hundred bytes for each pair of tasks.
 MOST_BYTES = 16 * 1024 * 1024
 IDLE_S = 60.0
-_NUMBER = "HOROVOD_%s"
 
 
 def variables(info: Info) -> dict[str, str]:
@@ -36,22 +35,19 @@ def variables(info: Info) -> dict[str, str]:
     if rank is None or int(size) == 1:
         return {}
     host, port = info.place(info.task["deciding"], 0)
-    numbers = {
-        "RANK": rank,
-        "SIZE": size,
-        "LOCAL_RANK": "0",
-        "LOCAL_SIZE": "1",
-        "CROSS_RANK": rank,
-        "CROSS_SIZE": size,
-    }
     return {
+        "HOROVOD_RANK": rank,
+        "HOROVOD_SIZE": size,
+        "HOROVOD_LOCAL_RANK": "0",
+        "HOROVOD_LOCAL_SIZE": "1",
+        "HOROVOD_CROSS_RANK": rank,
+        "HOROVOD_CROSS_SIZE": size,
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
         "HOROVOD_HOSTNAME": info.name,
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": host,
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
         "HOROVOD_GLOO_TIMEOUT_SECONDS": str(TIMEOUT_S),
-        **{_NUMBER % name: value for name, value in numbers.items()},
     }
 
 
@@ -63,11 +59,7 @@ class Store(ThreadingMixIn, HTTPServer):
     request_queue_size = 1024  # all tasks come at once
 
     def __init__(self, address: tuple[str, int], size: int) -> None:
-        """Bind the address.
-
-        Args:
-            address: Host and port.
-            size: The number of processes.
+        """Bind the address; `size` is the number of processes.
 
         Raises:
             OSError: The port is in use.
@@ -85,10 +77,6 @@ class Store(ThreadingMixIn, HTTPServer):
         self.lock = threading.Lock()
         self.values: dict[str, dict[str, bytes]] = {}
         self.done: dict[str, set[str]] = {}
-
-    def start(self) -> None:
-        """Serve in a thread that ends with the process."""
-        threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def end(self) -> None:
         """Stop serving, and free the port."""
@@ -113,13 +101,14 @@ class Store(ThreadingMixIn, HTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    server: Store
     timeout = IDLE_S
     protocol_version = "HTTP/1.0"
 
     def do_GET(self) -> None:
         scope, key = self._place()
-        with self._store().lock:
-            value = self._store().values.get(scope, {}).get(key)
+        with self.server.lock:
+            value = self.server.values.get(scope, {}).get(key)
         self._answer(404 if value is None else 200, value or b"")
 
     def do_PUT(self) -> None:
@@ -129,17 +118,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(400)
             return
         value = self.rfile.read(int(length))
-        with self._store().lock:
-            self._store().values.setdefault(scope, {})[key] = value
+        with self.server.lock:
+            self.server.values.setdefault(scope, {})[key] = value
         self._answer(200)
 
     def do_DELETE(self) -> None:
-        self._store().finish(*self._place())
+        self.server.finish(*self._place())
         self._answer(200)
-
-    def _store(self) -> Store:
-        assert isinstance(self.server, Store)
-        return self.server
 
     def _place(self) -> tuple[str, str]:
         """Return the scope and the key of /scope/key."""
@@ -168,6 +153,6 @@ def serve(info: Info) -> Callable[[], None] | None:
     size = int(facts.variables(info)["TFJOB_WORLD_SIZE"])
     if info.decides and size > 1:
         store = Store(("", info.port(info.role, info.index)), size)
-        store.start()
+        threading.Thread(target=store.serve_forever, daemon=True).start()
         return store.end
     return None

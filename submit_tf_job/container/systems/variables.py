@@ -10,7 +10,7 @@ import json
 import socket
 from collections.abc import Callable
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.container.environment import ONE_VARIABLE
 from submit_tf_job.container.info import BootstrapProblem, Info
 
@@ -20,7 +20,7 @@ BOARD = "tensorboard"
 
 
 def other_variables(info: Info) -> dict[str, str]:
-    """Return the variables that the job spec's `variables` asks for.
+    """Return what the job spec's `variables` asks for and its `env` does not say.
 
     Raises:
         BootstrapProblem: A value is longer than the kernel accepts for one variable.
@@ -31,11 +31,11 @@ def other_variables(info: Info) -> dict[str, str]:
             found.update(compute(info))
     for name, value in found.items():
         if len(value) > ONE_VARIABLE:
-            raise BootstrapProblem(
-                "%s has %d bytes, and a variable at most %d; this job has too many tasks for "
-                "`variables`, so let the program read TF_CONFIG" % (name, len(value), ONE_VARIABLE),
-            )
-    return found
+            text = "%s has %d bytes, and a variable at most %d; this job has too many tasks for "
+            text += "`variables`, so let the program read TF_CONFIG"
+            raise BootstrapProblem(text % (name, len(value), ONE_VARIABLE))
+    stated = info.roles[info.role].get("env", {})
+    return {name: value for name, value in found.items() if name not in stated}
 
 
 def with_environment(info: Info, tf_config: str) -> str:
@@ -76,15 +76,10 @@ def _tony(info: Info) -> dict[str, str]:
         values["IS_CHIEF"] = "true"
     shows = info.role == BOARD if BOARD in info.counts else info.decides
     if shows:
-        values["TB_PORT"] = str(next(iter(info.served.values()), 0) or _free_port())
+        with socket.socket() as probe:
+            probe.bind(("", 0))  # a free port; the kernel's range lies above that of the tasks
+            values["TB_PORT"] = str(next(iter(info.served.values()), probe.getsockname()[1]))
     return values
-
-
-def _free_port() -> int:
-    """Return a port that is free now; the kernel's range lies above that of the tasks."""
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
 
 
 def _submarine(info: Info) -> dict[str, str]:
@@ -95,7 +90,7 @@ def _submarine(info: Info) -> dict[str, str]:
 def _hbox(info: Info) -> dict[str, str]:
     index = str(info.position)
     values = {"TF_ROLE": info.role, "TF_INDEX": index, "INDEX": index}
-    cluster = info.cluster()
+    cluster = tfconfig.cluster_counts(info.sizes, info.task["cluster_roles"])
     if sum(cluster.values()) > 1:
         found = _addresses(info)
         spec = {role: found[role] for role in cluster}
