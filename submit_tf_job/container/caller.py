@@ -28,13 +28,9 @@ class Caller:
         hello: Callable[[str], dict[str, Any]],
         message: Callable[[float, Mapping[str, Any]], None],
     ) -> None:
-        """Start without a connection.
+        """Start without a connection; `message` handles what comes of one.
 
-        Args:
-            info: This task.
-            loop: Its event loop.
-            hello: Returns the first message of a connection from an address of this task.
-            message: Handles a message.
+        `hello` returns the first message of a connection from an address of this task.
         """
         self.info, self.loop, self.hello, self.message = info, loop, hello, message
         self.channel: Channel | None = None

@@ -138,10 +138,10 @@ class TaskCommand:
             self.set_variables()
             for reservation in self._reservations():
                 reservation.release()
-            if self.info.task.get("variables"):
-                from submit_tf_job.container.systems import variables
+            if "horovod" in self.info.task.get("variables", ()):
+                from submit_tf_job.container.systems import horovod  # imports an HTTP server
 
-                self.close_servers = variables.serve(self.info)
+                self.close_servers = horovod.serve(self.info)
             self.run("starting", self.info.roles[self.info.role]["command"])
         except BootstrapProblem as problem:
             self.fail(problem)

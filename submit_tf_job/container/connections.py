@@ -76,8 +76,6 @@ class Peers:
         """Keep the arguments; `listen` begins.
 
         Args:
-            info: The deciding task.
-            loop: Its event loop.
             message: Handles a message; `ChannelClosed` closes the connection.
             closed: Handles the end of a task's connection: whether the other side's kernel has
                 closed it, and how long pings have been missing.

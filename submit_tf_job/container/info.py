@@ -140,9 +140,7 @@ class Info:
     def place(self, role: str, position: int) -> tuple[str, int]:
         """Return host and port of a task: its name, or its address where the name is not used.
 
-        Args:
-            role: The role.
-            position: Its place among the tasks of the role that programs know.
+        `position` is its place among the tasks of the role that programs know.
         """
         index = self.present(role)[position]
         name = "%s-%d" % (role, index)

@@ -153,9 +153,7 @@ def _credentials(info: Info, env: dict[str, str], command: TaskCommand) -> None:
     if "login" in info.task.get("kerberos", {}):
         from submit_tf_job.container.login.login import log_in
 
-        login, warnings = log_in(info, env)
-        for warning in warnings:
-            command.warn(warning)
+        login = log_in(info, env, command.warn)
     if login:
         info.credentials.append(
             {"kind": "kerberos-ticket", "owner": login.principal, "until": login.until}

@@ -220,10 +220,9 @@ class PlaceWatch:
     """Looks now and then whether YARN has started the deciding task elsewhere."""
 
     def __init__(self, resolver: Resolver, every_s: float, seen: bool) -> None:
-        """Look with `resolver` once in `every_s`; `seen` says whether it has been right already.
+        """Look once in `every_s`; `seen` says whether `resolver` has been right already.
 
-        What has never had the present address may have that of a former container, or one of
-        another network.
+        Else its address may be that of a former container, or one of another network.
         """
         self.resolver, self.every_s, self.seen = resolver, every_s, seen
         self.looked = 0.0
@@ -233,7 +232,6 @@ class PlaceWatch:
         """Look, if it is due and not done already.
 
         Args:
-            now: The present time.
             home: Returns the present address of the deciding task, "" if it is not known.
             moved: Called in the event loop with the other address.
         """

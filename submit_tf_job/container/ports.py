@@ -57,10 +57,8 @@ class Reservation:
 
 
 def _claim(port: int) -> socket.socket | None:
-    """Return the claim to a port, or None where the system has no abstract sockets.
-
-    Raises:
-        OSError: EADDRINUSE: another bootstrap of this node has claimed the port.
+    """Return the claim to a port, or None where the system has no abstract sockets; EADDRINUSE is
+    raised where another bootstrap of this node has claimed it.
     """
     claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -130,9 +128,7 @@ def reserve_own(info: Info, env: dict[str, str], signals: Signals) -> Reservatio
 def serve(info: Info, reserved: int) -> tuple[dict[str, int], list[Reservation], list[str]]:
     """Choose a port for each name in the `ports` of this task's role.
 
-    Args:
-        info: The task.
-        reserved: The port that is reserved for the task already; 0 if none is.
+    `reserved` is the port that is reserved for the task already; 0 if none is.
 
     Returns:
         Port by name; the reservations; and a warning for each fixed port that is in use.

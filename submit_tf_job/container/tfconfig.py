@@ -103,15 +103,10 @@ def rendezvous_ports(ports: Mapping[str, Any], run: str) -> list[int]:
 
 
 def other_ports(ports: Mapping[str, Any], run: str, port: int, tasks: int) -> list[int]:
-    """Return the ports to try instead of a task's own one.
+    """Return the ports to try instead of a task's own one, `port`, in a job of so many tasks.
 
     The first of the rendezvous is none of them. No other task's comes first, if there are enough.
-
-    Args:
-        ports: As for `task_port`.
-        run: As for `task_port`.
-        port: The task's own port.
-        tasks: How many tasks the job has.
+    `ports` and `run` are those of `task_port`.
     """
     if ports["mode"] == "own-address":
         return []

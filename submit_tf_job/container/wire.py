@@ -87,14 +87,9 @@ class Channel:
         ready: Callable[[int], None],
         connected: bool = True,
     ) -> None:
-        """Take over a socket.
+        """Take over a socket that is `connected`, or about to be; a line has at most `limit` bytes.
 
-        Args:
-            sock: It is connected, or about to be.
-            limit: The most bytes of one line.
-            selector: Waits for the events of the socket.
-            ready: Is called with them; on `EVENT_WRITE` the caller sends again, if only b"".
-            connected: Whether the socket is connected.
+        `ready` is called with the socket's events; on `EVENT_WRITE` it sends again, if only b"".
         """
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -45,13 +45,9 @@ class Data:
         stopped: Callable[[], object],
         warn: Callable[[str], None],
     ) -> None:
-        """Keep the arguments.
+        """Copy until `stopped()`; `warn` puts a sentence into the job's report, in any thread.
 
-        Args:
-            info: The task.
-            env: The program's environment.
-            stopped: Returns whether to stop.
-            warn: Puts a sentence into the job's report; any thread may call it.
+        `env` is the program's environment.
         """
         self.info, self.env, self.stopped, self.warn = info, env, stopped, warn
         self.task: Mapping[str, Any] = info.task["data"]
@@ -242,14 +238,7 @@ class _Copy:
         patience_s: float,
         limit_s: float = float("inf"),
     ) -> None:
-        """Keep the arguments.
-
-        Args:
-            data: The inputs and outputs of the task.
-            steps: What to copy.
-            patience_s: How long an operation that fails is tried again.
-            limit_s: How long all of it may take.
-        """
+        """Copy within `limit_s`; an operation that fails is tried again for `patience_s`."""
         self.data, self.steps, self.patience_s, self.limit_s = data, steps, patience_s, limit_s
         self.end = time.monotonic() + limit_s
         self.finish_s = min(patience_s, float(data.info.task["finish_timeout_s"]))

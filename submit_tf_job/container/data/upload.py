@@ -223,11 +223,7 @@ class OutputUpload:
         return done
 
     def _set_aside(self, there: Version | None) -> None:
-        """Leave the upload beside its target.
-
-        Raises:
-            StoreError: Always: it is not at its place.
-        """
+        """Leave the upload beside its target, and raise `StoreError`: it is not at its place."""
         why = "%s: something else was stored there during the upload, and stays" % self.target
         if self.broken:
             why = "%s is a link to nothing" % os.path.join(self.step["from"], self.broken[0])

@@ -91,12 +91,9 @@ def has_keras_3(found: Mapping[str, str]) -> bool:
 
 
 def misfit(strategy: str, found: Mapping[str, str], legacy: bool) -> str:
-    """Return what does not fit a strategy and the ways out, "" if everything does.
+    """Return what does not fit a strategy of the job spec and the ways out, "" if everything does.
 
-    Args:
-        strategy: The job's strategy, as in the job spec.
-        found: Installed versions, as `versions` returns them.
-        legacy: Whether `TF_USE_LEGACY_KERAS` is set.
+    `found` is what `versions` returns; `legacy` says whether `TF_USE_LEGACY_KERAS` is set.
     """
     tensorflow = found.get("tensorflow", "")
     if strategy == "estimator" and _numbers(tensorflow) >= (2, 16):

@@ -188,8 +188,8 @@ def _output(argv: list[str], env: Mapping[str, str]) -> str:
     return " ".join(done.stdout.decode("utf-8", "replace").split())[:500]
 
 
-def log_in(info: Info, env: dict[str, str]) -> tuple[Login | None, list[str]]:
-    """Log in if the job requests it; return the login, and warnings.
+def log_in(info: Info, env: dict[str, str], warn: Callable[[str], None]) -> Login | None:
+    """Log in, and return the login; None if it failed, and the job does without.
 
     Raises:
         BootstrapProblem: The login failed, and the job requires it.
@@ -201,9 +201,8 @@ def log_in(info: Info, env: dict[str, str]) -> tuple[Login | None, list[str]]:
         text = "the login of %s failed: %s" % (info.task["kerberos"]["principal"], err)
         if info.task["kerberos"]["login"] == "always":
             raise BootstrapProblem(text, "login-failed") from err
-        return None, [
-            text + "; the program has only YARN's delegation tokens, and loses HDFS with them"
-        ]
+        warn(text + "; the program has only YARN's delegation tokens, and loses HDFS with them")
+        return None
     env["KRB5CCNAME"] = "FILE:" + login.cache
     env["KRB5_CLIENT_KTNAME"] = "FILE:" + login.keytab
-    return login, []
+    return login

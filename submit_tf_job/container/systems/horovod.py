@@ -2,7 +2,7 @@
 
 Gloo exchanges its addresses in a key-value store over HTTP, which `horovodrun` runs. Here the
 deciding task runs it at its own port, because no other program listens there. Sources, of Horovod
-0.28.1: gloo_context.cc (variables), http_store.cc (the client), http_server.py (the store).
+0.28.1: http_store.cc (the client), http_server.py (the store).
 """
 
 from __future__ import annotations
@@ -13,42 +13,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
 
 from submit_tf_job.container import facts
-from submit_tf_job.container.info import Info
+from submit_tf_job.container.info import BootstrapProblem, Info
 from submit_tf_job.container.names import listening_socket
 
-# Gloo waits 30 s for the others by default, too short for the start of a large program (TonY takes
-# this value, too).
-TIMEOUT_S = 2000
 # Gloo's addresses are a few hundred bytes for each pair of tasks.
 MOST_BYTES = 16 * 1024 * 1024
 IDLE_S = 60.0
-
-
-def variables(info: Info) -> dict[str, str]:
-    """Return what Horovod reads in this task, {} if its role does not train.
-
-    Each task is one process with a host name of its own, because tasks on one node do not share
-    GPUs.
-    """
-    found = facts.variables(info)
-    rank, size = found.get("TFJOB_RANK"), found["TFJOB_WORLD_SIZE"]
-    if rank is None or int(size) == 1:
-        return {}
-    host, port = info.place(info.task["deciding"], 0)
-    return {
-        "HOROVOD_RANK": rank,
-        "HOROVOD_SIZE": size,
-        "HOROVOD_LOCAL_RANK": "0",
-        "HOROVOD_LOCAL_SIZE": "1",
-        "HOROVOD_CROSS_RANK": rank,
-        "HOROVOD_CROSS_SIZE": size,
-        "HOROVOD_CONTROLLER": "gloo",
-        "HOROVOD_CPU_OPERATIONS": "gloo",
-        "HOROVOD_HOSTNAME": info.name,
-        "HOROVOD_GLOO_RENDEZVOUS_ADDR": host,
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
-        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(TIMEOUT_S),
-    }
 
 
 class Store(ThreadingMixIn, HTTPServer):
@@ -148,11 +118,16 @@ def serve(info: Info) -> Callable[[], None] | None:
         A function that ends it; None where no store is needed.
 
     Raises:
-        OSError: Its port is in use.
+        BootstrapProblem: Its port is in use.
     """
     size = int(facts.variables(info)["TFJOB_WORLD_SIZE"])
-    if info.decides and size > 1:
+    if not info.decides or size == 1:
+        return None
+    try:
         store = Store(("", info.port(info.role, info.index)), size)
-        threading.Thread(target=store.serve_forever, daemon=True).start()
-        return store.end
-    return None
+    except OSError as err:
+        text = "Horovod's key-value store cannot listen at the port of %s: %s"
+        text %= (info.name, err.strerror or err)
+        raise BootstrapProblem(text, "port-in-use") from err
+    threading.Thread(target=store.serve_forever, daemon=True).start()
+    return store.end

@@ -1,7 +1,7 @@
 """Compute the variables of other systems from the same addresses as TF_CONFIG.
 
 Sources: TonY (Constants.java, TFRuntime.java), Submarine (its launch commands of YARN services),
-Hbox (HboxContainer.java), Horovod (horovod.py).
+Hbox (HboxContainer.java), Horovod (of 0.28.1).
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import json
 import socket
 from collections.abc import Callable
 
-from submit_tf_job.container import contract, tfconfig
+from submit_tf_job.container import contract, facts, tfconfig
 from submit_tf_job.container.environment import ONE_VARIABLE
 from submit_tf_job.container.info import BootstrapProblem, Info
 
 # TonY counts the tasks that it waits for: no ps and no sidecars.
 TRACKED = (contract.KIND_TRAINS, contract.KIND_EVALUATES)
 BOARD = "tensorboard"
+# Gloo waits 30 s for the others by default, too short for the start of a large program (TonY takes
+# this value, too).
+GLOO_S = 2000
 
 
 def other_variables(info: Info) -> dict[str, str]:
@@ -100,30 +103,30 @@ def _hbox(info: Info) -> dict[str, str]:
 
 
 def _horovod(info: Info) -> dict[str, str]:
-    from submit_tf_job.container.systems import horovod  # imports an HTTP server
+    """Return what Horovod reads in this task, {} if its role does not train: gloo_context.cc.
 
-    return horovod.variables(info)
-
-
-def serve(info: Info) -> Callable[[], None] | None:
-    """Start what the tasks of other systems meet at, when this task's command starts.
-
-    Returns:
-        A function that ends it; None where nothing was started.
-
-    Raises:
-        BootstrapProblem: The port of this task is in use.
+    Each task is one process with a host name of its own, because tasks on one node do not share
+    GPUs.
     """
-    if "horovod" not in info.task["variables"]:
-        return None
-    from submit_tf_job.container.systems import horovod
-
-    try:
-        return horovod.serve(info)
-    except OSError as err:
-        text = "Horovod's key-value store cannot listen at the port of %s: %s"
-        text %= (info.name, err.strerror or err)
-        raise BootstrapProblem(text, "port-in-use") from err
+    found = facts.variables(info)
+    rank, size = found.get("TFJOB_RANK"), found["TFJOB_WORLD_SIZE"]
+    if rank is None or int(size) == 1:
+        return {}
+    host, port = info.place(info.task["deciding"], 0)
+    return {
+        "HOROVOD_RANK": rank,
+        "HOROVOD_SIZE": size,
+        "HOROVOD_LOCAL_RANK": "0",
+        "HOROVOD_LOCAL_SIZE": "1",
+        "HOROVOD_CROSS_RANK": rank,
+        "HOROVOD_CROSS_SIZE": size,
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_HOSTNAME": info.name,
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": host,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(GLOO_S),
+    }
 
 
 SYSTEMS: dict[str, Callable[[Info], dict[str, str]]] = {
