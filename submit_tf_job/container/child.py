@@ -130,6 +130,20 @@ def find_program(name: str, path: str | None) -> str | None:
     return None
 
 
+def run(
+    argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a program without input; its stdout and stderr are one text.
+
+    Raises:
+        OSError: It cannot be run.
+        subprocess.TimeoutExpired: It was ended after `timeout_s`.
+    """
+    none, both = subprocess.DEVNULL, subprocess.STDOUT
+    pipe = subprocess.PIPE
+    return subprocess.run(argv, env=env, stdin=none, stdout=pipe, stderr=both, timeout=timeout_s)
+
+
 def argv_of(command: str | Sequence[str], path: str | None) -> list[str]:
     """Return the argument list to execute: a string runs in bash with `pipefail`, a list as it is.
 

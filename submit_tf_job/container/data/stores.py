@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
+from submit_tf_job.container import hadoop
 from submit_tf_job.container.data.store import (
     PIECE,
     Entry,
@@ -26,13 +27,6 @@ from submit_tf_job.container.data.store import (
     store_errors,
 )
 from submit_tf_job.container.data.webhdfs_client import WebHdfs
-from submit_tf_job.container.hadoop import (
-    RPC_PORT,
-    name_nodes,
-    properties,
-    resolve_viewfs,
-    web_addresses,
-)
 
 CONNECT_S = 10.0
 FSSPEC = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for what fsspec calls s3
@@ -47,9 +41,8 @@ class Disk(FileStore):
 
     def list(self, path: str) -> list[Entry]:
         with store_errors(path):
-            return [
-                (entry.path, entry.is_dir(), entry.stat().st_size) for entry in os.scandir(path)
-            ]
+            found = os.scandir(path)
+            return [(entry.path, entry.is_dir(), entry.stat().st_size) for entry in found]
 
     def read(self, path: str) -> Iterator[bytes]:
         with store_errors(path), open(path, "rb") as source:
@@ -214,12 +207,12 @@ def _parts(uri: str) -> tuple[str, str, str]:
 
 
 def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
-    conf = properties(env.get("HADOOP_CONF_DIR", ""))
+    conf = hadoop.properties(env.get("HADOOP_CONF_DIR", ""))
     if not authority:
         default, host, _ = _parts(conf.get("fs.defaultFS", ""))
         authority = host if default == scheme else ""
     if scheme == "viewfs":
-        target = resolve_viewfs(authority, path, conf)
+        target = hadoop.resolve_viewfs(authority, path, conf)
         if target is None:
             text = "no mount table of the Hadoop configuration in this container leads there"
             raise StoreError(text)
@@ -232,17 +225,17 @@ def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tup
     try:
         import_module("hdfs_native")
     except ImportError:
-        protocol, addresses = web_addresses(authority, conf)
+        protocol, addresses = hadoop.web_addresses(authority, conf)
         if not addresses:
             raise StoreError(
                 "the image has no hdfs-native, and no Hadoop configuration in this "
                 "container names a NameNode's web address"
             ) from None
         return WebHdfs(protocol, addresses, env), path
-    nodes = name_nodes(conf).get(authority)
+    nodes = hadoop.name_nodes(conf).get(authority)
     if not nodes:
         if ":" not in authority:  # hdfs-native has no default port
-            authority = "%s:%d" % (authority, RPC_PORT)
+            authority = "%s:%d" % (authority, hadoop.RPC_PORT)
         nodes = [authority]
     _check_reachable(nodes)
     return Native("hdfs://" + authority), path
@@ -267,8 +260,6 @@ def _fsspec(scheme: str, authority: str) -> FileStore:
         fsspec = import_module("fsspec")
         return ByFsspec(fsspec.filesystem(FSSPEC.get(scheme, scheme)), authority)
     except (ImportError, ValueError) as err:
-        why = (
-            "the image has nothing that reads %s:// (%s); install fsspec, and its package for "
-            "that, in the image"
-        )
+        why = "the image has nothing that reads %s:// (%s); install fsspec, and its package for "
+        why += "that, in the image"
         raise StoreError(why % (scheme, err)) from None

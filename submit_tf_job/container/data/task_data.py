@@ -18,7 +18,7 @@ from typing import Any
 from submit_tf_job.container import contract, environment
 from submit_tf_job.container.data.store import StoreError, retry
 from submit_tf_job.container.data.webhdfs_client import GIVEN_TOKENS
-from submit_tf_job.container.delegation.tokens import ENV_FILE
+from submit_tf_job.container.delegation.tokens import ENV_FILE, when
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 
 INPUTS, OUTPUTS = "tfjob-inputs", "tfjob-outputs"  # directories in the working directory
@@ -349,7 +349,7 @@ class _Copy:
         self.stages, self.told = stage, time.monotonic()
         where = "it is in %s on %s" % (step["from"], self.data.info.node)
         last_s = (self.finish_s if stage == 1 else self.patience_s) - since_s
-        until = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time.time() + last_s))
+        until = when(time.time() + last_s)
         text = "the output %s cannot be stored at %s yet; it is tried again until %s: %s"
         if stage == 2:
             text = "the output %s could not be stored at %s within finish_timeout; "

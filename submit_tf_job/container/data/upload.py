@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import posixpath
-import stat
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -54,13 +53,12 @@ def tree(root: str, note: Callable[[str], None]) -> tuple[list[str], list[str], 
             relative = os.path.join(folder, name)
             path = os.path.join(root, relative)
             real = os.path.realpath(path)
-            mode = os.stat(path).st_mode if os.path.exists(path) else 0
-            if not mode:
-                broken.append(relative)
-            elif stat.S_ISREG(mode):
+            if os.path.isfile(path):
                 if relative != MARK:
                     files.append(relative)
-            elif not stat.S_ISDIR(mode):
+            elif not os.path.exists(path):
+                broken.append(relative)
+            elif not os.path.isdir(path):
                 note("%s is neither a file nor a directory; it is not stored" % relative)
             elif real in above:
                 note("%s is a link to a directory around it; it is not stored" % relative)

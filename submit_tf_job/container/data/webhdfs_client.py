@@ -30,7 +30,7 @@ FAILOVER = ("StandbyException", "RetriableException", "SafeModeException")
 
 
 class _Inactive(StoreError):
-    """A NameNode that does not answer, is not the active one, or not ready."""
+    """A NameNode that is not the active one, or not ready."""
 
 
 class WebHdfs(FileStore):
@@ -56,30 +56,24 @@ class WebHdfs(FileStore):
         problem = StoreError("%s: no NameNode" % path)
         for address in list(self.addresses):
             try:
-                answer, body = self._ask(method, address, path, query)
+                with store_errors("%s (%s)" % (path, address)):
+                    connection = _connect(self.protocol, address)
+                    connection.request(method, "/webhdfs/v1%s?%s" % (quote(path), query))
+                    answer = connection.getresponse()
+                    body = answer.read(64 << 20)
+                    connection.close()
+            except StoreError as err:
+                problem = StoreError(str(err), transient=True)
+            else:
                 if answer.status in (301, 302, 303, 307, 308):
                     return answer.headers["Location"]
-                return _value(path, answer, body)
-            except _Inactive as err:
-                problem = err
-                # the other NameNode may be the active one
-                self.addresses = self.addresses[1:] + self.addresses[:1]
+                try:
+                    return _value(path, answer, body)
+                except _Inactive as err:
+                    problem = err
+            # the other NameNode may be the active one
+            self.addresses = self.addresses[1:] + self.addresses[:1]
         raise problem
-
-    def _ask(
-        self, method: str, address: str, path: str, query: str
-    ) -> tuple[http.client.HTTPResponse, bytes]:
-        try:
-            with store_errors("%s (%s)" % (path, address)):
-                connection = _connect(self.protocol, address)
-                connection.request(method, "/webhdfs/v1%s?%s" % (quote(path), query))
-                answer = connection.getresponse()
-                body = answer.read(64 << 20)
-                connection.close()
-                return answer, body
-        except StoreError as err:
-            raise _Inactive(str(err), transient=True) from err
-        raise AssertionError("the block returns or raises")
 
     def _to(self, location: Any, path: str) -> tuple[http.client.HTTPConnection, str]:
         parts = urlsplit(str(location or ""))
@@ -168,10 +162,8 @@ def _value(path: str, answer: http.client.HTTPResponse, body: bytes) -> Any:
     if 200 <= answer.status < 300:
         return value
     if answer.status == 401:
-        why = (
-            "%s: HDFS wants Kerberos, and takes no delegation token of this task (a ticket of "
-            "its own needs hdfs-native in the image)"
-        )
+        why = "%s: HDFS wants Kerberos, and takes no delegation token of this task (a ticket of "
+        why += "its own needs hdfs-native in the image)"
         raise StoreError(why % path)
     remote = isinstance(value, dict) and value.get("RemoteException")
     if not isinstance(remote, dict):

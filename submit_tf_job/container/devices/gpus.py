@@ -14,7 +14,7 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping
 
-from submit_tf_job.container.child import find_program
+from submit_tf_job.container.child import find_program, run
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 
 ANSWER_S = 60.0  # without persistence mode the driver initialises each device first
@@ -70,14 +70,7 @@ def _listed(
     """Return the GPUs that a vendor's tool lists, and its name or what it says instead."""
     name = os.path.basename(tool)
     try:
-        done = subprocess.run(
-            [tool, *options],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=ANSWER_S,
-            check=False,
-        )
+        done = run([tool, *options], ANSWER_S)
     except (OSError, subprocess.SubprocessError) as err:
         return [], "%s failed: %s" % (name, err)
     text = done.stdout.decode("utf-8", "replace")

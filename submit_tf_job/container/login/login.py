@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from submit_tf_job.container import environment
-from submit_tf_job.container.child import find_program
+from submit_tf_job.container.child import find_program, run
 from submit_tf_job.container.delegation.tokens import when
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 from submit_tf_job.container.login import gss, keytab
@@ -51,16 +51,14 @@ class Login:
             with open(self.keytab, "rb") as source:
                 content = source.read(keytab.LONGEST)
         except OSError as err:
-            raise LoginFailed(
-                "the keytab %s cannot be read: %s" % (self.keytab, err.strerror)
-            ) from err
+            text = "the keytab %s cannot be read: %s"
+            raise LoginFailed(text % (self.keytab, err.strerror)) from err
         why = keytab.find_problem(content, self.task["principal"])
         if why:
             raise LoginFailed("the keytab %s cannot be used: %s" % (self.keytab, why))
         entries = keytab.read(content)
-        self.principal = choose(
-            [entry.principal for entry in entries], self.task["principal"], info.node
-        )
+        principals = [entry.principal for entry in entries]
+        self.principal = choose(principals, self.task["principal"], info.node)
         # GSSAPI always uses the first principal of a keytab
         if any(entry.principal != self.principal for entry in entries):
             self.keytab = os.path.join(info.cwd, OWN_KEYTAB)
@@ -84,10 +82,8 @@ class Login:
                     raise
                 log("the login of %s failed, and is retried: %s" % (self.principal, err))
             else:
-                log(
-                    "%s is logged in from its keytab until %s; the ticket is renewed here"
-                    % (self.principal, when(self.until))
-                )
+                text = "%s is logged in from its keytab until %s; the ticket is renewed here"
+                log(text % (self.principal, when(self.until)))
                 return
 
     def renew(self) -> None:
@@ -99,12 +95,8 @@ class Login:
         fresh = self.cache + ".new"
         if os.path.exists(fresh):
             os.unlink(fresh)
-        env = dict(
-            self.env,
-            KRB5CCNAME="FILE:" + fresh,
-            KRB5_CLIENT_KTNAME="FILE:" + self.keytab,
-            LC_ALL="C",
-        )
+        files = {"KRB5CCNAME": "FILE:" + fresh, "KRB5_CLIENT_KTNAME": "FILE:" + self.keytab}
+        env = dict(self.env, LC_ALL="C", **files)
         life_s = self._by_library(env) or self._by_kinit(env, fresh)
         if not os.path.exists(fresh):
             raise LoginFailed("no ticket came of it")
@@ -125,12 +117,10 @@ class Login:
     def _by_kinit(self, env: Mapping[str, str], fresh: str) -> float:
         kinit = find_program("kinit", env.get("PATH"))
         if not kinit:
-            raise LoginFailed(
-                "the image has neither %s nor kinit, so that nothing here can log in" % gss.LIBRARY
-            )
-        output = _output(
-            [kinit, "-k", "-t", self.keytab, "-c", "FILE:" + fresh, self.principal], env
-        )
+            text = "the image has neither %s nor kinit, so that nothing here can log in"
+            raise LoginFailed(text % gss.LIBRARY)
+        argv = [kinit, "-k", "-t", self.keytab, "-c", "FILE:" + fresh, self.principal]
+        output = _output(argv, env)
         if not os.path.exists(fresh):
             raise LoginFailed(output or "kinit did not say why")
         return KINIT_LIFE_S
@@ -150,10 +140,8 @@ class Login:
                 well = True
             except (LoginFailed, OSError) as err:
                 if well:
-                    warn(
-                        "the ticket of %s could not be renewed; it ends at %s: %s"
-                        % (self.principal, when(self.until), err)
-                    )
+                    text = "the ticket of %s could not be renewed; it ends at %s: %s"
+                    warn(text % (self.principal, when(self.until), err))
                 well = False
 
 
@@ -173,14 +161,7 @@ def _output(argv: list[str], env: Mapping[str, str]) -> str:
     The exit status is not used, because `Child.poll` may reap it.
     """
     try:
-        done = subprocess.run(
-            argv,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=ONE_ATTEMPT_S,
-        )
+        done = run(argv, ONE_ATTEMPT_S, env)
     except subprocess.TimeoutExpired:
         raise LoginFailed("no answer within %d s" % ONE_ATTEMPT_S) from None
     except OSError as err:
