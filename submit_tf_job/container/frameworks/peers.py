@@ -19,20 +19,14 @@ def variables(info: Info) -> dict[str, str]:
     starts = facts.ranks(info)
     if info.role not in starts:
         return {}
-    role, rank = info.roles[info.role], starts[info.role] + info.position
-    size = sum(info.sizes[name] for name in starts)
-    first = info.place(info.task["deciding"], 0)
-    if info.task["framework"] == "jax":
-        found = jax(rank, size, first)
-    else:
-        own = info.place(info.role, info.position)[0]
-        found = torch(rank, size, first, own, int(role["gpus"]), info.run)
-    return {name: value for name, value in found.items() if name not in role.get("env", {})}
+    compute = _jax if info.task["framework"] == "jax" else _torch
+    rank, size = starts[info.role] + info.position, sum(info.sizes[role] for role in starts)
+    found = compute(info, rank, size, *info.place(info.task["deciding"], 0))
+    stated = info.roles[info.role].get("env", {})
+    return {name: value for name, value in found.items() if name not in stated}
 
 
-def torch(
-    rank: int, size: int, first: tuple[str, int], own: str, gpus: int, rendezvous: str
-) -> dict[str, str]:
+def _torch(info: Info, rank: int, size: int, host: str, port: int) -> dict[str, str]:
     """Return what torchrun reads (PET_...), and what a program without torchrun reads.
 
     torchrun takes an option from `PET_` and its name where the command line does not say it
@@ -40,26 +34,18 @@ def torch(
     and c10d rendezvous get the same variables. `is_host` is said because torchrun compares host
     names, which are aliases here (c10d_rendezvous_backend.py). An IPv6 address is in brackets in
     the endpoint alone (rendezvous/utils.py); TCPStore looks up the other hosts as they are.
-
-    Args:
-        rank: The task's number among the tasks that train.
-        size: The number of tasks that train.
-        first: Host and port of the task with rank 0.
-        own: The task's own host.
-        gpus: Its GPUs; torchrun starts a process for each, or one without GPUs.
-        rendezvous: The rendezvous' id.
+    torchrun starts a process for each GPU, or one without GPUs.
     """
-    host, port = first
     return {
         "PET_NNODES": str(size),
-        "PET_NPROC_PER_NODE": str(max(gpus, 1)),
+        "PET_NPROC_PER_NODE": str(max(int(info.roles[info.role]["gpus"]), 1)),
         "PET_NODE_RANK": str(rank),
         "PET_MASTER_ADDR": host,
         "PET_MASTER_PORT": str(port),
         "PET_RDZV_ENDPOINT": host_port(host, port),
-        "PET_RDZV_ID": rendezvous,
+        "PET_RDZV_ID": info.run,
         "PET_RDZV_CONF": "is_host=%d" % (rank == 0),
-        "PET_LOCAL_ADDR": own,
+        "PET_LOCAL_ADDR": info.place(info.role, info.position)[0],
         "MASTER_ADDR": host,
         "MASTER_PORT": str(port),
         "RANK": str(rank),
@@ -70,19 +56,19 @@ def torch(
     }
 
 
-def jax(rank: int, size: int, first: tuple[str, int]) -> dict[str, str]:
+def _jax(_info: Info, rank: int, size: int, host: str, port: int) -> dict[str, str]:
     """Return what JAX and Keras 3 read, with the names of Kubeflow's Trainer for the rest.
 
     `jax.distributed.initialize()` reads the address (jax/_src/distributed.py of 0.10); the number
     of processes and its own are its arguments. It would bind `[::]`, which a system without IPv6
     refuses. `keras.distribution.initialize()` reads all three.
     """
-    address = host_port(*first)
+    address = host_port(host, port)
     with listening_socket() as sock:
         every = "::" if sock.family == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 - peers are other hosts
     return {
         "JAX_COORDINATOR_ADDRESS": address,
-        "JAX_COORDINATOR_BIND_ADDRESS": host_port(every, first[1]),
+        "JAX_COORDINATOR_BIND_ADDRESS": host_port(every, port),
         "JAX_NUM_PROCESSES": str(size),
         "JAX_PROCESS_ID": str(rank),
         "KERAS_BACKEND": "jax",
