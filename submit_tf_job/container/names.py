@@ -108,11 +108,8 @@ def decode_answer(
 
 def server_address(server: str) -> tuple[str, int]:
     """Split `address` or `address:port` (53 if absent); an IPv6 address is in brackets."""
-    if server.startswith("["):
-        host, _, port = server[1:].partition("]")
-        return host, int(port[1:] or 53)
-    host, _, port = server.partition(":")
-    return host, int(port or 53)
+    host, _, port = server[1:].partition("]") if server[0] == "[" else server.partition(":")
+    return host, int(port.lstrip(":") or 53)
 
 
 def query(server: tuple[str, int], name: str) -> str | None:

@@ -21,17 +21,14 @@ def unpack(archive: str, cwd: str) -> None:
         BootstrapProblem: A member would be written elsewhere, or cannot be written.
     """
     try:
-        with _open_tar(archive) as tar:
-            extract(tar, cwd)
+        with open(archive, "rb") as file:
+            content: IO[bytes] = file
+            if archive.endswith(contract.INLINE_FILES):
+                content = io.BytesIO(zlib.decompress(base64.b64decode(file.read())))
+            with tarfile.open(fileobj=content) as tar:
+                extract(tar, cwd)
     except (OSError, tarfile.TarError, EOFError, ValueError, zlib.error) as err:
         raise BootstrapProblem("the job's files could not be unpacked: %s" % err) from err
-
-
-def _open_tar(archive: str) -> tarfile.TarFile:
-    if not archive.endswith(contract.INLINE_FILES):
-        return tarfile.open(archive)
-    with open(archive, "rb") as file:
-        return tarfile.open(fileobj=io.BytesIO(zlib.decompress(base64.b64decode(file.read()))))
 
 
 def extract(tar: tarfile.TarFile, target: str, links: bool = False) -> None:

@@ -28,6 +28,10 @@ OF_EACH = ("every-task", "all-that-write")  # `by` of outputs that each task sto
 FETCH_PATIENCE_S = 60.0  # how long a download is tried again
 # how long a task stays for an output that could not be stored within `finish_timeout`
 KEPT_S = 1800.0
+WORDS = {
+    "download": ("downloading", "from", "downloaded"),
+    "upload": ("uploading", "to", "uploaded"),
+}
 FETCH_FAILED, STORE_FAILED = "input-failed", "output-failed"
 
 
@@ -141,9 +145,6 @@ class Data:
         return mine
 
     def _fetch(self, steps: list[dict[str, Any]]) -> None:
-        what = ", ".join("%s from %s" % (step["name"], step["uri"]) for step in steps)
-        log("downloading %s" % what)
-        started = time.monotonic()
         try:
             done = _Copy(self, steps, FETCH_PATIENCE_S).run()
         except Stopped:
@@ -151,7 +152,6 @@ class Data:
         if done["t"] != "done":
             text = "the input %(name)s cannot be fetched from %(uri)s: %(why)s" % done
             raise BootstrapProblem(text, FETCH_FAILED)
-        _log_done("downloaded", done, started)
         for step in steps:
             single = os.path.join(step["to"], os.path.basename(step["uri"]))
             if step["share"] is None and _lines(step["file"]) == [single]:
@@ -207,15 +207,13 @@ class Data:
     def _store(
         self, steps: list[dict[str, Any]], record: dict[str, Any], failed: bool
     ) -> dict[str, Any]:
-        log("uploading %s" % ", ".join("%s to %s" % (step["name"], step["uri"]) for step in steps))
-        started, limit_s = time.monotonic(), float(self.info.task["finish_timeout_s"])
+        limit_s = float(self.info.task["finish_timeout_s"])
         copy = _Copy(self, steps, *((limit_s, limit_s) if failed else (limit_s + KEPT_S,)))
         try:
             done = copy.run()
         except Stopped:
             done = copy.failed("this task was stopped meanwhile")
         if done["t"] == "done":
-            _log_done("uploaded", done, started)
             return dict(record, stored=[[step["name"], step["told"]] for step in steps])
         text = "the output %(name)s could not be stored at %(uri)s: %(why)s" % done
         log(text)
@@ -250,10 +248,17 @@ class _Copy:
         Raises:
             Stopped: This task must end.
         """
+        begins, place, ends = WORDS[self.steps[0]["do"]]
+        what = ["%s %s %s" % (step["name"], place, step["uri"]) for step in self.steps]
+        log("%s %s" % (begins, ", ".join(what)))
+        started = time.monotonic()
         try:
             done: dict[str, Any] = retry(self._once, self.patience_s, self._wait, self._waiting)
         except StoreError as err:
             return self.failed(str(err))
+        if done["t"] == "done":
+            found = (ends, done["files"], _amount(done["bytes"]), time.monotonic() - started)
+            log("%s %d files, %s, in %.1f s" % found)
         return done
 
     def failed(self, why: str) -> dict[str, Any]:
@@ -355,11 +360,6 @@ class _Copy:
             text = "the output %s could not be stored at %s within finish_timeout; "
             text += where + " until %s, and is tried again: %s"
         self.data.warn(text % (step["name"], step["uri"], until, err))
-
-
-def _log_done(verb: str, done: Mapping[str, Any], started: float) -> None:
-    found = (verb, done["files"], _amount(done["bytes"]), time.monotonic() - started)
-    log("%s %d files, %s, in %.1f s" % found)
 
 
 def _lines(path: str) -> list[str]:
