@@ -69,8 +69,7 @@ def task_port(
             `{"mode": "host", "first": 20000, "last": 32767}` where containers share their node's
             address.
         counts: Role to number of tasks, for every role of the job.
-        run: The run's name: two runs on one host start at different offsets of
-            the range.
+        run: The run's name: two runs on one host start at different offsets of the range.
         role: The task's role.
         index: The task's index, from 0.
     """
@@ -160,8 +159,6 @@ def tf_config(
     Args:
         counts: Role to number of tasks.
         cluster_roles: The roles that TensorFlow's cluster contains.
-        role: The task's role.
-        index: The task's index, from 0.
         address: `address(role, index)` returns `host:port`.
         legacy_master: Write chief as `master`, for programs of TensorFlow 1.
     """

@@ -90,13 +90,11 @@ def parse(content: bytes) -> tuple[list[Token], list[tuple[bytes, bytes]]]:
     return tokens, [(reader.text(), reader.text()) for _ in range(reader.number())]
 
 
-def write(path: str, tokens: Iterable[Token], secrets: Iterable[tuple[bytes, bytes]]) -> None:
+def write(path: str, tokens: list[Token], secrets: list[tuple[bytes, bytes]]) -> None:
     """Write a file of credentials that only its owner may read."""
-    found, hidden = list(tokens), list(secrets)
-    out = MAGIC + b"\0" + number(len(found))
-    for token in found:
-        out += b"".join(map(_text, token))
-    out += number(len(hidden)) + b"".join(_text(name) + _text(value) for name, value in hidden)
+    out = MAGIC + b"\0"
+    for rows in (tokens, secrets):
+        out += number(len(rows)) + b"".join(_text(field) for row in rows for field in row)
     handle = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "wb") as sink:
         sink.write(out)
@@ -114,9 +112,8 @@ def summary(token: Token) -> dict[str, Any]:
     reader = Reader(token.identifier)
     try:
         if token.kind in KINDS and reader.take(1) == b"\0":
-            fields["owner"], fields["renewer"], fields["real_user"] = [
-                reader.text().decode("utf-8", "replace") for _ in range(3)
-            ]
+            for key in ("owner", "renewer", "real_user"):
+                fields[key] = reader.text().decode("utf-8", "replace")
             fields["issued"], fields["until"] = reader.number() / 1000.0, reader.number() / 1000.0
     except ValueError:
         return {key: fields[key] for key in ("kind", "service")}
@@ -176,12 +173,8 @@ def _for(address: str, service: str, tokens: list[Token]) -> Token | None:
         named = b"ha-hdfs:" + service.encode()
         return next((token for token in tokens if token.service == named), None)
     host, _, port = address.rpartition(":")
-    near = [
-        token
-        for token in tokens
-        if token.service.rpartition(b":")[2] == port.encode()
-        and not token.service.startswith(b"ha-hdfs:")
-    ]
+    single = [token for token in tokens if not token.service.startswith(b"ha-hdfs:")]
+    near = [token for token in single if token.service.rpartition(b":")[2] == port.encode()]
     if len(near) < 2:
         return near[0] if near else None
     try:
