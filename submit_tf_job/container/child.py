@@ -35,7 +35,6 @@ class Signals:
     """
 
     def __init__(self) -> None:
-        """Install the process's signal handlers."""
         self.seen: list[int] = []
         self.patient_until = 0.0  # whoever stops this task waits so long at least
         self.asked_at = 0.0  # when PATIENCE came; without a SIGTERM it asks for the stacks
@@ -248,9 +247,8 @@ class Child:
             self.send(signal.SIGKILL)
         if self.code is not None and not self.over:
             # A second after SIGKILL only zombies remain, which their own parents have to reap.
-            self.over = not self._group_lives() or (
-                self.kill_at is not None and now > self.kill_at + 1
-            )
+            killed = self.kill_at is not None and now > self.kill_at + 1
+            self.over = killed or not self._group_lives()
             self.ended_at = self.ended_at or now
             if self.kill_at is None and not self.code:
                 late = now >= self.ended_at + LEFT_S

@@ -9,15 +9,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract, facts, ports, task_files
+from submit_tf_job.container import contract, environment, facts, ports, task_files
 from submit_tf_job.container.child import STOPS, Child, Signals
 from submit_tf_job.container.data.task_data import Data
-from submit_tf_job.container.environment import (
-    has_proxy,
-    no_proxy,
-    own_variables,
-    set_tf_config,
-)
 from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
 from submit_tf_job.container.line_times import Stamps
 from submit_tf_job.container.memory import oom_kills
@@ -131,9 +125,9 @@ class TaskCommand:
         if self.info.task.get("retries"):
             self.env[contract.ENV_GENERATION] = str(self.generation)
             self.oom_kills = oom_kills()
-        self.env.update(own_variables(self.info))
-        if self.info.hosts and has_proxy(self.env):
-            no_proxy(self.env, list(self.info.hosts.values()))
+        self.env.update(environment.own_variables(self.info))
+        if self.info.hosts and environment.has_proxy(self.env):
+            environment.no_proxy(self.env, list(self.info.hosts.values()))
         try:
             self.set_variables()
             for reservation in self._reservations():
@@ -163,7 +157,7 @@ class TaskCommand:
             value = variables.with_environment(info, value)
             self.env.update(variables.other_variables(info))
         if value:
-            set_tf_config(self.env, value, info.cwd)
+            environment.set_tf_config(self.env, value, info.cwd)
 
     def run(self, doing: str, command: str | list[str]) -> None:
         """Run a command, a string for bash or arguments, as the child; the log says `doing` of it.

@@ -235,9 +235,7 @@ def _krb5_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
 
 
 def _libhdfs(env: dict[str, str]) -> None:
-    """Set CLASSPATH without wildcards and the library paths that libhdfs needs, if the image has
-    it.
-    """
+    """Set CLASSPATH without wildcards and the library paths for libhdfs, if the image has it."""
     homes = [env[name] for name in ("HADOOP_HDFS_HOME", "HADOOP_HOME") if name in env]
     homes = [h for h in homes if os.path.exists(os.path.join(h, "lib/native/libhdfs.so"))]
     if not homes:

@@ -39,9 +39,7 @@ UNREAD = {
     "t": "is stopped by a debugger; it cannot answer",
     "D": "waits in the kernel (state D, mostly for a disk or a network file system)",
 }
-SILENT = "did not answer signal %d; the program handles it itself, or is only beginning" % (
-    contract.STACKS_SIGNAL
-)
+SILENT = "did not answer signal %d; the program handles it itself, or is only beginning"
 DEAF = (
     "does not listen: it began with -I, -E or -S, or with a PYTHONPATH that leaves out this "
     "task's, or closed the file"
@@ -94,7 +92,7 @@ def _ask(path: str, process: Process, deadline: float, cwd: str) -> tuple[str, t
     if listens and process.state not in "Tt" and time.monotonic() < deadline:
         with contextlib.suppress(OSError, ValueError):
             text = _written(path, process, name)
-        why = why or SILENT
+        why = why or SILENT % contract.STACKS_SIGNAL
     if not text:
         return "%s %s" % (name, why), ("process %d %s" % (process.pid, why), MUTE)
     for folder in {cwd, os.path.realpath(cwd)}:  # each task has its own
@@ -255,9 +253,7 @@ class AllStacks:
             self.found[name] = {key: str(message.get(key, ""))[: MOST + 100] for key in keys}
 
     def _write(self, now: float) -> str | None:
-        """Write the file, and an event: first the task that stands elsewhere than the rest; return
-        its name.
-        """
+        """Write the file, and an event; return the task that stands elsewhere than the rest."""
         job = self.job
         for name in self.awaited:
             text = "did not answer within %d s; its node or container hangs" % ALL_S

@@ -198,9 +198,7 @@ class Rendezvous:
         return sum(counts.get(state, 0) for state in states)
 
     def stays(self, m: Member) -> bool:
-        """Return whether a task keeps its container for a later generation when its command ends:
-        all but sidecars do.
-        """
+        """Return whether a task keeps its container for a later generation; sidecars do not."""
         return self.retries > 0 and not m.is_sidecar
 
     def is_elastic(self, m: Member) -> bool:
