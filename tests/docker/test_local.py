@@ -19,11 +19,13 @@ SMALL = {"memory": "128Mi"}
 LOOK = """
 import json, os, pwd, socket
 cluster = json.loads(os.environ["TF_CONFIG"])["cluster"]
-names = [address.rpartition(":")[0] for peers in cluster.values() for address in peers]
-found = [socket.gethostbyname(name) for name in names]
+hosts = [address.rpartition(":")[0] for peers in cluster.values() for address in peers]
+tasks = [f"{role}-{index}" for role, peers in cluster.items() for index in range(len(peers))]
+domain = socket.getfqdn().partition(".")[2]
+named = [socket.gethostbyname(f"{task}.{domain}") for task in tasks]
 shm = os.statvfs("/dev/shm")
 ports = sorted({address.rpartition(":")[2] for peers in cluster.values() for address in peers})
-told = {"host": socket.getfqdn(), "names": names, "distinct": len(set(found)), "ports": ports, "odd": os.environ["ODD"]}
+told = {"host": socket.getfqdn(), "tasks": tasks, "hosts": hosts, "named": named, "ports": ports, "odd": os.environ["ODD"]}
 told |= {"shm_mb": shm.f_blocks * shm.f_bsize >> 20, "file": open("lib/word.txt").read(), "user": pwd.getpwuid(os.getuid()).pw_name}
 open("written", "w").close()
 print("TOLD", json.dumps(told), flush=True)
@@ -53,13 +55,10 @@ def test_names_files_and_the_end(tool: Tool, docker: DockerHost) -> None:
     done = tool("local", spec, "--docker")
     assert done.status == 0, done
     told = json.loads(re.search(r"^chief-0 +\| TOLD (.*)$", done.stdout, re.MULTILINE)[1])  # type: ignore[index]
-    tasks = ("chief-0", "worker-0", "worker-1", "ps-0")
-    assert told["names"] == [f"{task}.serving.alice.cluster.test" for task in tasks]
-    assert (told["host"], told["distinct"], told["ports"]) == (
-        "chief-0.serving.alice.cluster.test",
-        4,
-        ["2222"],
-    )
+    assert told["tasks"] == ["chief-0", "worker-0", "worker-1", "ps-0"]
+    assert (told["host"], told["ports"]) == ("chief-0.serving.alice.cluster.test", ["2222"])
+    assert told["named"] == told["hosts"], "the names are those of the addresses in TF_CONFIG"
+    assert len(set(told["hosts"])) == 4
     assert (told["file"], told["odd"]) == ("from a file\n", ODD)
     assert told["user"] not in ("", "root")
     assert told["shm_mb"] > 64
