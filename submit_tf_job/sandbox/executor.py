@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 OK, FAILED, NO_SIGNAL, NO_PROCESS, NOT_BUILT, DISABLED, CRASHED = 0, 7, 8, 9, 29, 32, 255
 # Sources of mounts that container-executor accepts besides paths (docker-util.c:
@@ -41,17 +41,17 @@ class ExecutorRefused(Exception):
 class ExecutorSettings:
     """The settings in the file beside this one."""
 
-    def __init__(self, values: dict[str, object]) -> None:
-        self.docker = [str(word) for word in _list(values["docker"])]
-        self.setpriv = str(values["setpriv"])
-        self.group = int(str(values["group"]))
-        self.roots = [str(path) for path in _list(values["roots"])]
-        site = read_configuration(str(values["configuration"]))
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.docker: list[str] = values["docker"]
+        self.setpriv: str = values["setpriv"]
+        self.group: int = values["group"]
+        self.roots: list[str] = values["roots"]
+        site = read_configuration(values["configuration"])
         self.read_only = _words(site.get("docker.allowed.ro-mounts", ""))
         self.writable = _words(site.get("docker.allowed.rw-mounts", ""))
         self.retries = int(site.get("docker.inspect.max.retries", "10"))
-        self.untrusted = [str(name) for name in _list(values["untrusted"])]
-        self.gpus = bool(values["gpus"])
+        self.untrusted: list[str] = values["untrusted"]
+        self.gpus: bool = values["gpus"]
 
 
 def read_configuration(path: str) -> dict[str, str]:
@@ -59,10 +59,6 @@ def read_configuration(path: str) -> dict[str, str]:
     lines = (line.strip() for line in Path(path).read_text().splitlines())
     pairs = (line.partition("=") for line in lines if not line.startswith("#"))
     return {key: value for key, sign, value in pairs if sign}
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 class DockerCli:
@@ -433,15 +429,11 @@ def launch_docker(places: Places, rest: list[str]) -> int:
     for path in outputs:
         if not os.path.lexists(path):
             places.copy(os.devnull, path, 0o640)
-    if command.get("docker-command") == "start":
-        return report(
-            follow(places.settings, docker, name, pid_file, docker.call("start", name)), pid_file
-        )
-    words = run_words(places.settings, docker, command)
-    if command.get("detach", "true") == "true":
-        return report(
-            follow(places.settings, docker, name, pid_file, docker.call(*words)), pid_file
-        )
+    again = command.get("docker-command") == "start"
+    words = ["start", name] if again else run_words(places.settings, docker, command)
+    if again or command.get("detach", "true") == "true":
+        started = docker.call(*words)
+        return report(follow(places.settings, docker, name, pid_file, started), pid_file)
     code = attach(docker, name, pid_file, words, outputs)
     return report(FAILED if code and not places.settings.retries else code, pid_file)
 
