@@ -234,7 +234,7 @@ def _expanded(text: str, values: Mapping[str, str]) -> str:
 
 def _types(job: _TonyJob) -> Iterator[_Type]:
     """Iterate over the types that have instances; a log directory adds TensorBoard."""
-    untracked = job.listed("application.untracked.jobtypes")
+    untracked, stops = job.listed("application.untracked.jobtypes"), job.stops
     sidecars = [_BOARD]
     if job.root.get("tony.application.sidecar.jobtypes"):
         sidecars = job.listed("application.sidecar.jobtypes")
@@ -244,7 +244,7 @@ def _types(job: _TonyJob) -> Iterator[_Type]:
         if instances := count.whole():
             kind = "sidecar" if name in sidecars else ""
             if name in untracked and name != "ps":
-                kind = "serves" if name in job.stops else "sidecar"
+                kind = "serves" if name in stops else "sidecar"
             yield _type(name, instances, count, kind)
         elif name != _BOARD:
             count.note("the type has no instances and is left out")
@@ -360,10 +360,11 @@ def _read_success(job: _TonyJob) -> None:
         "application.fail.on.worker.failure.enabled",
         "application.failed_on_complete_with_failure.enabled",
     )
+    stops = job.stops
     if strict.flag():
         return
     for one in waited:
-        if one.instances > 1 and one.name not in job.stops:
+        if one.instances > 1 and one.name not in stops:
             note = "a failed task of this type does not fail the job, as in TonY"
             one.at.put(f"roles.{one.role}.tolerate", one.instances - 1, note)
     if deciding is not None and more:
@@ -576,7 +577,8 @@ def _add_flags(root: At, entries: dict[str, Pair]) -> None:
     path = python.text()
     if venv and python and not path.startswith("/"):
         path = f"venv/{path}"
-    words = filter(None, [path, program.text(), parameters.text()])
+    words = [*([path] if python else []), program.text()]
+    words += [parameters.text()] if parameters else []
     _put(entries, _COMMAND, " ".join(words), program)
     for lost in (python, parameters):
         if not program:

@@ -91,6 +91,14 @@ def test_resources_become_files_and_inputs(tmp_path: Path) -> None:
     assert "TFJOB_INPUT" not in (job.roles["ps"].command.script or "")
 
 
+def test_types_that_fail_the_job_count_also_where_nothing_could_be_tolerated() -> None:
+    named = {"tony.application.stop-on-failure-jobtypes": "worker"}
+    strict = {"tony.application.fail-on-worker-failure-enabled": "true"}
+    for more in (named, {**named, **strict}):
+        seen = eachkey.effect(eachkey.Given(xml({**BASE, **more}), source="tony.xml"))
+        assert eachkey.NO_EFFECT not in {text for _, _, text in seen.remarks}
+
+
 def test_values_that_name_one_another_do_not_grow_without_bound() -> None:
     more = {"tony.yarn.queue": "${b}", "b": "${c}${c}" * 500, "c": "${b}${b}" * 500}
     [problem, *_] = eachkey.problems(xml({**BASE, **more}), "t.xml")
