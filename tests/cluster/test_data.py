@@ -43,7 +43,7 @@ def records(real_cluster: Cluster, hdfs: Hdfs, tensorflow: Path) -> str:
 
 def kill_one_when(hdfs: Hdfs, job: str, task: str, directory: str) -> str:
     """Kill the program of a task as soon as a directory holds something; return what."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + SUBMIT_S
     while time.monotonic() < deadline:
         names = (
             [name for name in hdfs.list(directory) if name.startswith("epoch-")]

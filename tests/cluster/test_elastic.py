@@ -12,7 +12,7 @@ import requests
 
 from tests.cluster.conftest import SPECS
 from tests.clusters import Cluster
-from tests.tool import Tool, gone, kill, processes_of
+from tests.tool import SUBMIT_S, Tool, gone, kill, processes_of
 
 pytestmark = pytest.mark.cluster
 
@@ -50,7 +50,7 @@ def training(tool: Tool, name: str, worker: dict[str, Any], **keys: Any) -> None
     assert done.status == 0, done.stderr
 
 
-def told(directory: Path, generation: int, size: int, timeout_s: float = 120) -> list[int]:
+def told(directory: Path, generation: int, size: int, timeout_s: float = SUBMIT_S) -> list[int]:
     """Wait until all tasks of a generation have written; check what they were told.
 
     Returns:
@@ -88,7 +88,7 @@ def ends_well(tool: Tool, name: str) -> dict[str, Any]:
 
 def test_a_training_shrinks_and_grows(tool: Tool) -> None:
     size = {"instances": {"min": 1, "max": 3, "grow_after": "3s"}}
-    training(tool, "grows", size, start_timeout="15s")
+    training(tool, "grows", size, start_timeout="3m")
     assert told(tool.cwd, 0, 3) == [1, 2, 3]
     refused = tool("scale", "grows", "worker=4")
     assert refused.status == 2

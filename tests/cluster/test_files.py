@@ -190,7 +190,7 @@ class Sending:
     def started(self, mib: int) -> subprocess.Popen[str]:
         """Start to submit; return when so much has been written."""
         process = self.tool.start("submit", self.spec, "--detach")
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + SUBMIT_S
         while sum(self.files().values()) < mib * MIB:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline, self.files()

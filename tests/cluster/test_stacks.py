@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.clusters import Cluster
-from tests.tool import Tool
+from tests.tool import SUBMIT_S, Tool
 
 pytestmark = pytest.mark.cluster
 
@@ -58,8 +58,8 @@ def begin(tool: Tool, name: str, **keys: Any) -> Path:
         **keys,
     )
     assert tool("submit", spec, "--detach").status == 0
-    tool("wait", name, "--for", "ready", "--timeout", "2m")
-    end = time.monotonic() + 120
+    tool("wait", name, "--for", "ready", "--timeout", "10m")
+    end = time.monotonic() + SUBMIT_S
     while len([path for path in where.iterdir() if path.stat().st_size]) < 3:
         assert time.monotonic() < end, tool("status", name)
         time.sleep(0.2)
@@ -94,7 +94,7 @@ def test_a_training_with_a_frozen_worker_fails_by_its_name(
     pid = int((where / "2").read_text())
     os.kill(pid, signal.SIGSTOP)
     try:
-        ended = tool("wait", "still", "-o", "json", "--timeout", "4m").json
+        ended = tool("wait", "still", "-o", "json", "--timeout", "10m").json
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
