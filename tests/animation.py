@@ -51,9 +51,8 @@ def drawn(scene: Scene, columns: int) -> str:
             f'<text y="{(number + 1) * LINE}" style="animation-name:l{number}">{_spans(line)}</text>'
         )
     width, height = columns * CHARACTER + 2 * MARGIN, SHOWN * LINE + 2 * MARGIN
-    inner = (
-        f'x="{MARGIN}" y="{MARGIN}" width="{width - 2 * MARGIN:.0f}" height="{height - 2 * MARGIN}"'
-    )
+    size = width - 2 * MARGIN, height - 2 * MARGIN
+    inner = f'x="{MARGIN}" y="{MARGIN}" width="{size[0]:.0f}" height="{size[1]}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" '
         f'width="{width:.0f}" height="{height}" '
@@ -94,18 +93,14 @@ def _scrolling(lines: list[tuple[float, Text]], total_s: float) -> str:
 
 def _spans(line: Text) -> str:
     """Return a line as text of SVG, with its colours."""
-    ends = sorted(
-        {0, len(line), *(span.start for span in line.spans), *(s.end for s in line.spans)}
-    )
+    ends = sorted({0, len(line), *(s.start for s in line.spans), *(s.end for s in line.spans)})
     shown = ""
     for start, end in pairwise(ends):
         styles = " ".join(str(span.style) for span in line.spans if span.start <= start < span.end)
         kinds = " ".join(letter for letter, word in (("b", "bold"), ("d", "dim")) if word in styles)
         colour = next((code for name, code in COLOURS.items() if name in styles), "")
         if colour or kinds:
-            attributes = (f' class="{kinds}"' if kinds else "") + (
-                f' fill="{colour}"' if colour else ""
-            )
+            attributes = f' class="{kinds}"' * bool(kinds) + f' fill="{colour}"' * bool(colour)
             shown += f"<tspan{attributes}>{escape(line.plain[start:end])}</tspan>"
         else:
             shown += escape(line.plain[start:end])

@@ -155,6 +155,4 @@ def cli(
         return Done(status, captured.out, captured.err)
 
     yield run
-    assert signal.getsignal(signal.SIGTERM) is before, (
-        "a command must leave no signal handler behind"
-    )
+    assert signal.getsignal(signal.SIGTERM) is before, "a command leaves no signal handler"

@@ -68,9 +68,8 @@ class Process:
 
     def ask(self, method: str, path: str, **options: Any) -> requests.Response:
         headers = {"Authorization": f"Bearer {self.token}", **options.pop("headers", {})}
-        return requests.request(
-            method, f"{self.url}{path}", headers=headers, **{"timeout": 150, **options}
-        )
+        more = {"timeout": 150, "headers": headers, **options}
+        return requests.request(method, f"{self.url}{path}", **more)
 
     def metric(self, name: str) -> float:
         text = requests.get(f"{self.url}/metrics", timeout=60).text

@@ -104,9 +104,8 @@ def nameservice(cluster: Cluster, directory: Path) -> Path:
     """Write a configuration with a nameservice of two NameNodes, the first of which is dead, and a
     mount table of viewfs over it.
     """
-    rpc, web = (
-        url.partition("://")[2].rstrip("/") for url in (cluster.hdfs_uri, cluster.namenode_url)
-    )
+    urls = (cluster.hdfs_uri, cluster.namenode_url)
+    rpc, web = (url.partition("://")[2].rstrip("/") for url in urls)
     proxy = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
     values = {
         "fs.defaultFS": "viewfs://all",

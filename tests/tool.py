@@ -51,9 +51,7 @@ class Tool:
     jobs: list[str] = field(default_factory=list)
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
-    def __call__(
-        self, *arguments: object, timeout: float = SUBMIT_S, stdin: str | None = None
-    ) -> Result:
+    def __call__(self, *arguments: object, timeout: float = SUBMIT_S, stdin: str = "") -> Result:
         """Run one command to its end."""
         start = time.monotonic()
         done = subprocess.run(
@@ -108,11 +106,8 @@ class Tool:
         """Write a job spec of a name of its own; the job is deleted at the end of the test."""
         self.jobs.append(name)
         path = self.cwd / f"{name}.yaml"
-        path.write_text(
-            yaml.safe_dump(
-                {"name": name, "image": "library/python:3.11", **content}, sort_keys=False
-            )
-        )
+        whole = {"name": name, "image": "library/python:3.11", **content}
+        path.write_text(yaml.safe_dump(whole, sort_keys=False))
         return path
 
     def status(self, job: str) -> dict[str, Any]:

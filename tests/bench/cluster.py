@@ -171,23 +171,20 @@ def _by_bare_post(bench: Bench, name: str) -> _Run:
     path = times.with_suffix(".body")
     path.write_text(bench.tool("render", spec).stdout)
     argv = [sys.executable, str(BARE_POST), bench.cluster.rm_url, bench.cluster.user, str(path)]
-    done = subprocess.run(
-        argv, env=bench.environ, capture_output=True, text=True, timeout=JOB_S, check=True
-    )
+    done = subprocess.check_output(argv, env=bench.environ, text=True, timeout=JOB_S)
     deadline = time.monotonic() + JOB_S
     while not times.exists() or len(times.read_text().split()) < 2:
         assert time.monotonic() < deadline, f"{name} did not run"
         time.sleep(0.2)
-    return _run(bench, name, json.loads(done.stdout)["sent"], times)
+    return _run(bench, name, json.loads(done)["sent"], times)
 
 
 def _run(bench: Bench, name: str, start: float, times: Path, exit_at: float | None = None) -> _Run:
     apps = bench.get("/ws/v1/cluster/apps")["apps"]["app"]
     [app] = runs_of(name, apps)
     first, last = map(float, times.read_text().split())
-    return _Run(
-        name, start, app["startedTime"] / 1000, first, last, app["finishedTime"] / 1000, exit_at
-    )
+    begun_s, over_s = app["startedTime"] / 1000, app["finishedTime"] / 1000
+    return _Run(name, start, begun_s, first, last, over_s, exit_at)
 
 
 def cluster_rows(times: ClusterTimes) -> list[Row]:

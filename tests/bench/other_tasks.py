@@ -92,22 +92,12 @@ class _OtherTasks:
 
     def _hello(self, index: int, state: str) -> bytes:
         seen, attempt = self.seen
-        return _pack(
-            "hello",
-            run=self.job.task["run"],
-            state=state,
-            role="worker",
-            index=index,
-            attempt=1,
-            process=f"process-{index}",
-            host=f"node-{index % 500}",
-            address=self.addresses[index],
-            pid=index + 1,
-            container=f"{self.job.application}_01_{index + 2:06d}",
-            seen=seen,
-            deciding_attempt=attempt,
-            age_s=1.0,
-        )
+        task = {"role": "worker", "index": index, "attempt": 1, "process": f"process-{index}"}
+        place = {"host": f"node-{index % 500}", "address": self.addresses[index], "pid": index + 1}
+        place["container"] = f"{self.job.application}_01_{index + 2:06d}"
+        known = {"seen": seen, "deciding_attempt": attempt, "age_s": 1.0}
+        run = self.job.task["run"]
+        return _pack("hello", run=run, state=state, **task, **place, **known)
 
     def answer_all(self) -> None:
         """Answer what has arrived, and ping."""
@@ -279,32 +269,28 @@ def measure_other_tasks() -> list[Row]:
     def growth(what: str, large: float, small: float, details: str) -> Row:
         return Row(what, floor, math.log(large / small) / more, EXPONENT_GOAL, details)
 
+    sent = f"bytes sent until {MANY:,} simulated other tasks start, addresses for all"
+    held = "the information that they hold: for each the node of each"
+    sizes = f"{many.sent / 1e6:,.1f} MB and {least / 1e6:,.1f} MB"
+    again = f"{many.again / 1e6:,.1f} MB and {few.again / 1e6:,.2f} MB"
+    used = (
+        f"{many.cpu_s:.1f} s and {few.cpu_s:.1f} s; {many.memory / 2**20:.0f} MiB and "
+        f"{few.memory / 2**20:.0f} MiB resident; the last starts {many.start_s:.1f} s and "
+        f"{few.start_s:.1f} s after the last hello"
+    )
+    silent = f"a silent node among {MANY:,}: its last message → the end of the job"
+    noticed = f"{noticed_s:.1f} s, with the default `grace` of {GRACE_S:.0f} s; nothing closes its "
     return [
-        Row(
-            f"bytes sent until {MANY:,} simulated other tasks start, addresses for all",
-            "the information that they hold: for each the node of each",
-            many.sent / least,
-            INFORMATION_GOAL,
-            f"{many.sent / 1e6:,.1f} MB and {least / 1e6:,.1f} MB",
-        ),
+        Row(sent, held, many.sent / least, INFORMATION_GOAL, sizes),
         growth(
-            "bytes sent when all of them have lost their connections",
-            *(many.again, few.again),
-            f"{many.again / 1e6:,.1f} MB and {few.again / 1e6:,.2f} MB",
+            "bytes sent when all of them have lost their connections", many.again, few.again, again
         ),
-        growth(
-            "CPU time of the deciding task",
-            *(many.cpu_s, few.cpu_s),
-            f"{many.cpu_s:.1f} s and {few.cpu_s:.1f} s; {many.memory / 2**20:.0f} MiB and "
-            f"{few.memory / 2**20:.0f} MiB resident; the last starts {many.start_s:.1f} s and "
-            f"{few.start_s:.1f} s after the last hello",
-        ),
+        growth("CPU time of the deciding task", many.cpu_s, few.cpu_s, used),
         Row(
-            f"a silent node among {MANY:,}: its last message → the end of the job",
+            silent,
             f"{SILENCE_GOAL_S:.0f} s",
             noticed_s / SILENCE_GOAL_S,
             1.0,
-            f"{noticed_s:.1f} s, with the default `grace` of {GRACE_S:.0f} s; nothing closes its "
-            "connection",
+            f"{noticed}connection",
         ),
     ]

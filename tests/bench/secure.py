@@ -24,9 +24,8 @@ LOOK_S = 0.05
 def measure_secure(rounds: int) -> list[Row]:
     """Measure on a sandbox of its own with Kerberos and two ResourceManagers."""
     with bench_sandbox("--profile", "kerberos+ha") as bench:
-        settings = load_settings(
-            profile=bench.cluster.profile, environ=bench.environ, cwd=Path("/")
-        )
+        profile = bench.cluster.profile
+        settings = load_settings(profile=profile, environ=bench.environ, cwd=Path("/"))
         return [_failovers(bench.cluster, settings, max(2, rounds // 2))]
 
 

@@ -89,9 +89,8 @@ def _against_put(
 
 
 def _stage(bench: Bench, spec: Path) -> Sample:
-    return run_process(
-        [sys.executable, STAGE_ONLY, spec, bench.cluster.profile], bench.environ, bench.home
-    )
+    argv = [sys.executable, STAGE_ONLY, spec, bench.cluster.profile]
+    return run_process(argv, bench.environ, bench.home)
 
 
 def _unchanged(bench: Bench, rounds: int, files: Path) -> Row:

@@ -20,9 +20,7 @@ def startup() -> Samples:
 
 
 @pytest.mark.parametrize("command", ASKING)
-def test_a_command_that_asks_costs_little_more_than_one_request(
-    startup: Samples, command: str
-) -> None:
+def test_command_that_asks_costs_little_more_than_a_request(startup: Samples, command: str) -> None:
     assert startup.cpu_ratio(command, "hello, GET") <= GOAL * SLACK
 
 

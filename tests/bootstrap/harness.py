@@ -23,6 +23,7 @@ from typing import Any
 
 from submit_tf_job.container import contract, tfconfig
 from submit_tf_job.plan.bootstrap_zip import bootstrap_zip
+from tests.unit.container.descriptions import description
 from tests.unit.container.descriptions import role as described
 
 DOMAIN = "mnist.alice.sandbox.test"
@@ -139,29 +140,11 @@ class Cluster:
         self.application = f"container_1700000000000_{uuid.uuid4().int % 10000:04d}"
 
     def job(self, roles: Mapping[str, Any], **extra: Any) -> None:
-        self.task = {
-            "version": 1,
-            "job": "mnist",
-            "strategy": "custom",
-            "host_suffix": None,
-            "dns_server": self.dns.address,
-            "ports": {"mode": "host", "first": 20000, "last": 32767},
-            "deciding": next(
-                name for name, r in roles.items() if r["kind"] == contract.KIND_TRAINS
-            ),
-            "ends_with": "deciding-task",
-            "cluster_roles": [name for name in ("chief", "worker", "ps") if name in roles],
-            "legacy_master": False,
-            "tf_config": "counts",
-            "start_timeout_s": 40,
-            "finish_timeout_s": 20,
-            "grace_s": 4,
-            "settle_s": 0.5,
-            "stop_grace_s": 1.5,
-            "hadoop_conf": None,
-            "roles": roles,
-            **extra,
-        }
+        own: dict[str, Any] = {"strategy": "custom", "dns_server": self.dns.address}
+        own |= {"host_suffix": None, "legacy_master": False, "hadoop_conf": None}
+        own |= {"ports": {"mode": "host", "first": 20000, "last": 32767}, "tf_config": "counts"}
+        own |= {"start_timeout_s": 40, "finish_timeout_s": 20, "grace_s": 4, "stop_grace_s": 1.5}
+        self.task = description(dict(roles), **{**own, "settle_s": 0.5, **extra})
         while True:
             self.task["run"] = uuid.uuid4().hex[:10]
             if all(map(free, self.ports().values())) and free(self.rendezvous()):
@@ -192,13 +175,9 @@ class Cluster:
         for name in names or self.names():
             cwd, logs, environment = self.place(name, task, env)
             with (logs / "stdout.txt").open("wb") as out, (logs / "stderr.txt").open("wb") as err:
+                line = f"{shell}\nexec {self.python} -S bootstrap.zip"
                 self.runs[name] = subprocess.Popen(
-                    [
-                        *self.inside(name),
-                        "bash",
-                        "-c",
-                        f"{shell}\nexec {self.python} -S bootstrap.zip",
-                    ],
+                    [*self.inside(name), "bash", "-c", line],
                     cwd=cwd,
                     env=environment,
                     stdin=subprocess.DEVNULL,

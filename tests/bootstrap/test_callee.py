@@ -39,9 +39,7 @@ def test_a_call_that_another_python_pickled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rank", "status"), [("0", 1), ("1", 0)])
-def test_a_result_that_cannot_be_sent_fails_the_deciding_task(
-    tmp_path: Path, rank: str, status: int
-) -> None:
+def test_result_that_cannot_be_sent_fails_the_job(tmp_path: Path, rank: str, status: int) -> None:
     packed = base64.b64encode(cloudpickle.dumps((lambda: (n for n in "ab"), (), {}))).decode()
     done = call(tmp_path, "{}.{}\n".format(*sys.version_info) + packed, rank)
     said = "RuntimeError: what the function returned cannot be sent back: TypeError" in done.stderr

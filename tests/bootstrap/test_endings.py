@@ -25,9 +25,7 @@ def test_deciding_task_lost_after_its_success_does_not_train_again(job: Cluster)
     assert (job.report()["state"], generations(job)) == ("succeeded", [])
 
 
-def test_task_suspended_while_the_others_succeed_does_not_have_them_train_again(
-    job: Cluster,
-) -> None:
+def test_task_suspended_while_others_succeed_does_not_have_them_train_again(job: Cluster) -> None:
     roles = pair(ONCE, HOLD, workers=2)
     job.job({**roles, "witness": WITNESS}, retries=RETRIES, grace_s=3, ping_s=0.5)
     job.start()

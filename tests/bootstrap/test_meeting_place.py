@@ -40,9 +40,7 @@ def nameless(
     return f"{meeting['path']}/{job.task['run']}"
 
 
-def test_tasks_meet_without_names_and_know_addresses(
-    any_job: Cluster, name_node: WebNameNode
-) -> None:
+def test_tasks_meet_without_names_with_addresses(any_job: Cluster, name_node: WebNameNode) -> None:
     job = any_job
     place = nameless(job, name_node, pair(SHOW, workers=2))
     job.start(env=NAMELESS)
@@ -80,9 +78,7 @@ def test_tasks_meet_where_names_have_ipv6_addresses_alone(any_job: Cluster, by: 
             assert f"{place}/1_--1" in name_node.directories
 
 
-def test_a_job_of_one_task_has_an_address_without_hdfs(
-    job: Cluster, name_node: WebNameNode
-) -> None:
+def test_job_of_one_task_has_an_address_without_hdfs(job: Cluster, name_node: WebNameNode) -> None:
     nameless(job, name_node, {"worker": role(1, "trains", SHOW)})
     job.start(env=NAMELESS)
     assert job.wait("worker-0") == 0
@@ -111,9 +107,7 @@ def test_tasks_wait_for_a_name_node_that_fails_over(job: Cluster, name_node: Web
     assert set(job.wait_all().values()) == {0}
 
 
-def test_an_address_that_cannot_be_written_ends_the_job(
-    job: Cluster, name_node: WebNameNode
-) -> None:
+def test_address_that_cannot_be_written_ends_the_job(job: Cluster, name_node: WebNameNode) -> None:
     nameless(job, name_node, pair(FOREVER))
     name_node.fault = (403, "AccessControlException")
     job.start("chief-0", env=NAMELESS)
@@ -123,9 +117,7 @@ def test_an_address_that_cannot_be_written_ends_the_job(
     assert "AccessControlException: said" in message
 
 
-def test_a_task_that_finds_nobody_says_where_it_looked(
-    job: Cluster, name_node: WebNameNode
-) -> None:
+def test_task_that_finds_nobody_says_where_it_looked(job: Cluster, name_node: WebNameNode) -> None:
     place = nameless(job, name_node, pair(FOREVER))
     job.task["start_timeout_s"] = 1
     job.start("worker-0", env=NAMELESS)
@@ -134,9 +126,7 @@ def test_a_task_that_finds_nobody_says_where_it_looked(
     assert said in job.outcome("worker-0")["message"]
 
 
-def test_a_running_job_does_not_notice_that_hdfs_is_gone(
-    job: Cluster, name_node: WebNameNode
-) -> None:
+def test_running_job_goes_on_when_hdfs_is_gone(job: Cluster, name_node: WebNameNode) -> None:
     nameless(job, name_node, pair(UNTIL_GO))
     job.start(env=NAMELESS)
     job.started("chief-0", "worker-0")

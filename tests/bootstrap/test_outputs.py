@@ -102,9 +102,7 @@ def copying(job: Cluster) -> int:
 # --- what stands there ----------------------------------------------------------------------------
 
 
-def test_upload_stores_everything_and_leaves_nothing_else(
-    any_job: Cluster, hdfs: WebNameNode
-) -> None:
+def test_upload_stores_everything_and_nothing_else(any_job: Cluster, hdfs: WebNameNode) -> None:
     storing(any_job, on(hdfs))
     assert any_job.wait("chief-0") == 0, any_job.stderr("chief-0")
     assert stored(hdfs) == NEW
@@ -177,9 +175,7 @@ def test_overwrite_moves_a_foreign_tree_to_the_trash_and_removes_outputs_of_jobs
     assert job.report()["warnings"] == []
 
 
-def test_a_foreign_tree_stays_beside_the_output_where_there_is_no_trash(
-    job: Cluster, tmp_path: Path
-) -> None:
+def test_foreign_tree_stays_beside_the_output_without_a_trash(job: Cluster, tmp_path: Path) -> None:
     (tmp_path / "out/m").mkdir(parents=True)
     (tmp_path / "out/m/old").write_text("old")
     storing(job, f"file://{tmp_path}/out/m", overwrite=True)
@@ -200,9 +196,7 @@ def test_what_earlier_uploads_have_left_is_swept(job: Cluster, hdfs: WebNameNode
     assert hdfs.children("/models") == [".m.b-chief-0-01.tfjob-tmp", ".m.mine.tmp", "m"]
 
 
-def test_a_later_container_of_the_same_task_replaces_its_own_output(
-    job: Cluster, hdfs: WebNameNode
-) -> None:
+def test_later_container_of_a_task_replaces_its_output(job: Cluster, hdfs: WebNameNode) -> None:
     """Its first container stored the output, and was lost before it could say so."""
     storing(job, on(hdfs))
     assert job.wait("chief-0") == 0, job.stderr("chief-0")
@@ -246,9 +240,7 @@ def test_a_broken_link_fails_the_job_and_the_rest_is_kept(job: Cluster, hdfs: We
 
 
 @pytest.mark.parametrize("on_retry", ["empty", "keep"])
-def test_each_generation_begins_with_an_empty_output(
-    job: Cluster, hdfs: WebNameNode, on_retry: str
-) -> None:
+def test_generations_begin_with_no_output(job: Cluster, hdfs: WebNameNode, on_retry: str) -> None:
     chief = f"echo part > $TFJOB_OUTPUT_M/part-$TFJOB_GENERATION; {HOLD}"
     job.job(
         {"chief": role(1, "trains", chief), "worker": role(1, "trains", HOLD), "witness": WITNESS},
@@ -294,9 +286,7 @@ def test_upload_is_tried_until_hdfs_is_back_and_that_is_told(
     assert hdfs.children("/models") == ["m"]
 
 
-def test_a_task_that_is_stopped_while_it_waits_for_hdfs_ends_at_once(
-    job: Cluster, hdfs: WebNameNode
-) -> None:
+def test_task_that_is_stopped_while_it_awaits_hdfs_ends(job: Cluster, hdfs: WebNameNode) -> None:
     fails(hdfs, "CREATE", Fault(403, "SafeModeException"))
     storing(job, on(hdfs))
     job.until(lambda: job.report().get("warnings"))
@@ -356,21 +346,13 @@ def test_a_lost_response_of_the_last_step_is_no_failure(job: Cluster, hdfs: WebN
     assert stored(hdfs) == NEW
 
 
-@pytest.mark.parametrize(
-    ("fault", "told"),
-    [
-        (
-            Fault(403, "AccessControlException", "Permission denied: user=alice"),
-            "Permission denied: user=alice",
-        ),
-        (
-            Fault(401),
-            "HDFS wants Kerberos, and takes no delegation token of this task (a ticket of its own "
-            "needs hdfs-native in the image)",
-        ),
-    ],
-    ids=["denied", "Kerberos"],
-)
+DENIED = "Permission denied: user=alice"
+KERBEROS = "HDFS wants Kerberos, and takes no delegation token of this task (a ticket of its own "
+KERBEROS += "needs hdfs-native in the image)"
+REFUSALS = [(Fault(403, "AccessControlException", DENIED), DENIED), (Fault(401), KERBEROS)]
+
+
+@pytest.mark.parametrize(("fault", "told"), REFUSALS, ids=["denied", "Kerberos"])
 def test_what_trying_again_cannot_change_fails_at_once(
     job: Cluster, hdfs: WebNameNode, fault: Fault, told: str
 ) -> None:
@@ -390,9 +372,7 @@ def _mark(job: Cluster) -> str:
 @pytest.mark.parametrize(
     ("on_failure", "left"), [("discard", ""), ("keep", "m.failed-"), ("upload", "m")]
 )
-def test_output_of_a_failed_command(
-    job: Cluster, hdfs: WebNameNode, on_failure: str, left: str
-) -> None:
+def test_output_after_failure(job: Cluster, hdfs: WebNameNode, on_failure: str, left: str) -> None:
     storing(job, on(hdfs), WRITE + "; exit 3", on_failure=on_failure)
     assert job.wait("chief-0") == 3
     names = [name + job.task["run"] if name.endswith("-") else name for name in [left] if name]
@@ -404,9 +384,8 @@ def test_output_of_a_failed_command(
 
 def test_a_command_that_writes_nothing_fails(job: Cluster, hdfs: WebNameNode) -> None:
     storing(job, on(hdfs), "true")
-    assert lost(job).endswith(
-        f": nothing was written to {job.places['chief-0'][0]}/tfjob-outputs/m"
-    )
+    where = job.places["chief-0"][0] / "tfjob-outputs/m"
+    assert lost(job).endswith(f": nothing was written to {where}")
 
 
 def test_every_task_that_trains_stores_its_own(job: Cluster, hdfs: WebNameNode) -> None:

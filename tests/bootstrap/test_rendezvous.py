@@ -59,14 +59,10 @@ def test_lost_decider_ends_the_others_after_the_grace(any_job: Cluster) -> None:
 
 def test_restarted_decider_reconnects_all_tasks(any_job: Cluster) -> None:
     job = any_job
+    twice = "echo attempt $TFJOB_ATTEMPT; [ $TFJOB_ATTEMPT = 1 ] || exec sleep 600; sleep 0.5"
     job.job(
         {
-            "chief": role(
-                1,
-                "trains",
-                "echo attempt $TFJOB_ATTEMPT; [ $TFJOB_ATTEMPT = 1 ] || exec sleep 600; sleep 0.5",
-                max_restarts=2,
-            ),
+            "chief": role(1, "trains", twice, max_restarts=2),
             "worker": role(2, "serves", "echo up; exec sleep 600", max_restarts=1),
             "evaluator": role(1, "evaluates", f"echo up; {UNTIL_GO}"),
         },
@@ -117,18 +113,10 @@ def test_noise_does_not_disturb_the_job(job: Cluster) -> None:
     job.until(lambda: job.report().get("arrived") == 2)
     half_open = [socket.create_connection(("127.0.0.1", job.rendezvous())) for _ in range(80)]
     for noise in (
-        b"GET / HTTP/1.0\r\n\r\n",
-        b"\x00\xff" * 1000 + b"\n",
-        b"x" * 200_000,
-        b'{"t":' * 20_000 + b"\n",
-        b"[" * 30_000 + b"\n",
-        b"[1,2]\n",
-        b'{"t":"done","status":0}\n',
-        hello(job, "nobody"),
-        hello(job, "chief"),
-        hello(job, "worker", 77),
-        hello(job, attempt="x"),
-        hello(job, process=None),
+        *(b"GET / HTTP/1.0\r\n\r\n", b"\x00\xff" * 1000 + b"\n", b"x" * 200_000),
+        *(b'{"t":' * 20_000 + b"\n", b"[" * 30_000 + b"\n", b"[1,2]\n"),
+        *(b'{"t":"done","status":0}\n', hello(job, "nobody"), hello(job, "chief")),
+        *(hello(job, "worker", 77), hello(job, attempt="x"), hello(job, process=None)),
     ):
         assert call(job, noise) == b""
     assert json.loads(call(job, hello(job, run="x")))["t"] == "wrong-job"
@@ -160,9 +148,8 @@ def test_invalid_messages_after_a_valid_hello(job: Cluster) -> None:
             "reason": None,
         },
     ]
-    assert b"welcome" in call(
-        job, hello(job, "board", 1) + b"".join(json.dumps(m).encode() + b"\n" for m in strange)
-    )
+    lines = b"".join(json.dumps(message).encode() + b"\n" for message in strange)
+    assert b"welcome" in call(job, hello(job, "board", 1) + lines)
     job.go()
     assert job.wait("chief-0") == 0
     assert job.report()["state"] == "succeeded"

@@ -70,9 +70,7 @@ def test_no_file_of_a_program_blocks_the_bootstrap(job: Cluster, odd: str) -> No
         ("sleep 0.1 | cat", ""),
     ],
 )
-def test_work_that_a_command_leaves_in_the_background_is_told(
-    job: Cluster, command: str, named: str
-) -> None:
+def test_work_left_in_the_background_is_told(job: Cluster, command: str, named: str) -> None:
     job.job(pair("sleep 3", command))
     job.start()
     assert job.wait_all() == {"chief-0": 0, "worker-0": 0}

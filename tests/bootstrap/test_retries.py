@@ -8,9 +8,8 @@ from tests.bootstrap.harness import HOLD, UNTIL_GO, WITNESS, Cluster, generation
 
 
 def retrying(job: Cluster, roles: dict[str, Any], *on: object, most: int = 3) -> None:
-    job.job(
-        {**roles, "witness": WITNESS}, retries={"max": most, "on": list(on) or ["lost"]}, grace_s=20
-    )
+    retries = {"max": most, "on": list(on) or ["lost"]}
+    job.job({**roles, "witness": WITNESS}, retries=retries, grace_s=20)
     job.start()
 
 

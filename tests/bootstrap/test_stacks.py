@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.container import contract
-from tests.bootstrap.harness import UNTIL_GO, Cluster, role
+from tests.bootstrap.harness import UNTIL_GO, Cluster, pair, role
 
 # a program that says its number, and waits in a function of its own
 TRAIN = """
@@ -89,9 +89,7 @@ def test_stacks_harm_no_program_that_does_not_listen(job: Cluster, tmp_path: Pat
     apart = ["env", "-u", "PYTHONPATH", job.python, "train.py"]
     own = f"import signal; signal.signal({contract.STACKS_SIGNAL}, lambda *_: print('own'))" + TRAIN
     job.files = {"train.py": TRAIN, "own.py": own}
-    job.job(
-        {"chief": role(1, "trains", apart), "worker": role(1, "trains", [job.python, "own.py"])}
-    )
+    job.job(pair(apart, [job.python, "own.py"]))
     job.start()
     job.until(lambda: job.stdout("chief-0") and job.stdout("worker-0"))
     path = job.places["chief-0"][1] / contract.ALL_STACKS_FILE
@@ -160,9 +158,7 @@ def test_a_task_that_computes_without_a_word_does_not_stand_still(job: Cluster) 
     stand_still(job, "computes", fail=True)
     path = job.places["worker-0"][1] / contract.ALL_STACKS_FILE
     job.until(path.exists)
-    frozen = next(
-        task for task in json.loads(path.read_text())["tasks"] if task["task"] == "worker-2"
-    )
+    frozen = next(one for one in json.loads(path.read_text())["tasks"] if one["task"] == "worker-2")
     job.go()
     os.kill(int(frozen["where"].split()[1]), signal.SIGCONT)
     assert set(job.wait_all().values()) == {0}

@@ -13,12 +13,10 @@ from submit_tf_job.container import contract
 from tests.bootstrap.harness import FOREVER, Cluster, role
 
 SHOW = 'env -0 >"../$TFJOB_ROLE-$TFJOB_INDEX.env"'
+# the end of the job ends those that do not train
+OTHERS_DID = "until [ -s ../a-board-0.env ] && [ -s ../ps-0.env ]; do sleep 0.05; done"
 ROLES = {
-    "chief": role(  # the end of the job ends those that do not train
-        1,
-        "trains",
-        f"{SHOW}; until [ -s ../a-board-0.env ] && [ -s ../ps-0.env ]; do sleep 0.05; done",
-    ),
+    "chief": role(1, "trains", f"{SHOW}; {OTHERS_DID}"),
     "worker": role(2, "trains", SHOW, gpus=4),
     "reader": role(1, "trains", SHOW, env={"PET_NPROC_PER_NODE": "2"}),
     "ps": role(1, "serves", f"{SHOW}; sleep 600"),
@@ -35,12 +33,8 @@ def shown(job: Cluster, name: str) -> dict[str, str]:
 
 def of(found: dict[str, str], *starts: str) -> dict[str, str]:
     """Return the variables that begin so, without that."""
-    return {
-        name[len(start) :]: value
-        for name, value in found.items()
-        for start in starts
-        if name.startswith(start)
-    }
+    pairs = [(name, value, start) for name, value in found.items() for start in starts]
+    return {name[len(start) :]: value for name, value, start in pairs if name.startswith(start)}
 
 
 def run(job: Cluster, **extra: Any) -> dict[str, dict[str, str]]:
@@ -137,9 +131,8 @@ def test_variables_of_other_systems(job: Cluster) -> None:
 def test_variables_of_a_task_that_is_alone(job: Cluster) -> None:
     board = role(1, "sidecar", f"{SHOW}; sleep 600", ports={"http": 0})
     words = ["tony", "submarine", "hbox", "horovod"]
-    chief_role = role(
-        1, "trains", f"{SHOW}; until [ -s ../tensorboard-0.env ]; do sleep 0.05; done"
-    )
+    waits = f"{SHOW}; until [ -s ../tensorboard-0.env ]; do sleep 0.05; done"
+    chief_role = role(1, "trains", waits)
     job.job({"chief": chief_role, "tensorboard": board}, variables=words)
     job.start()
     assert job.wait("chief-0") == 0
@@ -168,9 +161,8 @@ def test_tensorflow_that_does_not_fit_the_strategy_is_a_warning(
         name, version = package.split()
         about = tmp_path / "site" / f"{name}-{version}.dist-info"
         about.mkdir(parents=True)
-        (about / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        )
+        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        (about / "METADATA").write_text(text)
     job.job(
         {"worker": role(1, "trains", [job.python, "-c", "1"])},
         strategy=strategy,

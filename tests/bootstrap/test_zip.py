@@ -27,9 +27,7 @@ def members() -> dict[str, str]:
 def test_zip_holds_every_module_without_annotations() -> None:
     own = {path.relative_to(CONTAINER).as_posix() for path in CONTAINER.rglob("*.py")}
     top = {"submit_tf_job/__init__.py", "__main__.py"}
-    assert set(members()) == top | {
-        f"submit_tf_job/container/{name}" for name in own - {"__main__.py"}
-    }
+    assert set(members()) == top | {f"submit_tf_job/container/{n}" for n in own - {"__main__.py"}}
     for name, source in members().items():
         for node in ast.walk(ast.parse(source, name)):
             assert not getattr(node, "annotation", None), name
@@ -65,9 +63,8 @@ def test_an_older_python_is_named_in_one_sentence(job: Cluster) -> None:
     job.job({"worker": role(1, "trains", "true")})
     cwd, _logs, env = job.place("worker-0")
     code = "import runpy, sys; sys.version_info = (3, 5, 9); runpy.run_path('bootstrap.zip', run_name='__main__')"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=cwd, env=env, capture_output=True, text=True
-    )
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True)
     assert done.returncode == contract.EXIT_BOOTSTRAP_ERROR
     assert done.stderr.startswith("[submit_tf_job] the bootstrap needs Python 3.6 or later, and ")
     assert done.stderr.count("\n") == 1
@@ -82,9 +79,7 @@ def test_a_program_sees_nothing_of_the_zip(any_job: Cluster) -> None:
     assert (Path(folder).name, rest) == (".tfjob-site", "[]")
 
 
-def test_a_program_may_remove_everything_from_its_directory(
-    any_job: Cluster, tmp_path: Path
-) -> None:
+def test_a_program_may_empty_its_directory(any_job: Cluster, tmp_path: Path) -> None:
     """Its output is stored afterwards, by a process that imports more modules."""
     output = {"uri": f"file://{tmp_path}/stored", "upload": "deciding-task", "overwrite": False}
     data = {"readers": ["worker"], "onlookers": [], "inputs": {}, "outputs": {"m": output}}

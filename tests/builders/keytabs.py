@@ -14,9 +14,7 @@ RECORDED = base64.b64decode(
 )
 
 
-def keytab(
-    *principals: str, kind: int = 18, key: bytes = b"\xaa" * 32, made: int = 1_700_000_000
-) -> bytes:
+def keytab(*principals: str, kind: int = 18, key: bytes = b"\xaa" * 32, made: int = 10**9) -> bytes:
     """Write a keytab with one key for each principal."""
     return b"\x05\x02" + b"".join(_entry(principal, kind, key, made) for principal in principals)
 

@@ -17,9 +17,7 @@ def vint(number: int) -> bytes:
         if lowest <= number >> (8 * more) <= highest:
             low = number & ((1 << (8 * more)) - 1)
             return struct.pack("b", (number >> (8 * more)) + base) + low.to_bytes(more, "big")
-    size = next(
-        size for size in range(4, 9) if -(1 << (8 * size - 1)) <= number < 1 << (8 * size - 1)
-    )
+    size = next(n for n in range(4, 9) if -(1 << (8 * n - 1)) <= number < 1 << (8 * n - 1))
     return struct.pack("b", size - 129) + number.to_bytes(size, "big", signed=True)
 
 
@@ -41,9 +39,8 @@ def utf(text: str) -> bytes:
 
 def chunked(data: bytes, size: int) -> bytes:
     parts = [data[at : at + size] for at in range(0, len(data), size)] or [b""]
-    return (
-        b"".join(vint(-len(part)) + part for part in parts[:-1]) + vint(len(parts[-1])) + parts[-1]
-    )
+    *chunks, last = parts
+    return b"".join(vint(-len(part)) + part for part in chunks) + vint(len(last)) + last
 
 
 def record(key: str, value: bytes, *, chunk: int = 1_048_579) -> bytes:

@@ -54,21 +54,14 @@ def recorded(name: str, **more: Any) -> AggregatedLogs:
 
 
 def reader(
-    root: Path,
-    files: dict[str, bytes],
-    app_id: str,
-    *,
-    store: LocalStorage | None = None,
-    others: tuple[str, ...] = (),
-    said: Any = None,
-    **known: Any,
+    root: Path, files: dict[str, bytes], app_id: str, *, said: Any = None, **known: Any
 ) -> AggregatedLogs:
-    """Write files below a root; return what reads them there, or below other roots."""
+    """Write files below a root; return what reads them there by a `store`, or below `others`."""
+    store, others = known.pop("store", None) or LocalStorage(), known.pop("others", ())
     for name, content in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(content)
     found = LogSettings(root="/nowhere" if others else str(root), other_roots=others)
-    store = store or LocalStorage()
     return AggregatedLogs(store, app_id, user="alice", settings=replace(found, **known), said=said)
 
 

@@ -10,44 +10,21 @@ from hypothesis import strategies as st
 from submit_tf_job.observation import Evidence, Failure, JobReport, JobStatus
 from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 
-FAILURE = Failure(
-    "worker-1", 3, "command", "worker-1 ended with exit status 3", "node1", ("Traceback",)
-)
-
-
-FAILURE_JSON = {
-    "task": "worker-1",
-    "status": 3,
-    "reason": "command",
-    "message": FAILURE.message,
-    "host": "node1",
-    "last_lines": ["Traceback"],
-}
+MESSAGE = "worker-1 ended with exit status 3"
+FAILURE = Failure("worker-1", 3, "command", MESSAGE, "node1", ("Traceback",))
+FAILURE_JSON = {"task": "worker-1", "status": 3, "reason": "command", "message": MESSAGE}
+FAILURE_JSON |= {"host": "node1", "last_lines": ["Traceback"]}
 
 
 def app(state: str = "FINISHED", final: str = "SUCCEEDED", diagnostics: str = "") -> AppReport:
-    return AppReport(
-        "application_1_0001",
-        "alice",
-        "mnist",
-        "default",
-        AppState(state),
-        FinalStatus(final),
-        diagnostics=diagnostics,
-    )
+    known = ("application_1_0001", "alice", "mnist", "default")
+    return AppReport(*known, AppState(state), FinalStatus(final), diagnostics=diagnostics)
 
 
 def report(state: str = "succeeded", **values: Any) -> JobReport:
-    plain = {
-        "version": 1,
-        "run": "s",
-        "state": state,
-        "wanted": 2,
-        "arrived": 2,
-        "roles": {"worker": {"wanted": 2}},
-        **values,
-    }
-    found = JobReport.parse(json.dumps(plain).encode())
+    plain: dict[str, Any] = {"version": 1, "run": "s", "state": state, "wanted": 2, "arrived": 2}
+    plain["roles"] = {"worker": {"wanted": 2}}
+    found = JobReport.parse(json.dumps({**plain, **values}).encode())
     assert found
     return found
 
@@ -61,17 +38,17 @@ reports = st.builds(
     st.sampled_from([None, FAILURE_JSON]),
     st.sampled_from([None, 0, 1, 22, 143]),
 )
+apps = st.builds(
+    app,
+    st.sampled_from([s.value for s in AppState]),
+    st.sampled_from([s.value for s in FinalStatus]),
+    st.text(),
+)
 observations = st.builds(
     JobStatus,
     st.just("mnist"),
     st.just("application_1_0001"),
-    st.none()
-    | st.builds(
-        app,
-        st.sampled_from([s.value for s in AppState]),
-        st.sampled_from([s.value for s in FinalStatus]),
-        st.text(),
-    ),
+    st.none() | apps,
     report=st.none() | reports,
     evidence=st.sampled_from(Evidence),
 )

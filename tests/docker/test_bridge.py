@@ -31,10 +31,8 @@ print(engine.identity, bridge_problem(engine))
 def problem(*commands: str) -> tuple[str, str]:
     """Return the bridge's name, and what is said of a machine on which commands were run."""
     argv = ["unshare", "-n", "sh", "-ec", f'{";".join(commands)}\nexec "$@"', "sh"]
-    done = subprocess.run(
-        [*argv, sys.executable, "-c", ASK], stdout=subprocess.PIPE, text=True, check=True
-    )
-    name, _, said = done.stdout.strip().partition(" ")
+    printed = subprocess.check_output([*argv, sys.executable, "-c", ASK], text=True)
+    name, _, said = printed.strip().partition(" ")
     return name, said
 
 

@@ -103,9 +103,8 @@ def test_tensorflow_in_its_own_image(tool: Tool, docker: DockerHost, name: str, 
     """Built of packages, without a registry; it trains on four tasks as it is, on the CPU where
     there is no GPU.
     """
-    subprocess.run(
-        [BUILD, "--packages", name], env={**tool.environ, "DOCKER_HOST": docker.host}, check=True
-    )
+    env = {**tool.environ, "DOCKER_HOST": docker.host}
+    subprocess.run([BUILD, "--packages", name], env=env, check=True)
     found = checked(tool("image", "check", f"submit_tf_job/{name}:1", "-o", "json"))
     assert {status for status, _ in found.values()} == {"ok"}, found
     assert found["image-gpu"][1].startswith(gpus), found

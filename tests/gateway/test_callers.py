@@ -47,9 +47,7 @@ def gateway(
     made.end(signal.SIGKILL)
 
 
-def test_a_ticket_or_a_token(
-    gateway: Process, kdc: Kdc, certificates: Path, tmp_path: Path
-) -> None:
+def test_ticket_or_token(gateway: Process, kdc: Kdc, certificates: Path, tmp_path: Path) -> None:
     url = f"https://localhost:{gateway.port}/v1/jobs"
     trusting = ("--cacert", str(certificates / "ca.crt"))
     bare = Curl({**kdc.environ, "KRB5CCNAME": str(tmp_path / "none")}, *trusting)

@@ -131,9 +131,7 @@ def test_generated_client_has_types(client: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [[], ["train.py"]])
-def test_generated_client_submits_and_waits(
-    client: Path, gateway: Process, files: list[str]
-) -> None:
+def test_generated_client_submits_waits(client: Path, gateway: Process, files: list[str]) -> None:
     (client / "train.py").write_text("print('trained')")
     spec = {**JOB, "name": f"generated-{len(files)}", "files": files}
     words = ("program.py", gateway.url, TOKEN, json.dumps(spec), *files)

@@ -173,9 +173,7 @@ def _trickle(one: socket.socket, over: threading.Event) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(3000)
-def test_memory_is_flat_over_a_hundred_thousand_requests(
-    options: list[str], tmp_path: Path
-) -> None:
+def test_memory_is_flat_over_100_000_requests(options: list[str], tmp_path: Path) -> None:
     with served_cluster(speed=100.0) as quick, a_gateway(quick, tmp_path, options) as gateway:
         gateway.ask("POST", "/v1/jobs", json={**JOB, "name": "mnist", "command": "sleep 600"})
         seen = [gateway.memory() / 1024**2]

@@ -27,24 +27,17 @@ def directory(tmp_path: Path) -> Path:
 @pytest.fixture
 def gateway(tmp_path: Path, directory: Path, options: list[str]) -> Iterator[Process]:
     """A gateway that takes 64 MiB of files."""
-    environ = {
-        "SUBMIT_TF_JOB_GATEWAY_UPLOADS": str(directory),
-        "SUBMIT_TF_JOB_GATEWAY_UPLOAD_SIZE": "64Mi",
-        "SUBMIT_TF_JOB_GATEWAY_UPLOAD_FILES": "20",
-        "SUBMIT_TF_JOB_GATEWAY_UPLOAD_TIME": "100s",
-        "SUBMIT_TF_JOB_STAGING": f"file://{tmp_path}/staging",
-    }
+    limits = {"S": str(directory), "_SIZE": "64Mi", "_FILES": "20", "_TIME": "100s"}
+    environ = {f"SUBMIT_TF_JOB_GATEWAY_UPLOAD{name}": value for name, value in limits.items()}
+    environ["SUBMIT_TF_JOB_STAGING"] = f"file://{tmp_path}/staging"
     made = Process(tmp_path, *options, environ=environ)
     yield made
     made.end()
 
 
 def job(name: str, **more: Any) -> tuple[str, tuple[str, bytes, str]]:
-    return "job", (
-        "train.yaml",
-        yaml.safe_dump({**JOB, "name": name, **more}).encode(),
-        "application/octet-stream",
-    )
+    content = yaml.safe_dump({**JOB, "name": name, **more}).encode()
+    return "job", ("train.yaml", content, "application/octet-stream")
 
 
 def file(name: str, content: bytes) -> tuple[str, tuple[str, bytes]]:
@@ -52,9 +45,8 @@ def file(name: str, content: bytes) -> tuple[str, tuple[str, bytes]]:
 
 
 def left(directory: Path) -> list[Path]:
-    return [
-        path for path in directory.rglob("*") if not path.name.startswith("submit_tf_job-uploads-")
-    ]
+    own = "submit_tf_job-uploads-"
+    return [path for path in directory.rglob("*") if not path.name.startswith(own)]
 
 
 def post(gateway: Process, *parts: Any, key: str = "") -> tuple[int, dict[str, Any]]:
@@ -76,14 +68,9 @@ def test_job_comes_with_its_files(gateway: Process, directory: Path) -> None:
     assert left(directory) == []
 
     status, again = post(gateway, *reversed(sent), job("uploaded", **wanted), key="run-1")
-    assert (status, again) == (200, {**first, "adopted": True}), (
-        "the order of parts does not matter"
-    )
+    assert (status, again) == (200, {**first, "adopted": True}), "parts have no order"
     # what it was is told by its ApplicationMaster
-    until(
-        lambda: gateway.ask("GET", "/v1/jobs/uploaded").json()["yarn"]["state"] == "RUNNING",
-        "it runs",
-    )
+    until(lambda: gateway.ask("GET", "/v1/jobs/uploaded").json()["yarn"]["state"] == "RUNNING")
     changed = [file("train.py", b"print('other')"), *sent[1:]]
     status, other = post(gateway, job("uploaded", **wanted), *changed, key="run-1")
     assert (status, other.get("code")) == (422, "key-reused"), other
@@ -128,21 +115,12 @@ def test_upload_is_neither_a_keytab_nor_installed(gateway: Process, more: dict[s
     assert (status, answer["code"]) == (422, "job-spec"), answer
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *["/etc/x", "../x", "a/../x", "a//b", "./x", "a/."],
-        "",
-        "a\tb",
-        "x" * 256,
-        "a/" * 60 + "b",
-        "é" * 600,
-    ],
-    ids=lambda name: name[:10],
-)
-def test_name_of_a_file_stays_below_its_directory(
-    gateway: Process, directory: Path, name: str
-) -> None:
+WRONG_NAMES = ["/etc/x", "../x", "a/../x", "a//b", "./x", "a/.", "", "a\tb"]
+WRONG_NAMES += ["x" * 256, "a/" * 60 + "b", "é" * 600]
+
+
+@pytest.mark.parametrize("name", WRONG_NAMES, ids=lambda name: name[:10])
+def test_file_name_stays_below_its_directory(gateway: Process, directory: Path, name: str) -> None:
     disposition = f'form-data; name="files"; filename="{name}"'
     body = f"--x\r\nContent-Disposition: {disposition}\r\n\r\nhello\r\n--x--\r\n".encode()
     headers = {"Content-Type": "multipart/form-data; boundary=x"}
@@ -180,27 +158,21 @@ def form(*parts: bytes) -> bytes:
 def test_body_that_is_not_a_form_is_refused(
     gateway: Process, directory: Path, boundary: str, body: bytes
 ) -> None:
-    answer = gateway.ask(
-        "POST", "/v1/jobs", data=body, headers={"Content-Type": f"multipart/form-data; {boundary}"}
-    )
+    typed = {"Content-Type": f"multipart/form-data; {boundary}"}
+    answer = gateway.ask("POST", "/v1/jobs", data=body, headers=typed)
     assert (answer.status_code, answer.json()["code"]) == (400, "usage"), answer.text
     assert left(directory) == []
     until(gateway.entries, "the request is logged")
-    assert {entry["event"] for entry in gateway.entries()} == {"request"}, (
-        "nothing else is written to the log"
-    )
+    assert {entry["event"] for entry in gateway.entries()} == {"request"}, "nothing else"
 
 
 def test_upload_has_limits(gateway: Process, directory: Path) -> None:
     too_many = [file(f"f{number}", b"") for number in range(21)]
     assert post(gateway, job("many"), *too_many)[1]["code"] == "too-large"
-    assert (
-        post(gateway, job("large", description="x" * MIB), file("a", b""))[1]["code"] == "too-large"
-    )
+    large = job("large", description="x" * MIB)
+    assert post(gateway, large, file("a", b""))[1]["code"] == "too-large"
     head = _head(66 * MIB)
-    assert b" 413 " in _send(gateway, [head]), (
-        "a length that is too large is refused before the body"
-    )
+    assert b" 413 " in _send(gateway, [head]), "its length is refused before the body"
     chunks = [b"10000\r\n" + b"x" * 65536 + b"\r\n"] * 1100
     chunked = _head(None) + b"%x\r\n%b\r\n" % (len(FILE), FILE)
     assert b" 413 " in _send(gateway, [chunked, *chunks])
@@ -208,10 +180,8 @@ def test_upload_has_limits(gateway: Process, directory: Path) -> None:
 
 
 def test_slow_upload_is_refused(tmp_path: Path, directory: Path, options: list[str]) -> None:
-    environ = {
-        "SUBMIT_TF_JOB_GATEWAY_UPLOADS": str(directory),
-        "SUBMIT_TF_JOB_GATEWAY_UPLOAD_TIME": "1s",
-    }
+    uploads = "SUBMIT_TF_JOB_GATEWAY_UPLOAD"
+    environ = {f"{uploads}S": str(directory), f"{uploads}_TIME": "1s"}
     gateway = Process(tmp_path, *options, environ=environ)
     try:
         assert b" 408 " in _send(gateway, [_head(MIB), FILE])

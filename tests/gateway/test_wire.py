@@ -70,9 +70,7 @@ def test_chunked_request_of_http_1_0_is_refused(gateway: Process) -> None:
 
 
 @pytest.mark.parametrize("how", ["closes", "resets"])
-def test_client_that_leaves_during_its_body_is_logged_as_499_at_info(
-    gateway: Process, how: str
-) -> None:
+def test_client_that_leaves_during_its_body_is_logged_as_499(gateway: Process, how: str) -> None:
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as connection:
         connection.sendall(f'{HEAD}Content-Length: 1000\r\n\r\n{{"name": '.encode())
         if how == "resets":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,16 +56,8 @@ def spec_job(text: str = "", roles: str = "", **more: Any) -> Job:
 
 def make_role(name: str = "worker", **values: Any) -> Role:
     """Return a plain role with the given values."""
-    return Role(
-        **{
-            "name": name,
-            "instances": 1,
-            "command": Command(argv=("python", "t.py")),
-            "image": "library/tf:2",
-            "memory_mib": 512,
-            **values,
-        }
-    )
+    plain = {"instances": 1, "command": Command(argv=("python", "t.py")), "memory_mib": 512}
+    return Role(**{"name": name, "image": "library/tf:2", **plain, **values})
 
 
 def make_job(*roles: Role, **values: Any) -> Job:
@@ -75,12 +66,8 @@ def make_job(*roles: Role, **values: Any) -> Job:
     Roles without a kind of their own have the one that strategy and name give them.
     """
     asked = roles or (make_role("chief"), make_role("worker", instances=2))
-    plain: Mapping[str, Any] = {
-        "name": "mnist",
-        "strategy": Strategy.MULTI_WORKER,
-        "deciding_role": asked[0].name,
-    }
-    given = {**plain, **values}
+    given = {"name": "mnist", "strategy": Strategy.MULTI_WORKER, **values}
+    given.setdefault("deciding_role", asked[0].name)
     with_kinds = {}
     for role in asked:
         default = default_kind(given["strategy"], role.name, given["deciding_role"])

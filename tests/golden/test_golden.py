@@ -92,7 +92,5 @@ def test_plan_inline_equals_golden(spec: Path) -> None:
 
 
 def test_goldens_all_belong_to_a_spec() -> None:
-    wanted = {f"{spec.stem}.json" for spec in SPECS} | {
-        f"{spec.stem}.inline.json" for spec in WITHOUT_STAGING
-    }
+    wanted = {f"{s.stem}.json" for s in SPECS} | {f"{s.stem}.inline.json" for s in WITHOUT_STAGING}
     assert {path.name for path in GOLDEN.glob("*.json")} == wanted

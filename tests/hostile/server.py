@@ -160,9 +160,8 @@ class Authority:
         """Issue a certificate for a host; return it and its key."""
         files = {end: self.directory / f"{name}.{end}" for end in ("key", "csr", "crt", "ext")}
         files["ext"].write_text(f"subjectAltName=DNS:{host}\nauthorityKeyIdentifier=keyid\n")
-        _openssl(
-            "req", *_KEY, "-subj", f"/CN={host}", "-keyout", files["key"], "-out", files["csr"]
-        )
+        out = ("-keyout", files["key"], "-out", files["csr"])
+        _openssl("req", *_KEY, "-subj", f"/CN={host}", *out)
         old = ("-startdate", "20200101000000Z", "-enddate", "20200201000000Z")
         self._sign(files, old if expired else ("-days", "30"))
         return files["crt"], files["key"]

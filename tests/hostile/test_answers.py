@@ -163,9 +163,7 @@ def test_a_resource_manager_that_hangs_leaves_time_for_the_other(
     assert (done.status, len(hangs.asked), bool(other.asked)) == (0, 1, True), done
 
 
-def test_server_without_services_api(
-    cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_services_api(cli: Cli, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     be_patient(monkeypatch, "4s")
     servlet = "org.apache.hadoop.http.WebServlet-6bca7e0d"
     page = {"servlet": servlet, "message": "Not Found", "url": "/app", "status": "404"}
@@ -186,9 +184,7 @@ def test_server_without_services_api(
         *((verb, APP) for verb in ("status", "wait", "describe", "logs", "stop")),
     ],
 )
-def test_404_of_a_proxy_is_not_a_missing_job(
-    cli: Cli, serve: Serve, command: tuple[str, ...]
-) -> None:
+def test_404_of_a_proxy_is_no_missing_job(cli: Cli, serve: Serve, command: tuple[str, ...]) -> None:
     """A web server of Go's says so of every path that it does not serve."""
     proxy = serve(always(raw(404, b"404 page not found\n", "text/plain; charset=utf-8")))
     done = cli(*command, "--rm", proxy.url())
@@ -428,9 +424,7 @@ def test_scheme_is_not_changed(
     assert not plain.asked, "https became http because a server said so"
 
 
-@pytest.mark.parametrize(
-    "content", [None, b"", b"no certificate\n"], ids=["absent", "empty", "rubbish"]
-)
+@pytest.mark.parametrize("content", [None, b"", b"rubbish\n"], ids=["absent", "empty", "rubbish"])
 def test_unreadable_ca_file(
     cli: Cli,
     serve: Serve,

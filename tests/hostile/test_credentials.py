@@ -152,16 +152,8 @@ def test_standby_that_cannot_know_a_token_is_passed_over(
         ({}, 2, "nowhere"),
         ({"file": "/x", "command": ["cat", "x"]}, 2, "two places"),
         ({"command": ["false"]}, 4, "credentials.command 'false' exited with status 1"),
-        (
-            {"command": ["sh", "-c", "echo the vault is sealed >&2; exit 2"]},
-            4,
-            "exited with status 2: the vault is sealed",
-        ),
-        (
-            {"command": ["/nowhere/x"]},
-            4,
-            "credentials.command '/nowhere/x' cannot be run: No such file or directory",
-        ),
+        ({"command": ["sh", "-c", "echo sealed >&2; exit 2"]}, 4, "exited with status 2: sealed"),
+        ({"command": ["/nowhere/x"]}, 4, "'/nowhere/x' cannot be run: No such file or directory"),
         ({"command": ["true"]}, 2, "it is empty"),
         ({"command": ["printf", "a\\r\\nX-Evil: 1"]}, 2, "more than one line"),
     ],
@@ -183,14 +175,11 @@ def test_program_gives_its_secret_itself(home: Path, serve: Serve) -> None:
         with pytest.raises(submit_tf_job.NoSuchJob):
             client.attach("mnist").status()
         assert SECRET not in f"{client!r} {client.settings!r} {client.cluster.client.auth!r}"
-    for wrong in ("", "a\nb"):
-        with (
-            submit_tf_job.Client(secret=wrong, **given) as client,
-            pytest.raises(SettingsError, match="the bearer token: "),
-        ):
-            client.attach("mnist").status()
-    with (
-        submit_tf_job.Client(secret="x", **given) as client,
-        pytest.raises(AuthError, match="does not accept the bearer token"),
+    for wrong, kind, words in (
+        ("", SettingsError, "the bearer token: "),
+        ("a\nb", SettingsError, "the bearer token: "),
+        ("x", AuthError, "does not accept the bearer token"),
     ):
-        client.attach("mnist").status()
+        client = submit_tf_job.Client(secret=wrong, **given)
+        with client, pytest.raises(kind, match=words):
+            client.attach("mnist").status()

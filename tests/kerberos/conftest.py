@@ -80,9 +80,8 @@ class Kdc:
         )
         self.run("kdb5_util", "create", "-s", "-r", REALM, "-P", "master")
         for name in ("alice", "bob", "HTTP/localhost", "HTTP/other"):
-            self.admin(
-                f"addprinc -randkey {name}", f"ktadd -norandkey -k {self.keytab(name)} {name}"
-            )
+            path = self.keytab(name)
+            self.admin(f"addprinc -randkey {name}", f"ktadd -norandkey -k {path} {name}")
 
     def admin(self, *orders: str) -> None:
         """Give kadmin.local some orders."""

@@ -121,9 +121,7 @@ def test_the_ticket_is_renewed_while_the_program_runs(task: Cluster, kdc: Kdc, s
     assert [text for text in warnings if "logged in again" in text] != []
 
 
-def test_by_kinit_where_there_is_no_library(
-    task: Cluster, kdc: Kdc, svc: Path, tmp_path: Path
-) -> None:
+def test_by_kinit_without_a_library(task: Cluster, kdc: Kdc, svc: Path, tmp_path: Path) -> None:
     """An image with a Kerberos of its own, whose library has another name."""
     blocked = tmp_path / "site"
     blocked.mkdir()
@@ -157,10 +155,7 @@ def _only(folder: Path, *programs: str) -> Path:
     ("content", "why"),
     [
         (None, r"the keytab \S+/x.keytab cannot be read: No such file or directory"),
-        (
-            made(f"bob/here@{REALM}"),
-            rf"cannot be used: it holds no key of svc/_HOST@{REALM}, only of bob/here@{REALM}",
-        ),
+        (made(f"bob/here@{REALM}"), rf"it holds no key of svc/_HOST@{REALM}, only of bob/here@"),
         (made(f"svc/here@{REALM}"), r"Client 'svc/here@KDC.TEST' not found in Kerberos database"),
         # keys that are none
         (made(PRINCIPAL), r"Preauthentication failed|[Dd]ecrypt|Password incorrect"),

@@ -84,59 +84,37 @@ def _down(text: str) -> str:
 ALICE = _keytab("alice", "alice")
 NOWHERE = {"SUBMIT_TF_JOB_KERBEROS_KEYTAB": "/nowhere/a.keytab"}
 CAMELLIA = "[libdefaults]\n permitted_enctypes = camellia256-cts-cmac"
-ELSEWHERE = (f" {REALM} = {{", " OTHER.TEST = {")
+UNKNOWN = _krb5_conf(lambda text: text.replace(f" {REALM} = {{", " OTHER.TEST = {"))
+OTHER_TYPE = _krb5_conf(lambda text: text.replace("[libdefaults]", CAMELLIA))
+BROKEN = _krb5_conf(lambda _text: "[realms\n}{")
+NO_KDC = f"no KDC of the realm {REALM}"
+NO_SERVICE = "the KDC has no service HTTP/127.0.0.1@KDC.TEST"
+EXPIRED = rf"the Kerberos ticket has expired at \d\d\d\d-.*alice@{REALM}"
 CASES = {
     "no ticket": Case("there is no Kerberos ticket", "kinit, or set kerberos.keytab"),
-    "ticket that has expired": Case(
-        rf"the Kerberos ticket has expired at \d\d\d\d-.*alice@{REALM}",
-        "kinit",
-        before=_ticket("-l", "1s", wait_s=2.1),
-    ),
-    "ticket that is valid only later": Case(
-        "valid only later", "clock", before=_ticket("-s", "1h")
-    ),
+    "ticket that has expired": Case(EXPIRED, "kinit", before=_ticket("-l", "1s", wait_s=2.1)),
+    "ticket of tomorrow": Case("valid only later", "clock", before=_ticket("-s", "1h")),
     "alias of the host": Case(
-        "the KDC has no service HTTP/127.0.0.1@KDC.TEST",
-        "host name of its principal",
-        before=_ticket(),
-        rm="http://127.0.0.1:1",
+        NO_SERVICE, "host name of its principal", before=_ticket(), rm="http://127.0.0.1:1"
     ),
-    "keytab of somebody else": Case(
-        "holds no key of alice", "klist -kt", (_keytab("bob", "alice"),)
-    ),
+    "keytab of another": Case("holds no key of alice", "klist -kt", (_keytab("bob", "alice"),)),
     "keytab whose key was changed": Case(
         "key is not the principal's any more", "new keytab", (_stale_keytab,)
     ),
     "keytab that others read": Case(
         "others can read it", "chmod 600", (_keytab("alice", "alice", 0o644),), status=2
     ),
-    "keytab that is not there": Case(
-        "cannot be read: no such file", "", (lambda _client: NOWHERE,), status=2
-    ),
+    "keytab missing": Case("cannot be read: no such", "", (lambda _client: NOWHERE,), status=2),
     "keytab of rubbish": Case(
         "the file is not a keytab", "ktadd", (_keytab("", "alice", content=b"rubbish"),)
     ),
-    "principal nobody knows": Case(
-        "holds no key of mallory", "klist", (_keytab("alice", "mallory"),)
+    "unknown principal": Case("holds no key of mallory", "klist", (_keytab("alice", "mallory"),)),
+    "no KDC of a realm": Case(
+        f"{NO_KDC} is known here", r"\[realms\]", (_keytab("alice"), UNKNOWN)
     ),
-    "realm without a KDC": Case(
-        f"no KDC of the realm {REALM} is known here",
-        r"\[realms\]",
-        (_keytab("alice"), _krb5_conf(lambda text: text.replace(*ELSEWHERE))),
-    ),
-    "KDC that is down": Case(
-        f"no KDC of the realm {REALM} answers", "kdc lines of", (ALICE, _krb5_conf(_down))
-    ),
-    "no encryption type in common": Case(
-        "no encryption type in common",
-        "klist -e",
-        (ALICE, _krb5_conf(lambda text: text.replace("[libdefaults]", CAMELLIA))),
-    ),
-    "krb5.conf that is broken": Case(
-        "cannot be read|no KDC|realm is not known",
-        "krb5",
-        (_krb5_conf(lambda _text: "[realms\n}{"),),
-    ),
+    "KDC that is down": Case(f"{NO_KDC} answers", "kdc lines of", (ALICE, _krb5_conf(_down))),
+    "other encryption types": Case("no encryption type in common", "klist -e", (ALICE, OTHER_TYPE)),
+    "krb5.conf that is broken": Case("cannot be read|no KDC|realm is not known", "krb5", (BROKEN,)),
 }
 
 
@@ -165,9 +143,7 @@ def test_what_is_wrong_is_said_before_anything_is_sent(client: Client, name: str
         ("Basic", "does not speak SPNEGO here; it wants Basic.", "--auth basic"),
     ],
 )
-def test_what_a_server_says_of_the_ticket(
-    client: Client, challenge: str, message: str, hint: str
-) -> None:
+def test_refused_ticket(client: Client, challenge: str, message: str, hint: str) -> None:
     client.kdc.kinit("alice", client.cache)
     answer = raw(401, b"", "text/html", f"WWW-Authenticate: {challenge}")
     with HostileServer(always(answer)).listening() as server:

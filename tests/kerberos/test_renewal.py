@@ -33,12 +33,9 @@ print(kerberos.ticket().principal, kerberos.ticket().cache)
 
 
 @pytest.mark.parametrize("principal", ["", "alice"])
-def test_a_keytab_logs_in_again_before_its_ticket_ends(
-    kdc: Kdc, tmp_path: Path, principal: str
-) -> None:
-    kdc.admin(
-        "addprinc -randkey -maxlife 4s short", f"ktadd -norandkey -k {kdc.keytab('short')} short"
-    )
+def test_keytab_logs_in_before_its_ticket_ends(kdc: Kdc, tmp_path: Path, principal: str) -> None:
+    path = kdc.keytab("short")
+    kdc.admin("addprinc -randkey -maxlife 4s short", f"ktadd -norandkey -k {path} short")
     name = principal or "short"
     if principal:
         kdc.admin("modprinc -maxlife 4s alice")

@@ -123,12 +123,9 @@ def run_cluster(cluster: Cluster, say: Callable[[str], None]) -> dict[str, Cell]
 
 def _cell(row: Row, cases: list[ET.Element]) -> Cell:
     module = row.file.removesuffix(".py").replace("/", ".")
-    own = [
-        c for c in cases if c.get("classname") == module and c.get("name", "").startswith(row.test)
-    ]
-    wrong = [
-        child for case in own for child in case if child.tag in ("failure", "error", "skipped")
-    ]
+    of_module = [case for case in cases if case.get("classname") == module]
+    own = [case for case in of_module if case.get("name", "").startswith(row.test)]
+    wrong = [one for case in own for one in case if one.tag in ("failure", "error", "skipped")]
     seconds = sum(float(case.get("time", 0)) for case in own)
     notes = " ".join(child.get("message", "")[:800] for child in wrong)
     return Cell(bool(own) and not wrong, notes if own else "it was not run", seconds)

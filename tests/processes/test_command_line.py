@@ -92,11 +92,8 @@ def test_a_command_imports_only_what_it_needs(
 ) -> None:
     found, names = imported(home, *argv)
     assert found == status
-    assert set(names) <= {
-        *allowed,
-        *(["email.mime", "asyncio", "xml.etree"] if "requests" in allowed else []),
-        *(OF_SPECS if "jsonschema" in allowed else []),
-    }
+    of_requests = ["email.mime", "asyncio", "xml.etree"] if "requests" in allowed else []
+    assert set(names) <= {*allowed, *of_requests, *(OF_SPECS if "jsonschema" in allowed else [])}
 
 
 def start(home: Path, *argv: str, **given: object) -> subprocess.Popen[bytes]:
@@ -149,10 +146,8 @@ LOST = "error: the result could not be written to stdout: "
 def test_streams_that_cannot_be_written(
     home: Path, argv: list[str], redirection: str, status: int, said: str
 ) -> None:
-    script = (
-        f'"{sys.executable}" -m submit_tf_job "$@" {redirection}; echo "${{PIPESTATUS[0]}}" '
-        f">{home}/status"
-    )
+    call = f'"{sys.executable}" -m submit_tf_job "$@" {redirection}'
+    script = f'{call}; echo "${{PIPESTATUS[0]}}" >{home}/status'
     done = ran(home, "/bin/bash", "-c", script, "-", *argv)
     assert (home / "status").read_text() == f"{status}\n", done
     assert said in done.stderr, done
@@ -187,9 +182,7 @@ def test_standard_input_is_a_stream(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_end_a_command_without_a_traceback(
-    home: Path, sent: signal.Signals, status: int
-) -> None:
+def test_signals_end_commands_without_a_traceback(home: Path, sent: int, status: int) -> None:
     process = start(home, "render", "-", stdin=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:  # until the command is at work, and its handler in place

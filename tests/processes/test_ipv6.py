@@ -48,11 +48,13 @@ def local(home: Path, spec: str) -> str:
     return done.stdout
 
 
+MULTI = "strategy: multi-worker"
+
+
 def test_local_on_a_loopback_without_ipv4(tmp_path: Path) -> None:
     printed = local(tmp_path, SPEC)
-    found = re.findall(
-        r'\{"cluster":\{"chief":\["\[::1\]:\d+"\],"worker":\["\[::1\]:\d+"\]\}', printed
-    )
+    here = r'\["\[::1\]:\d+"\]'
+    found = re.findall(rf'\{{"cluster":\{{"chief":{here},"worker":{here}\}}', printed)
     assert len(found) == 2, printed
 
 
@@ -63,17 +65,13 @@ def test_local_on_a_loopback_without_ipv4(tmp_path: Path) -> None:
         ("strategy: torch", "MASTER_ADDR", "PET_RDZV_ENDPOINT"),
         ("strategy: jax", "", "JAX_COORDINATOR_ADDRESS"),
         ("strategy: jax", "", "KERAS_DISTRIBUTION_JOB_ADDRESSES"),
-        (
-            "strategy: multi-worker\nvariables: horovod",
-            "HOROVOD_GLOO_RENDEZVOUS_ADDR",
-            "TFJOB_ADDRESS",
-        ),
+        (f"{MULTI}\nvariables: horovod", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "TFJOB_ADDRESS"),
     ],
 )
 def test_brackets_of_an_ipv6_address(tmp_path: Path, key: str, host: str, address: str) -> None:
     script = f'echo "host=${host or "HOME"} address=${address}"'
     spec = SPEC.replace("echo $TF_CONFIG", json.dumps(script))
-    printed = local(tmp_path, spec.replace("strategy: multi-worker", key))
+    printed = local(tmp_path, spec.replace(MULTI, key))
     found = re.findall(r"host=(\S+) address=\[::1\]:\d+$", printed, re.MULTILINE)
     assert len(found) == 2, printed
     assert not host or set(found) == {"::1"}

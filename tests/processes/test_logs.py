@@ -103,12 +103,10 @@ def test_logs_from_a_log_server(tmp_path: Path, served: Served, version: str) ->
 
 
 @pytest.mark.parametrize("listed", ["object", "array", "wrapped"])
-@pytest.mark.parametrize("wordless", [False, True], ids=["3.4.3", "3.5.0"])
-def test_logs_from_a_nodemanager(
-    tmp_path: Path, served: Served, listed: str, wordless: bool
-) -> None:
+@pytest.mark.parametrize("bare", [False, True], ids=["3.4.3", "3.5.0"])
+def test_logs_of_a_nodemanager(tmp_path: Path, served: Served, listed: str, bare: bool) -> None:
     node = served.cluster.node
-    node.listed, node.wordless = listed, wordless
+    node.listed, node.wordless = listed, bare
     configure(tmp_path, served, "/ws/v1/history")
     job = Job(served.cluster)
     job.start(("worker-0", ONE))

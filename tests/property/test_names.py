@@ -21,9 +21,8 @@ from submit_tf_job.yarn.run_names import host_name, registry_user
 MAX_LONG_DIGITS = len(str(2**63 - 1))
 letters = "abz019-_.A é"
 name = st.from_regex(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", fullmatch=True)
-label = st.text(letters, max_size=20) | st.from_regex(
-    r"[a-z]([a-z0-9-]{0,70}[a-z0-9])?", fullmatch=True
-)
+valid = r"[a-z]([a-z0-9-]{0,70}[a-z0-9])?"
+label = st.text(letters, max_size=20) | st.from_regex(valid, fullmatch=True)
 
 
 def registry_user_of_hadoop(user: str) -> str:

@@ -16,9 +16,8 @@ from submit_tf_job.jobspec import Defaults, loads, schema
 from submit_tf_job.jobspec.job import Job
 from tests.examples import examples
 
-relaxed = settings(
-    deadline=None, max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow]
-)
+SLOW = [HealthCheck.too_slow]
+relaxed = settings(deadline=None, max_examples=examples(120), suppress_health_check=SLOW)
 BASE: dict[str, Any] = {
     "name": "t",
     "image": "i",
@@ -60,9 +59,8 @@ def test_any_text_that_looks_like_yaml(text: str, source: str) -> None:
 # --- any tree -------------------------------------------------------------------------------------
 
 SCHEMA = schema()
-WORDS = sorted(
-    {*SCHEMA["properties"], *SCHEMA["definitions"]["role"]["properties"], "policy", "src"}
-)
+OF_ROLES = SCHEMA["definitions"]["role"]["properties"]
+WORDS = sorted({*SCHEMA["properties"], *OF_ROLES, "policy", "src"})
 VALUES = """\
 4Gi 30s 1h30m on-failure never single multi-worker custom estimator parameter-server node rack host
 inline /a:/b /a:/b:rw counts none literal chief hdfs:///a.zip a/b@C file:///k x 010 yes 1.10"""
@@ -136,11 +134,8 @@ def likely(draw: st.DrawFn) -> dict[str, Any]:
     for name in draw(st.sampled_from(ROLES[strategy].split("|"))).split():
         several = name in ("worker", "ps", "tb") and strategy != "single"
         command = {"command": "z"} if name in ("tb", "a", "b") else {}
-        roles[name] = {
-            "memory": draw(st.sampled_from(["1Gi", "512Mi"])),
-            **command,
-            **some(GOOD_ROLE, 2),
-        }
+        memory = draw(st.sampled_from(["1Gi", "512Mi"]))
+        roles[name] = {"memory": memory, **command, **some(GOOD_ROLE, 2)}
         if several and draw(st.booleans()):
             roles[name]["instances"] = draw(st.integers(min_value=1, max_value=4))
     return {**BASE, "strategy": strategy, "roles": roles, **some(GOOD, 2)}
@@ -183,25 +178,15 @@ def test_likely_trees_mean_the_same_to_reader_and_schema(tree: dict[str, Any]) -
 
 
 @relaxed
-@given(
-    likely(),
-    st.lists(st.integers(min_value=0, max_value=20), min_size=2, max_size=4),
-    st.one_of(scalars, trees),
-)
-def test_likely_trees_with_something_odd_in_them(
-    tree: dict[str, Any], path: list[int], odd: Any
-) -> None:
+@given(likely(), st.lists(st.integers(0, 20), min_size=2, max_size=4), st.one_of(scalars, trees))
+def test_likely_trees_with_something_odd(tree: dict[str, Any], path: list[int], odd: Any) -> None:
     agree(edited(tree, path, odd))
 
 
 # --- --set ----------------------------------------------------------------------------------------
 
-printable = st.text(
-    alphabet=st.characters(
-        exclude_categories=["Cc", "Cs"], exclude_characters="\ufeff\ufffe\uffff"
-    ),
-    max_size=30,
-)
+shown = st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="\ufeff\ufffe\uffff")
+printable = st.text(alphabet=shown, max_size=30)
 steps = st.one_of(
     st.sampled_from(WORDS),
     st.sampled_from(["chief", "worker", "A", "[0]", "[9]", "", "a[0]", "files[0]", "command[0]"]),
@@ -209,19 +194,15 @@ steps = st.one_of(
 )
 
 
-@relaxed
-@given(
-    st.lists(
-        st.one_of(
-            st.text(max_size=30),
-            st.builds(
-                lambda path, value: f"{'.'.join(path)}={value}",
-                st.lists(steps, max_size=4),
-                st.text(max_size=12),
-            ),
-        )
-    )
+settings_of_paths = st.builds(
+    lambda path, value: f"{'.'.join(path)}={value}",
+    st.lists(steps, max_size=4),
+    st.text(max_size=12),
 )
+
+
+@relaxed
+@given(st.lists(st.text(max_size=30) | settings_of_paths))
 def test_any_override(overrides: list[str]) -> None:
     outcome(json.dumps(BASE), overrides=overrides)
 
@@ -246,14 +227,12 @@ def filled(unit: str, head: str = "", tail: str = "") -> str:
     return head + unit * (room // len(unit.encode())) + tail
 
 
-LAUGHS = "a0: &a0 lol\n" + "".join(
-    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10)
-)
+LAUGHS = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10)]
+NESTED = [f"a{n}: &a{n} {{x: *a{n - 1}}}\n" for n in range(1, 90)]
 BOMBS = {
     "nothing": "",
-    "billion laughs": LAUGHS,
-    "nested aliases": "a0: &a0 {}\n"
-    + "".join(f"a{n}: &a{n} {{x: *a{n - 1}}}\n" for n in range(1, 90)),
+    "billion laughs": "".join(["a0: &a0 lol\n", *LAUGHS]),
+    "nested aliases": "".join(["a0: &a0 {}\n", *NESTED]),
     **{unit: filled(unit) for unit in ("[", "{", "{a: ", "- ", "? ", '{"a":', '"', "'")},
     **{unit: filled(unit) for unit in ("&a ", "*a ", "!", "!a ", "--- a\n", "#\n", "\n", " ")},
     **{unit: filled(unit) for unit in ("\t", "a", "a\n", "a: 1\n")},
@@ -292,6 +271,5 @@ def test_bombs_are_refused(name: str, libyaml: bool, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs_are_refused_in_json_and_set(name: str) -> None:
     assert isinstance(outcome(BOMBS[name], "train.json"), str)
-    outcome(
-        json.dumps(BASE), overrides=[f"roles={BOMBS[name]}", f"command=[{BOMBS[name]}", BOMBS[name]]
-    )
+    bomb = BOMBS[name]
+    outcome(json.dumps(BASE), overrides=[f"roles={bomb}", f"command=[{bomb}", bomb])

@@ -54,9 +54,7 @@ def test_change_refuses_another_users_job(world: World, words: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("words", CHANGES)
-def test_change_of_a_job_that_does_not_exist_or_is_over(
-    world: World, words: tuple[str, ...]
-) -> None:
+def test_change_of_a_job_that_is_unknown_or_over(world: World, words: tuple[str, ...]) -> None:
     assert change(world, words).status == 5
     assert change(world, words, "application_1700000000000_0099").status == 5
     world.submitted(roles=ROLES)
@@ -78,9 +76,7 @@ def test_change_of_a_job_that_does_not_exist_or_is_over(
         ("worker=3", "custom", "the job waits for each of its tasks"),
     ],
 )
-def test_scale_refuses_roles_of_tensorflow(
-    world: World, words: str, strategy: str, said: str
-) -> None:
+def test_scale_refuses_tensorflow_roles(world: World, words: str, strategy: str, said: str) -> None:
     world.submitted(strategy=strategy, roles=ROLES)
     world.asked()
     done = world("scale", "mnist", words)

@@ -197,9 +197,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 
 
 @pytest.mark.parametrize(("call", "word"), REFUSED, ids=[word for _, word in REFUSED])
-def test_argument_without_a_meaning_is_refused(
-    home: Path, call: Callable[[], object], word: str
-) -> None:
+def test_meaningless_argument_is_refused(home: Path, call: Callable[[], object], word: str) -> None:
     with pytest.raises(submit_tf_job.UsageError, match=word):
         call()
 
@@ -225,9 +223,7 @@ INVALID: list[Callable[[], object]] = [
 
 
 @pytest.mark.parametrize("call", INVALID, ids=range(len(INVALID)))
-def test_training_client_raises_what_programs_of_kubeflow_catch(
-    home: Path, call: Callable[[], object]
-) -> None:
+def test_training_client_raises_what_kubeflow_does(home: Path, call: Callable[[], object]) -> None:
     with pytest.raises(ValueError):
         call()
 

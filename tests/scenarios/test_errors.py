@@ -48,10 +48,8 @@ def test_error_is_the_same_in_every_interface(
     break_network(world, error)
 
     # 1. The command line: an exit status, the sentence and the hint; with -o json an object.
-    said = (
-        "a.yaml:3:1: roles: it went wrong\n" if kind is JobSpecError else "error: it went wrong\n"
-    )
-    told = f"{said}  hint: mend it\n"
+    where = "a.yaml:3:1: roles" if kind is JobSpecError else "error"
+    told = f"{where}: it went wrong\n  hint: mend it\n"
     assert world("list") == world("list", "-q") == Done(row.exit_status, "", told)
     more = "" if kind is JobSpecError else "  url: http://rm\n  status: 500\n"
     assert world("list", "-v").err == f"{told}{more}"

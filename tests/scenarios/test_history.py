@@ -163,14 +163,10 @@ def test_a_run_that_nobody_followed_is_known_by_its_deciding_task(kept: World) -
     )
     [record] = kept("history", "-o", "json").json["runs"]
     assert (record["end"]["state"], record["end"]["progress"]["step"]) == ("SUCCEEDED", 7)
-    assert [path.name for path in (kept.home / "staging/records/mnist").iterdir()] == [
-        f"{run}.json"
-    ]
+    assert [one.name for one in (kept.home / "staging/records/mnist").iterdir()] == [f"{run}.json"]
 
 
-def test_gc_beside_a_resource_manager_that_recovers_removes_no_live_job_s_files(
-    kept: World,
-) -> None:
+def test_gc_beside_a_recovering_resource_manager_removes_no_live_job_s_files(kept: World) -> None:
     """It has just started, and does not list the job yet, whose stored service is there."""
     kept.submitted()
     kept.hdfs(ME)
@@ -221,9 +217,8 @@ def test_upload_is_told_once_and_an_ended_job_s_files_are_removed_by_gc(kept: Wo
     (kept.home / "data").write_bytes(os.urandom(10_000_000))
     spec = kept.spec(files=["data"])
     first, again = (kept("submit", spec, "--detach").err for _ in range(2))
-    assert re.search(
-        r"^uploading 10\.\d MB for mnist\nuploaded in .* s, .*/s$", first, re.MULTILINE
-    )
+    told = r"^uploading 10\.\d MB for mnist\nuploaded in .* s, .*/s$"
+    assert re.search(told, first, re.MULTILINE)
     assert "upload" not in again, "nothing has changed"
     assert "upload" not in kept("submit", kept.spec("other", files=["data"]), "--detach", "-q").err
     files = kept.home / "staging/files"

@@ -32,14 +32,8 @@ esac
 """
 PROGRAMS = ("bash", "/bin/bash", "ls", "find", "cp", "chmod", "mkdir", "ln")
 NO_HDFS = {"hdfs_native": "", "hdfs_native_error": "x", "libhdfs": "", "home": "", "java": ""}
-TENSORFLOW = {
-    "version": "2.15.1",
-    "is_cuda_build": "True",
-    "cuda_version": "12.2",
-    "cudnn_version": "8",
-    "keras": "2.15.0",
-    "tf_keras": "",
-}
+TENSORFLOW = {"version": "2.15.1", "keras": "2.15.0", "tf_keras": "", "is_cuda_build": "True"}
+TENSORFLOW |= {"cuda_version": "12.2", "cudnn_version": "8"}
 NO_CUDA = {**TENSORFLOW, "is_cuda_build": "False"}
 KERAS_3 = {**NO_CUDA, "version": "2.21.0", "keras": "3.15.1"}
 PROBE = {
@@ -77,11 +71,8 @@ class Engine:
         if self.python == "3.11.2":
             lines.append(f"submit_tf_job-image {json.dumps(self.probe)}")
         inspected = [{**self.image, "Config": self.config}]
-        for name, text in (
-            ("probed", "\n".join(lines)),
-            ("inspected.json", json.dumps(inspected)),
-            ("entered", self.entered),
-        ):
+        said = {"probed": "\n".join(lines), "inspected.json": json.dumps(inspected)}
+        for name, text in {**said, "entered": self.entered}.items():
             (self.directory / name).write_text(text + "\n")
         return self.cli("image", "check", "ml/tf:2.15", *words)
 
@@ -89,12 +80,9 @@ class Engine:
         """Return what is not ok."""
         done = self.check("-o", "json")
         found = {
-            seen["id"]: (
-                seen["status"],
-                "; ".join(seen[key] for key in ("checked", "breaks", "fix")),
-            )
-            for seen in done.json["findings"]
-            if seen["status"] != "ok"
+            one["id"]: (one["status"], f"{one['checked']}; {one['breaks']}; {one['fix']}")
+            for one in done.json["findings"]
+            if one["status"] != "ok"
         }
         assert done.status == any(status == "failure" for status, _ in found.values()), done
         return found
@@ -138,9 +126,7 @@ def test_image_check_of_a_complete_image(engine: Engine) -> None:
     done = engine.check()
     assert (done.status, done.err) == (0, "15 checks: 15 passed\n"), done
     engine.probe["tensorflow"] = {**KERAS_3, "tf_keras": "2.21.0"}
-    assert (
-        "tf.keras is Keras 3.15.1; `keras: legacy` makes it tf_keras 2.21.0" in engine.check().out
-    )
+    assert "tf.keras is Keras 3.15.1; `keras: legacy` makes it tf_keras 2.21" in engine.check().out
 
 
 @pytest.mark.parametrize(
@@ -228,9 +214,7 @@ def test_image_check_without_bash_asks_sh(engine: Engine) -> None:
     assert set(engine.finds()) == {"image-bash"}
 
 
-def test_image_check_of_a_driver(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_of_a_driver(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = tmp_path / "version"
     monkeypatch.setattr("submit_tf_job.doctor.images.DRIVER_FILE", said)
     for version, wrong in (("470.82.01", {"image-gpu"}), ("535.104.05", set())):
@@ -254,9 +238,7 @@ def test_image_check_of_a_driver(
         ("Error: No such image: ml/tf:2.15", 9, "this machine has no image ml/tf:2.15"),
     ],
 )  # fmt: skip
-def test_image_check_gives_dockers_refusal(
-    engine: Engine, said: str, status: int, words: str
-) -> None:
+def test_image_check_gives_a_refusal(engine: Engine, said: str, status: int, words: str) -> None:
     engine.says(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
     done = engine.check()
     assert (done.status, done.out) == (status, "")

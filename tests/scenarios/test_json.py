@@ -33,16 +33,8 @@ REPORT: dict[str, Any] = {
     "updated_at": 2.0,
     "standstill": {"since": 1.0, "tasks": [{"task": "worker-1"}]},
     "awaited": {"tasks": ["worker-1"], "until": 3.0},
-    "progress": {
-        "step": 1,
-        "total": 2,
-        "metrics": {"loss": 0.1},
-        "task": "chief-0",
-        "at": 1.0,
-        "unit": "epoch",
-        "part": 0.5,
-        "left_s": 3.0,
-    },
+    "progress": {"step": 1, "total": 2, "metrics": {"loss": 0.1}, "task": "chief-0"}
+    | {"at": 1.0, "unit": "epoch", "part": 0.5, "left_s": 3.0},
     "retries": {"max": 3, "used": 1},
     "generations": [{"generation": 0, "task": "worker-1", "kind": "lost", "at": 1.0}],
     "outputs": [{"name": "model", "uri": "hdfs:///models/m", "tasks": 1}],
@@ -50,14 +42,8 @@ REPORT: dict[str, Any] = {
     "start": {"launched_at": 2e9, "arrived_at": 2e9 + 1, "at": 2e9 + 2, "by_address": 1},
     "tasks": [{"task": "worker-0", "state": "running", "host": "n", "container": "c"}],
 }
-FAILURE = {
-    "task": "worker-1",
-    "status": 3,
-    "reason": "exited",
-    "host": "node1",
-    "message": "worker-1 exited with status 3",
-    "last_lines": ["Traceback", "E: x"],
-}
+FAILURE = {"task": "worker-1", "status": 3, "reason": "exited", "host": "node1"}
+FAILURE |= {"message": "worker-1 exited with status 3", "last_lines": ["Traceback", "E: x"]}
 
 
 def test_job_and_description(world: World) -> None:

@@ -63,9 +63,7 @@ def test_logs_of_all_tasks_are_merged_by_time(world: World, two: dict[str, str])
         (("worker-1", "--since", "10s"), ""),
     ],
 )
-def test_logs_of_a_selection(
-    world: World, two: dict[str, str], words: tuple[str, ...], out: str
-) -> None:
+def test_logs_selected(world: World, two: dict[str, str], words: tuple[str, ...], out: str) -> None:
     found = world("logs", "mnist", *words)
     assert (found.status, sorted(found.out.splitlines())) == (0, sorted(out.splitlines())), found
 
@@ -122,9 +120,7 @@ def test_logs_as_objects(world: World, two: dict[str, str]) -> None:
         ("\u202eright to left\u2028new line\n".encode(), "\\x202eright to left\\x2028new line"),
     ],
 )
-def test_logs_escape_control_characters(
-    world: World, two: dict[str, str], written: bytes, text: str
-) -> None:
+def test_logs_escape_controls(world: World, two: dict[str, str], written: bytes, text: str) -> None:
     world.writes(two["worker-0"], "x.txt", written)
     assert world("logs", "mnist", "worker-0", "--file", "x.txt").out == f"{text}\n"
     lines = world("logs", "mnist", "worker-0", "--file", "x.txt", "-o", "json").out.splitlines()
@@ -292,9 +288,7 @@ def test_logs_follow_says_each_trouble_once(
     assert all(words in line for words, line in zip(said, lines, strict=True)), lines
 
 
-def test_logs_follow_reads_a_file_again_that_became_shorter(
-    world: World, two: dict[str, str]
-) -> None:
+def test_logs_follow_reads_a_shorter_file_again(world: World, two: dict[str, str]) -> None:
     file = (two["worker-1"], "stdout.txt")
     world.cluster.clock.after(3, lambda: world.cluster.node.logs.update({file: b"new\n"}))
     done = follow(world, "worker-1")

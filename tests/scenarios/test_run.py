@@ -48,9 +48,7 @@ def made(cli: Cli, *words: str) -> Any:
     return done.json
 
 
-def test_run_shows_a_job_spec_and_submits_it_as_submit_does(
-    world: World, cli: Cli, project: Path
-) -> None:
+def test_run_shows_a_job_spec_and_submits_it_alike(world: World, cli: Cli, project: Path) -> None:
     words = ["run", "--rm", RM, *GIVEN, "--workers", "3"]
     done = cli(*words, "--save", "kept.yaml", "-d", "--", "python", "train.py")
     assert done.status == 0, done.err
@@ -105,34 +103,27 @@ def test_run_sends_a_program_of_another_directory_by_its_own_name(
     assert made(cli, "--", "../run.sh")["command"] == ["./run.sh"]
 
 
+WITH_PS = {"chief": {}, "worker": {"instances": 3, "gpus": 1}, "ps": {"instances": 2}}
+CPUS = "--set roles.worker.cpus=4"
+
+
 @pytest.mark.parametrize(
     ("words", "strategy", "roles"),
     [
-        ("", "single", {"worker": {"memory": "1Gi"}}),
-        ("--gpus 2 --cpus 8", "single", {"worker": {"memory": "1Gi", "cpus": 8, "gpus": 2}}),
-        ("--workers 3", "multi-worker", {"worker": {"memory": "1Gi", "instances": 3}}),
-        (
-            "--workers 3 --ps 2 --gpus 1",
-            "parameter-server",
-            {
-                "chief": {"memory": "1Gi"},
-                "worker": {"memory": "1Gi", "instances": 3, "gpus": 1},
-                "ps": {"memory": "1Gi", "instances": 2},
-            },
-        ),
-        ("--workers 2 --strategy torch", "torch", {"worker": {"memory": "1Gi", "instances": 2}}),
-        (
-            "--workers 2 --set roles.worker.cpus=4",
-            "multi-worker",
-            {"worker": {"memory": "1Gi", "instances": 2, "cpus": 4}},
-        ),
+        ("", "single", {"worker": {}}),
+        ("--gpus 2 --cpus 8", "single", {"worker": {"cpus": 8, "gpus": 2}}),
+        ("--workers 3", "multi-worker", {"worker": {"instances": 3}}),
+        ("--workers 3 --ps 2 --gpus 1", "parameter-server", WITH_PS),
+        ("--workers 2 --strategy torch", "torch", {"worker": {"instances": 2}}),
+        (f"--workers 2 {CPUS}", "multi-worker", {"worker": {"instances": 2, "cpus": 4}}),
     ],
 )
 def test_run_chooses_strategy_and_roles(
     cli: Cli, project: Path, words: str, strategy: str, roles: dict[str, Any]
 ) -> None:
     spec = made(cli, *words.split(), "--", "python", "train.py")
-    assert (spec["name"], spec["strategy"], spec["roles"]) == ("train", strategy, roles)
+    wanted = {name: {"memory": "1Gi", **own} for name, own in roles.items()}
+    assert (spec["name"], spec["strategy"], spec["roles"]) == ("train", strategy, wanted)
 
 
 @pytest.mark.parametrize(

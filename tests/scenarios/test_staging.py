@@ -109,9 +109,7 @@ def test_the_next_run_removes_what_the_last_one_alone_has_used(staged: World) ->
     assert len(files(staged, "other")) == 1, "what another job has staged"
 
 
-def test_delete_removes_the_files_but_for_those_of_a_submission_that_is_on_its_way(
-    staged: World,
-) -> None:
+def test_delete_removes_the_files_but_for_those_of_a_submission_on_its_way(staged: World) -> None:
     submits(staged)
     ends(staged)
     [old] = files(staged, "mnist")

@@ -97,16 +97,14 @@ def test_stop_with_time_to_save_on_hadoop_that_cannot(world: World) -> None:
 def lingering(world: World, state: str = "RUNNING") -> list[str]:
     """Let a job's containers live on after its application."""
     containers = list(world.running().values())
-    world.yarn.on_end = lambda _app: world.cluster.node.containers.update(
-        dict.fromkeys(containers, state)
-    )
+    world.yarn.on_end = lambda _app: end(world, *containers, state=state)
     other = "container_1699999999999_0001_01_000002"
     world.cluster.node.containers[other] = "RUNNING"
     return containers
 
 
-def end(world: World, *containers: str) -> None:
-    world.cluster.node.containers.update(dict.fromkeys(containers, "DONE"))
+def end(world: World, *containers: str, state: str = "DONE") -> None:
+    world.cluster.node.containers.update(dict.fromkeys(containers, state))
 
 
 def test_stop_returns_when_the_nodes_have_ended_the_containers(world: World) -> None:
@@ -114,9 +112,8 @@ def test_stop_returns_when_the_nodes_have_ended_the_containers(world: World) -> 
     world.cluster.clock.after(30, lambda: end(world, *containers))
     done, seconds = took_s(world)
     assert (done.status, 30 <= seconds < 40) == (0, True)
-    assert done.err == (
-        "mnist is over for YARN; waiting until its nodes have ended 3 of its containers\n"
-    )
+    waits = "mnist is over for YARN; waiting until its nodes have ended 3 of its containers\n"
+    assert done.err == waits
 
 
 def test_stop_fails_where_containers_stay_alive_and_names_them(world: World) -> None:

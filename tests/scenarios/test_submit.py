@@ -32,9 +32,7 @@ def test_submit_posts_what_render_prints_and_follows_to_the_end(world: World) ->
     assert done.out.splitlines()[0].startswith("mnist  SUCCEEDED after ")
 
 
-def test_submit_tells_a_host_where_a_path_was_meant(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_submit_tells_a_host_from_a_path(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_address: object, **_options: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -109,9 +107,8 @@ def test_a_name_is_its_newest_run_and_a_run_is_itself(world: World) -> None:
     world.submitted()
     for words, found in (("mnist", world.application), (run, first), (first, first)):
         assert world("status", words, "-o", "json").json["application_id"] == found
-    assert [job["application_id"] for job in world("list", "-o", "json").json["jobs"]] == [
-        world.application
-    ]
+    listed = world("list", "-o", "json").json["jobs"]
+    assert [job["application_id"] for job in listed] == [world.application]
     every = world("list", "--runs", "-o", "json").json["jobs"]
     assert [job["run"] for job in every] == [world.name, run]
     assert world("delete", run).out == f"deleted: {run}\n"
@@ -229,26 +226,17 @@ def test_nothing_is_posted_where_the_cluster_cannot_run_the_job(
 
 DIGEST = {"image": "library/python@sha256:" + "0" * 64}
 NO_DIGEST = "does not support images by digest (3.2.5 and 3.3.5 are the first), and every container"
-LONG = {
-    "env": {"A": "x" * 25_000},
-    "roles": {"chief": {"memory": "1Gi"}, "worker": {"memory": "1Gi"}},
-}
+BOTH = {"chief": {"memory": "1Gi"}, "worker": {"memory": "1Gi"}}
+LONG = {"env": {"A": "x" * 25_000}, "roles": BOTH}
+NO_RESTART = "does not support restart_policy (YARN-8080), and would start"
 GPU = {"strategy": "single", "roles": {"chief": {"memory": "1Gi", "gpus": 1}}}
 
 
 @pytest.mark.parametrize(
     ("version", "changes", "said"),
     [
-        (
-            (3, 0, 3),
-            {},
-            "Hadoop 3.0.3 does not support restart_policy (YARN-8080), and would start",
-        ),
-        (
-            (3, 1, 0),
-            {},
-            "Hadoop 3.1.0 does not support restart_policy (YARN-8080), and would start",
-        ),
+        ((3, 0, 3), {}, f"Hadoop 3.0.3 {NO_RESTART}"),
+        ((3, 1, 0), {}, f"Hadoop 3.1.0 {NO_RESTART}"),
         ((3, 1, 1), {}, ""),
         ((3, 1, 4), DIGEST, NO_DIGEST),
         ((3, 2, 4), DIGEST, NO_DIGEST),
@@ -295,9 +283,7 @@ def test_an_old_hadoop_needs_a_staging_directory(world: World) -> None:
     world.yarn.site.version = (3, 1, 4)
     world.spec()
     done = world("submit", SPEC)
-    assert (
-        "Hadoop 3.1.4 cannot read back a service of more than 60000 bytes, and without" in done.err
-    )
+    assert "Hadoop 3.1.4 cannot read back a service of more than 60000 bytes, and" in done.err
     assert "set hadoop_conf, or staging: hdfs://" in done.err
 
 

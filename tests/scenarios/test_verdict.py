@@ -187,9 +187,7 @@ def test_follower_ends_what_is_left_of_a_job_and_keeps_its_verdict(
 
 
 @pytest.mark.parametrize("arrived", [1, 2])
-def test_a_job_that_succeeds_wants_no_container_for_tasks_that_came(
-    world: World, arrived: int
-) -> None:
+def test_a_job_that_succeeds_wants_no_container_for_past_tasks(world: World, arrived: int) -> None:
     """The ApplicationMaster lists ended containers no more, and is about to end."""
     roles = {"chief": {"wanted": 1, "arrived": 1}, "worker": {"wanted": 2, "arrived": arrived}}
     states = zip(("worker-0", "worker-1"), ("ended", "absent"), strict=True)
@@ -217,9 +215,7 @@ def test_status_of_a_container_that_has_not_reported(world: World) -> None:
 
 
 @pytest.mark.parametrize("status", [404, 503])
-def test_a_follower_keeps_the_last_report_while_the_node_does_not_answer(
-    world: World, status: int
-) -> None:
+def test_a_follower_keeps_the_last_report_while_the_node_is_away(world: World, status: int) -> None:
     chief = started(world, state="running")
     clock = world.cluster.clock
     path = "/ws/v1/node/containers"
@@ -246,9 +242,7 @@ def test_a_deciding_task_that_starts_again_decides_then(world: World) -> None:
 
 
 @pytest.mark.parametrize(("status", "state"), [(0, "SUCCEEDED"), (3, "FAILED")])
-def test_a_frozen_report_is_completed_by_the_outcome_line(
-    world: World, status: int, state: str
-) -> None:
+def test_outcome_line_completes_a_frozen_report(world: World, status: int, state: str) -> None:
     """The log disk was full for a moment, so the report was not written to the end."""
     outcome: dict[str, Any] = {"task": "chief-0", "attempt": 0, "signal": None, "status": status}
     outcome.update(duration_s=1.0, reason="exited", message="", job=state.lower())
@@ -289,9 +283,7 @@ def test_wait_asks_less_often_while_nothing_changes(world: World) -> None:
     assert len(services) < 40
 
 
-def test_wait_ends_where_the_cluster_stays_away(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wait_ends_if_the_cluster_stays_away(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBMIT_TF_JOB_TIMEOUTS_UNREACHABLE", "100s")
     started(world, state="running")
     world.cluster.clock.after(20, lambda: world.cluster.kill_active(back_s=10_000))

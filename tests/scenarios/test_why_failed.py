@@ -675,9 +675,8 @@ def test_requests_do_not_grow_with_the_tasks(job: Failing) -> None:
 
 def test_status_shows_the_cause(job: Failing) -> None:
     said = CHAINED[CHAINED.rindex("Traceback") :]
-    job.why(
-        job.first("worker-0", 1), *(job.first(f"worker-{n}", 93) for n in range(1, 8)), stderr=said
-    )
+    later = [job.first(f"worker-{number}", 93) for number in range(1, 8)]
+    job.why(job.first("worker-0", 1), *later, stderr=said)
     lines = job.world("status", "mnist").out.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("  first cause"))
     assert lines[at + 1 : at + 3] == [

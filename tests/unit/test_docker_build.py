@@ -52,12 +52,10 @@ def test_dockerfile_of_each_image(name: str) -> None:
         if word in ("ENTRYPOINT", "CMD"):
             assert isinstance(json.loads(rest), list)
     for path in image.directory.glob("*requirements.txt"):
-        assert all(
-            re.fullmatch(r"[\w.\[\]-]+==[\w.]+", line) for line in path.read_text().splitlines()
-        )
-    assert image.start == (
-        build.load("base").tag if name != "base" else "debian:bookworm-20250520-slim"
-    )
+        lines = path.read_text().splitlines()
+        assert all(re.fullmatch(r"[\w.\[\]-]+==[\w.]+", line) for line in lines)
+    debian = "debian:bookworm-20250520-slim"
+    assert image.start == (build.load("base").tag if name != "base" else debian)
     env = [change for change in build.metadata(image) if change.startswith("ENV")]
     assert "PATH=/opt/python/bin:" in env[0]
     assert "HOME=/tmp" in env[0]

@@ -100,9 +100,7 @@ def test_comments_cite_facts_that_exist() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if path != Path(__file__)
     }
-    cited = {
-        anchor for text in texts.values() for anchor in re.findall(r"facts\.md#([\w-]+)", text)
-    }
+    cited = {one for text in texts.values() for one in re.findall(r"facts\.md#([\w-]+)", text)}
     assert len(cited) > 40
     assert cited <= anchors(DOCS / "internals/hadoop-facts.md")
     vague = re.compile(r"(?<!\w)\(seen\)|\bfacts: (?:verified-|yarn-|tensorflow )")
@@ -218,9 +216,8 @@ def test_yaml_blocks_are_valid(page: Path, block: Block, tmp_path: Path) -> None
         (home / "settings.yaml").chmod(0o600)  # one names a command to run
         load_settings(environ={"HOME": str(tmp_path)}, cwd=tmp_path, system_file=tmp_path / "none")
     elif block.mark != "fragment" and block.mark != "file tfjob.yaml":
-        plan(
-            load(block, tmp_path), Site("alice", domain="example.com", staging="hdfs://nn/staging")
-        )
+        site = Site("alice", domain="example.com", staging="hdfs://nn/staging")
+        plan(load(block, tmp_path), site)
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "quickstart.md"], ids=name_of)
@@ -255,17 +252,13 @@ def test_exit_statuses_of_commands_are_documented() -> None:
     codes: dict[int, set[str]] = {}
     for row in TABLE.values():
         codes.setdefault(row.exit_status, set()).add(row.code)
-    documented = {
-        int(status): set(ticked([rows[cell]])) for cell in rows for status in cell.split(", ")
-    }
+    documented = {int(n): set(ticked([rows[cell]])) for cell in rows for n in cell.split(", ")}
     assert {status: found for status, found in documented.items() if found} == codes
     assert {EXIT_OK, EXIT_INTERRUPTED, EXIT_TERMINATED} <= set(documented)
 
 
 def test_states() -> None:
-    assert ticked(first_column(read("verdict.md"), "## States")) == [
-        state.value for state in JobState
-    ]
+    assert ticked(first_column(read("verdict.md"), "## States")) == [one.value for one in JobState]
 
 
 def test_environment_of_a_program_is_documented() -> None:
@@ -303,9 +296,7 @@ def test_task_description_is_documented() -> None:
     assert ticked(first_column(page, "### The task description")) == list(task)
     roles = task["roles"]
     assert isinstance(roles, dict)
-    row = next(
-        line for line in page.splitlines() if line.startswith("| `roles` | by name: `count`")
-    )
+    row = next(one for one in page.splitlines() if one.startswith("| `roles` | by name: `count`"))
     assert set(ticked([row])) == {"roles", *roles["chief"]}
     kinds = page[page.index("`kind` is what the rendezvous expects") :]
     assert ticked(first_column(kinds, "")) == [kind.value for kind in RoleKind]

@@ -88,9 +88,8 @@ def test_project_metadata_has_licence_and_documentation() -> None:
     "page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]), ids=lambda page: page.name
 )
 def test_no_page_installs_an_unpublished_package(page: Path) -> None:
-    assert not re.search(
-        r"pip install [^\n]*(?<![./-])\bsubmit_tf_job\b(?!-)", page.read_text("utf-8")
-    )
+    by_name = r"pip install [^\n]*(?<![./-])\bsubmit_tf_job\b(?!-)"
+    assert not re.search(by_name, page.read_text("utf-8"))
 
 
 def test_manual_page_names_every_command_and_exit_status(build: Any) -> None:

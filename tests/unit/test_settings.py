@@ -195,9 +195,8 @@ def test_project_settings_are_found_in_parent_directories(host: Host) -> None:
 
 
 def test_profile_precedence(host: Host) -> None:
-    host.write(
-        host.user, "profiles: {a: {user: a}, b: {user: b}, c: {user: c}}\ndefault_profile: b"
-    )
+    profiles = "profiles: {a: {user: a}, b: {user: b}, c: {user: c}}"
+    host.write(host.user, f"{profiles}\ndefault_profile: b")
     env = {"SUBMIT_TF_JOB_PROFILE": "c"}
     assert host.value("user", "-p", "a", **env)[0] == "a"
     assert host.value("user", **env)[0] == "c"

@@ -32,9 +32,8 @@ SCHEMAS = {"components": {"schemas": openapi.schemas()}}
 
 def is_a(name: str, value: Any) -> bool:
     """Check a value against a shape of the OpenAPI document."""
-    jsonschema.Draft202012Validator({**SCHEMAS, "$ref": f"#/components/schemas/{name}"}).validate(
-        value
-    )
+    schema = {**SCHEMAS, "$ref": f"#/components/schemas/{name}"}
+    jsonschema.Draft202012Validator(schema).validate(value)
     return True
 
 

@@ -86,9 +86,8 @@ class ResourceManagers:
             return 200, {"hadoop_version": self.yarn.site.version_text}
         spec = json.loads(asked.body) if asked.body else {}
         key = asked.user, name or spec["name"]
-        work = Services(
-            self.yarn, server, key, asked.by, asked.sent_at, lambda step: asked.slow.pop(step, 0.0)
-        )
+        sent = key, asked.by, asked.sent_at
+        work = Services(self.yarn, server, *sent, lambda step: asked.slow.pop(step, 0.0))
         if asked.method == "POST":
             return (yield from work.create(spec))
         if asked.method == "GET":
@@ -222,9 +221,8 @@ class ResourceManagers:
         app, node = self.yarn.apps[app_id], self.yarn.node
         number = app_id.partition("_")[2]
         mine = [] if node is None or app.over else [c for c in node.containers if number in c]
-        rows = [
-            {"containerId": c, "nodeHttpAddress": f"http://{node.address}"} for c in mine if node
-        ]
+        at = f"http://{node.address}" if node else ""
+        rows = [{"containerId": container, "nodeHttpAddress": at} for container in mine]
         return Answer.json({"container": rows})
 
     def _signal(self, asked: Asked, container: str, command: str) -> Answer:

@@ -155,16 +155,7 @@ def served_cluster(speed: float = 10.0) -> Iterator[Served]:
 
 def submit_tf_job(home: Path, served: Served, *argv: str) -> subprocess.CompletedProcess[str]:
     """Run the command line with what `home` has of Hadoop's configuration."""
-    return subprocess.run(
-        [sys.executable, "-m", "submit_tf_job", *argv, "--rm", served.url],
-        cwd=home,
-        env={
-            "HOME": str(home),
-            "PATH": os.defpath,
-            "SUBMIT_TF_JOB_USER": "alice",
-            "SUBMIT_TF_JOB_HADOOP_CONF": str(home),
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    env = {"HOME": str(home), "PATH": os.defpath, "SUBMIT_TF_JOB_USER": "alice"}
+    env["SUBMIT_TF_JOB_HADOOP_CONF"] = str(home)
+    argv = (sys.executable, "-m", "submit_tf_job", *argv, "--rm", served.url)
+    return subprocess.run(argv, cwd=home, env=env, capture_output=True, text=True, timeout=60)

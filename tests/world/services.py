@@ -275,9 +275,8 @@ class Services:
         yield from self.yarn.leader()
         if self.yarn.live(self.key):
             if action == "destroy":
-                raise YarnException(
-                    f"Failed to destroy service {self.key[1]}, because it is still running."
-                )
+                words = f"Failed to destroy service {self.key[1]}, because it is still running."
+                raise YarnException(words)
             raise YarnException(f"Failed to {action} service, because it already exists.")
 
     def _load(self) -> dict[str, Any]:

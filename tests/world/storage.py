@@ -105,9 +105,7 @@ class Hdfs(Storage):
         path = self.path(path)
         self._touch("remove")
         name, where = self._service(path)
-        gone = [
-            other for other in list(self._files) if other == path or other.startswith(path + "/")
-        ]
+        gone = [one for one in list(self._files) if one == path or one.startswith(path + "/")]
         if not recursive and gone not in ([], [path], [path + "/"]):
             raise Refused(f"{self.url(path)}: is not empty")
         for other in gone:

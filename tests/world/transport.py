@@ -118,9 +118,8 @@ def refused() -> requests.exceptions.ConnectionError:
 def connection_broke() -> requests.exceptions.ConnectionError:
     """Return what `requests` raises when the peer closes before it has answered."""
     gone = http.client.RemoteDisconnected("Remote end closed connection without response")
-    return requests.exceptions.ConnectionError(
-        urllib3.exceptions.ProtocolError("Connection aborted.", gone)
-    )
+    cause = urllib3.exceptions.ProtocolError("Connection aborted.", gone)
+    return requests.exceptions.ConnectionError(cause)
 
 
 def proxy(status: int) -> Answer:

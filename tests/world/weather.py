@@ -14,21 +14,12 @@ BUDGET_S = 170.0  # how much longer a request may take on its way and inside its
 
 _STEPS = {
     "POST": (
-        "verifyNoLiveAppInRM",
-        "checkAppNotExistOnHdfs",
-        "create file",
-        "write file",
-        "upload jars",
-        "submitApplication",
-        "after submitApplication",
+        *("verifyNoLiveAppInRM", "checkAppNotExistOnHdfs", "create file", "write file"),
+        *("upload jars", "submitApplication", "after submitApplication"),
     ),
     "DELETE": (
-        "getAppId",
-        "getApplicationReport",
-        "stop",
-        "verifyNoLiveAppInRM",
-        "delete directory",
-        "clean up registry",
+        *("getAppId", "getApplicationReport", "stop", "verifyNoLiveAppInRM"),
+        *("delete directory", "clean up registry"),
     ),
     "GET": ("read file", "getApplicationReport", "ask the AM"),
     "PUT": ("getAppId", "getApplicationReport", "stop"),

@@ -143,9 +143,8 @@ class WebNameNode:
         """As with renameoptions=NONE."""
         self._status(source)
         if target in self.files or target in self.directories:
-            raise Fault(
-                403, "FileAlreadyExistsException", f"rename destination {target} already exists"
-            )
+            said = f"rename destination {target} already exists"
+            raise Fault(403, "FileAlreadyExistsException", said)
         self._status(posixpath.dirname(target))
         self._move(source, target)
 

@@ -591,9 +591,8 @@ class Yarn:
     def destroyed(self, key: Key, by: str) -> None:
         """Remove all of a service's directory."""
         below = f"/user/{key[0]}/.yarn/services/{key[1]}/"
-        self.files = {
-            path: held for path, held in list(self.files.items()) if not path.startswith(below)
-        }
+        files = list(self.files.items())
+        self.files = {path: held for path, held in files if not path.startswith(below)}
         self.deleted.append((self.clock.now, key[1], by))
         self.clock.log("hdfs", f"{by} deletes the service {key[1]}")
 

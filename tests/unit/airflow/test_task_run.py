@@ -9,9 +9,7 @@ import pytest
 
 from submit_tf_job.airflow.task_run import TaskRun
 
-RUN = TaskRun(
-    "http://airflow.example.com", "digits", "train", "scheduled__2026-01-01T00:00:00+00:00"
-)
+RUN = TaskRun("http://airflow.example.com", "digits", "train", "scheduled__2026-01-01T00:00:00Z")
 
 
 def test_job_name_is_the_same_in_every_try() -> None:

@@ -48,26 +48,14 @@ def test_render_standard_input_resolves_files_here(cli: Cli, home: Path) -> None
 
 
 def test_render_with_overrides(cli: Cli, spec: Path) -> None:
-    done = cli(
-        "render",
-        "train.yaml",
-        "--set",
-        "roles.worker.instances=8",
-        "--set",
-        "queue=ml",
-        "--name",
-        "other",
-        "--submission-id",
-        "run-7",
-    )
+    sets = ("--set", "roles.worker.instances=8", "--set", "queue=ml")
+    done = cli("render", "train.yaml", *sets, "--name", "other", "--submission-id", "run-7")
     service = json.loads(done.out)
     assert re.fullmatch(r"other-[0-9][a-z2-7]{7}", service["name"])
     assert (service["version"], service["queue"]) == ("run-7", "ml")
     assert [c["number_of_containers"] for c in service["components"]] == [1, 8]
-    assert done.out == planned(
-        GOOD.replace("mnist", "other").replace("instances: 2", "instances: 8") + "queue: ml\n",
-        key="run-7",
-    )
+    same = GOOD.replace("mnist", "other").replace("instances: 2", "instances: 8")
+    assert done.out == planned(f"{same}queue: ml\n", key="run-7")
 
 
 def test_render_uses_the_settings(cli: Cli, home: Path, spec: Path) -> None:
@@ -116,9 +104,7 @@ def test_render_explain_shows_origins(cli: Cli, home: Path, spec: Path) -> None:
     assert found["uploads"] == []
 
 
-def test_render_explain_shows_uploads(
-    cli: Cli, spec: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_render_explain_shows_files(cli: Cli, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBMIT_TF_JOB_STAGING", "hdfs://nn/staging/")
     found = cli("render", "train.yaml", "--explain", "-o", "json").json
     [upload] = found["uploads"]
@@ -136,9 +122,10 @@ def test_schema(cli: Cli) -> None:
     assert done.json == jobspec.schema()
 
 
-@pytest.mark.parametrize(
-    "strategy", ["single", "multi-worker", "parameter-server", "estimator", "custom"]
-)
+STRATEGIES = ["single", "multi-worker", "parameter-server", "estimator", "custom"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_init_prints_a_valid_job_spec(cli: Cli, home: Path, strategy: str) -> None:
     done = cli("init", "--strategy", strategy)
     assert (done.status, done.err) == (0, "")
@@ -146,6 +133,5 @@ def test_init_prints_a_valid_job_spec(cli: Cli, home: Path, strategy: str) -> No
     assert cli("init", "--strategy", strategy, "-o", "json").json["text"] == done.out
     (home / "made.yaml").write_text(done.out)
     found = cli("validate", "made.yaml")
-    assert all(
-        "no such file" in line for line in found.out.splitlines() if line != "made.yaml: ok"
-    ), found.out
+    problems = [line for line in found.out.splitlines() if line != "made.yaml: ok"]
+    assert all("no such file" in line for line in problems), found.out

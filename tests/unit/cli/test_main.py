@@ -42,9 +42,8 @@ def test_help_of_every_command(cli: Cli, command: str, asked: str) -> None:
     assert "--output" not in cluster, "the options of the cluster are the last ones"
     # only where the settings are read: no option does nothing
     for option in ("--auth", "--rm", "--user"):
-        assert (option in cluster) is (
-            command not in NO_SETTINGS and not command.startswith("sandbox")
-        )
+        reads = command not in NO_SETTINGS and not command.startswith("sandbox")
+        assert (option in cluster) is reads
     assert done.out.isascii()
 
 
@@ -110,32 +109,23 @@ def test_config_show(cli: Cli, home: Path) -> None:
 LONG = "a" * 100_000
 
 
+LINES = """\
+{}|list --{}|list -p {}|list --rm {}|list --rm http://{}|wait a --timeout {}|init --strategy {}|\
+render {}|render /dev/null --set {}"""
+
+
 @pytest.mark.parametrize("output", ["text", "json"])
-@pytest.mark.parametrize(
-    "argv",
-    [
-        [LONG],
-        ["list", f"--{LONG}"],
-        ["list", "-p", LONG],
-        ["list", "--rm", LONG],
-        ["list", "--rm", f"http://{LONG}"],
-        ["wait", "a", "--timeout", LONG],
-        ["init", "--strategy", LONG],
-        ["render", LONG],
-        ["render", "/dev/null", "--set", LONG],
-    ],
-)
-def test_messages_about_long_arguments_are_short(cli: Cli, argv: list[str], output: str) -> None:
-    done = cli(*argv, "-o", output)
+@pytest.mark.parametrize("line", LINES.split("|"))
+def test_messages_about_long_arguments_are_short(cli: Cli, line: str, output: str) -> None:
+    done = cli(*line.format(LONG).split(), "-o", output)
     assert (done.status, done.out) == (2, "")
     assert 20 < len(done.err) < 8000
     assert "a defect" not in done.err
 
 
 def test_errors_shorten_foreign_text() -> None:
-    error = SubmitTFJobError(
-        LONG, hint=LONG, details={"body": LONG, "more": [{"text": LONG}], "status": 500}
-    )
+    details = {"body": LONG, "more": [{"text": LONG}], "status": 500}
+    error = SubmitTFJobError(LONG, hint=LONG, details=details)
     assert (len(error.message), len(str(error)), len(error.hint)) == (3993, 3993, 1993)
     assert len(json.dumps(error.to_json())) < 12_000
     assert error.details["status"] == 500

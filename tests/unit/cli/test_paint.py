@@ -23,16 +23,10 @@ OFF = "\x1b[0m"
         ("  TASK      STATE    HOST", f"{BOLD}  TASK      STATE    HOST{OFF}"),
         ("  worker-1  failed   node1", f"  worker-1  {RED}failed{OFF}   node1"),
         ("  hint: install it", f"{DIM}  hint: install it{OFF}"),
-        (
-            "  application  application_1_1  queue ml",
-            f"{DIM}  application  application_1_1  queue ml{OFF}",
-        ),
+        ("  application  app_1_1  queue ml", f"{DIM}  application  app_1_1  queue ml{OFF}"),
         ("  warning      worker-0 is slow", f"  {YELLOW}warning{OFF}      worker-0 is slow"),
         ("  first cause  worker-1 FAILED", f"  {RED}first cause{OFF}  worker-1 FAILED"),
-        (
-            "FAILURE  queue             there is none",
-            f"{RED}FAILURE{OFF}  queue             there is none",
-        ),
+        ("FAILURE  queue     there is none", f"{RED}FAILURE{OFF}  queue     there is none"),
         ("chief-0 | 3 tests FAILED", f"{DIM}chief-0 | {OFF}3 tests FAILED"),
         ("chief-0 | digits  FAILED", f"{DIM}chief-0 | {OFF}digits  FAILED"),
         ("    ERROR FAILED: worker RUNNING", "    ERROR FAILED: worker RUNNING"),

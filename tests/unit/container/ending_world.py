@@ -16,7 +16,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.machine import StateMachine
-from tests.unit.container.descriptions import description, role
+from tests.unit.container.descriptions import description, environment, role
 
 START_S, GRACE_S, FINISH_S = 60.0, 10.0, 30.0
 SILENT_S = 15.0  # three pings
@@ -45,20 +45,11 @@ class Task:
         self.asleep_until = 0.0
 
     def hello(self) -> dict[str, Any]:
-        return {
-            "run": "mnist-4abcdefg",
-            "role": self.role,
-            "index": int(self.name.rpartition("-")[2]),
-            "process": self.container,
-            "attempt": 0,
-            "state": {"": "waiting", "running": "running", "done": "done"}[self.command],
-            "seen": self.seen,
-            "deciding_attempt": None,
-            "container": self.container,
-            "address": "10.0.0.2",
-            "gave_up": self.gave_up,
-            **self.remembered,
-        }
+        task = {"role": self.role, "index": int(self.name.rpartition("-")[2]), "attempt": 0}
+        place = {"process": self.container, "container": self.container, "address": "10.0.0.2"}
+        known = {"seen": self.seen, "deciding_attempt": None, "gave_up": self.gave_up}
+        own = {"run": "mnist-4abcdefg", "state": self.command or "waiting"}
+        return {**own, **task, **place, **known, **self.remembered}
 
 
 class Leader(Task):
@@ -66,12 +57,7 @@ class Leader(Task):
 
     def __init__(self, task: dict[str, Any], name: str, serial: int, node: int, now: float) -> None:
         super().__init__(name, serial, node, now)
-        env = {
-            contract.ENV_INSTANCE: name,
-            contract.ENV_HOSTNAME: f"{name}.mnist.alice.lan",
-            "CONTAINER_ID": self.container,
-        }
-        info = Info(task, env, "/nowhere")
+        info = Info(task, environment(name, self.container), "/nowhere")
         info.started = now
         self.job = StateMachine(info, now, lambda _text: None)
         self.phase, self.job_generation = states.WAITING, 0
@@ -135,9 +121,7 @@ class World:
         self.tasks: dict[str, Task] = {}
         self.task = self._describe()
         self.retries = "retries" in self.task
-        self.components = {
-            name: self._component(name, own) for name, own in self.task["roles"].items()
-        }
+        self.components = {n: self._component(n, own) for n, own in self.task["roles"].items()}
         self.leading = self.task["deciding"] + "-0"
         self.ready_at = {
             name: self.now + self.delay_s(name)

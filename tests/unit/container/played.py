@@ -10,7 +10,7 @@ from submit_tf_job.container.info import Info
 from submit_tf_job.container.job_report import snapshot
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.machine import StateMachine
-from tests.unit.container.descriptions import description
+from tests.unit.container.descriptions import description, environment
 
 T0 = 1000.0
 
@@ -20,11 +20,7 @@ class Played:
 
     def __init__(self, roles: dict[str, Any], **extra: Any) -> None:
         task = description(roles, **extra)
-        env = {
-            contract.ENV_INSTANCE: task["deciding"] + "-0",
-            contract.ENV_HOSTNAME: f"{task['deciding']}-0.mnist.alice.lan",
-            "NM_HOST": "n0",
-        }
+        env = environment(task["deciding"] + "-0", node="n0")
         self.told: list[str] = []
         self.now = T0
         self.job: Any = StateMachine(Info(task, env, "/nowhere"), T0, self.told.append)
@@ -41,17 +37,8 @@ class Played:
         **extra: Any,
     ) -> str:
         role, _, index = name.rpartition("-")
-        message = {
-            "run": "mnist-4abcdefg",
-            "role": role,
-            "index": int(index),
-            "process": process,
-            "attempt": 0,
-            "state": state,
-            "host": "n-" + name,
-            "address": at,
-            **extra,
-        }
+        message = {"run": "mnist-4abcdefg", "role": role, "index": int(index), "process": process}
+        message |= {"attempt": 0, "state": state, "host": "n-" + name, "address": at, **extra}
         here = at if at.startswith("127.") else "10.0.0.1"
         ends = (origin or at, here if at else "")
         return str(self.job.hello(self.now, message, peer or object(), ends)[1])
@@ -60,14 +47,10 @@ class Played:
         return self.job.members[name]
 
     def done(self, name: str, status: int | None = 0, **extra: Any) -> None:
-        message = {
-            "status": status,
-            "reason": "exited",
-            "message": f"{name} exited with status {status}",
-            "generation": getattr(self.job, "generation", 0),
-            **extra,
-        }
-        self.job.done(self.now, self.member(name), message)
+        message = {"status": status, "reason": "exited"}
+        message["message"] = f"{name} exited with status {status}"
+        message["generation"] = getattr(self.job, "generation", 0)
+        self.job.done(self.now, self.member(name), {**message, **extra})
 
     def gone(self, name: str, **how: Any) -> None:
         self.job.gone(self.now, self.member(name), **how)
@@ -114,9 +97,7 @@ LOOKS: dict[str, Any] = {
     "present": lambda p: " ".join(map(str, p.present())),
     "generation": lambda p: p.job.generation,
     "used": lambda p: p.job.generations.used,
-    "ended by": lambda p: ", ".join(
-        f"{entry['task']} {entry['kind']}" for entry in p.job.generations.past
-    ),
+    "ended by": lambda p: ", ".join(f"{g['task']} {g['kind']}" for g in p.job.generations.past),
     "refused": lambda p: p.job.refusal,
     "nodes left out": lambda p: p.job.generations.left_out(),
 }
@@ -146,10 +127,9 @@ def of_task(played: Played, name: str, what: str) -> None:
     """Let something happen to a task, or look at it."""
     if match := COMES.fullmatch(what):
         run, state, at, origin, gave_up, answer = match.groups()
-        extra = {"gave_up": int(gave_up)} if gave_up else {}
-        found = played.hello(
-            name, run or "r1", state or "waiting", at=at or "", origin=origin or "", **extra
-        )
+        extra: dict[str, Any] = {"gave_up": int(gave_up)} if gave_up else {}
+        ends = {"at": at or "", "origin": origin or "", **extra}
+        found = played.hello(name, run or "r1", state or "waiting", **ends)
         assert found == answer
         return
     m = played.member(name)

@@ -25,7 +25,6 @@ from submit_tf_job.container import (
     caller,
     command,
     connections,
-    contract,
     deciding_task,
     info,
     job_end,
@@ -38,7 +37,7 @@ from submit_tf_job.container.deciding_task import DecidingTask
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.loop import Loop
 from submit_tf_job.container.other_task import OtherTask
-from tests.unit.container.descriptions import description, role
+from tests.unit.container.descriptions import description, environment, role
 
 LATENCY_S = 0.001
 T0 = 1000.0
@@ -214,12 +213,7 @@ class Host:
     def __init__(self, world: World, name: str, serial: int) -> None:
         self.world, self.name = world, name
         self.dead = False
-        env = {
-            contract.ENV_INSTANCE: name,
-            contract.ENV_HOSTNAME: f"{name}.mnist.alice.lan",
-            "CONTAINER_ID": f"container_1_0001_01_{serial:06d}",
-            "NM_HOST": "n-" + name,
-        }
+        env = environment(name, f"container_1_0001_01_{serial:06d}", "n-" + name)
         self.loop, self.command, self.part = parts(OtherTask, world, env)
         self.loop.selector = TaskSelector(self)
         self.part.caller.resolver = self.part.caller.place.resolver = world.resolver
@@ -300,18 +294,15 @@ class World:
         self.said: list[str] = []
         self.hosts: dict[str, Host] = {}
         self.deciding: Any = None
-        self.names = [f"worker-{i}" for i in range(count)] + (
-            ["witness-0"] * bool(more.get("retries"))
-        )
+        self.names = [f"worker-{i}" for i in range(count)] + ["witness-0"] * ("retries" in more)
 
     def _pauses(self) -> list[tuple[float, float, int]]:
         """Draw suspensions: when, how long, and after how many further calls to the kernel."""
         found, at, left_s = [], T0 + 10, 24.0
         for _ in range(self.random.randint(1, 3)):
             at += self.random.uniform(1, 30)
-            seconds = min(
-                left_s, self.random.choice([1.5, 3.5, 6, 12, 20]) * self.random.uniform(0.7, 1.2)
-            )
+            about_s = self.random.choice([1.5, 3.5, 6, 12, 20])
+            seconds = min(left_s, about_s * self.random.uniform(0.7, 1.2))
             if seconds > 0.5:
                 found.append((at, seconds, self.random.choice([0, 0, 1, 2, 3, 4, 6, 9, 14])))
             left_s -= seconds
@@ -384,14 +375,12 @@ class World:
         workers = [name for name in self.names if name.startswith("worker")]
         base = self.pauses[0][0] if self.pauses and self.random.random() < 0.8 else T0 + 20
         at = base + self.random.uniform(-4, 8) - T0
-        kind = self.random.choice(
-            ["none", "fails", "killed", "unreported", "node", "oom", "node", "killed"]
-        )
+        kinds = "none fails killed unreported node oom node killed"
+        kind = self.random.choice(kinds.split())
         for _ in range(self.random.randint(0, 2)):
             victim = self.random.choice(workers)
-            self.after(
-                max(5, at + self.random.uniform(-8, 8)), partial(self.break_connection, victim)
-            )
+            breaks_s = max(5, at + self.random.uniform(-8, 8))
+            self.after(breaks_s, partial(self.break_connection, victim))
         ends = 75.0
         if kind == "none":
             for name in workers:
@@ -472,11 +461,7 @@ class World:
         for module in modules:
             if hasattr(module, "log"):
                 patch.setattr(module, "log", lambda _text: None)
-        env = {
-            contract.ENV_INSTANCE: "chief-0",
-            contract.ENV_HOSTNAME: "chief-0.mnist.alice.lan",
-            "CONTAINER_ID": "container_1_0001_01_000000",
-        }
+        env = environment("chief-0", "container_1_0001_01_000000")
         self.acting = True
         own_loop, own_command, own = parts(DecidingTask, self, env)
         self.deciding = own

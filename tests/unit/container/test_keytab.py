@@ -17,9 +17,7 @@ SVC, ALICE = "svc/node1.example.com@EXAMPLE.COM", "alice@EXAMPLE.COM"
 
 def test_read_a_keytab_of_ktutil() -> None:
     entries = keytab.read(RECORDED)
-    assert [
-        (entry.principal, entry.version, keytab.encryption(entry.kind)) for entry in entries
-    ] == [
+    assert [(one.principal, one.version, keytab.encryption(one.kind)) for one in entries] == [
         (SVC, 3, "aes256-cts-hmac-sha1-96"),
         (SVC, 3, "aes128-cts-hmac-sha1-96"),
         # kvno 300 does not fit into the one byte before the key

@@ -19,11 +19,8 @@ from tests.unit.container.played import Played, happen
 
 
 def retrying(workers: int = 1, **extra: Any) -> Played:
-    roles = {
-        "chief": role(1, "trains"),
-        "worker": role(workers, "trains"),
-        "witness": role(1, "sidecar"),
-    }
+    roles = {"chief": role(1, "trains"), "worker": role(workers, "trains")}
+    roles["witness"] = role(1, "sidecar")
     return Played(roles, **{"retries": {"max": 3, "on": ["lost"]}, **extra})
 
 
@@ -42,9 +39,7 @@ def retrying(workers: int = 1, **extra: Any) -> Played:
         (["any"], "exited 42", True),
     ],
 )
-def test_rule_names_the_failures_that_are_retried(
-    on: list[str | int], event: str, covered: bool
-) -> None:
+def test_rule_names_failures_to_retry(on: list[str | int], event: str, covered: bool) -> None:
     played = retrying(retries={"max": 1, "on": on})
     happen(played, f"start; worker-0 {event}; +0; +10; +10; generation: {int(covered)}")
     assert covered or played.job.refusal.endswith(f"({on[0]})")

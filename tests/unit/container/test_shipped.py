@@ -54,10 +54,8 @@ def test_deliver_unpacks_archives_with_links_and_modes(tmp_path: Path) -> None:
     a_tar(tmp_path / name, *members)
     deliver(tmp_path, unpack={name: "data"})
     assert (tmp_path / "data" / "link").readlink() == Path("a/ü")
-    assert {path: (tmp_path / "data" / path).stat().st_mode & 0o777 for path in ("a/ü", "run")} == {
-        "a/ü": 0o640,
-        "run": 0o755,
-    }
+    modes = [(tmp_path / "data" / path).stat().st_mode & 0o777 for path in ("a/ü", "run")]
+    assert modes == [0o640, 0o755]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
 
 
@@ -77,10 +75,8 @@ def test_nothing_lands_outside(member: tuple[str, bytes | None, int, str], tmp_p
     work = tmp_path / "work"
     work.mkdir()
     a_tar(work / ".tfjob-archives" / "x.tar.gz", member)
-    with pytest.raises(
-        BootstrapProblem,
-        match=r"the job's files could not be unpacked: .*(would land outside|is not a plain file)",
-    ):
+    why = r"the job's files could not be unpacked: .*(would land outside|is not a plain file)"
+    with pytest.raises(BootstrapProblem, match=why):
         deliver(work, unpack={".tfjob-archives/x.tar.gz": "data"})
     assert [path.name for path in tmp_path.iterdir()] == ["work"]
 
@@ -145,9 +141,8 @@ def test_find_packages_with_an_environment(inner: str, tmp_path: Path) -> None:
 def test_find_packages_of_the_role_replace_those_of_the_job(tmp_path: Path) -> None:
     packages = {"kind": "site", "version": ""}
     env: dict[str, str] = {}
-    shipped.find_packages(
-        info(tmp_path, packages=packages, roles={"chief": {"packages": None}}), env
-    )
+    without = info(tmp_path, packages=packages, roles={"chief": {"packages": None}})
+    shipped.find_packages(without, env)
     assert env == {}
     shipped.find_packages(info(tmp_path, roles={"chief": {"packages": packages}}), env)
     assert env["PYTHONPATH"] == str(tmp_path / contract.PACKAGES_LINK / "site")

@@ -24,13 +24,10 @@ ROLES = {"chief": "trains", "worker": "trains", "ps": "serves", "evaluator": "ev
 
 
 def data_of(
-    cwd: Path,
-    role: str = "worker",
-    index: int = 0,
-    counts: dict[str, int] | None = None,
-    **what: Any,
+    cwd: Path, role: str = "worker", index: int = 0, workers: int = 1, **what: Any
 ) -> tuple[Data, dict[str, str]]:
-    roles = {name: role_of((counts or {}).get(name, 1), kind) for name, kind in ROLES.items()}
+    roles = {name: role_of(1, kind) for name, kind in ROLES.items()}
+    roles["worker"]["count"] = workers
     data = {"readers": ["chief", "worker"], "onlookers": ["evaluator"], "inputs": {}, "outputs": {}}
     task = description(roles, data={**data, **what}, finish_timeout_s=60)
     env = {contract.ENV_INSTANCE: f"{role}-{index}", "PATH": os.environ["PATH"]}
@@ -57,8 +54,8 @@ def test_shares_are_complete_disjoint_and_even(tmp_path: Path, files: int, worke
     readers = ["chief", "worker"][: 1 + bool(workers)]
 
     def share(role: str, index: int = 0) -> list[str] | None:
-        counts = {"worker": max(workers, 1)}
-        data, env = data_of(tmp_path, role, index, counts, inputs=inputs, readers=readers)
+        of = {"inputs": inputs, "readers": readers}
+        data, env = data_of(tmp_path, role, index, max(workers, 1), **of)
         data.prepare()
         assert env["TFJOB_INPUT_D"] == "hdfs:///d"
         return lines(env["TFJOB_FILES_D"]) if "TFJOB_FILES_D" in env else None
@@ -101,12 +98,8 @@ def test_prepare_downloads_inputs(
     uri = f"file://{source}/{path}".rstrip("/")
     if share is not None:
         given_list(cwd, [f"file://{source}/{name}" for name in share])
-    data, env = data_of(
-        cwd,
-        "chief",
-        readers=["chief"],
-        inputs={"d": {"uri": uri, "shard": share is not None, "download": True}},
-    )
+    inputs = {"d": {"uri": uri, "shard": share is not None, "download": True}}
+    data, env = data_of(cwd, "chief", readers=["chief"], inputs=inputs)
     data.prepare()
     assert env["TFJOB_INPUT_D"] == str(cwd / "tfjob-inputs/d" / where).rstrip("/")
     assert lines(env["TFJOB_FILES_D"]) == [str(cwd / "tfjob-inputs/d" / name) for name in found]
@@ -262,9 +255,8 @@ def test_webhdfs_sends_the_delegation_token(tmp_path: Path, where: str) -> None:
     packed = b"\x0aidentifier\x08password\x15HDFS_DELEGATION_TOKEN\x0e127.0.0.1:8020"
     tokens.write(str(tmp_path / "none"), [], [])
     own = {"HADOOP_USER_NAME": "alice", "HADOOP_TOKEN_FILE_LOCATION": str(tmp_path / where)}
-    web = webhdfs_client.WebHdfs(
-        "http", ["nn:9870"], {**own, "TFJOB_GIVEN_TOKENS": str(tmp_path / "t")}
-    )
+    env = {**own, "TFJOB_GIVEN_TOKENS": str(tmp_path / "t")}
+    web = webhdfs_client.WebHdfs("http", ["nn:9870"], env)
     said = web.identity["delegation"]
     assert (list(web.identity), base64.urlsafe_b64decode(said + "=" * (-len(said) % 4))) == (
         ["delegation"],

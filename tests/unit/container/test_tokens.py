@@ -50,30 +50,15 @@ def test_write_and_parse_round_trip(tmp_path: Path) -> None:
 
 def test_numbers_as_java_writes_them() -> None:
     """WritableUtils.writeVLong: by hand from its source."""
-    java = {
-        0: "00",
-        127: "7f",
-        -112: "90",
-        128: "8f80",
-        255: "8fff",
-        256: "8e0100",
-        -113: "8770",
-        -300: "86012b",
-        1795280509000: "8a01a1ff0e9848",
-    }
-    assert {value: Reader(bytes.fromhex(written)).number() for value, written in java.items()} == {
-        value: value for value in java
-    }
+    java = {0: "00", 127: "7f", -112: "90", 128: "8f80", 255: "8fff", 256: "8e0100"}
+    java |= {-113: "8770", -300: "86012b", 1795280509000: "8a01a1ff0e9848"}
+    assert [Reader(bytes.fromhex(written)).number() for written in java.values()] == list(java)
 
 
 @given(st.binary(max_size=80))
 def test_parse_refuses_other_bytes(content: bytes) -> None:
-    for text in (
-        content,
-        b"HDTS\0" + content,
-        b"HDTS\1" + content,
-        token_file(hdfs_token())[:-1] + content,
-    ):
+    whole = token_file(hdfs_token())
+    for text in (*(content, b"HDTS\0" + content, b"HDTS\1" + content, whole[:-1] + content),):
         with contextlib.suppress(ValueError):  # and nothing else
             tokens.parse(text)
 
@@ -101,15 +86,9 @@ def test_summary_of_a_token(tmp_path: Path, conf: Path) -> None:
         "most until 2099-12-03 16:53:20 UTC",
         "delegation token: YARN_AM_RM_TOKEN for any service",
     ]
-    assert found.summaries[0] == {
-        "kind": "HDFS_DELEGATION_TOKEN",
-        "service": "127.0.0.1:9000",
-        "owner": "alice",
-        "renewer": "rm",
-        "real_user": "rm/localhost@R",
-        "issued": 4e9 - 604800,
-        "until": 4e9,
-    }
+    of_hdfs = {"kind": "HDFS_DELEGATION_TOKEN", "service": "127.0.0.1:9000", "owner": "alice"}
+    of_hdfs |= {"renewer": "rm", "real_user": "rm/localhost@R"}
+    assert found.summaries[0] == {**of_hdfs, "issued": 4e9 - 604800, "until": 4e9}
 
 
 def test_describe_shows_no_password_and_no_identifier(tmp_path: Path) -> None:
@@ -119,12 +98,8 @@ def test_describe_shows_no_password_and_no_identifier(tmp_path: Path) -> None:
 
 
 def test_summary_line_of_expired_and_unprintable(tmp_path: Path) -> None:
-    found = Tokens(
-        container(
-            tmp_path,
-            token_file(hdfs_token(until=1e9, renewer=""), hdfs_token("a:1", owner="eve\x1b[2J\nx")),
-        )
-    )
+    over, odd = hdfs_token(until=1e9, renewer=""), hdfs_token("a:1", owner="eve\x1b[2J\nx")
+    found = Tokens(container(tmp_path, token_file(over, odd)))
     assert found.describe({}) == [
         "delegation token: HDFS_DELEGATION_TOKEN for 127.0.0.1:9000; it is alice's, until "
         "2001-09-09 01:46:40 UTC (it is over)",
@@ -172,6 +147,7 @@ HA = {
     "dfs.ha.namenodes.ns2": "nn1",
     "dfs.namenode.rpc-address.ns2.nn1": "c.example.com:8020",
 }
+LOCAL = {"fs.defaultFS": "hdfs://localhost:9000"}
 
 
 @pytest.mark.parametrize(
@@ -183,12 +159,8 @@ HA = {
         (["127.0.0.1:8020"], {"fs.defaultFS": "s3a://bucket"}, []),
         (["127.0.0.1:8020"], {}, []),
         (["ha-hdfs:ns1"], HA, ["a.example.com:8020", "b.example.com:8020"]),
-        (
-            ["127.0.0.1:9000", "127.0.0.2:9000"],
-            {"fs.defaultFS": "hdfs://localhost:9000"},
-            ["localhost:9000"],
-        ),
-        (["10.1.1.1:9000", "127.0.0.2:9000"], {"fs.defaultFS": "hdfs://localhost:9000"}, []),
+        (["127.0.0.1:9000", "127.0.0.2:9000"], LOCAL, ["localhost:9000"]),
+        (["10.1.1.1:9000", "127.0.0.2:9000"], LOCAL, []),
     ],
 )
 def test_missing_matches_tokens_to_addresses(

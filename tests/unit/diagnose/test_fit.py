@@ -21,29 +21,16 @@ GIB = 1024
 
 
 def node(free: int, used: int = 0, gpus: int = 0, *labels: str, **changes: Any) -> Node:
-    made = Node(
-        f"n{free}:1",
-        "n",
-        "n:2",
-        "RUNNING",
-        used_memory_mib=used,
-        available_memory_mib=free,
-        available_additional={GPU: gpus} if gpus else {},
-        labels=labels,
-    )
-    return replace(made, **changes)
+    made = Node(f"n{free}:1", "n", "n:2", "RUNNING", used_memory_mib=used, labels=labels)
+    known = {"available_memory_mib": free, "available_additional": {GPU: gpus} if gpus else {}}
+    return replace(made, **{**known, **changes})
 
 
 def job(*sizes: tuple[int, int], gpus: int = 0, label: str = "", **changes: Any) -> Job:
     """A job with a role for each number of tasks and their memory."""
+    all_have = {"gpus": gpus, "placement": Placement(partition=label) if label else None}
     roles = (
-        make_role(
-            f"r{number}",
-            instances=count,
-            memory_mib=mib,
-            gpus=gpus,
-            placement=Placement(partition=label) if label else None,
-        )
+        make_role(f"r{number}", instances=count, memory_mib=mib, **all_have)
         for number, (count, mib) in enumerate(sizes)
     )
     return make_job(*roles, **{"strategy": "custom", **changes})
@@ -58,13 +45,10 @@ def never(of: Job, *nodes: Node, scheduler: Scheduler | None = None) -> list[str
 
 def test_fits_never_memory_of_all_nodes() -> None:
     asked = job((1, 2 * GIB), (3, 4 * GIB))
-    assert fits_never(asked, GPU, [node(6 * GIB), node(6 * GIB, GIB)], None) == (
-        Obstacle(
-            "roles.r1.memory",
-            "the job needs 14 GiB at once (r0 1 x 2 GiB and r1 3 x 4 GiB) and its "
-            "ApplicationMaster, and 2 nodes have 13 GiB in all",
-        ),
-    )
+    needs = "the job needs 14 GiB at once (r0 1 x 2 GiB and r1 3 x 4 GiB) and its "
+    needs += "ApplicationMaster, and 2 nodes have 13 GiB in all"
+    found = fits_never(asked, GPU, [node(6 * GIB), node(6 * GIB, GIB)], None)
+    assert found == (Obstacle("roles.r1.memory", needs),)
     assert not never(asked, node(8 * GIB), node(8 * GIB))
 
 
@@ -81,13 +65,10 @@ def test_fits_never_labels() -> None:
         "the job needs 9 GiB at once (r0 3 x 3 GiB), and 1 node labelled fast has 8 GiB in all"
     ]
     assert not never(job((3, 3 * GIB)), *nodes), "the label may be shared"
-    assert never(job((1, GIB), label="slow"), *nodes) == [
-        "no node is labelled slow; the labels of nodes are fast"
-    ]
-    assert never(job((1, GIB), label="slow"), node(8 * GIB)) == [
-        "no node is labelled slow; no node has a label"
-    ]
-    assert not never(job((1, GIB), label="slow")), "the nodes are not known"
+    slow = job((1, GIB), label="slow")
+    assert never(slow, *nodes) == ["no node is labelled slow; the labels of nodes are fast"]
+    assert never(slow, node(8 * GIB)) == ["no node is labelled slow; no node has a label"]
+    assert not never(slow), "the nodes are not known"
 
 
 def test_fits_never_spread() -> None:
@@ -111,19 +92,16 @@ def test_fits_never_ignores_what_is_not_waited_for() -> None:
     assert not never(make_job(make_role("chief"), board), node(2 * GIB))
 
 
-SIZES = st.lists(
-    st.tuples(st.integers(1, 6), st.integers(0, 2)), min_size=1, max_size=4
-)  # memory, GPUs
+# memory, GPUs
+SIZES = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 2)), min_size=1, max_size=4)
 
 
 @given(tasks=SIZES, nodes=SIZES, master=st.integers(1, 2))
 def test_fits_never_only_if_no_assignment_exists(
     tasks: list[tuple[int, int]], nodes: list[tuple[int, int]], master: int
 ) -> None:
-    asked = make_job(
-        *(make_role(f"r{i}", memory_mib=mib, gpus=gpus) for i, (mib, gpus) in enumerate(tasks)),
-        strategy="custom",
-    )
+    roles = [make_role(f"r{i}", memory_mib=mib, gpus=g) for i, (mib, g) in enumerate(tasks)]
+    asked = make_job(*roles, strategy="custom")
     there = [node(mib, 0, gpus) for mib, gpus in nodes]
     if fits_never(asked, GPU, there, None):
         assert not _assignment(tasks, nodes, master)
@@ -132,9 +110,7 @@ def test_fits_never_only_if_no_assignment_exists(
 @given(
     count=st.integers(1, 5), mib=st.integers(2, 5), nodes=st.lists(st.integers(1, 9), min_size=1)
 )
-def test_fits_never_finds_all_that_equal_tasks_cannot(
-    count: int, mib: int, nodes: list[int]
-) -> None:
+def test_fits_never_finds_what_equal_tasks_cannot(count: int, mib: int, nodes: list[int]) -> None:
     expected = sum(room // mib for room in nodes) < count or sum(nodes) <= count * mib
     assert bool(never(job((count, mib)), *map(node, nodes))) is expected
 
@@ -169,9 +145,8 @@ def capacity(maximum: tuple[int, int], used: int = 0, **more: Any) -> Scheduler:
         "capacities": {"queueCapacitiesByPartition": [{"effectiveMaxResource": amount}]},
         "resources": {"resourceUsagesByPartition": [{"used": {"memory": used, "vCores": 0}}]},
     }
-    return Scheduler.from_json(
-        {"type": "capacityScheduler", "queueName": "root", "queues": {"queue": [ml]}}
-    )
+    root = {"queueName": "root", "queues": {"queue": [ml]}}
+    return Scheduler.from_json({"type": "capacityScheduler", **root})
 
 
 def fair(maximum: tuple[int, int]) -> Scheduler:
@@ -181,9 +156,8 @@ def fair(maximum: tuple[int, int]) -> Scheduler:
     return Scheduler.from_json({"type": "fairScheduler", "rootQueue": root})
 
 
-FULL = (
-    "the job needs 4 GiB and 4 cores at once, and queue root.ml may have at most 2 GiB and 2 cores"
-)
+FULL = "the job needs 4 GiB and 4 cores at once, and queue root.ml may have at most 2 GiB and "
+FULL += "2 cores"
 
 
 @pytest.mark.parametrize(

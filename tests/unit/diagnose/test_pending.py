@@ -16,16 +16,8 @@ from submit_tf_job.yarn.queues import Scheduler
 
 ROWS = yaml.safe_load(Path(__file__).with_name("pending.yaml").read_text("utf-8"))
 PAGE = Path(__file__).parents[3] / "docs/troubleshooting.md"
-APP = {
-    "id": "application_1_0002",
-    "name": "big",
-    "user": "alice",
-    "queue": "root.ml",
-    "state": "ACCEPTED",
-    "priority": 0,
-    "startedTime": 2000,
-    "elapsedTime": 6000,
-}
+APP: dict[str, Any] = {"id": "application_1_0002", "name": "big", "user": "alice", "priority": 0}
+APP |= {"queue": "root.ml", "state": "ACCEPTED", "startedTime": 2000, "elapsedTime": 6000}
 QUEUE = {
     "type": "capacitySchedulerLeafQueueInfo",
     "state": "RUNNING",
@@ -35,12 +27,8 @@ QUEUE = {
     "configuredMaxAMResourceLimit": 0.05,
     "orderingPolicyInfo": "fifo",
 }
-NODE = {
-    "state": "RUNNING",
-    "rack": "/default-rack",
-    "usedVirtualCores": 1,
-    "availableVirtualCores": 15,
-}
+NODE = {"state": "RUNNING", "rack": "/default-rack", "usedVirtualCores": 1}
+NODE |= {"availableVirtualCores": 15}
 
 
 def amount(memory_mib: int, vcores: int = 1, gpus: int | None = None) -> dict[str, Any]:
@@ -84,20 +72,15 @@ def node(
     host = f"node{number}"
     memory = {"usedMemoryMB": used, "availMemoryMB": free}
     names = {"id": f"{host}:45454", "nodeHostName": host}
-    resources = {
-        "usedResource": amount(used, 1, gpus[1]),
-        "availableResource": amount(free, 15, gpus[0]),
-    }
+    resources = {"usedResource": amount(used, 1, gpus[1])}
+    resources["availableResource"] = amount(free, 15, gpus[0])
     return Node.from_json({**NODE, **names, **memory, **resources, **more})
 
 
 def other(number: int, *, master: bool = False, **more: Any) -> AppReport:
     """Return another application of the queue: a whole one, or an ApplicationMaster alone."""
-    known: dict[str, Any] = {
-        "id": f"application_1_{number + 10:04}",
-        "name": "a1",
-        "state": "RUNNING",
-    }
+    known: dict[str, Any] = {"id": f"application_1_{number + 10:04}", "name": "a1"}
+    known["state"] = "RUNNING"
     if master:
         ask = {"numContainers": 1, "resourceName": "*", "capability": {"memory": 256, "vCores": 1}}
         known |= {"runningContainers": 1, "allocatedMB": 512, "resourceRequests": [ask]}

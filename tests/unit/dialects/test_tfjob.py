@@ -13,30 +13,30 @@ from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.job import Job, RoleKind
 from tests.unit.dialects import eachkey
 
-_SAMPLES = {
-    **eachkey.samples("tfjob"),
-    **{
-        f"spec.{form}.template.{path}": value
-        for form in ("tfReplicaSpecs.*", "replicaSpecs[]", "replica_specs[]")
-        for path, value in eachkey.samples("pod").items()
-    },
-}
+_FORMS = ("tfReplicaSpecs.*", "replicaSpecs[]", "replica_specs[]")
+
+
+def _of_pods(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values by their paths in a pod by the paths in each form of replicas."""
+    return {f"spec.{f}.template.{path}": value for f in _FORMS for path, value in values.items()}
+
+
+_SAMPLES = {**eachkey.samples("tfjob"), **_of_pods(eachkey.samples("pod"))}
 _NAMES = {
     "metadata.labels.*": "kueue.x-k8s.io/queue-name",
     "spec.tfReplicaSpecs.*": "PS",
-    **{
-        f"spec.{form}.template.spec.{path}": name
-        for form in ("tfReplicaSpecs.*", "replicaSpecs[]", "replica_specs[]")
-        for path, name in {
-            "containers[].resources.limits.*": "memory",
-            "containers[].resources.requests.*": "cpu",
-            "containers[].securityContext.*": "runAsUser",
-            "volumes[].*": "hostPath",
-            "nodeSelector.*": "gpu_model",
-        }.items()
-    },
-    **{f"spec.{board}.volumes[].*": "hostPath" for board in ("tensorboard", "tensorBoard")},
+    "spec.tensorboard.volumes[].*": "hostPath",
+    "spec.tensorBoard.volumes[].*": "hostPath",
 }
+_NAMES |= _of_pods(
+    {
+        "spec.containers[].resources.limits.*": "memory",
+        "spec.containers[].resources.requests.*": "cpu",
+        "spec.containers[].securityContext.*": "runAsUser",
+        "spec.volumes[].*": "hostPath",
+        "spec.nodeSelector.*": "gpu_model",
+    }
+)
 # Keys that count only where another is absent.
 _INSTEAD_OF = {
     "metadata.generateName": "metadata.name",
@@ -59,12 +59,8 @@ def pod(**more: Any) -> dict[str, Any]:
         "resources": {"limits": {"memory": "2Gi"}},
         **more,
     }
-    return {
-        "spec": {
-            "containers": [container],
-            "volumes": [{"name": "v", "hostPath": {"path": "/mnt/v"}}],
-        }
-    }
+    volumes = [{"name": "v", "hostPath": {"path": "/mnt/v"}}]
+    return {"spec": {"containers": [container], "volumes": volumes}}
 
 
 def tfjob_of(**replicas: Any) -> dict[str, Any]:
@@ -73,9 +69,7 @@ def tfjob_of(**replicas: Any) -> dict[str, Any]:
         "kind": "TFJob",
         "metadata": {"name": "j"},
         "spec": {
-            "tfReplicaSpecs": {
-                kind: {"template": pod(), **replica} for kind, replica in replicas.items()
-            }
+            "tfReplicaSpecs": {kind: {"template": pod(), **own} for kind, own in replicas.items()}
         },
     }
 

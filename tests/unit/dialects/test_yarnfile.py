@@ -90,11 +90,8 @@ def test_file_of_yarn_8220_is_an_estimator_with_a_master_and_asks_for_the_image(
     (problem,) = problems(tree)
     assert problem.endswith("there is no Docker image; add --set image=IMAGE")
     job = read(tree, "image=r/tf:1.8")
-    assert (job.strategy, job.legacy_master, job.deciding_role) == (
-        Strategy.ESTIMATOR,
-        True,
-        "chief",
-    )
+    assert (job.strategy, job.deciding_role) == (Strategy.ESTIMATOR, "chief")
+    assert job.legacy_master
 
 
 def test_file_without_artifacts_and_with_other_components_is_not_yarn_8220_s() -> None:
@@ -151,9 +148,8 @@ def test_variables_of_the_docker_runtime_become_keys() -> None:
     assert (role.docker.tmpfs, role.docker.publish) == (("/run",), (":6006",))
     assert role.docker.runtime == "nvidia"
     assert dict(role.env) == {}
-    assert [r.path.rpartition(".")[2] for r in job.remarks] == [
-        "YARN_CONTAINER_RUNTIME_DOCKER_DELAYED_REMOVAL"
-    ]
+    [remark] = job.remarks
+    assert remark.path.endswith(".YARN_CONTAINER_RUNTIME_DOCKER_DELAYED_REMOVAL")
 
 
 @pytest.mark.parametrize(
@@ -162,15 +158,10 @@ def test_variables_of_the_docker_runtime_become_keys() -> None:
         ({"artifact": {"type": "TARBALL", "id": "a"}}, "artifact.type: a TARBALL runs without"),
         ({"resource": {"memory": "4g"}}, "resource.memory: expected a whole number"),
         ({"restart_policy": "OFTEN"}, "restart_policy: unknown value 'OFTEN'"),
-        (
-            {"launch_comand": "x"},
-            "launch_comand: Yarnfile has no key 'launch_comand'; did you mean",
-        ),
+        ({"launch_comand": "x"}, "launch_comand: Yarnfile has no key 'launch_comand'; did you"),
     ],
 )
-def test_wrong_values_are_refused_in_the_words_of_the_file(
-    change: dict[str, Any], expected: str
-) -> None:
+def test_wrong_values_are_refused_in_its_words(change: dict[str, Any], expected: str) -> None:
     found = problems(service(component("worker", **change)))
     assert any(problem.startswith(f"components[0].{expected}") for problem in found)
 

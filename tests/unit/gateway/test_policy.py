@@ -15,6 +15,7 @@ from tests.world.gateway import JOB, World, refused
 
 EVERYBODY = '"*": {jobs: 2, gpus: 4, queues: [ml], registries: [registry.example.com/ml]}\n'
 OWN: dict[str, Any] = {**JOB, "queue": "ml", "image": "registry.example.com/ml/tf:2.15"}
+OF_WORKER = "registries: the image of role worker"
 
 
 def sent(world: World, name: str, caller: str = "alice", **changes: Any) -> Any:
@@ -30,19 +31,16 @@ def with_gpus(number: int) -> dict[str, Any]:
     [
         ({"queue": "other"}, "queues: queue other is not one of ml"),
         (
-            {"image": "library/python:3.11"},
-            "registries: the image of role worker, docker.io/library/python:3.11, is not from "
-            "registry.example.com/ml",
+            {"image": "a/b:3.11"},
+            f"{OF_WORKER}, docker.io/a/b:3.11, is not from registry.example.com/ml",
         ),
         ({"image": "registry.example.com/ml-of-others/tf"}, "registries: the image of role"),
         ({"image": "registry.example.com/ml"}, ""),
-        ({"image": "none"}, "registries: the image of role worker, none, is not from"),
+        ({"image": "none"}, f"{OF_WORKER}, none, is not from"),
         (with_gpus(5), "gpus: the job asks for 5 GPUs, and 4 are the most"),
     ],
 )
-def test_job_is_refused_with_the_name_of_the_rule(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_job_is_refused_by_a_rule(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     world = World(tmp_path, policy=EVERYBODY)
     answer = sent(world, "a", **changes)
     if not message:

@@ -52,9 +52,7 @@ def test_job_spec_from_a_stream_that_ends(host: Host) -> None:
     assert "unknown key 'late'" in done.stdout
 
 
-def test_settings_where_home_is_a_file(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_home_is_a_file(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     expected = (
         f"error: HOME is {tmp_path}/file, which is not a directory\n  hint: set HOME to a "

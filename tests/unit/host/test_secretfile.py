@@ -14,7 +14,7 @@ from submit_tf_job.host.secretfile import (
     refuse_if_others_can_read,
 )
 
-WHAT = "the credentials file"
+WHAT, NO_CREDENTIAL = "the credentials file", "is not a credential"
 
 
 def made(tmp_path: Path, content: bytes = b"tr0ub4dor\n", mode: int = 0o600) -> Path:
@@ -56,11 +56,8 @@ def test_read_secret_checks_the_target_of_a_link(tmp_path: Path) -> None:
     [
         (b"", "it is empty"),
         (b" \n\n", "it is empty"),
-        (
-            b"token\r\nX-Admin: yes",
-            "more than one line, or a control character, is not a credential",
-        ),
-        (b"tok\x00en", "more than one line, or a control character, is not a credential"),
+        (b"token\r\nX-Admin: yes", f"more than one line, or a control character, {NO_CREDENTIAL}"),
+        (b"tok\x00en", f"more than one line, or a control character, {NO_CREDENTIAL}"),
         (b"\xff\xfe\x00", r"bytes that are not text \(UTF-8\) are not a credential"),
         (b"a" * (64 * 1024 + 1), "more than 64 KiB is not a credential"),
     ],

@@ -15,6 +15,7 @@ from submit_tf_job.jobspec import keys
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGES = ("job-spec.md", "data.md", "files.md")
+_DOCKER = "docker docker_client_config image_policy"
 # the keys of a job by topic; those of a role that a first job needs
 TOPICS = {
     "first": (keys.JOB, "name image command strategy roles"),
@@ -23,10 +24,7 @@ TOPICS = {
     "data": (keys.JOB, "files mounts inputs outputs"),
     "training": (keys.JOB, "tf_config deciding_role ends_with legacy_master variables"),
     "time": (keys.JOB, "lifetime start_timeout finish_timeout grace stop_grace"),
-    "cluster": (
-        keys.JOB,
-        "queue priority network docker docker_client_config image_policy hadoop kerberos",
-    ),
+    "cluster": (keys.JOB, f"queue priority network {_DOCKER} hadoop kerberos"),
     "failures": (keys.JOB, "retries stall_timeout"),
 }
 TABLES = {

@@ -62,19 +62,12 @@ def read(inputs: str = "{}", outputs: str = "{}") -> Job:
 CONF = Path(__file__).parents[2] / "golden" / "hadoop-conf"
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "s3a://bucket/x",
-        "gs://bucket/x",
-        "webhdfs://169.254.169.254:80/x",
-        "hdfs://internal.example.com:22/x",
-        "viewfs://other/x",
-    ],
-)
-def test_gateway_accepts_only_the_hdfs_of_the_cluster(
-    uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+OF_OTHERS = ["s3a://bucket/x", "gs://bucket/x", "webhdfs://169.254.169.254:80/x"]
+OF_OTHERS += ["hdfs://internal.example.com:22/x", "viewfs://other/x"]
+
+
+@pytest.mark.parametrize("uri", OF_OTHERS)
+def test_gateway_accepts_only_its_own_hdfs(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
     def storage_of(_settings: object, uri: str) -> None:
@@ -99,11 +92,8 @@ def test_gateway_accepts_only_the_hdfs_of_the_cluster(
 
 def test_file_list_is_sent_to_tasks_that_read_only() -> None:
     roles = [make_role(name) for name in ("chief", "worker", "ps", "evaluator", "board")]
-    job = make_job(
-        *roles,
-        strategy=Strategy.PARAMETER_SERVER,
-        inputs=(Input("d", "hdfs:///d", sharded=True), Input("p", "hdfs:///p")),
-    )
+    inputs = (Input("d", "hdfs:///d", sharded=True), Input("p", "hdfs:///p"))
+    job = make_job(*roles, strategy=Strategy.PARAMETER_SERVER, inputs=inputs)
     planned = plan(job, SITE)
     wanted = f"{SITE.staging}/lists/mnist/{planned.run}/tfjob-input-d.txt"
     with_list = {
@@ -177,9 +167,7 @@ def test_check_refuses_shares_of_node_files(data: Path) -> None:
     ]
 
 
-def test_check_reports_an_unreachable_file_system_as_its_own_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_check_reports_an_unreachable_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(_settings: object, _uri: str) -> None:
         raise ClusterUnavailable("hdfs://nn: no answer")
 

@@ -85,9 +85,7 @@ def test_files_takes_a_directory_without_git_and_pycache(tree: Path) -> None:
         ("../spec/src/deep", ["deep/b.py"]),
     ],
 )
-def test_files_names_files_in_the_working_directory(
-    tree: Path, entry: str, expected: list[str]
-) -> None:
+def test_files_names_in_the_working_directory(tree: Path, entry: str, expected: list[str]) -> None:
     assert names(tree, f"[{entry!r}]" if not entry.startswith("{") else f"[{entry}]") == expected
 
 
@@ -198,15 +196,13 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
 def test_files_unpacks_an_archive_at_dst(tree: Path) -> None:
     a_tar(tree / "data.tar.gz", member("a"), member("b", tarfile.SYMTYPE, "a"))
     found = (
-        job(
-            tree, "[{src: data.tar.gz, dst: data, unpack: true}, {src: data.tar.gz, dst: data.tgz}]"
-        )
+        job(tree, "[{src: data.tar.gz, dst: data, unpack: true}, {src: data.tar.gz, dst: d.tgz}]")
         .roles["chief"]
         .files
     )
     assert [(file.unpack, file.name.rpartition("-")[2]) for file in found] == [
         ("data", "data.tar.gz"),
-        ("", "data.tgz"),
+        ("", "d.tgz"),
     ]
     assert job(tree, "[{src: data.tar.gz, unpack: true}]").roles["chief"].files[0].unpack == "."
 
@@ -231,9 +227,7 @@ def test_files_unpacks_an_archive_at_dst(tree: Path) -> None:
         ),
     ],
 )
-def test_files_refuses_archives_with_members_outside(
-    tree: Path, bad: tarfile.TarInfo, why: str
-) -> None:
+def test_files_refuses_members_outside(tree: Path, bad: tarfile.TarInfo, why: str) -> None:
     a_tar(tree / "data.tar.gz", member("fine"), bad)
     assert why in refused(tree, "[{src: data.tar.gz, dst: data, unpack: true}]")
 
@@ -277,9 +271,7 @@ def test_python_bundles_wheels_into_one_reproducible_archive(tree: Path, tmp_pat
             "one-1.0.data__headers__h": "",
         },
     )
-    a_wheel(
-        tree / "two-1.0-cp311-cp311-linux_x86_64.whl", **{"two-1.0.data__platlib__two.so": "so"}
-    )
+    a_wheel(tree / "two-1.0-cp311-cp311-linux_i686.whl", **{"two-1.0.data__platlib__two.so": "so"})
     packages = loaded(tree, "[train.py]", tmp_path, 'python: {wheels: ["*.whl"]}\n').packages
     assert packages == Packages(
         PackageKind.SITE, packages.archive if packages else HostFile(Path(), 0, ""), "3.11"
@@ -292,16 +284,12 @@ def test_python_bundles_wheels_into_one_reproducible_archive(tree: Path, tmp_pat
         ]
     again = loaded(tree, "[train.py]", tmp_path / "other", 'python: {wheels: ["*.whl"]}\n').packages
     assert again == packages
-    with pytest.raises(
-        JobSpecError, match=r"the wheels are for Python 3\.11, and version says 3\.9"
-    ):
+    with pytest.raises(JobSpecError, match=r"wheels are for Python 3\.11, and version says 3\.9"):
         loaded(tree, "[train.py]", tmp_path, 'python: {version: "3.9", wheels: ["*.whl"]}\n')
 
 
 @pytest.mark.slow
-def test_python_resolves_requirements_once_and_reports_pips_errors(
-    tree: Path, tmp_path: Path
-) -> None:
+def test_python_resolves_requirements_once_with_pips_errors(tree: Path, tmp_path: Path) -> None:
     def packages(version: str = "") -> Packages | None:
         asked = f"python: {{requirements: requirements.txt{version}}}\n"
         return loaded(tree, "[train.py]", tmp_path, asked).packages

@@ -114,18 +114,15 @@ def test_kerberos_without_base_reads_no_file_of_this_host() -> None:
         refused(None, "/etc/krb5.keytab")
         == "keytabs of this host are not read here; put it on HDFS, or on every node"
     )
-    read = job(
-        None, {"principal": PRINCIPAL, "keytab": "hdfs:///k"}, krb5_conf=[Path("/etc/krb5.conf")]
-    )
+    read = job(None, {"principal": PRINCIPAL, "keytab": "hdfs:///k"}, krb5_conf=[Path("/etc/krb5")])
     assert read.kerberos
     assert (read.kerberos.keytab, read.kerberos.secret) == ("hdfs:///k", None)
     assert read.kerberos.krb5_conf.content == b""
 
 
 def test_kerberos_may_come_from_the_settings(mine: Path) -> None:
-    defaults = Defaults(
-        {"kerberos": {"principal": PRINCIPAL, "keytab": str(mine), "login": "never"}}
-    )
+    own = {"principal": PRINCIPAL, "keytab": str(mine), "login": "never"}
+    defaults = Defaults({"kerberos": own})
     text = "name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {chief: {memory: 1Gi}}\n"
     read = loads(text, source="t.yaml", base=Path("/"), defaults=defaults)
     assert read.kerberos is not None

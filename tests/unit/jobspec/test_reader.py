@@ -26,19 +26,13 @@ def test_examples_load(strategy: str) -> None:
         ("multi-worker", "{worker: {memory: 1Gi, instances: 4}, chief: {memory: 1Gi}}", "chief-0"),
         ("multi-worker", "{worker: {memory: 1Gi}, evaluator: {memory: 1Gi}}", "worker-0"),
         ("parameter-server", "{ps: {memory: 1Gi}, worker: {memory: 1Gi}}", "worker-0"),
-        (
-            "parameter-server",
-            "{ps: {memory: 1Gi}, master: {memory: 1Gi}, worker: {memory: 1Gi}}",
-            "chief-0",
-        ),
+        ("parameter-server", "{ps: &of {memory: 1Gi}, master: *of, worker: *of}", "chief-0"),
         ("estimator", "{chief: {memory: 1Gi}, evaluator: {memory: 1Gi}}", "chief-0"),
         ("custom", "{trainer: {memory: 1Gi, instances: 3}}", "trainer-0"),
         ("custom", "{chief: {memory: 1Gi}, workers: {memory: 1Gi, command: x}}", "chief-0"),
     ],
 )
-def test_deciding_task_follows_from_strategy_and_roles(
-    strategy: str, roles: str, deciding: str
-) -> None:
+def test_deciding_task_by_strategy_and_roles(strategy: str, roles: str, deciding: str) -> None:
     text = completed([f"strategy: {strategy}", f"roles: {roles}"])
     assert loads(text, source="x", base=None).deciding_task == deciding
 

@@ -73,9 +73,8 @@ def test_schema_describes_each_key_with_valid_examples() -> None:
         assert target.get("description"), path
         assert target.get("examples"), path
         for shown in target["examples"]:
-            jsonschema.Draft7Validator({**target, "definitions": SCHEMA["definitions"]}).validate(
-                shown
-            )
+            whole = {**target, "definitions": SCHEMA["definitions"]}
+            jsonschema.Draft7Validator(whole).validate(shown)
 
 
 @pytest.fixture

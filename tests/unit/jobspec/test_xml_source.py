@@ -45,7 +45,7 @@ def test_each_value_has_its_line_and_column() -> None:
         ("<configuration><include/></configuration>", "the element 'include' is not read"),
         ("<configuration><property><nam/></property></configuration>", "a property has no 'nam'"),
         (
-            "<configuration><property><name><b/></name></property></configuration>",
+            "<configuration><property><name><b/></name></property>",
             "the element 'b' stands in a name",
         ),
         ("<configuration>x</configuration>", "text outside of a property: 'x'"),

@@ -287,9 +287,7 @@ def test_no_logs_names_a_hadoop_archive(tmp_path: Path) -> None:
         ((b"x" * 3_000_000, b"x" * 2_999_999 + b"yz"), b"x" * 5_999_999 + b"yz"),
     ],
 )
-def test_stream_joins_rolled_uploads(
-    tmp_path: Path, uploads: tuple[bytes, ...], whole: bytes
-) -> None:
+def test_read_joins_uploads(tmp_path: Path, uploads: tuple[bytes, ...], whole: bytes) -> None:
     task = "container_1_0009_01_000002"
     files = {
         f"{HERE}/h1_8041_{1_795_259_223_013 + number}": write_tfile(

@@ -256,13 +256,10 @@ def test_name_of_container(files: dict[str, bytes], task: str) -> None:
 
 def test_name_of_prefers_the_report() -> None:
     task = {"task": "worker-5", "container": WORKER.id, "host": "node7"}
-    known = from_report(
-        json.dumps({"tasks": [task, {"task": "worker-6", "container": "", "host": ""}]}).encode()
-    )
+    placeless = {"task": "worker-6", "container": "", "host": ""}
+    known = from_report(json.dumps({"tasks": [task, placeless]}).encode())
     assert known == {WORKER.id: TaskContainer("worker-5", WORKER.id, "node7")}
-    assert (
-        named({"launch_container.sh": b'export TFJOB_INSTANCE="worker-3"\n'}, known) == "worker-5"
-    )
+    assert named({SCRIPT: b'export TFJOB_INSTANCE="worker-3"\n'}, known) == "worker-5"
     path = b'{"tasks": [{"task": "../x", "container": "c", "host": "h"}]}'
     for odd in (b"", b"[]", b"{}", b'{"tasks": [1]}', path, b"[" * 100_000):
         assert from_report(odd) == {}

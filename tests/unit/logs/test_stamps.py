@@ -31,9 +31,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Path,
     return info, out, tmp_path / contract.TIMES_FILE
 
 
-def test_stamps_record_where_a_file_was_when_it_began_to_grow(
-    watched: tuple[Any, Path, Path],
-) -> None:
+def test_stamps_record_where_a_file_began_to_grow(watched: tuple[Any, Path, Path]) -> None:
     info, out, index = watched
     made = line_times.Stamps(info)
     times = [(100.5, b"at once\n"), (101.0, b""), (110.0, b""), (110.4, b"later\n")]
@@ -118,9 +116,8 @@ def test_after_uses_the_time_of_writing() -> None:
     runs = list(stamped([Run(OUT, None, lines.NEVER, b"old\nnew\n")], 0, ((0, 100.0), (4, 1000.0))))
     asked: list[int] = []
     for since in (900.0, 1000.9):  # it was written by second 1001
-        assert [run.data for run in lines.after(iter(runs), since, lambda: asked.append(1))] == [
-            b"new\n"
-        ]
+        left = lines.after(iter(runs), since, lambda: asked.append(1))
+        assert [run.data for run in left] == [b"new\n"]
     assert list(lines.after(iter(runs), 1001.1, lambda: asked.append(1))) == []
     assert asked == []
 

@@ -9,6 +9,7 @@ import pytest
 from submit_tf_job.operations.site_facts import site_of
 from submit_tf_job.plan.site import Names, WebStaging
 from submit_tf_job.settings import load_settings
+from tests.builders.host import hadoop_xml
 
 HA = {
     "dfs.nameservices": "ns1",
@@ -16,45 +17,29 @@ HA = {
     "dfs.namenode.http-address.ns1.a": "nn1:50070",
     "dfs.namenode.http-address.ns1.b": "nn2:50070",
 }
+TLS = {"dfs.http.policy": "HTTPS_ONLY"}
 VIEW = {"fs.viewfs.mounttable.v.link./user": "hdfs://one:8020/home"}
 
 
 def web_hdfs(
     tmp_path: Path, default_fs: str, values: dict[str, str], **settings: str
 ) -> tuple[Names, WebStaging | None]:
-    rows = "".join(
-        f"<property><name>{name}</name><value>{value}</value></property>"
-        for name, value in {"fs.defaultFS": default_fs, **values}.items()
-    )
-    (tmp_path / "core-site.xml").write_text(f"<configuration>{rows}</configuration>")
-    environ = {
-        "HOME": str(tmp_path),
-        "SUBMIT_TF_JOB_HADOOP_CONF": str(tmp_path),
-        "SUBMIT_TF_JOB_USER": "alice",
-        **{f"SUBMIT_TF_JOB_{name.upper()}": value for name, value in settings.items()},
-    }
-    site = site_of(load_settings(environ=environ, cwd=tmp_path))
+    written = hadoop_xml({"fs.defaultFS": default_fs, **values})
+    (tmp_path / "core-site.xml").write_text(written)
+    given = {"hadoop_conf": str(tmp_path), "user": "alice", **settings}
+    environ = {f"SUBMIT_TF_JOB_{name.upper()}": value for name, value in given.items()}
+    site = site_of(load_settings(environ={"HOME": str(tmp_path), **environ}, cwd=tmp_path))
     return site.names, site.web_hdfs
 
 
 @pytest.mark.parametrize(
     ("default_fs", "values", "staging", "found"),
     [
-        ("hdfs://nn:9000", {}, "", ("http", ("nn:9870",), "/user/alice/.submit_tf_job/staging")),
-        (
-            "hdfs://nn",
-            {"dfs.http.policy": "HTTPS_ONLY"},
-            "hdfs:///s/",
-            ("https", ("nn:9871",), "/s"),
-        ),
+        ("hdfs://nn:9000", {}, "", ("http", ("nn:9870",), None)),
+        ("hdfs://nn", TLS, "hdfs:///s/", ("https", ("nn:9871",), "/s")),
         ("hdfs://ns1", HA, "", ("http", ("nn1:50070", "nn2:50070"), None)),
         ("s3a://bucket", HA, "hdfs://ns1/s", ("http", ("nn1:50070", "nn2:50070"), "/s")),
-        (
-            "viewfs://v",
-            VIEW,
-            "",
-            ("http", ("one:9870",), "/home/alice/.submit_tf_job/staging"),
-        ),
+        ("viewfs://v", VIEW, "", ("http", ("one:9870",), "/home/alice/.submit_tf_job/staging")),
         ("s3a://bucket", {}, "", None),
         ("viewfs://v", {}, "", None),
     ],

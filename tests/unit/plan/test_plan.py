@@ -49,12 +49,9 @@ def test_deciding_task_without_chief_is_worker_0() -> None:
     job = spec_job(text, "{worker: {instances: 3, memory: 1Gi}, ps: {memory: 1Gi}}")
     assert job.deciding_task == "worker-0"
     task = task_of(job)
-    assert {name: role["kind"] for name, role in task["roles"].items()} == {
-        "worker": "trains",
-        "ps": "serves",
-        # without it YARN would wait for each worker, also for one that never gets a container
-        "witness": "sidecar",
-    }
+    kinds = {name: role["kind"] for name, role in task["roles"].items()}
+    # without a witness YARN would wait for each worker, also for one that never gets a container
+    assert kinds == {"worker": "trains", "ps": "serves", "witness": "sidecar"}
     assert task["cluster_roles"] == ["worker", "ps"]
 
 
@@ -261,9 +258,8 @@ def test_key_changes_with_the_content_of_files_and_not_with_their_paths(tmp_path
         base.mkdir()
         (base / "data").write_bytes(content)  # large ones are read only as they are uploaded
         (base / "t.py").write_bytes(content[:9])
-        keys.append(
-            [plan(spec_job(f"files: [{it}]\n", base=base), SITE).key for it in ("data", "t.py")]
-        )
+        jobs = [spec_job(f"files: [{name}]\n", base=base) for name in ("data", "t.py")]
+        keys.append([plan(job, SITE).key for job in jobs])
     assert keys[0] == keys[1]
     assert not set(keys[0]) & set(keys[2])
 

@@ -43,12 +43,9 @@ def in_script(text: str) -> list[tuple[str, str]]:
     ids=lambda text: text[:9],
 )
 def test_known_secret_in_a_value_and_in_a_command(text: str) -> None:
-    assert in_env("ANYTHING", text) == [
-        ("roles.worker.env.ANYTHING", f"the value of ANYTHING {SENTENCE}")
-    ]
-    assert in_script(f"run {text}") == [
-        ("roles.worker.command", f"the command holds what {SENTENCE}")
-    ]
+    assert in_env("ANY", text) == [("roles.worker.env.ANY", f"the value of ANY {SENTENCE}")]
+    sentence = f"the command holds what {SENTENCE}"
+    assert in_script(f"run {text}") == [("roles.worker.command", sentence)]
 
 
 @given(

@@ -25,15 +25,9 @@ RUNNING = app("RUNNING", "UNDEFINED")
 def look(
     record: Any = RUNNING, trouble: str = "", evidence: Evidence = Evidence.READ, **said: Any
 ) -> JobStatus:
-    return JobStatus(
-        "mnist",
-        "application_1_0001",
-        record,
-        report=report(**said) if said else None,
-        evidence=evidence,
-        trouble=trouble,
-        run="mnist-4k3f7qa2",
-    )
+    known: dict[str, Any] = {"run": "mnist-4k3f7qa2", "evidence": evidence, "trouble": trouble}
+    known["report"] = report(**said) if said else None
+    return JobStatus("mnist", "application_1_0001", record, **known)
 
 
 # --- one line while it runs -----------------------------------------------------------------------
@@ -43,6 +37,7 @@ NO_STEP: dict[str, Any] = {"step": None, "metrics": {}}
 SEVEN = [f"worker-{n}" for n in range(7)]
 OVER = {"chief": {"wanted": 1, "succeeded": 1}, "ps": {"wanted": 1, "ended": 1}}
 LOST = {"worker": {"wanted": 2, "failed": 1}}
+RUNS = {"state": "running"}
 OF_ROLES = "RUNNING    chief 1/1 running  worker 2/4 running, 1 failed, 1 lost  ps 0/2"
 FIVE = "worker-0, worker-1, worker-2, worker-3, worker-4"
 LINES: list[tuple[dict[str, Any], str]] = [
@@ -56,11 +51,8 @@ LINES: list[tuple[dict[str, Any], str]] = [
         {"state": "waiting", "wanted": 2, "arrived": 2, "unnamed": ["worker-0"]},
         "STARTING   Both tasks started; waiting for DNS to register worker-0",
     ),
-    ({"state": "running", "roles": ROLES}, OF_ROLES),
-    (
-        {"state": "running", "progress": PROGRESS},
-        "RUNNING    step 30/100  loss 0.1235  epoch 3  lr -",
-    ),
+    ({"roles": ROLES} | RUNS, OF_ROLES),
+    ({"progress": PROGRESS} | RUNS, "RUNNING    step 30/100  loss 0.1235  epoch 3  lr -"),
     ({"state": "running", "progress": {"step": 3, "total": None}}, "RUNNING    step 3"),
     ({"state": "running", "progress": NO_STEP, "roles": ROLES}, OF_ROLES),
     ({"state": "finishing", "roles": OVER}, "FINISHING  chief 1 succeeded  ps 1 stopped"),
@@ -137,10 +129,8 @@ def test_job_lines_contain_the_links() -> None:
         for index in range(12)
     ]
     found = look(app("RUNNING", "UNDEFINED"), state="running", served=served)
-    assert [link["url"] for link in job_object(found)["links"]][:2] == [
-        "http://node1:24001",
-        "http://node1:24002",
-    ]
+    urls = [link["url"] for link in job_object(found)["links"]]
+    assert urls[:2] == ["http://node1:24001", "http://node1:24002"]
     lines = list(job_lines(found))
     assert "  board-0 http  http://node1:24001" in lines
     assert "  and 2 more links: submit_tf_job describe JOB -o json" in lines
@@ -151,13 +141,7 @@ def test_job_object_has_the_same_keys_for_any_status(seen: JobStatus) -> None:
     found = job_object(seen)
     assert list(found) == KEYS_OF_A_JOB.split()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert all(
-        isinstance(line, str)
-        for line in (
-            *job_lines(seen),
-            change_line(seen, 1),
-        )
-    )
+    assert all(isinstance(line, str) for line in (*job_lines(seen), change_line(seen, 1)))
 
 
 @pytest.mark.parametrize("milliseconds", [None, 0, -1, 10**17, 10**40])

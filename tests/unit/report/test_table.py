@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,26 +33,17 @@ def test_columns_drop_optional_ones_and_cut_ids_at_the_beginning() -> None:
     assert list(columns(ROWS, 40))[1] == "mnist  RUNNING  1.5Gi   application_170…"
 
 
-@given(
-    st.lists(st.lists(st.text("abc…", max_size=40), min_size=3, max_size=3), min_size=1),
-    st.integers(30, 120),
-)
+texts = st.text("abc…", max_size=40)
+
+
+@given(st.lists(st.lists(texts, min_size=3, max_size=3), min_size=1), st.integers(30, 120))
 def test_columns_keep_within_the_width(rows: list[list[str]], width: int) -> None:
     assert all(len(line) <= width for line in columns(rows, width, indent="  ", ids=(1,)))
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (None, "-"),
-        (-5, "0s"),
-        (59.9, "59s"),
-        (60, "1m00s"),
-        (3599, "59m59s"),
-        (3600, "1h00m"),
-        (86399, "23h59m"),
-        (90000, "1d01h"),
-    ],
-)
-def test_duration_in_two_units(seconds: float | None, text: str) -> None:
-    assert duration_text(seconds) == text
+DURATIONS = {None: "-", -5: "0s", 59.9: "59s", 60: "1m00s", 3599: "59m59s", 3600: "1h00m"}
+DURATIONS |= {86399: "23h59m", 90000: "1d01h"}
+
+
+def test_duration_in_two_units() -> None:
+    assert {seconds: duration_text(seconds) for seconds in DURATIONS} == DURATIONS

@@ -84,17 +84,12 @@ def test_it_is_ready_and_does_only_what_is_asked(executor: Call) -> None:
         "main : requested yarn user is ann",
         "Requested user root is banned",
     ], "a NodeManager quotes stdout of a failed localization"
-    assert executor("no-such-user", "ann", "0", *"abcdefghij").stdout.endswith(
-        "\nUser no-such-user not found\n"
-    )
-    assert executor("nobody").returncode == 255, (
-        "no traceback, and never 1, which a program ends with"
-    )
+    done = executor("nosuch", "ann", "0", *"abcdefghij")
+    assert done.stdout.endswith("\nUser nosuch not found\n")
+    assert executor("nobody").returncode == 255, "no traceback, and not a program's 1"
 
 
-def test_docker_is_called_with_an_environment_and_an_address_of_its_own(
-    executor: Call, home: Path
-) -> None:
+def test_docker_is_called_with_its_own_environment_and_address(executor: Call, home: Path) -> None:
     command = _command(home, docker_command="kill", name=CONTAINER, signal="SIGTERM")
     executor("--run-docker", command, DOCKER_HOST="tcp://evil:1", LD_LIBRARY_PATH="/evil")
     assert "evil" not in (home / "environ").read_text()
@@ -219,12 +214,9 @@ def test_launch_without_inspect_retries_reports_success(
     ("signal", "sent"),
     [("SIGTERM", True), ("SIGQUIT", True), ("SIGUSR1", False), ("SIGRTMIN+3", False), ("9", False)],
 )
-def test_kill_refuses_a_signal_with_a_digit(
-    executor: Call, home: Path, signal: str, sent: bool
-) -> None:
-    done = executor(
-        "--run-docker", _command(home, docker_command="kill", name=CONTAINER, signal=signal)
-    )
+def test_kill_refuses_numbered_signals(executor: Call, home: Path, signal: str, sent: bool) -> None:
+    command = _command(home, docker_command="kill", name=CONTAINER, signal=signal)
+    done = executor("--run-docker", command)
     assert (home / "ran").exists() is sent
     if not sent:
         assert done.returncode == 29

@@ -68,9 +68,7 @@ class StorageVerbs:
         assert [item.is_dir for item in found] == [False, False, True, False]
         assert storage.read(f"{base}/ä 😀 x") == b"x"
 
-    def test_a_write_that_breaks_leaves_the_old_file_and_nothing_else(
-        self, storage: Storage, base: str
-    ) -> None:
+    def test_a_write_that_breaks_leaves_the_old_file(self, storage: Storage, base: str) -> None:
         storage.write(f"{base}/f", b"old")
 
         def pieces() -> Iterator[bytes]:
@@ -100,9 +98,7 @@ class StorageVerbs:
             except PathExists:
                 outcomes.append("there")
 
-        threads = [
-            threading.Thread(target=write, args=(bytes([65 + number]),)) for number in range(5)
-        ]
+        threads = [threading.Thread(target=write, args=(bytes([65 + n]),)) for n in range(5)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -145,9 +145,7 @@ def rpc(kind: str, words: str) -> RuntimeError:
     return RuntimeError(f'RPCError("org.apache.hadoop.{kind}", "{words}")')
 
 
-DENIED = (
-    'Permission denied: user=bob, access=WRITE, inode="/user/alice":alice:supergroup:drwx------'
-)
+DENIED = 'Permission denied: user=bob, access=WRITE, inode="/user/alice":alice:group:drwx------'
 STACK = DENIED.replace('"', '\\"') + "\\n\\tat org.apache.hadoop.X.y(X.java:1)\\n"
 GONE = 'IOError(Custom { kind: ConnectionAborted, error: "RPC listener disconnected" })'
 
@@ -177,9 +175,7 @@ GONE = 'IOError(Custom { kind: ConnectionAborted, error: "RPC listener disconnec
         (requests.ReadTimeout("Read timed out."), ClusterUnavailable, "timed out"),
     ],
 )
-def test_every_failure_becomes_one_of_ours(
-    error: Exception, kind: type[SubmitTFJobError], words: str
-) -> None:
+def test_failures_become_ours(error: Exception, kind: type[SubmitTFJobError], words: str) -> None:
     found = failure(error, "hdfs://nn:1/x")
     assert type(found) is kind
     assert found.message.startswith("hdfs://nn:1/x: ")
@@ -271,9 +267,7 @@ def test_a_panic_of_the_library_is_an_error(native: Native, tmp_path: Path) -> N
     assert "HADOOP_USER_NAME" not in os.environ
 
 
-def test_a_mount_table_without_fallback_gets_one_that_leads_nowhere(
-    native: Native, tmp_path: Path
-) -> None:
+def test_a_mount_table_gets_a_fallback_that_leads_nowhere(native: Native, tmp_path: Path) -> None:
     fallback = "fs.viewfs.mounttable.all.linkFallback"
     for given, used in (({}, "hdfs://ns1/.no-such-mount"), ({fallback: "hdfs://n/"}, "hdfs://n/")):
         conf = viewfs(tmp_path, **given)

@@ -15,15 +15,8 @@ KEY = "key"
 
 def app(number: int, state: str = "RUNNING", *, at: int = 10, words: str = "") -> AppReport:
     final = {"RUNNING": "UNDEFINED", "ACCEPTED": "UNDEFINED"}.get(state, "FAILED")
-    return AppReport.from_json(
-        {
-            "id": f"application_1_{number:04}",
-            "state": state,
-            "finalStatus": final,
-            "startedTime": at,
-            "diagnostics": words,
-        }
-    )
+    known = {"id": f"application_1_{number:04}", "state": state, "finalStatus": final}
+    return AppReport.from_json({**known, "startedTime": at, "diagnostics": words})
 
 
 RUNS, WAITS, OVER = app(1), app(1, "ACCEPTED"), app(1, "FINISHED")

@@ -39,9 +39,7 @@ def test_no_thread_sees_an_order_that_lacks_a_resource_manager(urls: tuple[str, 
             if sorted(seen) != sorted(urls):
                 wrong.append(seen)
 
-    threads = [
-        threading.Thread(target=answer, args=(urls[number % len(urls)],)) for number in range(4)
-    ]
+    threads = [threading.Thread(target=answer, args=(urls[n % len(urls)],)) for n in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
