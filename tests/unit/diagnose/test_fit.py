@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job.diagnose.fit import Obstacle, fits_never, fits_not_now
+from submit_tf_job.diagnose.fit import fits_never, fits_not_now
 from submit_tf_job.jobspec.job import Elastic, Job, Placement, RoleKind
 from submit_tf_job.yarn.observed import Node
 from submit_tf_job.yarn.queues import Scheduler
@@ -48,7 +48,7 @@ def test_fits_never_memory_of_all_nodes() -> None:
     needs = "the job needs 14 GiB at once (r0 1 x 2 GiB and r1 3 x 4 GiB) and its "
     needs += "ApplicationMaster, and 2 nodes have 13 GiB in all"
     found = fits_never(asked, GPU, [node(6 * GIB), node(6 * GIB, GIB)], None)
-    assert found == (Obstacle("roles.r1.memory", needs),)
+    assert found == (("roles.r1.memory", needs, "ask for less"),)
     assert not never(asked, node(8 * GIB), node(8 * GIB))
 
 
