@@ -11,7 +11,7 @@ from submit_tf_job.cli.context import Context, JobArgument, completed
 from submit_tf_job.cli.jobs import seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import deletion_object, job_object
-from submit_tf_job.report.change_text import change_object
+from submit_tf_job.report.follow_text import change_object
 from submit_tf_job.report.job_text import job_lines
 
 WaitOption = Annotated[

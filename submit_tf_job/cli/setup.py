@@ -12,8 +12,12 @@ from submit_tf_job.cli.context import Context
 from submit_tf_job.cli.jobs import FromOption, SetOption, read_job, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jobspec.job import Job
-from submit_tf_job.report.settings_text import settings_lines, settings_object
-from submit_tf_job.report.staging_text import sweep_lines, sweep_object
+from submit_tf_job.report.setup_text import (
+    settings_lines,
+    settings_object,
+    sweep_lines,
+    sweep_object,
+)
 from submit_tf_job.settings import Settings
 
 
@@ -69,7 +73,7 @@ def doctor(
 
     from submit_tf_job.doctor.checks import doctor as examine
     from submit_tf_job.doctor.deep import deep as look_inside
-    from submit_tf_job.report.check_text import doctor_object, finding_lines, summary_line
+    from submit_tf_job.report.setup_text import doctor_object, finding_lines, summary_line
 
     settings = context.settings()
     job = None
@@ -141,7 +145,7 @@ def check(
       submit_tf_job image check --file train.yaml
     """
     from submit_tf_job.doctor.images import check_image
-    from submit_tf_job.report.check_text import finding_lines, image_object, summary_line
+    from submit_tf_job.report.setup_text import finding_lines, image_object, summary_line
 
     settings = context.settings()
     if spec is not None:
@@ -173,7 +177,7 @@ def _check_all(context: Context, settings: Settings, job: Job, python: str | Non
     """Check each image of a job once, with the interpreter of its first role."""
     from submit_tf_job.doctor.images import check_image
     from submit_tf_job.jobspec.job import NO_IMAGE
-    from submit_tf_job.report.check_text import finding_lines, images_object, summary_line
+    from submit_tf_job.report.setup_text import finding_lines, images_object, summary_line
 
     interpreters = {
         role.image: python or job.python_of(role).interpreter

@@ -23,13 +23,12 @@ from submit_tf_job.cli.jobs import (
     read_job,
     seconds,
 )
+from submit_tf_job.diagnose.amounts import size
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.host.located.nodes import to_python
 from submit_tf_job.jsonview import submission_object
 from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL
-from submit_tf_job.report.change_text import submitted_lines
-from submit_tf_job.report.follow_text import PROGRESS_EVERY_S
-from submit_tf_job.report.staging_text import amount
+from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, submitted_lines
 from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
@@ -211,10 +210,10 @@ class _UploadLines:
     def update(self, sent: Sent) -> None:
         if not self._begun:
             self._begun = time.monotonic()
-            self._context.say(f"uploading {amount(sent.total)} for {self._what}")
+            self._context.say(f"uploading {size(sent.total)} for {self._what}")
         if sent.done >= sent.total:
             took = max(time.monotonic() - self._begun, 0.1)
-            self._context.say(f"uploaded in {took:.1f} s, {amount(sent.total / took)}/s")
+            self._context.say(f"uploaded in {took:.1f} s, {size(sent.total / took)}/s")
 
     def end(self) -> None:
         """Do nothing: the lines stay."""
@@ -417,5 +416,5 @@ def _shown(made: ProgramJob, job: Job) -> Iterator[str]:
     if len(names) > _SHOWN_FILES:
         names[_SHOWN_FILES - 1 :] = [f"and {len(names) - _SHOWN_FILES + 1} more"]
     if names:
-        yield f"sent with it ({amount(sum(file.size for file in files))}): {', '.join(names)}"
+        yield f"sent with it ({size(sum(file.size for file in files))}): {', '.join(names)}"
     yield from (f"note: {note}" for note in made.notes)

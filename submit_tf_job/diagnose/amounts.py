@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from submit_tf_job.yarn.queues import QueueResources
 
-__all__ = ["clause", "listed", "memory", "plural", "resource", "seconds"]
+__all__ = ["clause", "listed", "memory", "plural", "resource", "seconds", "size"]
 
 _NAMED = 3
+_SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
 def clause(text: str, value: object) -> str:
@@ -21,6 +22,15 @@ def clause(text: str, value: object) -> str:
 def memory(mib: int) -> str:
     """Format an amount of memory."""
     return f"{mib // 1024} GiB" if mib >= 1024 and mib % 1024 == 0 else f"{mib} MiB"
+
+
+def size(count: float) -> str:
+    """Format a number of bytes with a suitable unit."""
+    unit = 0
+    while count >= 999.5 and unit < len(_SIZES) - 1:
+        count, unit = count / 1000, unit + 1
+    digits = int(unit >= 2 and count < 99.5)
+    return f"{count:.{digits}f} {_SIZES[unit]}"
 
 
 def plural(count: int, noun: str) -> str:

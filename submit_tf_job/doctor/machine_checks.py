@@ -199,7 +199,7 @@ _WAY_OUT = (
 
 def _meeting(settings: Settings) -> Check:
     """Check what tasks need to find one another without Registry DNS."""
-    from submit_tf_job.operations.site_facts import site_of
+    from submit_tf_job.operations.cluster import site_of
 
     web, names = site_of(settings).web_hdfs, f"names: {settings.names}"
     about = Subject("meeting", names=settings.names)

@@ -49,6 +49,7 @@ from submit_tf_job.operations.links import (
 )
 from submit_tf_job.operations.listing import gpus_of_run, list_jobs, open_listing
 from submit_tf_job.operations.logs import log_files, logs, tail_of
+from submit_tf_job.operations.read_status import describe, error_of, last_lines, status
 from submit_tf_job.operations.resubmission import (
     NOT_SUBMITTED,
     Step,
@@ -57,9 +58,8 @@ from submit_tf_job.operations.resubmission import (
     runs_of,
 )
 from submit_tf_job.operations.run_records import run_history
-from submit_tf_job.operations.runs import find, live_runs
+from submit_tf_job.operations.runs import find, has_run, live_runs, other_job_of_key
 from submit_tf_job.operations.staging import Sweep, sweep_staging
-from submit_tf_job.operations.status import describe, error_of, last_lines, status
 from submit_tf_job.operations.stop import delete, owner, stop
 from submit_tf_job.operations.submit import (
     Submission,
@@ -70,7 +70,6 @@ from submit_tf_job.operations.submit import (
     submit,
 )
 from submit_tf_job.operations.take_stacks import JobStacks, TaskStacks, take_stacks
-from submit_tf_job.operations.used_keys import has_run, other_job_of_key
 from submit_tf_job.operations.watch_run import wait_for_end
 from submit_tf_job.operations.why import diagnose, is_waiting, why_failed, why_pending
 

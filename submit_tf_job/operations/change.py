@@ -418,7 +418,7 @@ def _until_words(seconds: float, now: float) -> str:
 
 def _check_cap(cluster: Cluster, name: str, asked: int) -> None:
     """Raise `Refused` if a change of a running job would exceed a cap of the settings."""
-    from submit_tf_job.operations.site_facts import site_of
+    from submit_tf_job.operations.cluster import site_of
     from submit_tf_job.plan.check import shown
 
     for cap in site_of(cluster.settings).caps:

@@ -11,8 +11,7 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
 )
 from submit_tf_job.host.kerberos import short_name
-from submit_tf_job.operations.cluster import storage_of
-from submit_tf_job.operations.site_facts import site_of
+from submit_tf_job.operations.cluster import site_of, storage_of
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:

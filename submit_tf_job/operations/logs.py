@@ -272,7 +272,7 @@ class JobLogs:
     def _collected(self, conf: Path) -> Archive:
         from submit_tf_job.logs.archive import collected
         from submit_tf_job.logs.collected import Absence, NoLogs
-        from submit_tf_job.operations.aggregated_logs import collected_logs
+        from submit_tf_job.operations.last_report import collected_logs
 
         app, settings = self.app, self.cluster.settings
         found: Archive | NoLogs
@@ -530,7 +530,7 @@ def _from_collected(
     conf = cluster.settings.hadoop_conf
     if conf is None or not app.ended:
         return None
-    from submit_tf_job.operations.aggregated_logs import collected_logs
+    from submit_tf_job.operations.last_report import collected_logs
 
     logs = collected_logs(app, conf, cluster.settings.user, as_proxy=cluster.settings.as_proxy)
     return logs.read(container_id, file, tail=max_bytes, node=host)

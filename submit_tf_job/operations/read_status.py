@@ -27,6 +27,8 @@ from submit_tf_job.container import contract
 from submit_tf_job.errors import (
     AuthError,
     ClusterUnavailable,
+    JobFailed,
+    JobStopped,
     NoSuchJob,
     SubmitTFJobError,
 )
@@ -39,17 +41,21 @@ from submit_tf_job.observation import (
     with_outcome,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.last_report import read_from_its_node, read_last_report
+from submit_tf_job.operations.logs import tail_of
 from submit_tf_job.operations.run_records import forgotten
+from submit_tf_job.operations.runs import find_with_record
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable, NoSuchLogFile
 from submit_tf_job.yarn.observed import AppReport, ObservedContainer, ObservedService
 from submit_tf_job.yarn.states import AppState, FinalStatus
 
 if TYPE_CHECKING:
+    from submit_tf_job.observation import JobStatus
     from submit_tf_job.yarn.resource_manager import Deadline
 
-__all__ = ["StatusReader", "read_status"]
+__all__ = ["StatusReader", "describe", "error_of", "last_lines", "read_status", "status"]
 
 _SERVICE_EVERY_S = 5.0
 SERVICE_S = 15.0  # the ResourceManager asks the ApplicationMaster, which may hang
@@ -327,3 +333,71 @@ def _of_master(app: AppReport, error: SubmitTFJobError) -> str:
         f"how its tasks stand: the ResourceManager answers, and the ApplicationMaster"
         f"{f' on {node}' if node else ''} does not; it hangs, or its node does"
     )
+
+
+def status(cluster: Cluster, job: str | JobRef) -> JobStatus:
+    """Return the status of a job, by its name or application id, or of a run.
+
+    Raises:
+        NoSuchJob: The job does not exist.
+    """
+    ref, app = find_with_record(cluster, job)
+    return read_status(cluster, ref, app=app)
+
+
+def describe(cluster: Cluster, job: str | JobRef) -> JobStatus:
+    """Return the status of a job in detail, with the attempts of its ApplicationMaster.
+
+    This takes two to four requests, for any number of tasks.
+
+    Raises:
+        NoSuchJob: The job does not exist.
+    """
+    ref, app = find_with_record(cluster, job)
+    found = read_status(cluster, ref, detail=True, app=app)
+    return replace(found, attempts=cluster.client.app_attempts(found.application_id))
+
+
+def error_of(status: JobStatus) -> SubmitTFJobError | None:
+    """Return the error for a job that failed, was stopped or is unknown; None for any other."""
+    from submit_tf_job.observation import JobState
+
+    found, name = status.verdict, status.name
+    if found.state is JobState.FAILED:
+        return JobFailed(f"{name} failed: {found.reason}", hint=found.hint)
+    if found.state is JobState.STOPPED:
+        return JobStopped(f"{name}: {found.reason}", hint=found.hint)
+    if found.state is JobState.UNKNOWN:
+        return NoSuchJob(f"{name}: {found.reason}", hint=found.hint)
+    return None
+
+
+def last_lines(
+    cluster: Cluster, status: JobStatus, *, most: int, file: str = "stdout.txt"
+) -> dict[str, str]:
+    """Read the last log line of each running task.
+
+    Args:
+        status: The job's status.
+        most: Maximum number of tasks.
+        file: The log file.
+    """
+    app = status.app
+    if app is None:
+        return {}
+    running = [
+        task
+        for task in tasks_of(status)
+        if task.container_id and task.host and task.state in ("running", "ready")
+    ]
+    found = {
+        t.name: tail_of(
+            cluster, app, t.container_id or "", file, host=t.host, lines=3, max_bytes=4096
+        )
+        for t in running[:most]
+    }
+    shown = {
+        name: [line for line in lines if not line.startswith(contract.PROGRESS_MARK)]
+        for name, lines in found.items()
+    }
+    return {name: lines[-1] for name, lines in shown.items() if lines}

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.errors import SettingsError, SubmitTFJobError
 from submit_tf_job.observation import AWAITED, JobReport, JobState, Verdict
-from submit_tf_job.operations.cluster import Cluster, JobRef, storage_of
-from submit_tf_job.operations.site_facts import staging_root
+from submit_tf_job.operations.cluster import Cluster, JobRef, staging_root, storage_of
 from submit_tf_job.program_version import VERSION
 from submit_tf_job.yarn.run_names import is_run, job_of, short_head
 from submit_tf_job.yarn.submission_steps import StoredRun

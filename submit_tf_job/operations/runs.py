@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from submit_tf_job.errors import NameTaken, NoSuchJob, SubmitTFJobError, UsageError
 from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
 from submit_tf_job.yarn import service_properties
-from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of, may_be_short
+from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of, may_be_short, run_name
 from submit_tf_job.yarn.states import GOING_ON
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.stored_services import StoredServices
+    from submit_tf_job.plan import Plan
     from submit_tf_job.storage import Stat
     from submit_tf_job.yarn.observed import AppReport
     from submit_tf_job.yarn.submission_steps import StoredRun
@@ -29,10 +30,13 @@ __all__ = [
     "find_with_record",
     "forget_run",
     "full_name",
+    "has_run",
     "has_succeeded",
+    "is_of_content",
     "is_recovering",
     "is_run_again",
     "live_runs",
+    "other_job_of_key",
     "properties_of_run",
     "retire",
     "retire_all",
@@ -432,8 +436,7 @@ def forget_run(cluster: Cluster, job: str, run: str) -> None:
     Raises:
         SubmitTFJobError: HDFS responded, and the removal failed.
     """
-    from submit_tf_job.operations.cluster import storage_of
-    from submit_tf_job.operations.site_facts import staging_root
+    from submit_tf_job.operations.cluster import staging_root, storage_of
     from submit_tf_job.plan.delivery import Stage
     from submit_tf_job.storage import NoSuchPath
 
@@ -447,3 +450,54 @@ def forget_run(cluster: Cluster, job: str, run: str) -> None:
             for item in storage.list_dir(storage.path(directory)):
                 if item.name == run or item.name.startswith(f"{run}-"):
                     storage.remove(item.path, recursive=True)
+
+
+# --- what a key was used for before ---------------------------------------------------------------
+
+
+_NUMBERS = 4  # numbers of a key whose runs are looked for: the first, and those after spoiled ones
+
+
+def has_run(cluster: Cluster, planned: Plan) -> bool:
+    """Return whether the first run of a plan's key is known, alive or over; False where the cluster
+    does not tell.
+    """
+    with suppress(SubmitTFJobError):
+        return planned.run in _known_runs(cluster)
+    return False
+
+
+def other_job_of_key(cluster: Cluster, planned: Plan) -> str | None:
+    """Return the name of another job that a plan's key was used for, as far as its runs are stored.
+
+    A run's name is a hash of its key. Where it may show only the beginning of its job's name, its
+    service has the whole one.
+    """
+    for name in _known_runs(cluster):
+        job = full_name(cluster, name)
+        if job != planned.job.name and name.rpartition("-")[2] in (
+            run_name(job, planned.site.user, planned.key, number).rpartition("-")[2]
+            for number in range(_NUMBERS)
+        ):
+            return job
+    return None
+
+
+def is_of_content(cluster: Cluster, planned: Plan, run: str) -> bool:
+    """Return whether a run of the plan's key has its job and files; True where nothing tells it."""
+    from submit_tf_job.yarn.run_names import content_key
+
+    mine = content_key(planned.job)
+    with suppress(SubmitTFJobError):
+        return properties_of_run(cluster, run).get(service_properties.CONTENT, mine) == mine
+    return True
+
+
+def _known_runs(cluster: Cluster) -> frozenset[str]:
+    """Return the names of the user's services that are stored; without HDFS, of the user's
+    applications that the ResourceManager lists.
+    """
+    stored = stored_services(cluster)
+    if stored is not None:
+        return stored.names()
+    return frozenset(app.name or "" for app in cluster.client.apps(user=cluster.settings.user))

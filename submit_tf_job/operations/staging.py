@@ -17,8 +17,7 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
     UsageError,
 )
-from submit_tf_job.operations.cluster import Cluster, storage_of
-from submit_tf_job.operations.site_facts import staging_root
+from submit_tf_job.operations.cluster import Cluster, staging_root, storage_of
 from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.run_names import is_run_of
 from submit_tf_job.yarn.states import GOING_ON

@@ -32,7 +32,7 @@ from submit_tf_job.yarn.run_names import is_run_of
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
-    from submit_tf_job.yarn.leftover_containers import Remaining
+    from submit_tf_job.yarn.stopping import Remaining
 
 __all__ = ["delete", "owner", "stop"]
 
@@ -85,7 +85,7 @@ def _stop(
     reason: str = "",
     on_wait: Callable[[str], None] = lambda _line: None,
 ) -> None:
-    from submit_tf_job.yarn.leftover_containers import places_of, wait_until_gone
+    from submit_tf_job.yarn.stopping import places_of, wait_until_gone
     from submit_tf_job.yarn.stopping import stop as stop_service
 
     client, user = cluster.client, cluster.settings.user

@@ -24,11 +24,11 @@ from submit_tf_job.operations.cluster import (
     Cluster,
     JobRef,
     check_identity,
+    site_of,
     stored_services,
 )
 from submit_tf_job.operations.data_check import DataCheck
-from submit_tf_job.operations.site_facts import site_of
-from submit_tf_job.operations.used_keys import is_of_content
+from submit_tf_job.operations.runs import is_of_content
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
 from submit_tf_job.yarn.run_names import Again
 

@@ -32,7 +32,6 @@ from submit_tf_job.plan import (
     hadoop,
     python_packages,
 )
-from submit_tf_job.plan.content_key import content_key
 from submit_tf_job.plan.delivery import (
     Contribution,
     Delivery,
@@ -60,7 +59,7 @@ from submit_tf_job.yarn.records import (
     Service,
     dumps,
 )
-from submit_tf_job.yarn.run_names import Again, run_name
+from submit_tf_job.yarn.run_names import Again, content_key, run_name
 
 __all__ = ["MAX_SERVICE_BYTES", "Plan", "Planner", "plan"]
 

@@ -1,12 +1,15 @@
-"""Format the events of a followed job as lines: each change, what its deciding task prints, why it
-waits.
+"""Format a submission, a change, and the events of a followed job as lines: what was started, each
+change, what the deciding task prints, why the job waits.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
+from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.jsonview import FORMAT_VERSION
 from submit_tf_job.observation import JobStatus
 from submit_tf_job.operations.description import links_of
 from submit_tf_job.operations.follow_events import (
@@ -19,7 +22,12 @@ from submit_tf_job.operations.follow_events import (
 )
 from submit_tf_job.report.job_text import cause_lines, change_line, change_text, link_lines
 
-__all__ = ["PROGRESS_EVERY_S", "EventLines"]
+if TYPE_CHECKING:
+    from submit_tf_job.operations.change import Change
+    from submit_tf_job.operations.submit import Submission
+
+
+__all__ = ["PROGRESS_EVERY_S", "EventLines", "change_object", "submitted_line", "submitted_lines"]
 
 PROGRESS_EVERY_S = 30.0  # where the output shows the progress, too
 # A long training may report a step each second. Lines of progress become rarer with time, so that
@@ -97,3 +105,46 @@ class EventLines:
         new = [link for link in links if self._links.get((link.task, link.name)) != link.url]
         self._links.update({(link.task, link.name): link.url for link in links})
         yield from (f"       {text}" for text in link_lines(new))
+
+
+# --- after a submission or a change ---------------------------------------------------------------
+
+
+def submitted_lines(
+    done: Submission, resource_manager: str, *, detail: bool = False
+) -> Iterator[str]:
+    """Return the lines after a submission: the run, and the next commands.
+
+    Args:
+        done: The submission.
+        resource_manager: URL of a ResourceManager, for the application's page.
+        detail: Whether to show the submission's id.
+    """
+    name, app = done.ref.name, done.ref.application_id
+    yield f"{submitted_line(done)}{clause(', submission {}', detail and done.plan.key)}"
+    yield f"  submit_tf_job watch {name}    submit_tf_job logs {name} -f"
+    yield f"  {resource_manager}/cluster/app/{app}"
+
+
+def submitted_line(done: Submission) -> str:
+    """Return which run a submission has started or found."""
+    name = done.ref.name
+    what = f"{name} was submitted already, as" if done.adopted else f"Submitted {name} as"
+    if done.after and not done.adopted:
+        what = f"{name} runs again ({done.after} has ended), as"
+    return f"{what} {done.ref.run} ({done.ref.application_id})"
+
+
+def change_object(change: Change) -> dict[str, Any]:
+    """Return the object that `scale`, `restart`, `priority`, `move` and `extend` print."""
+    return {
+        "kind": "Change",
+        "format": FORMAT_VERSION,
+        "verb": change.verb,
+        "name": change.ref.name,
+        "run": change.ref.run,
+        "application_id": change.ref.application_id,
+        "changed": change.changed,
+        "value": change.value,
+        "message": change.message,
+    }

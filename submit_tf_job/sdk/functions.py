@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import JobFailed, NameTaken, NoSuchJob, SubmitTFJobError, UsageError
-from submit_tf_job.report.change_text import submitted_line
+from submit_tf_job.report.follow_text import submitted_line
 from submit_tf_job.sdk import callee
 from submit_tf_job.sdk.client import Client, JobHandle, Status
 from submit_tf_job.sdk.function_names import call_name

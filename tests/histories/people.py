@@ -18,7 +18,7 @@ from submit_tf_job import operations, storage
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, SubmitTFJobError, error_class
 from submit_tf_job.observation import Evidence
-from submit_tf_job.operations import aggregated_logs
+from submit_tf_job.operations import last_report
 from submit_tf_job.plan import Plan, planner
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.auth import SimpleAuth
@@ -388,8 +388,8 @@ def world_storage(cluster: Yarn, collides: bool) -> Iterator[None]:
     try:
         with (
             mock.patch.object(storage, "open_storage", opened),
-            mock.patch.object(aggregated_logs, "open_storage", opened),
-            mock.patch.object(aggregated_logs, "read_report", read_report),
+            mock.patch.object(last_report, "open_storage", opened),
+            mock.patch.object(last_report, "read_report", read_report),
             mock.patch.object(planner, "run_name", named),
         ):
             yield

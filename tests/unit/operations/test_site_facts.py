@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.operations.site_facts import site_of
+from submit_tf_job.operations.cluster import site_of
 from submit_tf_job.plan.site import Names, WebStaging
 from submit_tf_job.settings import load_settings
 from tests.builders.host import hadoop_xml
