@@ -11,9 +11,9 @@ The classes for YARN's responses are in `observed`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 __all__ = [
     "Artifact",
@@ -24,7 +24,6 @@ __all__ = [
     "KerberosPrincipal",
     "PlacementConstraint",
     "PlacementPolicy",
-    "ReadinessCheck",
     "Resource",
     "ResourceInformation",
     "Service",
@@ -37,10 +36,10 @@ ArtifactType: TypeAlias = Literal["DOCKER", "TARBALL", "SERVICE"]
 ConfigFileType: TypeAlias = Literal[
     "XML", "PROPERTIES", "JSON", "YAML", "TEMPLATE", "HADOOP_XML", "STATIC", "ARCHIVE"
 ]
-ReadinessType: TypeAlias = Literal["DEFAULT", "HTTP", "PORT"]
 PlacementType: TypeAlias = Literal["AFFINITY", "ANTI_AFFINITY", "AFFINITY_WITH_CARDINALITY"]
 # upper case in REST, lower case on HDFS: hadoop-facts.md#scope-of-a-placement
 PlacementScope: TypeAlias = Literal["NODE", "RACK"]
+_ABSENT: tuple[object, ...] = (None, (), {})
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Artifact:
 
     def to_json(self) -> JSONObject:
         """Return the JSON of the services API."""
-        return {"id": self.id, "type": self.type}
+        return _stated(id=self.id, type=self.type)
 
 
 @dataclass(frozen=True)
@@ -87,11 +86,7 @@ class Resource:
 
     def to_json(self) -> JSONObject:
         """Return the JSON of the services API."""
-        out: JSONObject = {"cpus": self.cpus, "memory": self.memory}
-        _put_map(
-            out, "additional", {name: amount.to_json() for name, amount in self.additional.items()}
-        )
-        return out
+        return _stated(cpus=self.cpus, memory=self.memory, additional=self.additional)
 
 
 @dataclass(frozen=True)
@@ -112,10 +107,12 @@ class ConfigFile:
 
     def to_json(self) -> JSONObject:
         """Return the JSON of the services API."""
-        out: JSONObject = {"type": self.type, "dest_file": self.dest_file}
-        _put(out, "src_file", self.src_file)
-        _put_map(out, "properties", self.properties)
-        return out
+        return _stated(
+            type=self.type,
+            dest_file=self.dest_file,
+            src_file=self.src_file,
+            properties=self.properties,
+        )
 
 
 @dataclass(frozen=True)
@@ -128,11 +125,7 @@ class Configuration:
 
     def to_json(self) -> JSONObject:
         """Return the JSON of the services API."""
-        out: JSONObject = {}
-        _put_map(out, "properties", self.properties)
-        _put_map(out, "env", self.env)
-        _put_list(out, "files", [file.to_json() for file in self.files])
-        return out
+        return _stated(properties=self.properties, env=self.env, files=self.files)
 
 
 @dataclass(frozen=True)
@@ -144,7 +137,7 @@ class KerberosPrincipal:
 
     def to_json(self) -> JSONObject:
         """Return the JSON of the services API."""
-        return {"principal_name": self.principal_name, "keytab": self.keytab}
+        return _stated(principal_name=self.principal_name, keytab=self.keytab)
 
 
 @dataclass(frozen=True)
@@ -162,19 +155,16 @@ class PlacementConstraint:
 
     def to_json(self) -> JSONObject:
         """Return the JSON of the services API."""
-        out: JSONObject = {}
-        _put(out, "name", self.name)
-        out.update({"type": self.type, "scope": self.scope})
-        _put_list(out, "target_tags", self.target_tags)
-        _put_map(
-            out,
-            "node_attributes",
-            {name: list(values) for name, values in self.node_attributes.items()},
+        return _stated(
+            name=self.name,
+            type=self.type,
+            scope=self.scope,
+            target_tags=self.target_tags,
+            node_attributes=self.node_attributes,
+            node_partitions=self.node_partitions,
+            min_cardinality=self.min_cardinality,
+            max_cardinality=self.max_cardinality,
         )
-        _put_list(out, "node_partitions", self.node_partitions)
-        _put(out, "min_cardinality", self.min_cardinality)
-        _put(out, "max_cardinality", self.max_cardinality)
-        return out
 
 
 @dataclass(frozen=True)
@@ -185,21 +175,7 @@ class PlacementPolicy:
 
     def to_json(self) -> JSONObject:
         """Return the JSON of the services API."""
-        return {"constraints": [constraint.to_json() for constraint in self.constraints]}
-
-
-@dataclass(frozen=True)
-class ReadinessCheck:
-    """The condition under which a container becomes READY."""
-
-    type: ReadinessType
-    properties: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> JSONObject:
-        """Return the JSON of the services API."""
-        out: JSONObject = {"type": self.type}
-        _put_map(out, "properties", self.properties)
-        return out
+        return _stated(constraints=self.constraints)
 
 
 @dataclass(frozen=True)
@@ -209,7 +185,6 @@ class Component:
     Attributes:
         launch_command: The shell's command line; None for the image's own entry point.
         restart_policy: YARN's default is ALWAYS, which restarts a finished worker again and again.
-        dependencies: Names of components that must be ready first.
         quicklinks: Keys of the service's quicklinks that belong to this component.
     """
 
@@ -221,25 +196,21 @@ class Component:
     restart_policy: RestartPolicy | None = None
     configuration: Configuration | None = None
     placement_policy: PlacementPolicy | None = None
-    readiness_check: ReadinessCheck | None = None
-    run_privileged_container: bool | None = None
-    dependencies: tuple[str, ...] = ()
     quicklinks: tuple[str, ...] = ()
 
     def to_json(self) -> JSONObject:
         """Return the JSON of the services API."""
-        out: JSONObject = {"name": self.name, "number_of_containers": self.number_of_containers}
-        _put_object(out, "artifact", self.artifact)
-        _put(out, "launch_command", self.launch_command)
-        _put_object(out, "resource", self.resource)
-        _put(out, "restart_policy", self.restart_policy)
-        _put_list(out, "dependencies", self.dependencies)
-        _put_object(out, "placement_policy", self.placement_policy)
-        _put_object(out, "readiness_check", self.readiness_check)
-        _put(out, "run_privileged_container", self.run_privileged_container)
-        _put_list(out, "quicklinks", self.quicklinks)
-        _put_object(out, "configuration", self.configuration)
-        return out
+        return _stated(
+            name=self.name,
+            number_of_containers=self.number_of_containers,
+            artifact=self.artifact,
+            launch_command=self.launch_command,
+            resource=self.resource,
+            restart_policy=self.restart_policy,
+            placement_policy=self.placement_policy,
+            quicklinks=self.quicklinks,
+            configuration=self.configuration,
+        )
 
 
 @dataclass(frozen=True)
@@ -265,8 +236,6 @@ class Service:
     quicklinks: Mapping[str, str] = field(default_factory=dict)
     kerberos_principal: KerberosPrincipal | None = None
     docker_client_config: str | None = None
-    artifact: Artifact | None = None
-    resource: Resource | None = None
 
     def with_files(self) -> Service:
         """Return it with its own files in every component, as the server stores it
@@ -277,18 +246,18 @@ class Service:
 
     def to_json(self) -> JSONObject:
         """Return the JSON of the services API."""
-        out: JSONObject = {"name": self.name, "version": self.version}
-        _put(out, "description", self.description)
-        _put(out, "queue", self.queue)
-        _put(out, "lifetime", self.lifetime)
-        _put_object(out, "artifact", self.artifact)
-        _put_object(out, "resource", self.resource)
-        _put(out, "docker_client_config", self.docker_client_config)
-        _put_object(out, "kerberos_principal", self.kerberos_principal)
-        _put_map(out, "quicklinks", self.quicklinks)
-        _put_object(out, "configuration", self.configuration)
-        out["components"] = [component.to_json() for component in self.components]
-        return out
+        stated = _stated(
+            name=self.name,
+            version=self.version,
+            description=self.description,
+            queue=self.queue,
+            lifetime=self.lifetime,
+            docker_client_config=self.docker_client_config,
+            kerberos_principal=self.kerberos_principal,
+            quicklinks=self.quicklinks,
+            configuration=self.configuration,
+        )
+        return {**stated, "components": [component.to_json() for component in self.components]}
 
 
 def _with(common: tuple[ConfigFile, ...], component: Component) -> Component:
@@ -312,27 +281,14 @@ def dumps(service: Service) -> str:
     return json.dumps(service.to_json(), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-_Writable: TypeAlias = (
-    Artifact | Resource | Configuration | KerberosPrincipal | PlacementPolicy | ReadinessCheck
-)
+def _stated(**fields: object) -> JSONObject:
+    """Return the fields that have a value, in this order."""
+    return {name: _json(value) for name, value in fields.items() if value not in _ABSENT}
 
 
-def _put(out: JSONObject, key: str, value: object) -> None:
-    if value is not None:
-        out[key] = value
-
-
-def _put_object(out: JSONObject, key: str, value: _Writable | None) -> None:
-    if value is not None:
-        out[key] = value.to_json()
-
-
-def _put_list(out: JSONObject, key: str, values: Iterable[object]) -> None:
-    items = list(values)
-    if items:
-        out[key] = items
-
-
-def _put_map(out: JSONObject, key: str, values: Mapping[str, object] | None) -> None:
-    if values:
-        out[key] = {name: values[name] for name in sorted(values)}
+def _json(value: Any) -> object:
+    if isinstance(value, Mapping):
+        return {name: _json(value[name]) for name in sorted(value)}
+    if isinstance(value, tuple):
+        return [_json(item) for item in value]
+    return value if isinstance(value, (str, int)) else value.to_json()
