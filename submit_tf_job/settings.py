@@ -636,12 +636,6 @@ def keys() -> Mapping[str, Setting]:
     return {key.name: key for key in found}
 
 
-def _environment(given: Mapping[str, str] | None) -> Mapping[str, str]:
-    if given is None:
-        return os.environ
-    return given
-
-
 def process_environment() -> dict[str, str]:
     """Return a copy of the process's environment, for child processes."""
     return dict(os.environ)
@@ -655,7 +649,7 @@ def krb5_conf_files(
     """
     if settings.kerberos.krb5_conf:
         return (settings.kerberos.krb5_conf,)
-    named = _environment(environ).get("KRB5_CONFIG", "")
+    named = (os.environ if environ is None else environ).get("KRB5_CONFIG", "")
     found = [Path(part) for part in named.split(":") if part] or [Path("/etc/krb5.conf")]
     return tuple(path for path in found if named or path.is_file())
 
@@ -666,7 +660,7 @@ def directories(environ: Mapping[str, str] | None = None) -> Directories:
     Raises:
         SettingsError: HOME, or a variable of XDG, names a file.
     """
-    env = _environment(environ)
+    env = os.environ if environ is None else environ
     home = Path(env.get("HOME") or Path.home())
 
     def base(variable: str, fallback: str) -> Path:
@@ -714,7 +708,7 @@ def load_settings(
     for name in arguments or ():
         if name not in keys():
             raise SettingsError(f"there is no setting {name!r}{did_you_mean(name, keys())}")
-    env = _environment(environ)
+    env = os.environ if environ is None else environ
     dirs = directories(env)
     here = _working_directory() if cwd is None else cwd
     sources = Sources(keys())

@@ -137,6 +137,8 @@ class Sources:
         self, path: Path, *, project: bool = False, shared: bool = False
     ) -> SettingsLayer:
         content, at = _read_yaml(path)
+        if not content:
+            return SettingsLayer({})
         profiles = content.pop("profiles", None) or {}
         default_profile = content.pop("default_profile", None)
         if not isinstance(profiles, dict) or not all(

@@ -103,6 +103,8 @@ def read_job(root: Node, notes: Diagnostics, *, host: Host, defaults: Defaults) 
 
 def _read_site(defaults: Defaults, notes: Diagnostics) -> dict[str, Any]:
     """Return the values of the settings for a job spec, None for a wrong one."""
+    if not defaults.job:
+        return {}
     place = Location(defaults.source)
     root = from_python(dict(defaults.job), place)
     return typed(root, group(SITE), partial_schema(SITE), Where("", notes), place) or {}
@@ -196,11 +198,12 @@ def _finish_role(job: JobDraft, role: RoleDraft, site: Layer, deciding: str | No
     if job.at.notes.problems or image is None or command is None:
         return None  # after a problem no job is built
     restart, max_restarts = role.values.pop("restart", (Restart.NEVER, 0))
+    keras = {LEGACY_KERAS: "1"} if job.values.get("keras") is KerasMode.LEGACY else {}
     return Role(
         name=role.name,
         command=command,
         image=image,
-        env=MappingProxyType({**_keras(job), **site.env, **shared.env, **own.env}),
+        env=MappingProxyType({**keras, **site.env, **shared.env, **own.env}),
         files=tuple(found.value for found in files if isinstance(found.value, ShippedFile)),
         remote_files=tuple(found.value for found in files if isinstance(found.value, RemoteFile)),
         mounts=tuple(found.value for found in mounts),
@@ -210,12 +213,6 @@ def _finish_role(job: JobDraft, role: RoleDraft, site: Layer, deciding: str | No
         workdir=own.workdir or shared.workdir,
         **{"instances": 1, **role.values, "kind": rules.kind_of(job, role, deciding)},
     )
-
-
-def _keras(job: JobDraft) -> dict[str, str]:
-    """Return the variable by which TensorFlow takes tf_keras for tf.keras."""
-    legacy = job.values.get("keras") is KerasMode.LEGACY
-    return {LEGACY_KERAS: "1"} if legacy else {}
 
 
 def _place_merged(role: RoleDraft, key: str, places: list[Location]) -> None:

@@ -140,8 +140,10 @@ class StatusReader:
         recorded = forgotten(self._cluster, self._ref) if app is None else None
         if recorded is not None:
             self._report, self._evidence = recorded[0], Evidence.READ
+        # the run's name may show only the beginning of the job's
+        properties = self._service.properties if self._service else {}
         return JobStatus(
-            name=self._job_name(),
+            name=properties.get(service_properties.JOB, self._ref.name),
             application_id=self._ref.application_id,
             run=self._ref.run,
             others=self._ref.others,
@@ -154,11 +156,6 @@ class StatusReader:
             foreign=foreign,
             outdated=app is not None and self._is_outdated(app),
         )
-
-    def _job_name(self) -> str:
-        """Return the job's name; a run may show only its beginning."""
-        properties = self._service.properties if self._service else {}
-        return properties.get(service_properties.JOB, self._ref.name)
 
     def _is_outdated(self, app: AppReport) -> bool:
         """Return whether the report is of a container that has ended without a last word: it has

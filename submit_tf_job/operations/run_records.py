@@ -52,6 +52,8 @@ _CAUSE = ("code", "task", "sentence", "hint")
 def begin(cluster: Cluster, done: Submission) -> None:
     """Write the record of a run that was submitted; errors are only logged."""
     job, settings = done.plan.job, cluster.settings
+    if staging_root(settings) is None:
+        return  # no history is kept
     record = {
         "kind": "RunRecord",
         "format": FORMAT,

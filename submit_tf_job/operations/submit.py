@@ -339,11 +339,13 @@ class _Preparation:
 
     def prepare(self, number: int) -> None:
         """Check what can refuse the job, and stage its files."""
+        from submit_tf_job.diagnose.fit import check_largest
+
         cluster, settings = self._cluster, self._cluster.settings
         planned = self._planned = self._planned.at(number)
         # Only for a job that is about to be posted: a running one takes room itself, and its
         # cluster may have changed since.
-        _check_limits(planned, cluster)
+        check_largest(planned.job, planned.site, cluster.client.maximum_resources())
         self.said = check_capacity(planned, cluster)
         self._keytab = identity.stage_keytab(planned, settings) or self._keytab
         self._data.prepare(planned)
@@ -401,9 +403,3 @@ def _check_version(planned: Plan, cluster: Cluster) -> None:
     check_version(planned.body, version)
     check_size(planned.service, planned.site, version)
     check_endings(planned.job, version)
-
-
-def _check_limits(planned: Plan, cluster: Cluster) -> None:
-    from submit_tf_job.diagnose.fit import check_largest
-
-    check_largest(planned.job, planned.site, cluster.client.maximum_resources())

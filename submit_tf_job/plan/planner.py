@@ -145,7 +145,7 @@ class Plan:
             lifetime_s=self.lifetime_s,
         )
 
-    @property
+    @cached_property
     def body(self) -> str:
         """The request's body: what `render` prints and `submit` posts, byte for byte."""
         return dumps(self.service)

@@ -16,7 +16,6 @@ from submit_tf_job.jobspec.job import (
     ImagePolicy,
     Job,
     OnStall,
-    Retries,
     Role,
     Strategy,
 )
@@ -25,6 +24,7 @@ from submit_tf_job.plan.site import Site
 
 __all__ = ["task_description", "task_text"]
 
+# the framework whose environment or versions the bootstrap has to know
 _FRAMEWORKS = {
     Strategy.MULTI_WORKER: "tensorflow",
     Strategy.PARAMETER_SERVER: "tensorflow",
@@ -75,6 +75,7 @@ def task_description(
         files["packages"] = added.pop("packages")
     if job.image_policy is not ImagePolicy.REQUIRE:
         added["image_policy"] = job.image_policy.value
+    framework = _FRAMEWORKS.get(job.strategy)
     return {
         "version": contract.TASK_VERSION,
         "job": job.name,
@@ -91,55 +92,37 @@ def task_description(
         "start_timeout_s": job.start_timeout_s,
         "finish_timeout_s": job.finish_timeout_s,
         "grace_s": job.grace_s,
-        **({"variables": [item.value for item in job.variables]} if job.variables else {}),
-        **_retries(job.retries),
-        **_elastic(job),
-        **_unusual(job),
-        **_gpus(job, site),
+        **_of_some_jobs(job, site),
         **added,
         **({"files": files} if files else {}),
-        **_framework(job.strategy),
+        **({"framework": framework} if framework else {}),
         "roles": {name: _task_of(role) for name, role in job.roles.items()},
     }
 
 
-def _retries(rule: Retries | None) -> dict[str, object]:
-    if rule is None:
-        return {}
-    return {"retries": {"max": rule.max, "on": list(rule.on), "node_losses": rule.node_losses}}
-
-
-def _elastic(job: Job) -> dict[str, object]:
-    rules = {
+def _of_some_jobs(job: Job, site: Site) -> dict[str, object]:
+    """Return the keys that are written only for a job that needs them."""
+    found: dict[str, object] = {}
+    if job.variables:
+        found["variables"] = [item.value for item in job.variables]
+    if rule := job.retries:
+        found["retries"] = {"max": rule.max, "on": list(rule.on), "node_losses": rule.node_losses}
+    elastic = {
         role.name: {"min": role.elastic.min, "grow_after_s": role.elastic.grow_after_s}
         for role in job.roles.values()
         if role.elastic
     }
-    return {"elastic": rules} if rules else {}
-
-
-def _unusual(job: Job) -> dict[str, object]:
-    """Return the keys that are written only if they differ from the default."""
-    found: dict[str, object] = {}
+    if elastic:
+        found["elastic"] = elastic
     if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
         found["stop_grace_s"] = job.stop_grace_s
     if job.prepare:
         found["prepare"] = job.prepare.to_json()
     if stall := job.stall_timeout:
         found["stall"] = {"after_s": stall.after_s, "fail": stall.then is OnStall.FAIL}
+    if any(role.gpus for role in job.roles.values()):  # tasks look for it, if their role has none
+        found["gpus"] = site.gpu_resource
     return found
-
-
-def _gpus(job: Job, site: Site) -> dict[str, object]:
-    """Return the resource whose devices tasks look for, unless their role names another."""
-    asked = any(role.gpus for role in job.roles.values())
-    return {"gpus": site.gpu_resource} if asked else {}
-
-
-def _framework(strategy: Strategy) -> dict[str, object]:
-    """Return the framework whose environment or versions the bootstrap has to know."""
-    name = _FRAMEWORKS.get(strategy)
-    return {"framework": name} if name else {}
 
 
 def _task_of(role: Role) -> dict[str, object]:

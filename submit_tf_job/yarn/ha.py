@@ -9,7 +9,7 @@ addresses only: `Location` merely selects one of them.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
@@ -54,27 +54,25 @@ class ResourceManagers:
         urls: Addresses as `http://host:port`, with the path behind a gateway.
         resolve: Maps a host name to its addresses; detects two names of one host.
 
+    Attributes:
+        urls: The addresses in the order in which to try them.
+
     Raises:
         SettingsError: when the list is empty, or contains an invalid address.
     """
 
     def __init__(self, urls: Iterable[str], *, resolve: Resolve = addresses_of) -> None:
-        self._urls = tuple(dict.fromkeys(_checked(url) for url in urls))
+        self.urls = tuple(dict.fromkeys(_checked(url) for url in urls))
         self._resolve = resolve
-        if not self._urls:
+        if not self.urls:
             raise SettingsError(
                 "No ResourceManager is configured.",
                 hint="Give --rm http://host:8088, or set resource_managers.",
             )
 
-    @property
-    def urls(self) -> Sequence[str]:
-        """The addresses in the order in which to try them."""
-        return self._urls
-
     def worked(self, url: str) -> None:
         """Move the address that responded to the front; other threads try it first from now on."""
-        self._urls = (url, *(other for other in self._urls if other != url))
+        self.urls = (url, *(other for other in self.urls if other != url))
 
     def standby(self, reply: Reply, asked: str) -> Standby | None:
         """Return the redirect of a standby's response, or None for any other response.
@@ -87,7 +85,7 @@ class ResourceManagers:
             return self._redirected(reply.headers.get("location"), asked)
         # it has no tokens: hadoop-facts.md#tokens-and-a-standby
         unknown = reply.status == 403 and "can't be found in cache" in reply.text
-        if unknown and len(self._urls) > 1:
+        if unknown and len(self.urls) > 1:
             return Standby("a standby, or it does not know the token")
         if reply.content_type != "text/plain":
             return None
@@ -117,7 +115,7 @@ class ResourceManagers:
     def _find(self, target: SplitResult) -> str | None:
         """Return the configured address of the same scheme, port and host, under any host name."""
         same = [
-            url for url in self._urls if _scheme_and_port(urlsplit(url)) == _scheme_and_port(target)
+            url for url in self.urls if _scheme_and_port(urlsplit(url)) == _scheme_and_port(target)
         ]
         exact = [url for url in same if urlsplit(url).hostname == target.hostname]
         if exact:

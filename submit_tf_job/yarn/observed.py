@@ -37,6 +37,7 @@ __all__ = [
     "ObservedService",
     "ServiceState",
     "items",
+    "object_of",
     "text_of",
     "version_tuple",
     "whole_of",
@@ -89,7 +90,7 @@ class ObservedComponent:
     @classmethod
     def from_json(cls, answer: Answer) -> ObservedComponent:
         """Parse one element of `components`."""
-        additional = _object(_object(answer.get("resource")).get("additional"))
+        additional = object_of(answer, "resource", "additional")
         return cls(
             name=text_of(answer, "name") or "",
             state=ComponentState(text_of(answer, "state")),
@@ -97,13 +98,13 @@ class ObservedComponent:
             containers=tuple(
                 ObservedContainer.from_json(item) for item in items(answer.get("containers"))
             ),
-            properties=_texts(_object(_object(answer.get("configuration")).get("properties"))),
-            env=_texts(_object(_object(answer.get("configuration")).get("env"))),
+            properties=_texts(object_of(answer, "configuration", "properties")),
+            env=_texts(object_of(answer, "configuration", "env")),
             restart_policy=text_of(answer, "restart_policy"),
-            memory_mib=whole_of(_object(answer.get("resource")), "memory"),
-            vcores=whole_of(_object(answer.get("resource")), "cpus"),
+            memory_mib=whole_of(object_of(answer, "resource"), "memory"),
+            vcores=whole_of(object_of(answer, "resource"), "cpus"),
             # our services have no other resources in it
-            gpus=sum(whole_of(_object(amount), "value") or 0 for amount in additional.values()),
+            gpus=sum(whole_of(object_of(amount), "value") or 0 for amount in additional.values()),
         )
 
 
@@ -136,7 +137,7 @@ class ObservedService:
             id=text_of(answer, "id"),
             state=ServiceState(text_of(answer, "state")),
             version=text_of(answer, "version"),
-            properties=_texts(_object(_object(answer.get("configuration")).get("properties"))),
+            properties=_texts(object_of(answer, "configuration", "properties")),
             components=tuple(
                 ObservedComponent.from_json(item) for item in items(answer.get("components"))
             ),
@@ -373,11 +374,11 @@ class Node:
             available_memory_mib=whole_of(answer, "availMemoryMB"),
             used_vcores=whole_of(answer, "usedVirtualCores"),
             available_vcores=whole_of(answer, "availableVirtualCores"),
-            used_additional=_additional(_object(answer.get("usedResource"))),
-            available_additional=_additional(_object(answer.get("availableResource"))),
+            used_additional=_additional(object_of(answer, "usedResource")),
+            available_additional=_additional(object_of(answer, "availableResource")),
             labels=tuple(map(str, labels)),
-            total_memory_mib=whole_of(_object(answer.get("totalResource")), "memory"),
-            total_additional=_additional(_object(answer.get("totalResource"))),
+            total_memory_mib=whole_of(object_of(answer, "totalResource"), "memory"),
+            total_additional=_additional(object_of(answer, "totalResource")),
         )
 
 
@@ -403,16 +404,17 @@ def version_tuple(text: str) -> tuple[int, ...]:
     return tuple(map(int, match[0].split(".")))
 
 
-def _object(value: object) -> Answer:
-    if isinstance(value, Mapping):
-        return value
-    return {}
+def object_of(value: object, *keys: str) -> Answer:
+    """Return the object at a path of keys; {} if there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
 
 
 def items(value: object, key: str | None = None) -> tuple[Answer, ...]:
     """Convert a list, a single element, or the `{"app": …}` envelope of either to a tuple."""
     if key is not None:
-        value = _object(value).get(key)
+        value = object_of(value).get(key)
     if isinstance(value, Mapping):
         return (value,)
     if not isinstance(value, list):

@@ -36,6 +36,7 @@ from submit_tf_job.yarn.observed import (
     Node,
     ObservedService,
     items,
+    object_of,
     text_of,
     whole_of,
 )
@@ -166,7 +167,8 @@ class ResourceManager:
         if reply.status != 200 or "json" not in reply.content_type:
             return None
         return text_of(
-            _object(reply.json_object(), "clusterUserInfo") or reply.json_object(), "requestedUser"
+            object_of(reply.json_object(), "clusterUserInfo") or reply.json_object(),
+            "requestedUser",
         )
 
     def nodes(self, *, deadline: Deadline | None = None) -> tuple[Node, ...]:
@@ -184,19 +186,12 @@ class ResourceManager:
         """
         reply = self.http.request("POST", f"{_WS}/apps/new-application", deadline=deadline)
         answer = self._ok(reply, "ask for the largest container").json_object()
-        return MaximumResources.from_json(_object(answer, "maximum-resource-capability"))
+        return MaximumResources.from_json(object_of(answer, "maximum-resource-capability"))
 
     def scheduler(self, *, deadline: Deadline | None = None) -> Mapping[str, object]:
         """Return the scheduler's description of its queues, not parsed."""
-        return _object(
-            _object(
-                self._get(
-                    f"{_WS}/scheduler", "describe its queues", deadline=deadline
-                ).json_object(),
-                "scheduler",
-            ),
-            "schedulerInfo",
-        )
+        reply = self._get(f"{_WS}/scheduler", "describe its queues", deadline=deadline)
+        return object_of(reply.json_object(), "scheduler", "schedulerInfo")
 
     def queue_access(
         self, queue: str, user: str, *, deadline: Deadline | None = None
@@ -715,13 +710,6 @@ def _described(reply: Reply, key: str) -> Answer:
     if not isinstance(described, Mapping):
         raise reply.bad(f"{reply.url} answered with JSON of another shape: no {key} in it.")
     return described
-
-
-def _object(answer: Answer, key: str) -> Answer:
-    value = answer.get(key)
-    if isinstance(value, Mapping):
-        return value
-    return {}
 
 
 def _app_in(reply: Reply) -> str | None:
