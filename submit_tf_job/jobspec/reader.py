@@ -103,8 +103,6 @@ def read_job(root: Node, notes: Diagnostics, *, host: Host, defaults: Defaults) 
 
 def _read_site(defaults: Defaults, notes: Diagnostics) -> dict[str, Any]:
     """Return the values of the settings for a job spec, None for a wrong one."""
-    if not defaults.job:
-        return {}
     place = Location(defaults.source)
     root = from_python(dict(defaults.job), place)
     return typed(root, group(SITE), partial_schema(SITE), Where("", notes), place) or {}
