@@ -322,7 +322,7 @@ class _Copy:
                 return
             heard = time.monotonic()
             *lines, rest = (rest + data).split(b"\n")
-            yield from map(json.loads, lines)
+            yield from map(_message, lines)
 
     def _tell(self, message: Mapping[str, Any]) -> None:
         kind = message.get("t")
@@ -360,6 +360,15 @@ class _Copy:
             text = "the output %s could not be stored at %s within finish_timeout; "
             text += where + " until %s, and is tried again: %s"
         self.data.warn(text % (step["name"], step["uri"], until, err))
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    """Return a message; {} for what the image's `sitecustomize` prints when Python starts."""
+    try:
+        found = json.loads(line.decode("utf-8"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _lines(path: str) -> list[str]:

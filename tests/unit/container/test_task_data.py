@@ -133,6 +133,17 @@ def test_prepare_fails_for_a_missing_input(tmp_path: Path, uri: str, why: str) -
     assert caught.value.message == f"the input d cannot be fetched from {uri}: {why}"
 
 
+def test_prepare_ignores_what_python_prints_at_its_start(tmp_path: Path, source: Path) -> None:
+    """The image's `sitecustomize` runs before the copying process has its stdout for itself."""
+    printed = r"ready\n5\n\n\xff\n{\n"
+    (tmp_path / "sitecustomize.py").write_text(f"import os; os.write(1, b'{printed}')")
+    uri = f"file://{source}/a.rec"
+    data, env = data_of(tmp_path, inputs={"d": {"uri": uri, "shard": False, "download": True}})
+    env["PYTHONPATH"] = str(tmp_path)
+    data.prepare()
+    assert Path(env["TFJOB_INPUT_D"]).read_text() == "content of a.rec"
+
+
 # --- object stores (all else about uploads: tests/bootstrap/test_outputs.py) ----------------------
 
 
