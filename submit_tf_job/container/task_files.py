@@ -73,8 +73,9 @@ def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) 
             text = source.read(65536).decode("utf-8", "replace")
     except OSError:
         return []
-    kept = [line.rstrip()[:width] for line in text.split("\n") if line.strip()]
-    kept = [line for line in kept if not any(noise in line for noise in NOISE)][-lines:]
+    found = [line for line in text.split("\n") if line.strip()]
+    found = [line for line in found if not any(noise in line for noise in NOISE)][-lines:]
+    kept = [line.rstrip()[:width] for line in found]
     while sum(map(len, kept)) > total:
         del kept[0]
     return kept

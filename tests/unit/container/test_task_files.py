@@ -28,6 +28,8 @@ def test_last_lines_without_noise(tmp_path: Path) -> None:
         + b"{}\n"
     )
     assert tail(tmp_path, content) == ["Traceback", "ValueError: \ufffd no"]
+    # a line of the bootstrap's that follows a progress bar
+    assert tail(tmp_path, b"\r1/9" * 200 + b"[submit_tf_job] stopping\nno\n") == ["no"]
     assert last_lines(str(tmp_path / "nothing")) == []
 
 
