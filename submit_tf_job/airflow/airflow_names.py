@@ -12,6 +12,7 @@ try:
         BaseSensorOperator,
         conf,
     )
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "submit_tf_job.airflow needs Airflow 3; with an older one call the command line from a "
@@ -19,6 +20,8 @@ except ModuleNotFoundError as error:
     ) from error
 
 __all__ = [
+    "AirflowException",
+    "AirflowFailException",
     "Asset",
     "AssetAlias",
     "BaseHook",

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
-from submit_tf_job.airflow.airflow_names import BaseHook
+from submit_tf_job.airflow.airflow_names import AirflowException, AirflowFailException, BaseHook
 from submit_tf_job.airflow.provider import ConnectionValues, read_connection, with_form_labels
 from submit_tf_job.errors import (
     TABLE,
