@@ -9,6 +9,7 @@ from submit_tf_job.container.info import exit_status
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.members import Member, Rendezvous, listed
 
+HAVE_ENDED = (*states.OUT, states.LEFT_OUT)  # states in which no end of a command is awaited
 LATE_S = 20.0  # a container that YARN started with the others has connected by then
 
 
@@ -32,27 +33,33 @@ def check(job: Rendezvous, now: float) -> None:
 
 def _awaited(job: Rendezvous) -> int:
     """Count the tasks whose end the job still waits for (`ends_with` of the job spec)."""
-    ends_with, roles = job.info.task["ends_with"], [job.me.role]
+    ends_with = job.info.task["ends_with"]
     if ends_with == contract.ENDS_DECIDING_TASK:
         return int(job.me.state not in states.OUT)
     if ends_with == contract.ENDS_ALL_THAT_TRAIN:
-        roles = [r for r in job.counts if job.info.role_kind(r) == contract.KIND_TRAINS]
-    return sum(job.info.counts[r] - job.count(r, *states.OUT, states.LEFT_OUT) for r in roles)
+        return _count_open(job, contract.KIND_TRAINS)
+    return job.info.counts[job.me.role] - job.count(job.me.role, *HAVE_ENDED)
+
+
+def _count_open(job: Rendezvous, *role_kinds: str) -> int:
+    """Count the tasks of these kinds that have not ended, without a look at each."""
+    roles = [r for r in job.info.counts if job.info.role_kind(r) in role_kinds]
+    return sum(job.info.counts[r] - job.count(r, *HAVE_ENDED) for r in roles)
 
 
 def _open(job: Rendezvous, role_kind: str) -> list[Member]:
     """Return the tasks of a kind that have not ended."""
-    ended = (*states.OUT, states.LEFT_OUT)
-    return [m for m in job.cluster if m.role_kind == role_kind and m.state not in ended]
+    return [m for m in job.cluster if m.role_kind == role_kind and m.state not in HAVE_ENDED]
 
 
 def finish(job: Rendezvous, now: float, read: float) -> bool:
     """End the job once the other tasks have ended, or had their time; return whether one that had
     to end has not, which is recorded as a failure.
     """
-    trains, evaluates = _open(job, contract.KIND_TRAINS), _open(job, contract.KIND_EVALUATES)
-    if (trains or evaluates) and read < job.finish_deadline:
+    waits = read < job.finish_deadline
+    if waits and _count_open(job, contract.KIND_TRAINS, contract.KIND_EVALUATES):
         return False
+    trains, evaluates = _open(job, contract.KIND_TRAINS), _open(job, contract.KIND_EVALUATES)
     wait = "%d s after %s" % (job.info.task["finish_timeout_s"], _end_of_training(job))
     if evaluates:
         late = listed([m.name for m in evaluates])

@@ -160,6 +160,16 @@ def test_start_waits_longer_for_the_name_of_a_task_that_may_move() -> None:
     ]
 
 
+def test_tick_looks_at_no_single_task_while_others_still_end() -> None:
+    """Ten thousand tasks end in as many turns of the loop."""
+    played = chief_workers()
+    happen(played, "start; chief-0 exited 0; worker-0 exited 0")
+    cluster, played.job.cluster = played.job.cluster, ()
+    happen(played, "+0 finishing; +599 finishing")
+    played.job.cluster = cluster
+    happen(played, "+1; failed: worker-1 None not-finished")
+
+
 def test_lost_message_mentions_a_suspended_deciding_task() -> None:
     played = chief_workers(1)
     happen(played, "come: worker-0; +0; suspended for 75 s")
