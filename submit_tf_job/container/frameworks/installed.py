@@ -67,9 +67,11 @@ def versions(python: str, env: Mapping[str, str]) -> dict[str, str]:
 
     try:
         nothing, argv = subprocess.DEVNULL, [python, "-c", _LOOK]
-        found = json.loads(
-            subprocess.check_output(argv, env=env, stdin=nothing, stderr=nothing, timeout=LOOK_S)
+        pipe = subprocess.PIPE  # its exit status does not matter
+        done = subprocess.run(
+            argv, env=env, stdin=nothing, stdout=pipe, stderr=nothing, timeout=LOOK_S
         )
+        found = json.loads(done.stdout.decode("utf-8"))
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
     known = {name: str(found[name]) for name in ("keras", "tf_keras") if name in found}
