@@ -132,6 +132,7 @@ class Airflow:
             "scheduler.orphaned_tasks_check_interval": 10,
             "triggerer.job_heartbeat_sec": 1,
             "triggerer.triggerer_health_check_threshold": 5,
+            "workers.execution_api_timeout": 60,  # on a busy machine 5 s are too few
             "workers.min_heartbeat_interval": 1,
             "logging.colored_console_log": False,
             "usage_data_collection.enabled": False,
