@@ -167,11 +167,11 @@ class LocalRun:
             self._files[(task.name, name)] = _FollowedFile(task.logs / name)
 
     @property
-    def _decider(self) -> LocalTask:
+    def _deciding(self) -> LocalTask:
         return self.tasks[self.planned.job.deciding_task]
 
     def _is_over(self) -> bool:
-        return self._decider.status is not None and not self._may_restart(self._decider)
+        return self._deciding.status is not None and not self._may_restart(self._deciding)
 
     def _turn(self) -> None:
         self._forward_lines()
@@ -224,20 +224,20 @@ class LocalRun:
         state, final = AppState.FINISHED, FinalStatus.SUCCEEDED
         if not self._is_over():
             state, final = AppState.RUNNING, FinalStatus.UNDEFINED
-        elif self._decider.status or (report and report.retried and report.state == "failed"):
+        elif self._deciding.status or (report and report.retried and report.state == "failed"):
             final = FinalStatus.FAILED
         return AppReport("", None, self.planned.job.name, None, state, final)
 
     def _report(self) -> JobReport | None:
         try:
-            content = (self._decider.logs / contract.REPORT_FILE).read_bytes()
+            content = (self._deciding.logs / contract.REPORT_FILE).read_bytes()
         except OSError:
             return self._last
         self._last = JobReport.parse(content) or self._last
         return self._last
 
     def _evidence(self) -> Evidence:
-        if (self._decider.logs / contract.REPORT_FILE).exists():
+        if (self._deciding.logs / contract.REPORT_FILE).exists():
             return Evidence.READ
         return Evidence.MISSING
 

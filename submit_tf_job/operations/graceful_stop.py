@@ -15,7 +15,7 @@ from submit_tf_job.yarn import service_properties
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobReport, JobStatus
 
-__all__ = ["container_of_decider", "end_gracefully", "stated_grace_s"]
+__all__ = ["deciding_container", "end_gracefully", "stated_grace_s"]
 
 # The deciding task waits 20 s after each (`container.child.PATIENCE_S`); a NodeManager gets a
 # signal with its next heartbeat, by default after 1 s at most.
@@ -54,7 +54,7 @@ def end_gracefully(
     """
     reader = StatusReader(cluster, ref)
     seen = reader.read(detail=True)
-    container = container_of_decider(seen)
+    container = deciding_container(seen)
     if container is None:
         return
     due, signals = cluster.clock(), [_PATIENCE, _STOP]
@@ -84,7 +84,7 @@ def end_gracefully(
     on_wait(f"{ref.name}: {_late(seen.report)} after {grace_s:g} s; YARN stops the job now")
 
 
-def container_of_decider(seen: JobStatus) -> str | None:
+def deciding_container(seen: JobStatus) -> str | None:
     """Return the container that gets the signals; None if nothing runs that could save."""
     name = seen.name
     if seen.state.is_final or seen.app is None or seen.app.state.value != "RUNNING":

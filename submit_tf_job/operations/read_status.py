@@ -94,7 +94,7 @@ class StatusReader:
         self._details_every_s, self._details_at = details_every_s, float("-inf")
         self._service: ObservedService | None = None
         self._service_at = float("-inf")
-        self._decider: ObservedContainer | None = None
+        self._deciding: ObservedContainer | None = None
         self._deciding_task: str | None = None
         self._report: JobReport | None = None
         self._evidence = Evidence.UNREADABLE
@@ -133,7 +133,7 @@ class StatusReader:
                 except (ClusterUnavailable, NoSuchJob) as error:
                     # its ApplicationMaster restarts; the ResourceManager has the rest
                     trouble = _of_master(app, error)
-            if not foreign and self._decider is None and (trouble or app.lists_anew):
+            if not foreign and self._deciding is None and (trouble or app.lists_anew):
                 self._find_former_report(app)
             self._read_report(app)
         recorded = forgotten(self._cluster, self._ref) if app is None else None
@@ -192,7 +192,7 @@ class StatusReader:
         age, report = self._clock() - self._service_at, self._report
         if report is not None and report.raw.get("updated_at") != self._written:
             self._written, self._written_at = report.raw.get("updated_at"), self._clock()
-        unread = self._decider is None or self._evidence is not Evidence.READ
+        unread = self._deciding is None or self._evidence is not Evidence.READ
         if unread or report is None or report.is_over:
             # a failed deciding task may be started again, in another container
             return age >= 1.0
@@ -214,14 +214,14 @@ class StatusReader:
         for component in service.components:
             for container in component.containers:
                 if container.instance == self._deciding_task and container.id:
-                    self._decider = container
+                    self._deciding = container
         listed = [c for component in service.components for c in component.containers]
         self._gone = bool(service.components) and not any(
             c.instance == self._deciding_task and c.state not in ENDED for c in listed
         )
 
     def _read_report(self, app: AppReport) -> None:
-        live = self._decider is not None and self._read_live(over=app.state.is_final)
+        live = self._deciding is not None and self._read_live(over=app.state.is_final)
         if not app.state.is_final or self._is_settled(app):
             return
         from submit_tf_job.operations.last_report import read_last_report
@@ -253,19 +253,19 @@ class StatusReader:
         Args:
             over: Whether the application is over, so that the NodeManager may be deleting the logs.
         """
-        decider = self._decider
-        if decider is None or not decider.id or not decider.bare_host:
+        deciding = self._deciding
+        if deciding is None or not deciding.id or not deciding.bare_host:
             return False
         try:
-            content = self._read_log(decider.bare_host, decider.id)
+            content = self._read_log(deciding.bare_host, deciding.id)
             if over:
-                read = partial(self._read_log, decider.bare_host, decider.id)
+                read = partial(self._read_log, deciding.bare_host, deciding.id)
                 content = with_outcome(content, read)
         except NoSuchLogFile:
             # A running container may write the report later; an ended one cannot, as its state was
             # requested before the log was read. Of an application that is over, the NodeManager may
             # have deleted the file by now.
-            if self._report is None and decider.state in ENDED and not over:
+            if self._report is None and deciding.state in ENDED and not over:
                 self._evidence = Evidence.MISSING
             return self._evidence is Evidence.MISSING
         except NodeUnreachable as error:
@@ -276,13 +276,13 @@ class StatusReader:
         self._take(content, Evidence.READ)
         return self._report is not None
 
-    def read_of_decider(self, file: str) -> bytes | None:
+    def read_from_deciding_task(self, file: str) -> bytes | None:
         """Return a file from the log directory of the deciding task; None if it has none (yet)."""
-        decider = self._decider
-        if decider is None or not decider.id or not decider.bare_host:
+        deciding = self._deciding
+        if deciding is None or not deciding.id or not deciding.bare_host:
             return None
         try:
-            return self._read_log(decider.bare_host, decider.id, file)
+            return self._read_log(deciding.bare_host, deciding.id, file)
         except (NoSuchLogFile, ContainerGone, NodeUnreachable):
             return None
 

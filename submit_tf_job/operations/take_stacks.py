@@ -10,7 +10,7 @@ from submit_tf_job import waiting
 from submit_tf_job.container import contract
 from submit_tf_job.errors import DeadlinePassed, NoSuchJob, Refused, UsageError
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.graceful_stop import container_of_decider
+from submit_tf_job.operations.graceful_stop import deciding_container
 from submit_tf_job.operations.read_status import StatusReader
 from submit_tf_job.operations.runs import find
 
@@ -73,7 +73,7 @@ def take_stacks(cluster: Cluster, job: str | JobRef, task: str | None = None) ->
     ref = find(cluster, job)
     reader = StatusReader(cluster, ref)
     try:
-        container = container_of_decider(reader.read(detail=True))
+        container = deciding_container(reader.read(detail=True))
     except Refused as error:
         raise Refused(error.message, hint="try again in a few seconds") from None
     if container is None:
@@ -98,7 +98,7 @@ def take_stacks(cluster: Cluster, job: str | JobRef, task: str | None = None) ->
 
 
 def _read(reader: StatusReader) -> dict[str, Any] | None:
-    content = reader.read_of_decider(contract.ALL_STACKS_FILE)
+    content = reader.read_from_deciding_task(contract.ALL_STACKS_FILE)
     found = json.loads(content) if content else None
     return found if isinstance(found, dict) else None
 

@@ -40,7 +40,7 @@ def hello(job: Cluster, role: str = "worker", index: int = 0, **extra: Any) -> b
     return json.dumps({**message, **extra}).encode() + b"\n"
 
 
-def test_lost_decider_ends_the_others_after_the_grace(any_job: Cluster) -> None:
+def test_lost_deciding_task_ends_the_others_after_the_grace(any_job: Cluster) -> None:
     job = any_job
     job.job(
         {
@@ -57,7 +57,7 @@ def test_lost_decider_ends_the_others_after_the_grace(any_job: Cluster) -> None:
     assert job.wait("board-0") == contract.EXIT_DECIDING_LOST
 
 
-def test_restarted_decider_reconnects_all_tasks(any_job: Cluster) -> None:
+def test_restarted_deciding_task_reconnects_all_tasks(any_job: Cluster) -> None:
     job = any_job
     twice = "echo attempt $TFJOB_ATTEMPT; [ $TFJOB_ATTEMPT = 1 ] || exec sleep 600; sleep 0.5"
     job.job(
