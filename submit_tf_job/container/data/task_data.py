@@ -352,14 +352,14 @@ class _Copy:
                 log("%s: %s" % ("still fetching" if fetches else "not stored yet", err))
             return
         self.stages, self.told = stage, time.monotonic()
-        where = "it is in %s on %s" % (step["from"], self.data.info.node)
         last_s = (self.finish_s if stage == 1 else self.patience_s) - since_s
-        until = when(time.time() + last_s)
-        text = "the output %s cannot be stored at %s yet; it is tried again until %s: %s"
+        until, uri = when(time.time() + last_s), step["uri"]
+        text = "cannot be stored at %s yet; it is tried again until %s" % (uri, until)
         if stage == 2:
-            text = "the output %s could not be stored at %s within finish_timeout; "
-            text += where + " until %s, and is tried again: %s"
-        self.data.warn(text % (step["name"], step["uri"], until, err))
+            place = (step["from"], self.data.info.node, until)
+            text = "could not be stored at %s within finish_timeout; " % uri
+            text += "it is in %s on %s until %s, and is tried again" % place
+        self.data.warn("the output %s %s: %s" % (step["name"], text, err))
 
 
 def _message(line: bytes) -> dict[str, Any]:
