@@ -1,4 +1,4 @@
-"""The names of Airflow 3 that most of the provider needs; older versions are refused here."""
+"""The names of Airflow 3.2 that most of the provider needs; older versions are refused here."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ try:
         conf,
     )
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "submit_tf_job.airflow needs Airflow 3; with an older one call the command line from a "
-        "BashOperator: submit_tf_job submit"
+except ImportError as error:
+    raise ImportError(
+        "submit_tf_job.airflow needs Airflow 3.2 or later; with an older one call the command line "
+        "from a BashOperator: submit_tf_job submit"
     ) from error
 
 __all__ = [

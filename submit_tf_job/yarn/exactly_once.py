@@ -556,14 +556,14 @@ class _Submitting:
         then end ours, which nobody else has seen running. Return None to look again.
         """
         try:
-            leader = self._client.cluster_info(deadline=self._deadline)
-            if leader.is_recovering(self._wall(), _NEW_LEADER_S):
+            leader_ms = self._client.cluster_info(deadline=self._deadline).started_ms or 0
+            apps, mine = self._beside(app_id)
+            if mine is not None and (mine.started_ms or 0) - leader_ms < 1000 * _NEW_LEADER_S:
                 self._client.sleep(min(_NEW_LEADER_S, self._deadline.left_s))
-            apps = tuple(app for app in self._live() if app.id not in self._ended)
+                apps, mine = self._beside(app_id)
         except SubmitTFJobError as error:
             _LOG.info("whether %s is alone: %s", app_id, error.message)
             return self._submitted(app_id)
-        mine = next((app for app in apps if app.id == app_id), None)
         if mine is None and apps:  # a new leader, which does not list ours yet
             self._lost_at = self._client.clock()
             return None
@@ -575,6 +575,11 @@ class _Submitting:
         if older:
             return self._withdraw(app_id, older[0])
         return replace(self._submitted(app_id), alone=mine is not None and len(apps) == 1)
+
+    def _beside(self, app_id: str) -> tuple[tuple[AppReport, ...], AppReport | None]:
+        """Return the job's live applications, and the one of our POST if it is listed."""
+        apps = tuple(app for app in self._live() if app.id not in self._ended)
+        return apps, next((app for app in apps if app.id == app_id), None)
 
     def _withdraw(self, app_id: str, other: AppReport) -> Submitted:
         self._kill([app_id], WITHDRAWN)

@@ -163,8 +163,11 @@ def test_tensorflow_that_does_not_fit_the_strategy_is_a_warning(
         about.mkdir(parents=True)
         text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
         (about / "METADATA").write_text(text)
+    # an image's own code may end Python with another status
+    ends = "import atexit, os, sys; atexit.register(lambda: (sys.stdout.flush(), os._exit(3)))"
+    (tmp_path / "site" / "sitecustomize.py").write_text(ends)
     job.job(
-        {"worker": role(1, "trains", [job.python, "-c", "1"])},
+        {"worker": role(1, "trains", [job.python, "-S", "-c", "1"])},
         strategy=strategy,
         framework="tensorflow",
     )

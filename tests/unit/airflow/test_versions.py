@@ -17,5 +17,5 @@ def test_module_without_airflow_3_says_what_to_call(
     monkeypatch.setitem(sys.modules, "airflow", None)
     for loaded in (f"submit_tf_job.airflow.{name}", "submit_tf_job.airflow.airflow_names"):
         monkeypatch.delitem(sys.modules, loaded, raising=False)
-    with pytest.raises(ModuleNotFoundError, match=r"needs Airflow 3.*submit_tf_job submit"):
+    with pytest.raises(ImportError, match=r"needs Airflow 3.2.*submit_tf_job submit"):
         importlib.import_module(f"submit_tf_job.airflow.{name}")

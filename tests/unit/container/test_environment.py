@@ -5,14 +5,12 @@ tests/bootstrap/test_variables.
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from submit_tf_job.container import contract, environment, facts
-from submit_tf_job.container.frameworks import installed
 from submit_tf_job.container.info import BootstrapProblem, Info
 from tests.unit.container.descriptions import description
 from tests.unit.container.descriptions import role as role_of
@@ -199,13 +197,3 @@ def test_long_lists_of_hosts_are_files(tmp_path: Path) -> None:
     lines = Path(env["TFJOB_HOSTFILE_MY_WORKER"]).read_text().splitlines()
     assert (len(lines), lines[4999]) == (5000, "my-worker-4999.mnist.alice.lan:2222")
     assert env["TFJOB_HOSTS_CHIEF"] == "chief-0.mnist.alice.lan:2222"
-
-
-def test_versions_of_a_python_whose_exit_fails(tmp_path: Path) -> None:
-    about = tmp_path / "tensorflow-2.16.1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tensorflow\nVersion: 2.16.1\n")
-    ends = "import atexit, os, sys; atexit.register(lambda: (sys.stdout.flush(), os._exit(3)))"
-    (tmp_path / "sitecustomize.py").write_text(ends)
-    found = installed.versions(sys.executable, {"PYTHONPATH": str(tmp_path)})
-    assert found["tensorflow"] == "2.16.1"
