@@ -9,7 +9,7 @@ requests are harmless. A name whose POST died half-way is left as it is, and the
 taken.
 
 Two submissions of one job with different keys are kept apart by a second look after the POST, and
-not by YARN: where a client dies in that second, both runs live.
+not by YARN: where a client dies or stands still in that second, both runs live.
 """
 
 from __future__ import annotations
@@ -556,9 +556,10 @@ class _Submitting:
         then end ours, which nobody else has seen running. Return None to look again.
         """
         try:
-            leader_ms = self._client.cluster_info(deadline=self._deadline).started_ms or 0
+            leader = self._client.cluster_info(deadline=self._deadline)
             apps, mine = self._beside(app_id)
-            if mine is not None and (mine.started_ms or 0) - leader_ms < 1000 * _NEW_LEADER_S:
+            accepted_s = (mine.started_ms or 0) / 1000 if mine else 0.0  # by the leader's own clock
+            if mine and leader.is_recovering(accepted_s, _NEW_LEADER_S):
                 self._client.sleep(min(_NEW_LEADER_S, self._deadline.left_s))
                 apps, mine = self._beside(app_id)
         except SubmitTFJobError as error:

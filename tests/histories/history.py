@@ -8,8 +8,8 @@ Promises, each asserted from the world's own record, never from the client's sta
 3. What a command reports is what happened, and nothing is removed that a live run needs.
 4. The same command in a calm world ends with one run, and its verdict.
 5. A job is never "running already" by the caller's own submission, or by nothing.
-6. Two runs of a job are alive at once only if a client was killed, knows nothing or was not let
-   look (401, 403), or until the POST of the second one is answered.
+6. Two runs of a job are alive at once only if a client was killed, stood still, knows nothing or
+   was not let look (401, 403), or until the POST of the second one is answered.
 7. No run loses its DNS records, whatever ends and whichever ResourceManager starts.
 8. A command ends in bounded time and with a bounded number of requests.
 9. A job that runs out of memory is submitted again once after each run, and not too often.
@@ -245,8 +245,11 @@ class History:
                 words = f"{report.by} says {report}, and it never ran: {app.why}"
                 self._break("3 report", words)
         elif app.final == "KILLED" and not (self._ended_by_person(app) or app.forgotten):
-            if app.killed_by == app.by != report.by:
-                return  # who posted it has withdrawn it, and another client had found it
+            withdrawn = "withdrawn" in app.words and self.cluster.keys.get(app.killed_by) == app.key
+            if (withdrawn and app.killed_by != report.by) or self.cluster.came_late(app):
+                # another process of its submission has withdrawn it, and this one had found it; or
+                # its POST arrived after its run was deleted, and so may a request to delete it
+                return
             words = f"{report.by} says {report}, and {app.killed_by} ended it"
             self._break("3 report", words)
 
@@ -343,7 +346,8 @@ class History:
         poster = next(report for report in self.people.reports if report.by == second.by)
         # its answer was lost, and it found its run when that ran already
         lost = poster.adopted and poster.run == second.name
-        unknown = lost or poster.killed or (poster.error and poster.run != second.name)
+        unknown = lost or poster.killed or second.by in self.people.frozen
+        unknown = unknown or (poster.error is not None and poster.run != second.name)
         answered = self.people.said.get((second.by, second.name), poster.ended)
         unknown = unknown or any(
             by == second.by and second.accepted_at <= at <= answered
