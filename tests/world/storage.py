@@ -136,10 +136,11 @@ class Hdfs(Storage):
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
         self._touch("rename")
-        there = [path for path in self._files if path == target or path.startswith(target + "/")]
+        files = list(self._files)  # uploads run side by side
+        there = [path for path in files if path == target or path.startswith(target + "/")]
         if there and not overwrite:
             raise PathExists(f"{self.url(target)}: exists")
-        moved = [path for path in self._files if path == source or path.startswith(source + "/")]
+        moved = [path for path in files if path == source or path.startswith(source + "/")]
         if not moved:
             raise NoSuchPath(f"{self.url(source)}: there is no such file or directory")
         for path in moved:
