@@ -101,9 +101,12 @@ def test_an_output_is_stored_once_hdfs_bears_it(
 
 
 def _frozen_node(cluster: Cluster, _job: str) -> Callable[[], object]:
+    """Freeze the node, for less than the 20 s after which the ResourceManager gives it up."""
     pid = cluster.pid_of("nodemanager")
     os.kill(pid, signal.SIGSTOP)
-    return lambda: os.kill(pid, signal.SIGCONT)
+    thaw = threading.Timer(12, os.kill, (pid, signal.SIGCONT))
+    thaw.start()
+    return thaw.join
 
 
 def _killed_master(_cluster: Cluster, job: str) -> Callable[[], object]:
