@@ -24,6 +24,30 @@ CHECKSUM = "-checksum"  # LogAggregationIndexedFileController.CHECK_SUM_FILE_SUF
 ARCHIVE = ".har"
 
 
+class _Uploading:
+    """A file of a temporary name, which has its final name as soon as its upload is done.
+
+    Attributes:
+        size: Its bytes when it was opened.
+    """
+
+    def __init__(self, store: LogStore, path: str) -> None:
+        self._store, self._final = store, path.removesuffix(TEMPORARY)
+        try:
+            self._file = store.open(path)
+        except FileNotFoundError:
+            self._file = store.open(self._final)
+        self.size = self._file.size
+
+    def read_range(self, start: int, length: int) -> bytes:
+        """Read a part of it."""
+        try:
+            return self._file.read_range(start, length)
+        except FileNotFoundError:
+            self._file = self._store.open(self._final)
+            return self._file.read_range(start, length)
+
+
 @dataclass
 class NodeFiles:
     """One node file.
@@ -105,13 +129,17 @@ class NodeFiles:
 
     def _read(self, problems: list[str]) -> Iterator[Snapshot | None]:
         try:
+            file = _Uploading(self.store, self.path) if self.unfinished else None
             source = Source(
-                self.store.open(self.path), self.path, memory=self.memory, size=self.safe_end
+                file or self.store.open(self.path),
+                self.path,
+                memory=self.memory,
+                size=self.safe_end,
             )
-            if self.unfinished:
-                yield from self._tfile(source, tfile.salvage_index(source), problems)
-            elif source.tail().endswith(tfile.MAGIC):
+            if source.tail().endswith(tfile.MAGIC):
                 yield from self._tfile(source, tfile.read_index(source), problems)
+            elif self.unfinished:
+                yield from self._tfile(source, tfile.salvage_index(source), problems)
             elif source.tail()[-UUID:] == application_uuid(self.app_id):
                 found = read_indexed(source, self.app_id, self.node)
                 self._by_index = True

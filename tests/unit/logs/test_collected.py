@@ -208,6 +208,22 @@ def test_containers_are_listed_again_when_none_were_found(tmp_path: Path) -> Non
     assert number_of_files(logs) == len(ROWS)
 
 
+def test_file_that_gets_its_final_name_while_it_is_read(tmp_path: Path) -> None:
+    """A NodeManager closes a file, and then renames it: a look may be between the two."""
+
+    class Renaming(Counting):
+        def open(self, path: str) -> Any:
+            opened = None if before else super().open(path)
+            if path.endswith(".tmp"):
+                Path(path).rename(path.removesuffix(".tmp"))
+            return opened or super().open(path)
+
+    for before in (True, False):
+        logs = reader(tmp_path / str(before), {f"{HERE}/h1_8041.tmp": TFILE}, APP, store=Renaming())
+        assert number_of_files(logs) == len(ROWS)
+        assert logs.read(container(APP, 2), "short") == b"no final newline"
+
+
 def test_containers_when_a_file_is_deleted_meanwhile(tmp_path: Path) -> None:
     files = {f"{HERE}/h1_8041": TFILE, f"{HERE}/h2_8041": TFILE}
     logs = reader(tmp_path, files, APP, store=Counting(vanished="h2_8041"))
