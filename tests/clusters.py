@@ -65,7 +65,7 @@ def environment() -> dict[str, str]:
     return environ | {
         "HOME": str(directory() / "home"),
         "XDG_CACHE_HOME": str(cache().parent),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "OF_THE_SHELL": "1",
     }
 
 

@@ -35,9 +35,8 @@ class Process:
         self.log = directory / f"gateway-{secrets.token_hex(3)}.log"
         own = ("SUBMIT_TF_JOB", "HADOOP", "XDG", "KRB5")
         kept = {name: text for name, text in os.environ.items() if not name.startswith(own)}
-        kept |= {"HOME": str(directory), "PYTHONDONTWRITEBYTECODE": "1"}
         self.given = dict(environ or {})
-        self.environ = {**kept, **self.given}
+        self.environ = {**kept, "HOME": str(directory), **self.given}
         self.start()
 
     def start(self) -> None:

@@ -80,13 +80,15 @@ class Tool:
         return process
 
     def tidy(self) -> None:
-        """End what a failed test has left running, and delete its jobs."""
+        """End what a test has left running: processes, and jobs, which are deleted."""
         for process in self.started:
             if process.returncode is None:
                 process.kill()
                 process.communicate()
+        apps = self._applications()
         for job in self.jobs:
-            self("delete", job, "--force")
+            if apps is None or any(app["finalStatus"] == "UNDEFINED" for app in runs_of(job, apps)):
+                self("delete", job, "--force")
 
     def argv(self, *arguments: object) -> list[str]:
         """Compose the command line."""
@@ -137,6 +139,11 @@ class Tool:
         """Return application, state and number of containers of each run of a job; None where the
         ResourceManager does not tell it without Kerberos.
         """
+        if (apps := self._applications()) is None:
+            return None
+        return [(app["id"], app["state"], app["runningContainers"]) for app in runs_of(job, apps)]
+
+    def _applications(self) -> list[dict[str, Any]] | None:
         profiles = Path(self.environ["HOME"]) / ".config/submit_tf_job/profiles.d"
         with contextlib.suppress(OSError, ValueError, KeyError, requests.RequestException):
             settings = yaml.safe_load((profiles / f"{self.profile}.yaml").read_text())
@@ -145,8 +152,7 @@ class Tool:
                 params={"user": settings["user"]},
                 timeout=10,
             )
-            apps = runs_of(job, (answer.json()["apps"] or {}).get("app", []))
-            return [(app["id"], app["state"], app["runningContainers"]) for app in apps]
+            return list((answer.json()["apps"] or {}).get("app", []))
         return None
 
     def output(self, job: str, task: str) -> str:

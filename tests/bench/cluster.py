@@ -142,7 +142,6 @@ def bench_sandbox(*options: str) -> Iterator[Bench]:
             "PYTHONPATH": str(ROOT),
             "PYTHONPYCACHEPREFIX": f"{directory}/pycache",
         }
-        del environ["PYTHONDONTWRITEBYTECODE"]
         yield Bench(cluster, environ, Path(directory))
 
 

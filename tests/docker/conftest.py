@@ -28,7 +28,6 @@ def tool(docker: DockerHost, tmp_path: Path) -> DockedTool:
         "HOME": str(tmp_path),
         "TMPDIR": str(tmp_path / "tmp"),
         "SUBMIT_TF_JOB_USER": "alice",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "SUBMIT_TF_JOB_DOCKER_HOST": docker.host,
     }
     return DockedTool(environ, "", tmp_path)

@@ -141,7 +141,7 @@ class Client:
         others = ("SUBMIT_TF_JOB", "HADOOP")
         kept = {name: text for name, text in kdc.environ.items() if not name.startswith(others)}
         own = {"HOME": str(home), "KRB5CCNAME": f"FILE:{self.cache}"}
-        self._tool = Tool({**kept, **own, "PYTHONDONTWRITEBYTECODE": "1"}, "", home)
+        self._tool = Tool({**kept, **own}, "", home)
 
     def __call__(self, *words: str, environ: Mapping[str, str] | None = None) -> Result:
         return self._tool.given(**(environ or {}))(*words)

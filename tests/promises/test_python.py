@@ -20,6 +20,7 @@ import pytest
 
 from tests import clusters
 from tests.clusters import Cluster
+from tests.tool import Tool
 
 SCRIPT = Path(__file__).parent / "user_script"
 ON_THE_CLUSTER = (
@@ -93,8 +94,8 @@ def user(installed: Path, tmp_path: Path) -> Iterator[User]:
         if process.poll() is None:
             process.kill()
             process.communicate()
-    for job in made.jobs:
-        made.tool("delete", job, "--force")
+    profile = environ.get("SUBMIT_TF_JOB_PROFILE", "")
+    Tool(environ, profile, tmp_path, made.jobs if profile else []).tidy()
 
 
 @pytest.fixture
