@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import posixpath
 import threading
@@ -54,9 +55,6 @@ class StoreError(Exception):
 
 class NotFound(StoreError):
     """The file or directory does not exist."""
-
-
-_PASSED = (StoreError, GeneratorExit, KeyboardInterrupt, SystemExit)
 
 
 class FileStore(ABC):
@@ -115,26 +113,22 @@ class FileStore(ABC):
         return True
 
 
-class store_errors:  # noqa: N801  (used like a statement)
+@contextlib.contextmanager
+def store_errors(path: str) -> Iterator[None]:
     """Turn every exception of the block into `StoreError`; messages begin with the path."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if error is None or isinstance(error, _PASSED):
-            return
-        if not isinstance(error, Exception):  # a Rust panic
-            raise StoreError("%s: the library gave up: %s" % (self.path, error)) from error
+    try:
+        yield
+    except (StoreError, GeneratorExit, KeyboardInterrupt, SystemExit):
+        raise
+    except Exception as error:
         text = _words(error)
         if isinstance(error, FileNotFoundError) or any(word in text for word in MISSING):
-            raise NotFound("%s: no such file or directory" % self.path) from error
+            raise NotFound("%s: no such file or directory" % path) from error
         lasts = getattr(error, "errno", None) in LASTING_ERRNOS
         transient = not lasts and may_pass("%s %s" % (type(error).__name__, error))
-        raise StoreError("%s: %s" % (self.path, text), transient=transient) from error
+        raise StoreError("%s: %s" % (path, text), transient=transient) from error
+    except BaseException as error:  # a Rust panic
+        raise StoreError("%s: the library gave up: %s" % (path, error)) from error
 
 
 def may_pass(error: str) -> bool:
