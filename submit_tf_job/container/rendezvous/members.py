@@ -101,7 +101,7 @@ class Rendezvous:
         """Start to wait at `now`, the start of the deciding bootstrap; `tell` gets each event."""
         task = info.task
         self.info, self.tell, self.started = info, tell, now
-        self.phase, self.verdict, self.exit = WAITING, "", 0
+        self.verdict, self.exit = "", 0
         self.why = ""  # the reason of its end
         self.again = False  # only this attempt of the deciding task ends
         self.graceful = False  # whoever stops the job waits until its tasks have saved
@@ -113,11 +113,9 @@ class Rendezvous:
         self._members(info)
         self._start(info, now)
         self._failures(now)
+        self.await_start(now)
         self.news = TaskNews(float(task.get("still_s", STILL_S)))
         self.progress: dict[str, Any] | None = None
-        # task, time, completed part
-        self.first_progress: tuple[str, float, float] | None = None
-        self.outcome: dict[str, Any] | None = None
         self.stored: dict[tuple[str, str], set[str]] = {}  # name and URI of an output → its tasks
         self.finish_deadline = self.linger_until = self.late_until = now
 
@@ -148,27 +146,17 @@ class Rendezvous:
     def _start(self, info: Info, now: float) -> None:
         # whether programs are given names; else they get addresses
         self.by_name = not (info.task.get("dns_server") or info.by_place)
-        # when the last task connected, and what came before and after
-        self.complete_at: float | None = None
-        self.last_launch, self.longest_search_s = now, 0.0
         self.start_times: dict[str, Any] | None = None
         self.named: set[str] = set()  # the tasks that programs know by name
-        # roles whose commands wait for those of others, and since when only for tasks that serve
-        self.held = self.held_roles()
-        self.held_since: dict[str, float] = {}
         self.unprepared = bool(info.task.get("prepare"))
-        self.start_deadline = now + info.task["start_timeout_s"]
         self.patient_until = now + NEAR * info.task["start_timeout_s"]
 
     def _failures(self, now: float) -> None:
         self.generations = Generations(self.info.task.get("retries") or NEVER)
-        self.generation_started = now
         self.refusal = ""  # why the failure of the job was not retried
         self.superseded = False  # a later container of the deciding task is known
         # the loss of the former deciding task, if this one replaces it
         self.predecessor: dict[str, Any] | None = None
-        # candidates for the first cause, until it is determined
-        self.failures: list[dict[str, Any]] = []
         self.first: dict[str, Any] | None = None
         self.later: list[dict[str, Any]] = []
         self.settle_until = now
@@ -176,6 +164,23 @@ class Rendezvous:
         self.still_s = 0.0  # how long the deciding task was suspended
         self.trusted_at = now  # from then on a closed connection means an ended process
         self.wary_until = now  # until then a lost connection is no cause of a failure
+
+    def await_start(self, now: float) -> None:
+        """Wait for the start of a generation, from `now` on."""
+        self.phase = WAITING
+        self.generation_started = now
+        self.start_deadline = now + self.info.task["start_timeout_s"]
+        # when the last task connected, and what came before and after
+        self.complete_at: float | None = None
+        self.last_launch, self.longest_search_s = now, 0.0
+        # roles whose commands wait for those of others, and since when only for tasks that serve
+        self.held = {role for role in self.info.counts if self.info.roles[role].get("after")}
+        self.held_since: dict[str, float] = {}
+        # candidates for the first cause, until it is determined
+        self.failures: list[dict[str, Any]] = []
+        self.outcome: dict[str, Any] | None = None
+        # task, time, completed part
+        self.first_progress: tuple[str, float, float] | None = None
 
     # --- tasks ------------------------------------------------------------------------------------
     def set_state(self, m: Member, state: str, now: float = 0.0) -> None:
@@ -228,10 +233,6 @@ class Rendezvous:
             for m in self.members.values()
             if m.state in AWAITED and (not m.is_sidecar or m is self.witness)
         ]
-
-    def held_roles(self) -> set[str]:
-        """Return the roles whose commands wait for those of others."""
-        return {role for role in self.info.counts if self.info.roles[role].get("after")}
 
     # --- addresses --------------------------------------------------------------------------------
     def has_mixed_addresses(self) -> bool:

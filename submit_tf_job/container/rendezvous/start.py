@@ -16,13 +16,7 @@ WITNESS_S = 60.0  # the start waits so long for a witness that was lost
 
 def await_all(job: Rendezvous, now: float) -> None:
     """Wait for all tasks to be ready for the next generation; sidecars go on."""
-    job.phase, job.complete_at = states.WAITING, None
-    job.generation_started = job.last_launch = now
-    job.longest_search_s = 0.0
-    job.start_deadline = now + job.info.task["start_timeout_s"]
-    job.failures, job.outcome, job.first_progress = [], None, None
-    job.held = job.held_roles()
-    job.held_since.clear()
+    job.await_start(now)
     sizes.await_all(job, now)
     for m in job.cluster:
         m.failures, m.failed_process, m.status, m.stopping = 0, "", None, False
