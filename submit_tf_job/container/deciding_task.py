@@ -13,15 +13,15 @@ from submit_tf_job.container.connections import Peer, Peers
 from submit_tf_job.container.info import BootstrapProblem, Info, exit_status, log
 from submit_tf_job.container.job_end import FLUSH_S, JobEnd
 from submit_tf_job.container.job_report import Writer
-from submit_tf_job.container.lookups import LookUps
 from submit_tf_job.container.loop import SILENCE, TICK_S, Loop
-from submit_tf_job.container.names import PlaceWatch, finder
+from submit_tf_job.container.names import PlaceWatch, Resolver, finder
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.rendezvous.members import Member
 from submit_tf_job.container.stacks import AllStacks
 from submit_tf_job.container.wire import ChannelClosed, pack, pack_addresses
 
+LOOKUP_S = 0.5  # between two rounds of DNS queries
 STILL_S = 2 * TICK_S  # a longer turn means that this task may have been suspended
 
 
@@ -36,9 +36,11 @@ class DecidingTask:
         self.peers = Peers(info, loop, self._message, self._closed, self._log)
         self.end = JobEnd(loop, command, self.job, self.peers, self.writer)
         self.stopped = self.end.stopped
-        self.look_ups = LookUps(info, self.job, loop.post)
+        self.resolver = Resolver(info, loop.post)
+        self.found: dict[str, str] = {}  # the addresses that DNS has returned, by task
+        self.looked_up = 0.0
         # finds this task as the others do
-        resolver = finder(info, loop.post) if info.by_place else self.look_ups.resolver
+        resolver = finder(info, loop.post) if info.by_place else self.resolver
         self.place = PlaceWatch(resolver, SILENCE * self.peers.ping_s, seen=False)
         self.stacks: AllStacks | None = None  # once somebody has asked for them
         self.announced = ""  # where the others find this task without DNS
@@ -286,7 +288,7 @@ class DecidingTask:
             self._own_progress(now)
             job.news.heard(self.command.stamps.grew_at, self.info.name)
         if job.phase == states.WAITING and not job.failures:
-            self.look_ups.look(now, self._resolved)
+            self._look_up(now)
         probes = job.failures and job.phase != states.ENDING
         if probes and self.peers.ping_all(now, job.settle_until):
             job.settled()
@@ -295,8 +297,23 @@ class DecidingTask:
             count = (len(missing), job.barrier, states.listed(missing))
             log("waiting for %d of %d tasks: %s" % count)
 
-    def _resolved(self) -> None:
-        self.changed = True
+    def _look_up(self, now: float) -> None:
+        """Ask DNS for the names that the start waits for, because programs need them."""
+        if self.info.by_place or self.resolver.busy or now < self.looked_up + LOOKUP_S:
+            return
+        self.looked_up = now
+        tasks = {self.info.host(name): name for name in self.job.unnamed(now)}
+
+        def found(host: str, address: str | None) -> None:
+            name = tasks[host]
+            if not address or self.job.is_stale(name, address):
+                return
+            self.found[name] = address
+            if self.job.phase == states.WAITING:  # else the programs have an address instead
+                self.job.unresolved.discard(name)
+                self.changed = True
+
+        self.resolver.start(list(tasks), found)
 
     def _look_for_stillness(self, now: float) -> None:
         """Count no time in which this task was suspended as another task's silence."""
@@ -344,7 +361,7 @@ class DecidingTask:
         job = self.job
         self.info.leave_out(job.left_out())
         job.me.port = self.command.port or job.me.port
-        hosts, taken = job.hosts(self.look_ups.addresses), job.ports()
+        hosts, taken = job.hosts(self.found), job.ports()
         self.command.learn(hosts, taken)
         packed = pack_addresses(self.info.addressed_tasks(), hosts)
         self.go = pack("go", hosts=packed, ports=taken, **self.history())

@@ -465,7 +465,7 @@ class World:
         self.acting = True
         own_loop, own_command, own = parts(DecidingTask, self, env)
         self.deciding = own
-        own.look_ups.resolver = own.place.resolver = SimpleNamespace(
+        own.resolver = own.place.resolver = SimpleNamespace(
             busy=0,
             sought=lambda: "",
             start=lambda names, found: [found(n, "10.0.0.2") for n in names],
