@@ -26,6 +26,10 @@ PATIENCE_S = 20.0  # how long one of them lasts; it travels with NodeManagers' h
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LEFTOVER_GRACE_S = 1.0
 LEFT_S = 0.5  # processes that outlive a command that succeeded so long were left in the background
+OOM_COUNTS = (
+    "/sys/fs/cgroup/memory.events",  # version 2
+    "/sys/fs/cgroup/memory/memory.oom_control",  # version 1
+)
 
 
 class Signals:
@@ -106,6 +110,20 @@ def descendants() -> list[Process]:
     for process in found:  # which grows meanwhile
         found += families.get(process.pid, ())
     return sorted(found)
+
+
+def oom_kills(paths: Sequence[str] = OOM_COUNTS) -> int:
+    """Return how many processes of this container the kernel has killed for want of memory.
+
+    0 where the container does not see its control group.
+    """
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as source:
+            for line in source:
+                name, _, count = line.partition(" ")
+                if name == "oom_kill":
+                    return int(count)
+    return 0
 
 
 def _prctl() -> Any:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from submit_tf_job.container import contract, environment, facts, ports, task_files
-from submit_tf_job.container.child import STOPS, Child, Signals
+from submit_tf_job.container.child import STOPS, Child, Signals, oom_kills
 from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
 from submit_tf_job.container.line_times import Stamps
-from submit_tf_job.container.memory import oom_kills
 
 LEFT = (
     "the command of %s has ended, and had left processes in the background, which are not waited "
@@ -96,7 +95,7 @@ class TaskCommand:
     def set_up(self, env: dict[str, str], problem: BootstrapProblem | None) -> None:
         """Take the environment; `problem` is the reason why the command cannot start, if any."""
         self.env, self.prepared, self.problem = env, dict(env), problem
-        stdout = task_files.stdout_path(self.info)
+        stdout = task_files.output_path(self.info, "stdout")
         self.progress = task_files.Progress(env.get(contract.ENV_PROGRESS, ""), stdout)
         if problem:
             self.fail(problem)
@@ -142,22 +141,17 @@ class TaskCommand:
 
     def set_variables(self) -> None:
         """Set the facts, TF_CONFIG, and what other frameworks and other systems read."""
-        facts.install(self.env, self.info)
-        info, value = self.info, ""
-        if info.task.get("tf_config", "counts") == "counts":
+        found, files = facts.program_variables(self.info)
+        if self.info.task.get("tf_config", "counts") == "counts":
             self.env.pop(contract.ENV_TF_CONFIG, None)
-            value = info.tf_config()
-        if info.task.get("framework") in ("torch", "jax"):
-            from submit_tf_job.container.frameworks import peers
-
-            self.env.update(peers.variables(info))
-        if info.task.get("variables"):
-            from submit_tf_job.container.systems import variables
-
-            value = variables.with_environment(info, value)
-            self.env.update(variables.other_variables(info))
+        value = found.pop(contract.ENV_TF_CONFIG, "")
+        self.env.update(found)
         if value:
-            environment.set_tf_config(self.env, value, info.cwd)
+            environment.set_tf_config(self.env, value, self.info.cwd)
+        for path, content in files.items():
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="ascii") as out:
+                out.write(content)
 
     def run(self, doing: str, command: str | list[str]) -> None:
         """Run a command, a string for bash or arguments, as the child; the log says `doing` of it.
@@ -253,7 +247,8 @@ class TaskCommand:
     def _end(self, record: dict[str, Any]) -> None:
         self.ending = None
         failed, duration_s = record["status"], round(self.ended_at - self.started_at, 3)
-        lines = task_files.last_lines(task_files.stderr_path(self.info)) if failed else []
+        stderr = task_files.output_path(self.info, "stderr")
+        lines = task_files.last_lines(stderr) if failed else []
         self.record = dict(record, last_lines=lines, duration_s=duration_s)
         self.ended(self.ended_at)
 

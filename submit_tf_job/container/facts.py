@@ -80,12 +80,27 @@ def host_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
     return found, files
 
 
-def install(env: dict[str, str], info: Info) -> None:
-    """Set all variables in `env`, and write the files that they name."""
-    env.update(variables(info))
-    found, files = host_variables(info)
-    env.update(found)
-    for path, content in files.items():
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="ascii") as out:
-            out.write(content)
+def program_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the variables by which a program finds the tasks of its job, and the content of the
+    files that they name, by path: facts, TF_CONFIG, and what other frameworks and systems read.
+
+    Raises:
+        BootstrapProblem: One for other systems is longer than the kernel accepts.
+    """
+    task, others, value = info.task, {}, ""
+    if task.get("tf_config", "counts") == "counts":
+        value = info.tf_config()
+    if task.get("framework") in ("torch", "jax"):
+        from submit_tf_job.container.frameworks import peers
+
+        others.update(peers.variables(info))
+    if task.get("variables"):
+        from submit_tf_job.container.systems import variables as systems
+
+        value = systems.with_environment(info, value)
+        others.update(systems.other_variables(info))
+    lists, files = host_variables(info)
+    found = {**variables(info), **lists, **({contract.ENV_TF_CONFIG: value} if value else {})}
+    stated = info.roles[info.role].get("env", {})
+    found.update((name, text) for name, text in others.items() if name not in stated)
+    return found, files

@@ -21,7 +21,7 @@ class Stamps:
         """Start at the present sizes of the files; without a log directory nothing is recorded."""
         self._info = info
         self._path = info.log_dir and os.path.join(info.log_dir, contract.TIMES_FILE)
-        found = (task_files.stdout_path(info), task_files.stderr_path(info))
+        found = [task_files.output_path(info, name) for name in task_files.STREAMS]
         self._watched = {path: task_files.size_of(path) for path in found if os.path.isfile(path)}
         self._names = {path: os.path.basename(os.path.realpath(path)) for path in self._watched}
         self._recorded = dict.fromkeys(self._watched, float("-inf"))

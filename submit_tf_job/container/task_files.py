@@ -14,6 +14,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.container.info import PREFIX, Info
 from submit_tf_job.container.keras import Keras
 
+STREAMS = {"stdout": 1, "stderr": 2}
 PROGRESS_LIMIT = 4096
 STDOUT_LIMIT = 65536  # bytes read per poll: the end of what the program wrote since the last one
 # A minimal image lacks en_US.UTF-8, which YARN's AM sets (seen on 3.4.2).
@@ -51,13 +52,13 @@ def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
     return handle
 
 
-def stderr_path(info: Info) -> str:
-    """Return the file of this task's stderr.
+def output_path(info: Info, name: str) -> str:
+    """Return the file of this task's `stdout` or `stderr`.
 
     With several log directories it is not always in the first.
     """
-    own = "/proc/self/fd/2"
-    return own if os.path.isfile(own) else os.path.join(info.log_dir, "stderr.txt")
+    own = "/proc/self/fd/%d" % STREAMS[name]
+    return own if os.path.isfile(own) else os.path.join(info.log_dir, name + ".txt")
 
 
 def stacks_path(info: Info) -> str:
@@ -104,12 +105,6 @@ def clean_progress(value: Any) -> dict[str, Any] | None:
     if part is not None and 0 <= part <= 1:
         clean["part"] = part
     return clean
-
-
-def stdout_path(info: Info) -> str:
-    """Return the file of this task's stdout, as `stderr_path` does."""
-    own = "/proc/self/fd/1"
-    return own if os.path.isfile(own) else os.path.join(info.log_dir, "stdout.txt")
 
 
 class Progress:

@@ -12,12 +12,10 @@ from typing import Any
 
 from submit_tf_job.container import contract, environment, facts
 from submit_tf_job.container.data.task_data import Data
-from submit_tf_job.container.frameworks import peers
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.systems import variables
 from submit_tf_job.container.tfconfig import split_instance
 from submit_tf_job.errors import UsageError
-from submit_tf_job.jobspec.job import AUTO_PORT, Job, TFConfigMode, Variables
+from submit_tf_job.jobspec.job import AUTO_PORT, Job, Variables
 from submit_tf_job.plan.planner import Plan, Planner
 from submit_tf_job.plan.site import Names
 
@@ -79,13 +77,8 @@ def preview(planned: Plan, task: str) -> TaskPreview:
     found: dict[str, str] = dict(job.roles[role].env)
     info = _info(planned, planner, task)
     found.update(_variables(info))
-    hosts, files = facts.host_variables(info)
-    found.update(hosts)
-    if job.tf_config is TFConfigMode.COUNTS and (value := info.tf_config()):
-        found[contract.ENV_TF_CONFIG] = value
-    if info.task.get("framework") in peers.FRAMEWORKS:
-        found.update(peers.variables(info))
-    found.update(_of_other_systems(info, found))
+    others, files = facts.program_variables(info)
+    found.update((name, text) for name, text in others.items() if name not in _OF_A_RUN)
     found.update(_fixed_ports(job, role))
     return TaskPreview(
         task, job.roles[role].command.to_json(), found, files, tuple(_notes(planned, role))
@@ -119,18 +112,6 @@ def _variables(info: Info) -> dict[str, str]:
     found[contract.ENV_ATTEMPT] = "0"
     if info.task.get("data"):
         found.update(Data(info, {}, lambda: False, warn=lambda _text: None).variables())
-    found.update(facts.variables(info))
-    return found
-
-
-def _of_other_systems(info: Info, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of other systems (`variables`), but for those of a running task."""
-    if not info.task.get("variables"):
-        return {}
-    others = variables.other_variables(info).items()
-    found = {name: text for name, text in others if name not in _OF_A_RUN}
-    if value := env.get(contract.ENV_TF_CONFIG):
-        found[contract.ENV_TF_CONFIG] = variables.with_environment(info, value)
     return found
 
 

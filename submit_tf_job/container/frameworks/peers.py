@@ -11,8 +11,6 @@ from submit_tf_job.container import facts
 from submit_tf_job.container.info import Info, host_port
 from submit_tf_job.container.names import listening_socket
 
-FRAMEWORKS = ("torch", "jax")
-
 
 def variables(info: Info) -> dict[str, str]:
     """Return the variables of this task, {} if its role does not train."""
@@ -21,9 +19,7 @@ def variables(info: Info) -> dict[str, str]:
         return {}
     compute = _jax if info.task["framework"] == "jax" else _torch
     rank, size = starts[info.role] + info.position, sum(info.sizes[role] for role in starts)
-    found = compute(info, rank, size, *info.place(info.task["deciding"], 0))
-    stated = info.roles[info.role].get("env", {})
-    return {name: value for name, value in found.items() if name not in stated}
+    return compute(info, rank, size, *info.place(info.task["deciding"], 0))
 
 
 def _torch(info: Info, rank: int, size: int, host: str, port: int) -> dict[str, str]:

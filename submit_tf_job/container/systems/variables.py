@@ -23,7 +23,7 @@ GLOO_S = 2000
 
 
 def other_variables(info: Info) -> dict[str, str]:
-    """Return what the job spec's `variables` asks for and its `env` does not say.
+    """Return what the job spec's `variables` asks for.
 
     Raises:
         BootstrapProblem: A value is longer than the kernel accepts for one variable.
@@ -37,8 +37,7 @@ def other_variables(info: Info) -> dict[str, str]:
             text = "%s has %d bytes, and a variable at most %d; this job has too many tasks for "
             text += "`variables`, so let the program read TF_CONFIG"
             raise BootstrapProblem(text % (name, len(value), ONE_VARIABLE))
-    stated = info.roles[info.role].get("env", {})
-    return {name: value for name, value in found.items() if name not in stated}
+    return found
 
 
 def with_environment(info: Info, tf_config: str) -> str:

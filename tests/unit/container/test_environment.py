@@ -191,9 +191,8 @@ def test_java_home_by_the_java_in_the_path(tmp_path: Path) -> None:
 def test_long_lists_of_hosts_are_files(tmp_path: Path) -> None:
     roles = {"chief": role_of(1, "trains"), "my-worker": role_of(5000, "trains")}
     given = {contract.ENV_INSTANCE: "chief-0", contract.ENV_HOSTNAME: "chief-0.mnist.alice.lan"}
-    env: dict[str, str] = {}
-    facts.install(env, Info(description(roles), given, str(tmp_path)))
+    env, files = facts.program_variables(Info(description(roles), given, str(tmp_path)))
     assert "TFJOB_HOSTS_MY_WORKER" not in env
-    lines = Path(env["TFJOB_HOSTFILE_MY_WORKER"]).read_text().splitlines()
+    lines = files[env["TFJOB_HOSTFILE_MY_WORKER"]].splitlines()
     assert (len(lines), lines[4999]) == (5000, "my-worker-4999.mnist.alice.lan:2222")
     assert env["TFJOB_HOSTS_CHIEF"] == "chief-0.mnist.alice.lan:2222"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.memory import oom_kills
+from submit_tf_job.container.child import oom_kills
 from submit_tf_job.container.rendezvous import members as states
 from tests.unit.container.descriptions import role
 from tests.unit.container.ending_world import LossyWorld, play_losses

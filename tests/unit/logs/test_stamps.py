@@ -26,8 +26,8 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Path,
     info.log_dir, info.started, info.wall = str(tmp_path), 100.0, 1_000_000.0
     out = tmp_path / "stdout.txt"
     out.write_bytes(b"old\n")
-    monkeypatch.setattr(task_files, "stdout_path", lambda _info: str(out))
-    monkeypatch.setattr(task_files, "stderr_path", lambda _info: str(tmp_path / "gone.txt"))
+    paths = {"stdout": str(out), "stderr": str(tmp_path / "gone.txt")}
+    monkeypatch.setattr(task_files, "output_path", lambda _info, name: paths[name])
     return info, out, tmp_path / contract.TIMES_FILE
 
 
