@@ -485,9 +485,7 @@ def other_job_of_key(cluster: Cluster, planned: Plan) -> str | None:
 
 def is_of_content(cluster: Cluster, planned: Plan, run: str) -> bool:
     """Return whether a run of the plan's key has its job and files; True where nothing tells it."""
-    from submit_tf_job.yarn.run_names import content_key
-
-    mine = content_key(planned.job)
+    mine = planned.content
     with suppress(SubmitTFJobError):
         return properties_of_run(cluster, run).get(service_properties.CONTENT, mine) == mine
     return True

@@ -217,10 +217,8 @@ def make_plan(
         Refused: This Hadoop could not read the service again.
     """
     from submit_tf_job.plan import plan
-    from submit_tf_job.plan.check import check_endings, check_size
+    from submit_tf_job.plan.check import check_old_hadoop
 
-    version = settings.hadoop_version or ""
-    check_endings(job, version)
     planned = plan(
         job,
         site_of(settings),
@@ -229,7 +227,7 @@ def make_plan(
         properties=properties,
         lifetime_s=int(settings.detached_lifetime_s) if lifetime else 0,
     )
-    check_size(planned.service, planned.site, version)
+    check_old_hadoop(job, planned.service, planned.site, settings.hadoop_version or "")
     return planned
 
 
@@ -396,10 +394,9 @@ def _check_version(planned: Plan, cluster: Cluster) -> None:
     """Check whether this Hadoop can run the job. Its request is the first one: where no
     ResourceManager answers, `submit` gives up after `timeouts.failover`, not `timeouts.submit`.
     """
-    from submit_tf_job.plan.check import check_endings, check_size, check_version
+    from submit_tf_job.plan.check import check_old_hadoop, check_version
 
     found = cluster.client.recent_info().hadoop_version
     version = cluster.settings.hadoop_version or found or ""
     check_version(planned.body, version)
-    check_size(planned.service, planned.site, version)
-    check_endings(planned.job, version)
+    check_old_hadoop(planned.job, planned.service, planned.site, version)

@@ -23,9 +23,8 @@ from submit_tf_job.yarn.run_names import SUFFIX, fits, host_name, is_run
 
 __all__ = [
     "caps_problems",
-    "check_endings",
     "check_job",
-    "check_size",
+    "check_old_hadoop",
     "check_version",
     "room_for_name",
     "shown",
@@ -47,15 +46,16 @@ RESERVED_ENV = frozenset(
 )
 
 
-def check_job(job: Job, site: Site) -> list[Problem]:
+def check_job(job: Job, site: Site, room: int) -> list[Problem]:
     """Return the problems of names, network and roles that YARN or a NodeManager would refuse.
 
     Args:
         job: The job.
         site: The cluster.
+        room: What `room_for_name` returns.
     """
     problems = [
-        *_names(job, site),
+        *_names(job, site, room),
         *_network(job, site),
         *secrets.problems(job),
         *caps_problems(job, site.caps),
@@ -65,14 +65,14 @@ def check_job(job: Job, site: Site) -> list[Problem]:
     return problems
 
 
-def _names(job: Job, site: Site) -> Iterator[Problem]:
+def _names(job: Job, site: Site, room: int) -> Iterator[Problem]:
     if is_run(job.name):
         yield job.problem(
             "name",
             f"{job.name!r} ends as the name of a run does (a digit and seven characters); choose "
             f"another name",
         )
-    elif not fits(job.name, room := room_for_name(job, site)):
+    elif not fits(job.name, room):
         longest = max(_hosts(job, site, ""), key=len)
         most = room - SUFFIX
         why = f"a name of at most {most} characters fits, or " if most > 0 else "no name fits; "
@@ -227,11 +227,10 @@ def shown(name: str, amount: int) -> str:
 
 # --- the version of Hadoop ---
 
-# Before, more than 64 KiB is accepted with a 202, and cannot be read back
-# (hadoop-facts.md#sizes).
-_FIRST_WITH_LARGE_SERVICES = (3, 3)
+# The first that can read back a service of more than 64 KiB, which earlier ones accept with a 202
+# (hadoop-facts.md#sizes), and that ends a service with one component (YARN-8489).
+_FIRST_WITHOUT_LIMITS = (3, 3)
 _MOST_BEFORE = 60_000
-_FIRST_WITH_DECIDING_COMPONENT = (3, 3)  # YARN-8489
 _FIRST_WITH_RESTART_POLICY = (3, 1, 1)
 # Runtime variables → the first version that supports them.
 _FIRST_WITH_VARIABLE = {
@@ -273,15 +272,26 @@ def check_version(body: str, hadoop_version: str) -> None:
         )
 
 
-def check_size(service: Service, site: Site, hadoop_version: str) -> None:
-    """Refuse a service that Hadoop 3.1 and 3.2 would accept and could not read again.
+def check_old_hadoop(job: Job, service: Service, site: Site, hadoop_version: str) -> None:
+    """Refuse what Hadoop 3.1 and 3.2 would accept, and could not read again or not end.
+
+    They do not end an application with its witness (docs/internals/endings.md).
 
     Raises:
-        Refused: It is too large; without a staging directory it always is.
+        JobSpecError: The job has `retries` and no `lifetime`: it could hold its place for ever.
+        Refused: The service is too large; without a staging directory it always is.
     """
     numbers = _numbers(hadoop_version)
+    if not numbers or numbers >= _FIRST_WITHOUT_LIMITS:
+        return
+    if job.retries and not job.lifetime_s:
+        message = (
+            f"a job with `retries` needs a `lifetime` on Hadoop {hadoop_version}, which does not "
+            "end an application while a lost task gets no other container; say lifetime: 12h"
+        )
+        raise JobSpecError([job.problem("retries", message)])
     size = len(dumps(service.with_files()))
-    if not numbers or numbers >= _FIRST_WITH_LARGE_SERVICES or size <= _MOST_BEFORE:
+    if size <= _MOST_BEFORE:
         return
     if site.staging is None:
         raise Refused(
@@ -294,23 +304,6 @@ def check_size(service: Service, site: Site, hadoop_version: str) -> None:
         f"more than {_MOST_BEFORE}",
         hint="put long commands into scripts, and long values into files",
     )
-
-
-def check_endings(job: Job, hadoop_version: str) -> None:
-    """Refuse a job that could hold its place for ever on Hadoop 3.1 and 3.2.
-
-    They do not end an application with its witness (docs/internals/endings.md).
-
-    Raises:
-        JobSpecError: It has `retries` and no `lifetime`.
-    """
-    numbers = _numbers(hadoop_version)
-    if numbers and numbers < _FIRST_WITH_DECIDING_COMPONENT and job.retries and not job.lifetime_s:
-        message = (
-            f"a job with `retries` needs a `lifetime` on Hadoop {hadoop_version}, which does not "
-            "end an application while a lost task gets no other container; say lifetime: 12h"
-        )
-        raise JobSpecError([job.problem("retries", message)])
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.tfconfig import CLUSTER_ROLES
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,
@@ -61,7 +60,7 @@ from submit_tf_job.yarn.records import (
 )
 from submit_tf_job.yarn.run_names import Again, content_key, run_name
 
-__all__ = ["MAX_SERVICE_BYTES", "Plan", "Planner", "plan"]
+__all__ = ["MAX_SERVICE_BYTES", "Plan", "plan"]
 
 MAX_SERVICE_BYTES = 2_000_000  # `limits` has the limit of Hadoop 3.1 and 3.2
 MOST_QUICK_LINKS = 10  # tasks of a role that have quick links, so that the service stays small
@@ -94,10 +93,13 @@ class Plan:
 
     Attributes:
         key: What makes two submissions the same one.
+        content: The hash of the job and its files: the key, if none was given.
         number: How often that key has been run before.
         again: Whether the key is run again after its run has ended.
         properties: What the service tells beside what the job says.
         lifetime_s: The lifetime of a job that has none; 0 for none.
+        room: The most characters that the name of a run may have.
+        task: The task description, which the bootstrap reads.
         service: The service to post; its name is the run's.
         uploads: Files that must be uploaded before the POST.
     """
@@ -105,10 +107,13 @@ class Plan:
     job: Job
     site: Site
     key: str
+    content: str
     number: int
     again: Again
     properties: Mapping[str, str]
     lifetime_s: int
+    room: int
+    task: Mapping[str, object]
     service: Service
     uploads: tuple[Upload, ...]
 
@@ -120,16 +125,16 @@ class Plan:
     @property
     def given_key(self) -> str | None:
         """The key, if it is not that of the content."""
-        return None if self.key == content_key(self.job) else self.key
+        return None if self.key == self.content else self.key
+
+    @property
+    def keytab(self) -> Upload | None:
+        """The keytab that is uploaded, or None."""
+        return next((upload for upload in self.uploads if upload.secret), None)
 
     def run_of(self, number: int) -> str:
         """Return the name of the run of another number."""
-        job, user = self.job.name, self.site.user
-        return run_name(job, user, self.key, number, room=self._room)
-
-    @cached_property
-    def _room(self) -> int:
-        return check.room_for_name(self.job, self.site)
+        return run_name(self.job.name, self.site.user, self.key, number, room=self.room)
 
     def at(self, number: int) -> Plan:
         """Return the plan of the run of another number."""
@@ -205,102 +210,91 @@ def plan(
     told = {**properties, service_properties.CONTENT: content} if key else dict(properties)
     if again is not Again.ALWAYS:
         told[service_properties.AGAIN] = again.value
-    room = check.room_for_name(job, site)
-    run = run_name(job.name, site.user, key or content, number, room=room)
-    planner = replace(Planner.of(job, site, run), key=key or content, properties=told)
-    service, uploads = planner.build()
-    if lifetime_s and not job.lifetime_s:
-        service = replace(service, lifetime=lifetime_s)
     key = key or content
-    planned = Plan(job, site, key, number, again, properties, lifetime_s, service, uploads)
+    room = check.room_for_name(job, site)
+    run = run_name(job.name, site.user, key, number, room=room)
+    parts = _contributions(job, site, run, room)
+    shipped = [file for part in parts for file in part.shipped]
+    delivery = delivered(job, shipped, site.staging)
+    task = task_description(job, site, run, of_roles=delivery.task, parts=parts)
+    files = (
+        File(contract.TASK_FILE, type="TEMPLATE", text=task_text(task)),
+        *delivery.files,
+        *(file for part in parts for file in part.files),
+    )
+    uploads = {
+        uri: Upload(uri, file.content, secret=file.secret, shared=file.shared)
+        for file in files
+        if file.content is not None and (uri := run.join(file.uri))
+    }
+    service = _Service(job, site, run, parts, delivery, files).build(key, told, lifetime_s)
+    planned = Plan(
+        job=job,
+        site=site,
+        key=key,
+        content=content,
+        number=number,
+        again=again,
+        properties=properties,
+        lifetime_s=lifetime_s,
+        room=room,
+        task=task,
+        service=service,
+        uploads=tuple(uploads.values()),
+    )
     _check_size(planned)
     return planned
 
 
+def _contributions(job: Job, site: Site, run: str, room: int) -> tuple[Contribution, ...]:
+    """Return what the parts of a job add to its plan.
+
+    Raises:
+        JobSpecError: YARN or a NodeManager would refuse the job; with all problems.
+    """
+    stage = Stage.of(site.staging, job.name)
+    parts: tuple[Contribution, ...] = (
+        python_packages.contribution(job, site, stage),
+        hadoop.configuration_contribution(job),
+        hadoop.contribution(job, site, stage),
+        data.contribution(job, site, stage),
+        hadoop.meeting_contribution(job, site, stage),
+        hadoop.report_contribution(site, run),
+        remote_files(job),
+    )
+    mounts = [mount for part in parts for mount in part.mounts]
+    parts = (*parts, docker.contribution(job, site, mounts))
+    problems = set(check.check_job(job, site, room))
+    problems.update(problem for part in parts for problem in part.problems)
+    if problems:
+        raise JobSpecError(sorted(problems))
+    return parts
+
+
 @dataclass(frozen=True)
-class Planner:
-    """Plans one run of a job from the contributions of the job's parts.
+class _Service:
+    """Builds the service of one run.
 
     Attributes:
         run: The run's name.
-        ports: How the tasks' ports are chosen.
-        cluster_roles: The roles in TensorFlow's cluster spec, in its order.
-        parts: The contributions.
-        key: What makes two submissions the same one.
-        properties: Added to the service's.
+        parts: The contributions of the job's parts.
+        delivery: How the bootstrap and the roles' files get to the tasks.
+        files: What YARN puts into the tasks' working directories.
     """
 
     job: Job
     site: Site
     run: str
-    ports: Mapping[str, object]
-    cluster_roles: tuple[str, ...]
-    parts: tuple[Contribution, ...]
-    key: str = ""
-    properties: Mapping[str, str] = field(default_factory=dict)
+    parts: Sequence[Contribution]
+    delivery: Delivery
+    files: Sequence[File]
 
-    @classmethod
-    def of(cls, job: Job, site: Site, run: str) -> Planner:
-        """Collect the contributions.
-
-        Raises:
-            JobSpecError: YARN or a NodeManager would refuse the job; with all problems.
-        """
-        stage = Stage.of(site.staging, job.name)
-        parts: tuple[Contribution, ...] = (
-            python_packages.contribution(job, site, stage),
-            hadoop.configuration_contribution(job),
-            hadoop.contribution(job, site, stage),
-            data.contribution(job, site, stage),
-            hadoop.meeting_contribution(job, site, stage),
-            hadoop.report_contribution(site, run),
-            remote_files(job),
-        )
-        mounts = [mount for part in parts for mount in part.mounts]
-        parts = (*parts, docker.contribution(job, site, mounts))
-        cluster_roles = tuple(role for role in CLUSTER_ROLES if role in job.roles)
-        problems = set(check.check_job(job, site))
-        problems.update(problem for part in parts for problem in part.problems)
-        if problems:
-            raise JobSpecError(sorted(problems))
-        return cls(job, site, run, _ports(job, site), cluster_roles, parts)
-
-    @cached_property
-    def delivery(self) -> Delivery:
-        """How the bootstrap and the roles' files get to the tasks."""
-        shipped = [file for part in self.parts for file in part.shipped]
-        return delivered(self.job, shipped, self.site.staging)
-
-    def build(self) -> tuple[Service, tuple[Upload, ...]]:
-        """Return the service, and the files to upload for it."""
-        files = tuple(file for part in self.parts for file in part.files)
-        described = task_text(self.task_description())
-        task = File(contract.TASK_FILE, type="TEMPLATE", text=described)
-        files = (task, *self.delivery.files, *files)
-        uploads = {
-            uri: Upload(uri, file.content, secret=file.secret, shared=file.shared)
-            for file in files
-            if file.content is not None and (uri := self.run.join(file.uri))
-        }
-        return self._service(files), tuple(uploads.values())
-
-    def task_description(self) -> dict[str, object]:
-        """Return the task description, which the bootstrap reads."""
-        return task_description(
-            self.job,
-            self.site,
-            self.run,
-            ports=self.ports,
-            cluster_roles=self.cluster_roles,
-            of_roles=self.delivery.task,
-            parts=self.parts,
-        )
-
-    def _service(self, files: Sequence[File]) -> Service:
+    def build(self, key: str, told: Mapping[str, str], lifetime_s: int) -> Service:
+        """Return the service."""
         job = self.job
         properties = {
             **SERVICE_PROPERTIES,
-            service_properties.SUBMISSION: self.key,
+            service_properties.SUBMISSION: key,
             service_properties.JOB: job.name,
             service_properties.DECIDING: job.deciding_task,
             service_properties.STRATEGY: job.strategy.value,
@@ -312,25 +306,25 @@ class Planner:
             properties[_FAILURES_ON_A_NODE] = _threshold(job.retries.node_losses)
             if job.retries.memory:
                 properties[service_properties.RESUBMISSIONS_MAX] = str(job.retries.max)
-        properties.update(self.properties)
+        properties.update(told)
         principal = None
         if job.kerberos:
-            keytab = next(file for file in files if file.name == contract.KEYTAB_FILE)
+            keytab = next(file for file in self.files if file.name == contract.KEYTAB_FILE)
             principal = KerberosPrincipal(job.kerberos.principal, self.run.join(keytab.uri))
         return Service(
             name=self.run,
-            version=self.key,
+            version=key,
             description=job.description or None,
             queue=job.queue,
-            lifetime=job.lifetime_s,
+            lifetime=job.lifetime_s or lifetime_s or None,
             docker_client_config=job.docker_client_config,
             kerberos_principal=principal,
             configuration=Configuration(
                 properties=properties,
-                files=tuple(self._config_file(file) for file in files if file.roles is None),
+                files=tuple(self._config_file(file) for file in self.files if file.roles is None),
             ),
             components=tuple(
-                self._component(role, files) for role in sorted(job.roles.values(), key=_precedence)
+                self._component(role) for role in sorted(job.roles.values(), key=_precedence)
             ),
             quicklinks={
                 name: url
@@ -339,7 +333,7 @@ class Planner:
             },
         )
 
-    def _component(self, role: Role, files: Sequence[File]) -> Component:
+    def _component(self, role: Role) -> Component:
         properties = {}
         retried = self.job.retries is not None and role.kind is not RoleKind.SIDECAR
         if role.elastic:
@@ -350,7 +344,9 @@ class Planner:
             # An end for containers that fail before their bootstrap starts: only it counts retries.
             most = role.instances * (self.job.retries.max + 1) + SPARE_FAILURES
             properties[_FAILURES_OF_A_COMPONENT] = str(most)
-        if role.name == self._ending_role:
+        # the role of one task whose end ends the service (Hadoop 3.3 and later)
+        witnessed = contract.WITNESS_ROLE in self.job.roles
+        if role.name == (contract.WITNESS_ROLE if witnessed else self.job.deciding_role):
             properties[service_properties.DECIDES] = "true"
         default = default_kind(self.job.strategy, role.name, self.job.deciding_role)
         if role.kind is not default:
@@ -360,7 +356,7 @@ class Planner:
                 f"{name}={'auto' if port == AUTO_PORT else port}"
                 for name, port in role.ports.items()
             )
-        own = [file for file in files if role.name in (file.roles or ())]
+        own = [file for file in self.files if role.name in (file.roles or ())]
         return Component(
             name=role.name,
             number_of_containers=role.instances,
@@ -374,40 +370,23 @@ class Planner:
             placement_policy=_placement(role),
             configuration=Configuration(
                 properties=properties,
-                env=self._environments[role.name],
+                env=self._environment(role.name),
                 files=tuple(self._config_file(file) for file in own),
             ),
             quicklinks=tuple(_quick_links(self.job, role)),
         )
-
-    @property
-    def _ending_role(self) -> str | None:
-        """The role of one task whose end ends the service (Hadoop 3.3 and later)."""
-        if contract.WITNESS_ROLE in self.job.roles:
-            return contract.WITNESS_ROLE
-        return self.job.deciding_role
 
     def _config_file(self, file: File) -> ConfigFile:
         if file.type == "TEMPLATE":
             return ConfigFile("TEMPLATE", file.name, properties={"content": file.text})
         return ConfigFile(file.type, file.name, self.run.join(file.uri))
 
-    @cached_property
-    def _environments(self) -> dict[str, dict[str, str]]:
-        own = {contract.ENV_INSTANCE: "${COMPONENT_INSTANCE_NAME}"}
-        found: dict[str, dict[str, str]] = {role: {} for role in self.job.roles}
+    def _environment(self, role: str) -> dict[str, str]:
+        """Return the variables that YARN sets; of two parts' values the first counts."""
+        found: dict[str, str] = {}
         for part in self.parts:
-            for role, env in part.env.items():
-                found[role] = {**env, **found[role]}
-        return {role: {**env, **own} for role, env in found.items()}
-
-
-def _ports(job: Job, site: Site) -> dict[str, object]:
-    if job.network != "host":
-        return {"mode": "own-address"}
-    # The containers share the address of their node.
-    first, last = site.port_range
-    return {"mode": "host", "first": first, "last": last}
+            found = {**part.env.get(role, {}), **found}
+        return {**found, contract.ENV_INSTANCE: "${COMPONENT_INSTANCE_NAME}"}
 
 
 def _threshold(node_losses: int) -> str:

@@ -16,7 +16,7 @@ from submit_tf_job.container.info import Info
 from submit_tf_job.container.tfconfig import split_instance
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jobspec.job import AUTO_PORT, Job, Variables
-from submit_tf_job.plan.planner import Plan, Planner
+from submit_tf_job.plan.planner import Plan
 from submit_tf_job.plan.site import Names
 
 __all__ = ["TaskPreview", "preview"]
@@ -73,9 +73,8 @@ def preview(planned: Plan, task: str) -> TaskPreview:
     """
     job = planned.job
     role = _role_of(job, task)
-    planner = Planner.of(job, planned.site, planned.run)
     found: dict[str, str] = dict(job.roles[role].env)
-    info = _info(planned, planner, task)
+    info = _info(planned, task)
     found.update(_variables(info))
     others, files = facts.program_variables(info)
     found.update((name, text) for name, text in others.items() if name not in _OF_A_RUN)
@@ -99,11 +98,11 @@ def _role_of(job: Job, task: str) -> str:
     return role
 
 
-def _info(planned: Plan, planner: Planner, task: str) -> Info:
+def _info(planned: Plan, task: str) -> Info:
     site = planned.site
     name = f"{task}.{planned.run}.{site.registry_user}.{site.domain or _DOMAIN}"
     env = {contract.ENV_INSTANCE: task, contract.ENV_HOSTNAME: name}
-    return Info(planner.task_description(), env, _HERE)
+    return Info(planned.task, env, _HERE)
 
 
 def _variables(info: Info) -> dict[str, str]:

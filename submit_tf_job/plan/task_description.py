@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from submit_tf_job.container import contract
+from submit_tf_job.container.tfconfig import CLUSTER_ROLES
 from submit_tf_job.jobspec.job import (
     DEFAULT_STOP_GRACE_S,
     ImagePolicy,
@@ -47,8 +48,6 @@ def task_description(
     site: Site,
     run: str,
     *,
-    ports: Mapping[str, object],
-    cluster_roles: Sequence[str],
     of_roles: Mapping[str, Mapping[str, object]],
     parts: Sequence[Contribution],
 ) -> dict[str, object]:
@@ -58,8 +57,6 @@ def task_description(
         job: The job.
         site: The cluster.
         run: The run's name.
-        ports: How the tasks' ports are chosen.
-        cluster_roles: The roles in TensorFlow's cluster spec, in its order.
         of_roles: Role → the bootstrap's work on its files.
         parts: The contributions to the plan.
     """
@@ -83,10 +80,10 @@ def task_description(
         "strategy": job.strategy.value,
         "host_suffix": domain,
         "dns_server": site.dns_server,
-        "ports": ports,
+        "ports": _ports(job, site),
         "deciding": job.deciding_role,
         "ends_with": job.ends_with.value,
-        "cluster_roles": list(cluster_roles),
+        "cluster_roles": [role for role in CLUSTER_ROLES if role in job.roles],
         "legacy_master": job.legacy_master,
         "tf_config": job.tf_config.value,
         "start_timeout_s": job.start_timeout_s,
@@ -98,6 +95,15 @@ def task_description(
         **({"framework": framework} if framework else {}),
         "roles": {name: _task_of(role) for name, role in job.roles.items()},
     }
+
+
+def _ports(job: Job, site: Site) -> dict[str, object]:
+    """Return how the tasks' ports are chosen."""
+    if job.network != "host":
+        return {"mode": "own-address"}
+    # The containers share the address of their node.
+    first, last = site.port_range
+    return {"mode": "host", "first": first, "last": last}
 
 
 def _of_some_jobs(job: Job, site: Site) -> dict[str, object]:
