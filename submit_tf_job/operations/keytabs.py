@@ -1,8 +1,7 @@
-"""Check a job's keytab before the POST, stage it and remove it; return the warnings of a job."""
+"""Check a job's keytab before the POST, and stage it; return the warnings of a job."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import (
@@ -16,15 +15,9 @@ from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Job, Kerberos
-    from submit_tf_job.plan import Plan, Upload
+    from submit_tf_job.plan import Plan
 
-__all__ = [
-    "check_keytab",
-    "forget_keytab",
-    "forget_other_keytabs",
-    "stage_keytab",
-    "warnings",
-]
+__all__ = ["check_keytab", "stage_keytab", "warnings"]
 
 
 def warnings(job: Job, settings: Settings) -> list[str]:
@@ -158,18 +151,13 @@ def _trouble_on_hdfs(kerberos: Kerberos, settings: Settings) -> str:
         return ""  # this host cannot reach HDFS
 
 
-def secret_of(planned: Plan) -> Upload | None:
-    """Return the keytab that a plan stages, or None."""
-    return next((upload for upload in planned.uploads if upload.secret), None)
-
-
 def stage_keytab(planned: Plan, settings: Settings) -> bool:
     """Upload a keytab of this host to the directory where YARN reads it; return whether it is new.
 
     Raises:
         AuthError: The directory cannot be written, or belongs to another user.
     """
-    secret = secret_of(planned)
+    secret = planned.keytab
     if secret is None or not isinstance(secret.content, bytes):
         return False
     from submit_tf_job.storage.staging import stage_secret
@@ -177,25 +165,3 @@ def stage_keytab(planned: Plan, settings: Settings) -> bool:
     return stage_secret(
         storage_of(settings, secret.uri), secret.uri, secret.content, user=settings.user, levels=3
     )
-
-
-# --- afterwards ---
-
-
-def forget_keytab(planned: Plan, settings: Settings) -> None:
-    """Remove the keytab of a refused submission; ignore errors, so the user sees the refusal."""
-    secret = secret_of(planned)
-    if secret is not None:
-        with suppress(SubmitTFJobError):
-            storage_of(settings, secret.uri).remove(secret.uri.rpartition("/")[0], recursive=True)
-
-
-def forget_other_keytabs(planned: Plan, settings: Settings) -> None:
-    """Remove keytabs of earlier jobs of the name, which now belongs to this submission."""
-    from submit_tf_job.storage.staging import forget_earlier
-
-    secret = secret_of(planned)
-    if secret is None:
-        return
-    with suppress(SubmitTFJobError):
-        forget_earlier(storage_of(settings, secret.uri), [secret.uri.rpartition("/")[0]])

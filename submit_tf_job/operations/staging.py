@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,23 +28,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Sweep",
-    "files_of",
     "forget_files",
-    "forget_other_files",
+    "forget_others",
     "forget_staged",
     "stage_files",
     "sweep_staging",
 ]
 
 
-def files_of(planned: Plan) -> tuple[Upload, ...]:
-    """Return the files that a plan stages, without its keytab."""
-    return tuple(upload for upload in planned.uploads if not upload.secret)
-
-
 def stage_files(
     planned: Plan, settings: Settings, told: Callable[[Sent], None]
-) -> tuple[Upload, ...]:
+) -> Sequence[Upload]:
     """Upload the files that do not exist yet, and return these.
 
     Raises:
@@ -56,12 +50,17 @@ def stage_files(
     from submit_tf_job.storage import NoSuchPath
     from submit_tf_job.storage.staging import stage
 
-    uploads = files_of(planned)
+    uploads = planned.files
     if not uploads:
         return ()  # a file system may not be configured
     storage = storage_of(settings, planned.site.staging)
+    for upload in uploads:
+        if storage.url(upload.uri) != upload.uri:
+            raise InternalError(
+                f"staged at {storage.url(upload.uri)}, and the service says {upload.uri}"
+            )
     try:
-        staged = stage(uploads, storage, user=settings.user, told=told)
+        return stage(uploads, storage, user=settings.user, told=told)
     except AuthError as error:
         raise AuthError(
             f"{settings.user} cannot put the job's files where they are to be staged: "
@@ -93,13 +92,9 @@ def stage_files(
             hint="the same command again sends them anew",
             details=error.details,
         ) from None
-    for upload, file in zip(uploads, staged, strict=True):
-        if file.uri != upload.uri:
-            raise InternalError(f"staged at {file.uri}, and the service says {upload.uri}")
-    return tuple(upload for upload, file in zip(uploads, staged, strict=True) if file.sent)
 
 
-def forget_staged(planned: Plan, settings: Settings, sent: tuple[Upload, ...]) -> None:
+def forget_staged(planned: Plan, settings: Settings, sent: Iterable[Upload]) -> None:
     """Remove the files of a refused submission; ignore errors, so the user sees the refusal."""
     from submit_tf_job.storage.staging import forget
 
@@ -108,15 +103,18 @@ def forget_staged(planned: Plan, settings: Settings, sent: tuple[Upload, ...]) -
             forget(storage_of(settings, planned.site.staging), upload.directory)
 
 
-def forget_other_files(planned: Plan, settings: Settings) -> None:
-    """Remove the files of earlier jobs of the name, which now belongs to this submission."""
+def forget_others(planned: Plan, settings: Settings) -> None:
+    """Remove keytabs and files of earlier runs of the job, which this one does not use; ignore
+    errors.
+    """
     from submit_tf_job.storage.staging import forget_earlier
 
-    uploads = [upload for upload in files_of(planned) if not upload.shared]
-    if uploads:
-        with suppress(SubmitTFJobError):
-            storage = storage_of(settings, planned.site.staging)
-            forget_earlier(storage, [upload.directory for upload in uploads])
+    keytabs = [planned.keytab] if planned.keytab else []
+    for uploads in (keytabs, [upload for upload in planned.files if not upload.shared]):
+        if uploads:
+            with suppress(SubmitTFJobError):
+                storage = storage_of(settings, planned.site.staging)
+                forget_earlier(storage, [upload.directory for upload in uploads])
 
 
 def forget_files(

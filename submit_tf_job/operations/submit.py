@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -17,8 +18,7 @@ from submit_tf_job.errors import (
     Problem,
     SubmitTFJobError,
 )
-from submit_tf_job.operations import keytabs as identity
-from submit_tf_job.operations import resubmission, run_records, runs, staging
+from submit_tf_job.operations import keytabs, resubmission, run_records, runs, staging
 from submit_tf_job.operations.capacity_check import check_capacity
 from submit_tf_job.operations.cluster import (
     Cluster,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.plan import Plan, Upload
     from submit_tf_job.storage.staging import Sent
+    from submit_tf_job.yarn.exactly_once import KeyedSubmission
 
 __all__ = ["Submission", "convert", "load_job", "make_plan", "read_text", "submit"]
 
@@ -264,37 +265,13 @@ def submit(
 
     check_identity(cluster)
     _check_version(planned, cluster)
-    identity.check_keytab(planned, cluster.settings)
+    keytabs.check_keytab(planned, cluster.settings)
     preparation = _Preparation(planned, cluster, on_upload)
     stored = stored_services(cluster)
     try:
         done = exactly_once.submit(
             cluster.client,
-            exactly_once.KeyedSubmission(
-                job=planned.job.name,
-                user=planned.site.user,
-                key=planned.key,
-                name_of=planned.run_of,
-                body_of=lambda number: planned.at(number).body,
-                again=lambda app: runs.is_run_again(cluster, planned.again, app),
-                recorded=lambda run: (
-                    None if planned.again is Again.ALWAYS else run_records.stored_run(cluster, run)
-                ),
-                recorded_runs=lambda: (
-                    ()
-                    if planned.again is Again.ALWAYS
-                    else run_records.names(cluster, planned.job.name)
-                ),
-                again_forgotten=lambda run, app_id: (
-                    planned.again is Again.ALWAYS
-                    or (
-                        planned.again is Again.AFTER_FAILURE
-                        and not runs.has_succeeded(cluster, run, app_id)
-                    )
-                ),
-                heirs_of=lambda run: resubmission.heirs(planned, run),
-                before=preparation.prepare,
-            ),
+            _keyed(planned, cluster, preparation),
             stored=stored,
             deadline=cluster.client.deadline(cluster.settings.timeouts.submit_s),
             wall=cluster.wall,
@@ -324,6 +301,36 @@ def submit(
     return made
 
 
+def _keyed(planned: Plan, cluster: Cluster, preparation: _Preparation) -> KeyedSubmission:
+    """Return what is submitted exactly once. A key that is run again after each end reads no
+    records of its runs.
+    """
+    from submit_tf_job.yarn.exactly_once import KeyedSubmission
+
+    keyed = KeyedSubmission(
+        job=planned.job.name,
+        user=planned.site.user,
+        key=planned.key,
+        name_of=planned.run_of,
+        body_of=lambda number: planned.at(number).body,
+        again=partial(runs.is_run_again, cluster, planned.again),
+        heirs_of=partial(resubmission.heirs, planned),
+        before=preparation.prepare,
+    )
+    if planned.again is Again.AFTER_FAILURE:
+        keyed = replace(
+            keyed,
+            again_forgotten=lambda run, app_id: not runs.has_succeeded(cluster, run, app_id),
+        )
+    if planned.again is Again.ALWAYS:
+        return keyed
+    return replace(
+        keyed,
+        recorded=partial(run_records.stored_run, cluster),
+        recorded_runs=partial(run_records.names, cluster, planned.job.name),
+    )
+
+
 class _Preparation:
     """What has to be there before a POST: files, lists and the keytab of one run."""
 
@@ -345,7 +352,7 @@ class _Preparation:
         # cluster may have changed since.
         check_largest(planned.job, planned.site, cluster.client.maximum_resources())
         self.said = check_capacity(planned, cluster)
-        self._keytab = identity.stage_keytab(planned, settings) or self._keytab
+        self._keytab = keytabs.stage_keytab(planned, settings) or self._keytab
         self._data.prepare(planned)
         self._sent.extend(staging.stage_files(planned, settings, self._on_upload))
 
@@ -359,15 +366,13 @@ class _Preparation:
                 return
         except SubmitTFJobError:
             return
-        if self._keytab:
-            identity.forget_keytab(planned, settings)
-        staging.forget_staged(planned, settings, tuple(self._sent))
+        keytab = [planned.keytab] if self._keytab and planned.keytab else []
+        staging.forget_staged(planned, settings, [*keytab, *self._sent])
         self._data.forget(planned)
 
     def forget_others(self) -> None:
         """Remove what earlier runs of the job have staged, and this one does not use."""
-        identity.forget_other_keytabs(self._planned, self._cluster.settings)
-        staging.forget_other_files(self._planned, self._cluster.settings)
+        staging.forget_others(self._planned, self._cluster.settings)
         self._data.forget(self._planned, others=True)
 
 

@@ -128,6 +128,11 @@ class Plan:
         return None if self.key == self.content else self.key
 
     @property
+    def files(self) -> tuple[Upload, ...]:
+        """The uploads but the keytab."""
+        return tuple(upload for upload in self.uploads if not upload.secret)
+
+    @property
     def keytab(self) -> Upload | None:
         """The keytab that is uploaded, or None."""
         return next((upload for upload in self.uploads if upload.secret), None)

@@ -40,7 +40,6 @@ from submit_tf_job.storage.base import (
 __all__ = [
     "Leftover",
     "Sent",
-    "StagedFile",
     "forget",
     "forget_earlier",
     "forget_job",
@@ -59,20 +58,6 @@ SECRET_MODE = 0o400
 RECENT = timedelta(minutes=20)
 AT_ONCE = 4
 PIECE = 4 * 1024**2
-
-
-@dataclass(frozen=True)
-class StagedFile:
-    """A file that containers can download.
-
-    Attributes:
-        uri: Value of `src_file` for a STATIC or ARCHIVE file of a YARN service.
-        sent: Bytes uploaded: 0 if the file was stored already.
-    """
-
-    uri: str
-    size: int
-    sent: int
 
 
 @dataclass(frozen=True)
@@ -193,8 +178,8 @@ def stage(
     *,
     user: str | None = None,
     told: Callable[[Sent], None] = lambda _sent: None,
-) -> list[StagedFile]:
-    """Upload the missing files, several at once.
+) -> list[Upload]:
+    """Upload the missing files, several at once, and return these.
 
     Two clients may upload the same content at once: each uses its own temporary name, and the first
     file to be complete is kept.
@@ -205,9 +190,6 @@ def stage(
         user: Required owner of the files; None for any.
         told: Called with the progress, by any thread, one at a time.
 
-    Returns:
-        One for each upload, in the same order.
-
     Raises:
         AuthError: The directory is not writable, or an existing one belongs to another user.
         Refused: Not enough space; the partial file is removed.
@@ -215,7 +197,7 @@ def stage(
         ClusterUnavailable: The storage is not reachable.
 
     Example:
-        >>> stage(planned.uploads, storage, user="alice")[0].uri  # doctest: +SKIP
+        >>> stage(planned.files, storage, user="alice")[0].uri  # doctest: +SKIP
         'hdfs://namenode:8020/user/alice/.submit_tf_job/staging/files/mnist/9f86d0…/tfjob-files.tar'
     """
     for directory in sorted({upload.directory for upload in uploads if not upload.shared}):
@@ -224,14 +206,8 @@ def stage(
     missing = [upload for upload in uploads if not _is_there(upload, storage, user)]
     for directory in sorted({upload.directory for upload in missing}):
         storage.mkdirs(storage.path(directory), DIRECTORY_MODE)
-    progress = _SentBytes(sum(upload.size for upload in missing), told)
-    sent = dict(
-        zip((upload.uri for upload in missing), _send_all(missing, storage, progress), strict=True)
-    )
-    return [
-        StagedFile(storage.url(upload.uri), upload.size, sent.get(upload.uri, 0))
-        for upload in uploads
-    ]
+    _send_all(missing, storage, _SentBytes(sum(upload.size for upload in missing), told))
+    return missing
 
 
 def _is_there(upload: Upload, storage: Storage, user: str | None) -> bool:
@@ -241,7 +217,7 @@ def _is_there(upload: Upload, storage: Storage, user: str | None) -> bool:
     return found is not None and found.size == upload.size
 
 
-def _send_all(uploads: Sequence[Upload], storage: Storage, progress: _SentBytes) -> list[int]:
+def _send_all(uploads: Sequence[Upload], storage: Storage, progress: _SentBytes) -> None:
     from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
@@ -257,10 +233,9 @@ def _send_all(uploads: Sequence[Upload], storage: Storage, progress: _SentBytes)
             progress.over.set()  # after an error or an interrupt, stop the other threads
             for future in futures:
                 future.cancel()
-    return [future.result() for future in futures]
 
 
-def _send(upload: Upload, storage: Storage, progress: _SentBytes) -> int:
+def _send(upload: Upload, storage: Storage, progress: _SentBytes) -> None:
     path = storage.path(upload.uri)
     with suppress(PathExists):  # another client has uploaded the same content first
         storage.write(
@@ -269,7 +244,6 @@ def _send(upload: Upload, storage: Storage, progress: _SentBytes) -> int:
             mode=FILE_MODE,
             overwrite=storage.look(path) is not None,
         )
-    return upload.size
 
 
 # --- secrets ---
