@@ -15,7 +15,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +59,7 @@ _BRIDGED = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 # The last /16 but one of Docker's range for networks: Docker allocates from the other end, and
 # clouds use 172.31.
 _RANGE = ipaddress.IPv4Network("172.30.0.0/16")
-_BLOCK = 22
+_BLOCKS = list(_RANGE.subnets(new_prefix=22))
 # Starts dockerd in a separate mount namespace: its mounts end with its processes; its engine id,
 # its plug-ins' sockets and those of containerd's shims are separate from the machine's; and it
 # cannot find and use the machine's containerd.
@@ -71,65 +70,31 @@ _PRIVATE = (
 )
 
 
-@dataclass(frozen=True)
 class Engine:
     """One engine; all names and paths are derived from its directory and its network's number.
 
     Attributes:
         home: Directory of its images, containers and log.
         number: Index of its block of addresses.
+        identity: The name of its bridge and of its control group.
+        run: Directory of its sockets and of its processes' state.
+        host: The value for `docker -H` and DOCKER_HOST.
+        block: All its addresses: the bridge's, then those of user networks.
+        subnet: Addresses of containers on its bridge.
+        address: Address that this machine has on its bridge.
+        data: Directory of images and containers.
     """
 
-    home: Path
-    number: int
-
-    @property
-    def identity(self) -> str:
-        """The name of its bridge and of its control group."""
-        return _identity(self.home)
-
-    @property
-    def run(self) -> Path:
-        """Directory of its sockets and of its processes' state."""
-        return RUN / self.identity
-
-    @property
-    def socket(self) -> Path:
-        """The socket that it listens on."""
-        return self.run / "docker.sock"
-
-    @property
-    def host(self) -> str:
-        """The value for `docker -H` and DOCKER_HOST."""
-        return f"unix://{self.socket}"
-
-    @property
-    def block(self) -> ipaddress.IPv4Network:
-        """All its addresses: the bridge's, then those of user networks."""
-        return _blocks()[self.number]
-
-    @property
-    def subnet(self) -> ipaddress.IPv4Network:
-        """Addresses of containers on its bridge."""
-        return next(self.block.subnets(new_prefix=24))
-
-    @property
-    def address(self) -> str:
-        """Address that this machine has on its bridge."""
-        return str(self.subnet[1])
-
-    @property
-    def data(self) -> Path:
-        """Directory of images and containers."""
-        return self.home / "data"
-
-
-def _identity(home: Path) -> str:
-    return f"tfj{hashlib.sha256(str(home.absolute()).encode()).hexdigest()[:8]}"
-
-
-def _blocks() -> list[ipaddress.IPv4Network]:
-    return list(_RANGE.subnets(new_prefix=_BLOCK))
+    def __init__(self, home: Path, number: int) -> None:
+        self.home = home
+        self.number = number
+        self.identity = f"tfj{hashlib.sha256(str(home.absolute()).encode()).hexdigest()[:8]}"
+        self.run = RUN / self.identity
+        self.host = f"unix://{self.run / 'docker.sock'}"
+        self.block = _BLOCKS[number]
+        self.subnet = next(self.block.subnets(new_prefix=24))
+        self.address = str(self.subnet[1])
+        self.data = home / "data"
 
 
 def find_programs(environ: Mapping[str, str]) -> str:
@@ -183,9 +148,9 @@ def make_bridge(home: Path) -> Engine:
     Raises:
         SandboxError: All addresses are in use, or the bridge cannot be created.
     """
-    first = int(_identity(home)[3:], 16) % len(_blocks())
-    for step in range(len(_blocks())):
-        engine = Engine(home, (first + step) % len(_blocks()))
+    first = int(Engine(home, 0).identity[3:], 16)
+    for step in range(len(_BLOCKS)):
+        engine = Engine(home, (first + step) % len(_BLOCKS))
         held = reserve(f"network.{engine.number}")
         if held is None:
             continue
@@ -372,12 +337,11 @@ def end_engine(home: Path) -> bool:
     Raises:
         SandboxError: A process could not be ended.
     """
-    home = home.absolute()
-    identity = _identity(home)
-    sockets = RUN / identity
+    engine = Engine(home.absolute(), 0)
+    identity, sockets = engine.identity, engine.run
     found = sockets.exists() or _has_bridge(identity)
     if found:
-        _remove_containers(Engine(home, 0))
+        _remove_containers(engine)
         # The command lines of dockerd, containerd and its shims contain this path, those of other
         # engines do not.
         end(named_processes((DOCKERD,), str(sockets)), grace_s=10.0)
@@ -420,7 +384,7 @@ def _remove_bridges(identity: str) -> None:
 
 
 def _block_of(local: str) -> ipaddress.IPv4Network | None:
-    return next((block for block in _blocks() if ipaddress.IPv4Address(local) in block), None)
+    return next((block for block in _BLOCKS if ipaddress.IPv4Address(local) in block), None)
 
 
 def _remove_groups(identity: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_DAEMONS",
-    "DAEMONS",
+    "DAEMONS_OF_MODES",
     "DOMAIN",
     "MAX_NODES",
     "MODES",
@@ -31,7 +31,6 @@ __all__ = [
     "SandboxStatus",
     "StartedSandbox",
     "check_name",
-    "daemons_of",
     "parse_modes",
     "profile_name",
 ]
@@ -67,20 +66,12 @@ ALL_DAEMONS = (
     *NODEMANAGERS,
     "registrydns",
 )
-_MORE: dict[Mode, str] = {"docker": "dockerd", "kerberos": "kdc", "ha": "resourcemanager2"}
-# The daemons of a simple sandbox.
-DAEMONS = tuple(name for name in ALL_DAEMONS if name not in (*_MORE.values(), *NODEMANAGERS[1:]))
-
-
-def daemons_of(modes: Collection[Mode], nodes: int = 1, *, dns: bool = True) -> tuple[str, ...]:
-    """Return the daemons that a sandbox of these modes has, with a NodeManager for each node, and
-    with Registry DNS or without.
-    """
-    more = (daemon for mode, daemon in _MORE.items() if mode in modes)
-    wanted = {*DAEMONS, *more, *NODEMANAGERS[:nodes]}
-    if not dns:
-        wanted.discard("registrydns")
-    return tuple(name for name in ALL_DAEMONS if name in wanted)
+# The daemons that only some modes have.
+DAEMONS_OF_MODES: Mapping[Mode, str] = {
+    "docker": "dockerd",
+    "kerberos": "kdc",
+    "ha": "resourcemanager2",
+}
 
 
 def parse_modes(words: Iterable[str]) -> tuple[Mode, ...]:

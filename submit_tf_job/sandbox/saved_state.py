@@ -13,11 +13,12 @@ from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import addresses
 from submit_tf_job.sandbox.engine import Engine
 from submit_tf_job.sandbox.options import (
+    ALL_DAEMONS,
+    DAEMONS_OF_MODES,
     NODEMANAGERS,
     RUN_AS,
     Mode,
     Resolver,
-    daemons_of,
     profile_name,
 )
 from submit_tf_job.sandbox.processes import Process, is_alive
@@ -27,31 +28,32 @@ __all__ = ["Layout", "SandboxState", "load_state", "node_host", "save_state"]
 _FORMAT = 2
 
 
-@dataclass(frozen=True)
 class Layout:
     """The files of one sandbox, all below `home`."""
 
-    home: Path
-
-    @property
-    def state_file(self) -> Path:
-        return self.home / "state.json"
-
-    @property
-    def conf(self) -> Path:
-        return self.home / "conf"
-
-    @property
-    def client_conf(self) -> Path:
-        return self.home / "client"
-
-    @property
-    def webroot(self) -> Path:
-        return self.home / "webroot"
-
-    @property
-    def run(self) -> Path:
-        return self.home / "run"
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.state_file = home / "state.json"
+        self.conf = home / "conf"
+        self.client_conf = home / "client"
+        self.webroot = home / "webroot"
+        self.run = home / "run"
+        self.namenode = self.run / "nn"
+        self.kdc = home / "kdc"  # database and configuration of the KDC
+        self.krb5_conf = self.kdc / "krb5.conf"
+        self.keytabs = home / "keytabs"
+        # the secret with which web servers sign their cookies
+        self.http_secret = self.keytabs / "http.secret"
+        # with Kerberos, the keytab that containers of Docker may read
+        self.job_keytabs = home / "job-keytabs"
+        self.tls = home / "tls"  # certificates and their stores
+        self.ca_file = self.tls / "ca.pem"
+        self.docker = home / "docker"  # the Docker Engine's data
+        # the NodeManagers' directories as they are mounted for containers of Docker
+        self.exposed = Engine(self.docker, 0).run
+        # the sandbox's own container-executor and nvidia-smi
+        self.programs = home / "bin"
+        self.executor = self.programs / "container-executor"
 
     def nm_conf(self, node: int = 1) -> Path:
         """Return the configuration directory of one node's NodeManager."""
@@ -75,64 +77,9 @@ class Layout:
         """
         return self.exposed / f"{name}{_suffix(node)}"
 
-    @property
-    def namenode(self) -> Path:
-        return self.run / "nn"
-
-    @property
-    def kdc(self) -> Path:
-        """Directory with database and configuration of the KDC."""
-        return self.home / "kdc"
-
-    @property
-    def krb5_conf(self) -> Path:
-        return self.kdc / "krb5.conf"
-
-    @property
-    def keytabs(self) -> Path:
-        return self.home / "keytabs"
-
     def keytab(self, principal: str) -> Path:
         """Return a principal's keytab: `alice.localhost.keytab` for `alice/localhost@REALM`."""
         return self.keytabs / f"{principal.partition('@')[0].replace('/', '.')}.keytab"
-
-    @property
-    def job_keytabs(self) -> Path:
-        """Directory of the keytab that containers of Docker may read; only with Kerberos."""
-        return self.home / "job-keytabs"
-
-    @property
-    def http_secret(self) -> Path:
-        """The secret with which web servers sign their cookies."""
-        return self.keytabs / "http.secret"
-
-    @property
-    def tls(self) -> Path:
-        """Directory with certificates and their stores."""
-        return self.home / "tls"
-
-    @property
-    def ca_file(self) -> Path:
-        return self.tls / "ca.pem"
-
-    @property
-    def docker(self) -> Path:
-        """Directory of the Docker Engine's data."""
-        return self.home / "docker"
-
-    @property
-    def exposed(self) -> Path:
-        """Parent of the NodeManager's directories as mounted for containers of Docker."""
-        return Engine(self.docker, 0).run
-
-    @property
-    def programs(self) -> Path:
-        """Directory with the sandbox's own container-executor and nvidia-smi."""
-        return self.home / "bin"
-
-    @property
-    def executor(self) -> Path:
-        return self.programs / "container-executor"
 
     def rm_conf(self, number: int) -> Path:
         """Return the configuration directory of one of two ResourceManagers."""
@@ -292,7 +239,11 @@ class SandboxState:
     @property
     def daemon_names(self) -> tuple[str, ...]:
         """The names of its daemons."""
-        return daemons_of(self.modes, self.nodes, dns=self.dns)
+        absent = {name for mode, name in DAEMONS_OF_MODES.items() if mode not in self.modes}
+        absent |= {*NODEMANAGERS[self.nodes :]}
+        if not self.dns:
+            absent.add("registrydns")
+        return tuple(name for name in ALL_DAEMONS if name not in absent)
 
     @property
     def nodemanagers(self) -> Mapping[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from submit_tf_job.errors import SandboxError
 
@@ -46,7 +46,6 @@ class Line:
     """The requirements of one line of Hadoop releases.
 
     Attributes:
-        name: First two numbers of the version.
         registry_artifact: Artifact that holds Registry DNS; it was renamed in 3.3 (YARN-8845).
         log_backend: The slf4j backend; Hadoop's bill of materials excludes it, and without one
             nothing is logged.
@@ -60,7 +59,6 @@ class Line:
             3.2 rejects the slash, so JDK_JAVA_OPTIONS is used there.
     """
 
-    name: str
     registry_artifact: str = "hadoop-registry"
     log_backend: str = "slf4j-reload4j"
     services_alone: bool = False
@@ -83,30 +81,16 @@ _SERVICES_EXTRA = (
     Coordinate("org.yaml", "snakeyaml"),
 )
 
-_LINES = {
-    line.name: line
-    for line in (
-        Line("3.5", services_alone=True, extra=_SERVICES_EXTRA),
-        Line("3.4"),
-        Line("3.3", services_alone=True, extra=_SERVICES_EXTRA),
-        Line(
-            "3.2",
-            "hadoop-yarn-registry",
-            "slf4j-log4j12",
-            extra=_OLD_LINE_EXTRA,
-            services_classpath=False,
-            am_java_opts=False,
-        ),
-        Line(
-            "3.1",
-            "hadoop-yarn-registry",
-            "slf4j-log4j12",
-            extra=_OLD_LINE_EXTRA,
-            services_classpath=False,
-            am_java_opts=False,
-        ),
-    )
-}
+_OLD = Line(
+    registry_artifact="hadoop-yarn-registry",
+    log_backend="slf4j-log4j12",
+    extra=_OLD_LINE_EXTRA,
+    services_classpath=False,
+    am_java_opts=False,
+)
+_ALONE = Line(services_alone=True, extra=_SERVICES_EXTRA)
+# the first two numbers of the version → its line
+_LINES = {"3.5": _ALONE, "3.4": Line(), "3.3": _ALONE, "3.2": _OLD, "3.1": _OLD}
 
 
 def line_of(version: str) -> Line:
@@ -137,10 +121,7 @@ def maven_line(version: str) -> Line:
             hint=f"choose one of {', '.join(MAVEN_VERSIONS)}, or give the directory of an "
             f"unpacked Hadoop of that version",
         )
-    line = line_of(version)
-    if services_version(version) != version and not line.services_alone:
-        return replace(line, services_alone=True, extra=_SERVICES_EXTRA)
-    return line
+    return line_of(version) if services_version(version) == version else _ALONE
 
 
 def services_version(version: str) -> str:
