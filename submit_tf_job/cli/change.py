@@ -44,10 +44,7 @@ def scale(
     role, _, count = target.partition("=")
     if not role or not (count.isascii() and count.isdecimal()):
         raise UsageError(f"{target!r} is not ROLE=N", hint="such as monitor=2")
-    _print(
-        context,
-        operations.scale(context.cluster(), job, role, int(count), wait=wait),
-    )
+    _print(context, operations.scale(context.cluster(), job, role, int(count), wait=wait))
 
 
 def restart(
@@ -100,8 +97,7 @@ def extend(
     context: Context,
     job: JobArgument,
     lifetime: Annotated[
-        str,
-        typer.Argument(metavar="DURATION", help="Least time limit from now: 90m, 12h, 2d."),
+        str, typer.Argument(metavar="DURATION", help="Least time limit from now: 90m, 12h, 2d.")
     ],
 ) -> None:
     """Extend a running job's time limit to at least DURATION from now. Never shortens it.
@@ -109,10 +105,7 @@ def extend(
     \b
     Example: submit_tf_job extend mnist 12h
     """
-    _print(
-        context,
-        operations.extend(context.cluster(), job, seconds(lifetime, "DURATION") or 0),
-    )
+    _print(context, operations.extend(context.cluster(), job, seconds(lifetime, "DURATION") or 0))
 
 
 def _print(context: Context, change: operations.Change) -> None:
@@ -139,7 +132,6 @@ def stop(
     grace: Annotated[
         str | None,
         typer.Option(
-            "--grace",
             metavar="DURATION",
             help="Time for the tasks to save and end before YARN stops the job, such as 2m; "
             "`stop_grace` of its spec, else none. 0s: stop at once.",

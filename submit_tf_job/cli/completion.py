@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -13,11 +13,10 @@ from submit_tf_job.cli.manual import topics
 from submit_tf_job.cli.usage import requested_output
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.host.inputfile import reason
-from submit_tf_job.settings import AUTH_METHODS, directories, known_profiles, load_settings
+from submit_tf_job.settings import AUTH_METHODS, directories, known_profiles
 
 if TYPE_CHECKING:
     from submit_tf_job.operations import Cluster
-    from submit_tf_job.settings import Settings
 
 __all__ = ["ANSWER_S", "SHELLS", "run", "values"]
 
@@ -61,8 +60,7 @@ def _running_shell() -> str:
         return str(shellingham.detect_shell()[0])
     except shellingham.ShellDetectionFailure:
         raise UsageError(
-            "the running shell cannot be determined",
-            hint="submit_tf_job --install-completion bash",
+            "the running shell cannot be determined", hint="submit_tf_job --install-completion bash"
         ) from None
 
 
@@ -100,18 +98,12 @@ def values(kind: str, params: Mapping[str, Any], incomplete: str) -> list[str]:
     return list(found)
 
 
-def _settings(params: Mapping[str, Any]) -> Settings:
-    given = {
-        "resource_managers": list(params.get("rm") or []),
-        **{name: params.get(name) for name in ("user", "auth", "as_user")},
-    }
-    return load_settings(arguments=given, profile=params.get("profile"))
-
-
 def _cluster(params: Mapping[str, Any]) -> Cluster:
     from submit_tf_job import operations
 
-    settings = _settings(params)
+    context = Context(params.get("profile"), params.get("rm") or [])
+    context.user, context.auth, context.as_user = map(params.get, ("user", "auth", "as_user"))
+    settings = context.settings()
     if settings.credentials.command is not None:
         raise PermissionError("a command that may ask for a password is not run for a completion")
     timeouts = replace(settings.timeouts, connect_s=ANSWER_S, read_s=ANSWER_S, failover_s=ANSWER_S)
@@ -137,19 +129,14 @@ def _components(params: Mapping[str, Any]) -> Mapping[str, int]:
     return {component.name: component.number_of_containers or 0 for component in service.components}
 
 
-def _tasks(params: Mapping[str, Any]) -> Iterable[str]:
-    return [
-        f"{role}-{index}" for role, count in _components(params).items() for index in range(count)
-    ]
+def _tasks_of(components: Mapping[str, int]) -> Iterator[str]:
+    for role, count in components.items():
+        yield from (f"{role}-{index}" for index in range(count))
 
 
 def _roles_and_tasks(params: Mapping[str, Any]) -> Iterable[str]:
     found = _components(params)
-    return [
-        *found,
-        *(f"{role}-{index}" for role, count in found.items() for index in range(count)),
-        "am",
-    ]
+    return [*found, *_tasks_of(found), "am"]
 
 
 def _scalable(params: Mapping[str, Any]) -> Iterable[str]:
@@ -181,6 +168,6 @@ _SOURCES: Mapping[str, Callable[[Mapping[str, Any]], Iterable[str]]] = {
     "role": _components,
     "state": _states,
     "strategy": _strategies,
-    "task": _tasks,
+    "task": lambda params: _tasks_of(_components(params)),
     "topic": lambda _params: topics(),
 }

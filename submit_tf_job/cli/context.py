@@ -45,6 +45,7 @@ __all__ = [
     "add_command",
     "coloured",
     "completed",
+    "document",
     "guard",
     "printable",
     "run",
@@ -163,6 +164,11 @@ class Context:
             print(printable(line, sys.stderr), file=sys.stderr, flush=True)
 
 
+def document(kind: str, /, **fields: Any) -> dict[str, Any]:
+    """Return an object that is printed alone: its kind, the version of its format, its fields."""
+    return {"kind": kind, "format": 1, **fields}
+
+
 # name, its short form, type, default, value in the help, help
 _SETTINGS = (
     ("profile", "-p", str | None, None, "NAME", "Settings profile."),
@@ -194,11 +200,7 @@ _COMMON = (
 
 
 def add_command(
-    app: typer.Typer,
-    name: str,
-    function: Callable[..., int | None],
-    *,
-    settings: bool,
+    app: typer.Typer, name: str, function: Callable[..., int | None], *, settings: bool
 ) -> None:
     """Add a command: `function(context, …) -> exit status or None`, plus the common options.
 
@@ -335,9 +337,7 @@ def _defect(context: Context, error: Exception) -> InternalError:
 
 def _show(context: Context, error: SubmitTFJobError) -> int:
     if context.json:
-        print(
-            json.dumps({"kind": "Error", "format": 1, **error.to_json()}, indent=2), file=sys.stderr
-        )
+        print(json.dumps(document("Error", **error.to_json()), indent=2), file=sys.stderr)
     elif isinstance(error, JobSpecError):
         for problem in error.problems:
             print(clean(str(problem)), file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job.cli.context import Context
+from submit_tf_job.cli.context import Context, document
 from submit_tf_job.cli.jobs import seconds
 from submit_tf_job.errors import SettingsError, UsageError
 
@@ -17,24 +17,18 @@ from submit_tf_job.errors import SettingsError, UsageError
 def serve(
     context: Context,
     host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on.")
     ] = "127.0.0.1",
     port: Annotated[
-        int,
-        typer.Option("--port", metavar="PORT", help="Port; 0 for any free port.", min=0, max=65535),
+        int, typer.Option(metavar="PORT", help="Port; 0 for any free port.", min=0, max=65535)
     ] = 8090,
     callers: Annotated[
         Path | None,
-        typer.Option(
-            "--callers",
-            metavar="FILE",
-            help="Callers: the lines that `gateway token` printed.",
-        ),
+        typer.Option(metavar="FILE", help="Callers: the lines that `gateway token` printed."),
     ] = None,
     policy: Annotated[
         Path | None,
         typer.Option(
-            "--policy",
             metavar="FILE",
             help="What each caller may do: jobs, GPUs, queues, registries, role, expiry; YAML.",
         ),
@@ -42,9 +36,7 @@ def serve(
     negotiate: Annotated[
         Path | None,
         typer.Option(
-            "--negotiate",
-            metavar="KEYTAB",
-            help="Accept Kerberos tickets, too; the keytab has HTTP/<this host>.",
+            metavar="KEYTAB", help="Accept Kerberos tickets, too; the keytab has HTTP/<this host>."
         ),
     ] = None,
     no_auth: Annotated[
@@ -56,12 +48,9 @@ def serve(
         ),
     ] = False,
     cert: Annotated[
-        Path | None,
-        typer.Option("--cert", metavar="FILE", help="TLS certificate with its chain, PEM."),
+        Path | None, typer.Option(metavar="FILE", help="TLS certificate with its chain, PEM.")
     ] = None,
-    key: Annotated[
-        Path | None, typer.Option("--key", metavar="FILE", help="Its private key, PEM.")
-    ] = None,
+    key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key, PEM.")] = None,
     no_tls: Annotated[
         bool,
         typer.Option(
@@ -70,10 +59,7 @@ def serve(
         ),
     ] = False,
     drain: Annotated[
-        str,
-        typer.Option(
-            "--drain", metavar="DURATION", help="At SIGTERM, time for requests to end: 30s."
-        ),
+        str, typer.Option(metavar="DURATION", help="At SIGTERM, time for requests to end: 30s.")
     ] = "30s",
 ) -> None:
     """Serve jobs over HTTP until SIGTERM; each request acts on the cluster as its caller.
@@ -126,7 +112,7 @@ def serve(
         gateway,
         listening,
         lambda url: context.result_line(
-            f"listening on {url}", lambda: {"kind": "Gateway", "format": 1, "url": url}
+            f"listening on {url}", lambda: document("Gateway", url=url)
         ),
     )
 
@@ -148,5 +134,5 @@ def token(
     line = line_of(name, made)
     context.result(
         [f"token  {made}", f"line   {line}"],
-        lambda: {"kind": "GatewayToken", "format": 1, "name": name, "token": made, "line": line},
+        lambda: document("GatewayToken", name=name, token=made, line=line),
     )

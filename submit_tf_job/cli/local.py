@@ -25,8 +25,7 @@ def local(
     name: NameOption = None,
     dialect: FromOption = None,
     timeout: Annotated[
-        str | None,
-        typer.Option("--timeout", metavar="DURATION", help="End the tasks after 90s, 15m, 2h."),
+        str | None, typer.Option(metavar="DURATION", help="End the tasks after 90s, 15m, 2h.")
     ] = None,
     docker: Annotated[
         bool,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job.cli.context import Context, completed
+from submit_tf_job.cli.context import Context, completed, document
 from submit_tf_job.errors import UsageError
 from submit_tf_job.program_version import VERSION
 
@@ -74,7 +74,7 @@ def _reference(link: re.Match[str]) -> str:
 
 
 def _object(topic: str | None, pages: dict[str, str]) -> dict[str, object]:
-    return {"kind": "Help", "format": 1, "topic": topic, "pages": pages}
+    return document("Help", topic=topic, pages=pages)
 
 
 def _help_of_command(topic: str) -> None:
@@ -99,10 +99,7 @@ def version(context: Context) -> None:
     \b
     Example: submit_tf_job version -o json
     """
-    context.result(
-        [f"submit_tf_job {VERSION}"],
-        lambda: {"kind": "Version", "format": 1, "version": VERSION},
-    )
+    context.result([f"submit_tf_job {VERSION}"], lambda: document("Version", version=VERSION))
 
 
 # --- the pages ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from submit_tf_job import operations
-from submit_tf_job.cli.context import Context, completed, printable
+from submit_tf_job.cli.context import Context, completed, document, printable
 from submit_tf_job.cli.jobs import finish, print_events, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import listing_object
@@ -53,7 +53,7 @@ def list_(
     state: StateOption = None,
     since: SinceOption = None,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Show at most N jobs, the newest.")
+        int, typer.Option(metavar="N", min=1, help="Show at most N jobs, the newest.")
     ] = DEFAULT_LIMIT,
     runs: Annotated[
         bool, typer.Option("--runs", help="A row for each run, instead of each job's newest.")
@@ -92,7 +92,7 @@ def history(
         ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Show at most N runs, the newest.")
+        int, typer.Option(metavar="N", min=1, help="Show at most N runs, the newest.")
     ] = DEFAULT_LIMIT,
 ) -> None:
     """List runs with how they ended, from the records that each leaves in the staging directory.
@@ -106,8 +106,7 @@ def history(
     """
     records = operations.run_history(context.cluster(), job, limit)
     context.result(
-        history_lines(records, width=context.width),
-        lambda: {"kind": "RunHistory", "format": 1, "runs": records},
+        history_lines(records, width=context.width), lambda: document("RunHistory", runs=records)
     )
 
 
@@ -168,9 +167,7 @@ def watch(
     ] = False,
     every: Annotated[
         str | None,
-        typer.Option(
-            "--every", metavar="DURATION", help="Pause between two requests for many jobs."
-        ),
+        typer.Option(metavar="DURATION", help="Pause between two requests for many jobs."),
     ] = None,
     owner: OwnerOption = None,
     everybody: EverybodyOption = False,

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from submit_tf_job import operations
-from submit_tf_job.cli.context import Context, JobArgument, coloured, completed
+from submit_tf_job.cli.context import Context, JobArgument, coloured, completed, document
 from submit_tf_job.cli.jobs import print_events, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import description_object, job_object, link_object
@@ -55,8 +55,7 @@ def wait(
         ),
     ] = "done",
     timeout: Annotated[
-        str | None,
-        typer.Option("--timeout", metavar="DURATION", help="Give up after 90s, 15m, 2h."),
+        str | None, typer.Option(metavar="DURATION", help="Give up after 90s, 15m, 2h.")
     ] = None,
 ) -> int:
     """Wait until a job is ready or done; the exit status is the job's.
@@ -132,20 +131,17 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Continue until the job is over.")
     ] = False,
     tail: Annotated[
-        int | None, typer.Option("--tail", metavar="N", help="Only the last N lines of each file.")
+        int | None, typer.Option(metavar="N", help="Only the last N lines of each file.")
     ] = None,
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="DURATION", help="Only lines of the last 90s, 15m, 2h."),
+        str | None, typer.Option(metavar="DURATION", help="Only lines of the last 90s, 15m, 2h.")
     ] = None,
     file: Annotated[
         list[str] | None,
-        typer.Option(
-            "--file", metavar="NAME[,NAME]", help="Files; default: stdout.txt and stderr.txt."
-        ),
+        typer.Option(metavar="NAME[,NAME]", help="Files; default: stdout.txt and stderr.txt."),
     ] = None,
     grep: Annotated[
-        str | None, typer.Option("--grep", metavar="REGEX", help="Only lines that match.")
+        str | None, typer.Option(metavar="REGEX", help="Only lines that match.")
     ] = None,
     am: Annotated[
         bool, typer.Option("--am", help="Logs of YARN's ApplicationMaster for this job.")
@@ -172,12 +168,7 @@ def logs(
       submit_tf_job logs mnist -f --grep 'loss|Error'
       submit_tf_job logs application_1795256400000_0007 --am
     """
-    from submit_tf_job.report.log_text import (
-        inventory_lines,
-        inventory_object,
-        log_json,
-        log_text,
-    )
+    from submit_tf_job.report.log_text import inventory_lines, inventory_object, log_json, log_text
 
     cluster = context.cluster()
     if list_:
@@ -273,10 +264,7 @@ def open_(
     """
     link, *others = operations.find_links(context.cluster(), job, role, port)
     reachable = operations.is_reachable(link)
-    context.result(
-        [link.url],
-        lambda: {"kind": "Link", "format": 1, **link_object(link), "reachable": reachable},
-    )
+    context.result([link.url], lambda: document("Link", **link_object(link), reachable=reachable))
     for other in others:
         context.say(f"{other.task}: {other.url}")
     if not reachable and link.via:
@@ -305,19 +293,13 @@ def tunnel(
     via: Annotated[
         str | None,
         typer.Option(
-            "--via",
-            metavar="[USER@]HOST",
-            help="Host to connect through; default: the node itself.",
+            metavar="[USER@]HOST", help="Host to connect through; default: the node itself."
         ),
     ] = None,
     local_port: Annotated[
         int | None,
         typer.Option(
-            "--local-port",
-            metavar="PORT",
-            min=1,
-            max=65535,
-            help="Port on this machine; default: the same.",
+            metavar="PORT", min=1, max=65535, help="Port on this machine; default: the same."
         ),
     ] = None,
 ) -> None:
@@ -332,13 +314,7 @@ def tunnel(
     words, url = operations.tunnel_command(link, via=via, local_port=local_port)
     context.result(
         [shlex.join(words)],
-        lambda: {
-            "kind": "Tunnel",
-            "format": 1,
-            **link_object(link),
-            "command": words,
-            "local_url": url,
-        },
+        lambda: document("Tunnel", **link_object(link), command=words, local_url=url),
     )
     if sys.stderr.isatty() or context.verbose:
         context.say(f"then open {url}")

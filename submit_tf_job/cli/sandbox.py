@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from submit_tf_job.cli.context import Context
+from submit_tf_job.cli.context import Context, document
 from submit_tf_job.settings import directories, process_environment
 
 if TYPE_CHECKING:
@@ -29,21 +29,17 @@ def up(
     context: Context,
     name: SandboxName = "default",
     hadoop: Annotated[
-        str | None,
-        typer.Option("--hadoop", metavar="VERSION", help="Hadoop version; default 3.4.2."),
+        str | None, typer.Option(metavar="VERSION", help="Hadoop version; default 3.4.2.")
     ] = None,
     hadoop_home: Annotated[
         Path | None,
         typer.Option(
-            "--hadoop-home",
-            metavar="DIR",
-            help="Directory of an unpacked Hadoop to use instead of Maven's jars.",
+            metavar="DIR", help="Directory of an unpacked Hadoop to use instead of Maven's jars."
         ),
     ] = None,
     container_path: Annotated[
         list[Path] | None,
         typer.Option(
-            "--container-path",
             metavar="DIR",
             help="Put first on the PATH of containers, e.g. a virtual environment's bin.",
         ),
@@ -51,9 +47,7 @@ def up(
     resolver: Annotated[
         str | None,
         typer.Option(
-            "--resolver",
-            metavar="auto|system|direct",
-            help="How containers resolve names; system needs root.",
+            metavar="auto|system|direct", help="How containers resolve names; system needs root."
         ),
     ] = None,
     no_dns: Annotated[
@@ -66,7 +60,6 @@ def up(
     profile: Annotated[
         list[str] | None,
         typer.Option(
-            "--profile",
             metavar="simple|kerberos|ha|tls|docker",
             help="Features of the cluster; may be combined: kerberos,docker or kerberos+ha+tls.",
         ),
@@ -74,7 +67,6 @@ def up(
     nodes: Annotated[
         int | None,
         typer.Option(
-            "--nodes",
             metavar="N",
             min=1,
             max=8,
@@ -83,26 +75,17 @@ def up(
     ] = None,
     gpus: Annotated[
         int | None,
-        typer.Option(
-            "--gpus",
-            metavar="N",
-            min=0,
-            max=8,
-            help="With docker: simulate N GPUs for each node.",
-        ),
+        typer.Option(metavar="N", min=0, max=8, help="With docker: simulate N GPUs for each node."),
     ] = None,
     container_executor: Annotated[
         Path | None,
         typer.Option(
-            "--container-executor",
-            metavar="FILE",
-            help="With docker: Hadoop's own program instead of the sandbox's.",
+            metavar="FILE", help="With docker: Hadoop's own program instead of the sandbox's."
         ),
     ] = None,
     mount: Annotated[
         list[str] | None,
         typer.Option(
-            "--mount",
             metavar="DIR[:rw]",
             help="With docker: a directory that jobs may mount, to read or to write.",
         ),
@@ -177,7 +160,7 @@ def down(
     was_there = _sandbox(name).down(keep=keep, progress=context.say)
     context.result(
         [f"sandbox {name} is down" if was_there else f"there is no sandbox {name}"],
-        lambda: {"kind": "Sandbox", "format": 1, "name": name, "was_there": was_there},
+        lambda: document("Sandbox", name=name, was_there=was_there),
     )
 
 
@@ -203,7 +186,7 @@ def logs(
     ],
     name: SandboxName = "default",
     tail: Annotated[
-        int | None, typer.Option("--tail", metavar="N", help="Only the last N lines.", min=0)
+        int | None, typer.Option(metavar="N", help="Only the last N lines.", min=0)
     ] = None,
 ) -> None:
     """Print the log of one daemon.
@@ -213,8 +196,7 @@ def logs(
     """
     text = _sandbox(name).logs(daemon, tail)
     context.result(
-        text.splitlines(),
-        lambda: {"kind": "Log", "format": 1, "daemon": daemon, "lines": text.splitlines()},
+        text.splitlines(), lambda: document("Log", daemon=daemon, lines=text.splitlines())
     )
 
 
@@ -260,29 +242,28 @@ def _up_lines(done: StartedSandbox) -> Iterator[str]:
 def _sandbox_object(
     sandbox: SandboxState, started: Iterable[str] = (), seconds: float = 0.0
 ) -> dict[str, object]:
-    return {
-        "kind": "Sandbox",
-        "format": 1,
-        "name": sandbox.name,
-        "profile": sandbox.profile,
-        "hadoop_version": sandbox.hadoop_version,
-        "modes": list(sandbox.modes),
-        "rm_url": sandbox.rm_urls[0],
-        "rm_urls": list(sandbox.rm_urls),
-        "nm_url": sandbox.nm_urls[0],
-        "nm_urls": list(sandbox.nm_urls),
-        "namenode_url": sandbox.namenode_url,
-        "hdfs_uri": sandbox.hdfs_uri,
-        "dns_server": sandbox.dns_server,
-        "resolver": sandbox.resolver,
-        "client_conf": str(sandbox.layout.client_conf),
-        "ca_file": str(sandbox.layout.ca_file) if sandbox.tls else None,
-        "kerberos": _kerberos_object(sandbox),
-        "docker": _docker_object(sandbox),
-        "ports": dict(sandbox.ports),
-        "started": list(started),
-        "seconds": round(seconds, 2),
-    }
+    return document(
+        "Sandbox",
+        name=sandbox.name,
+        profile=sandbox.profile,
+        hadoop_version=sandbox.hadoop_version,
+        modes=list(sandbox.modes),
+        rm_url=sandbox.rm_urls[0],
+        rm_urls=list(sandbox.rm_urls),
+        nm_url=sandbox.nm_urls[0],
+        nm_urls=list(sandbox.nm_urls),
+        namenode_url=sandbox.namenode_url,
+        hdfs_uri=sandbox.hdfs_uri,
+        dns_server=sandbox.dns_server,
+        resolver=sandbox.resolver,
+        client_conf=str(sandbox.layout.client_conf),
+        ca_file=str(sandbox.layout.ca_file) if sandbox.tls else None,
+        kerberos=_kerberos_object(sandbox),
+        docker=_docker_object(sandbox),
+        ports=dict(sandbox.ports),
+        started=list(started),
+        seconds=round(seconds, 2),
+    )
 
 
 def _docker_object(sandbox: SandboxState) -> dict[str, Any] | None:
@@ -340,11 +321,10 @@ def _status_lines(found: SandboxStatus) -> Iterator[str]:
 
 
 def _status_object(found: SandboxStatus) -> dict[str, object]:
-    return {
-        "kind": "SandboxStatus",
-        "format": 1,
-        "name": found.name,
-        "state": found.state,
-        "daemons": [{**asdict(daemon), "log": str(daemon.log)} for daemon in found.daemons],
-        "sandbox": _sandbox_object(found.sandbox) if found.sandbox else None,
-    }
+    return document(
+        "SandboxStatus",
+        name=found.name,
+        state=found.state,
+        daemons=[{**asdict(daemon), "log": str(daemon.log)} for daemon in found.daemons],
+        sandbox=_sandbox_object(found.sandbox) if found.sandbox else None,
+    )

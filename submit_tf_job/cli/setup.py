@@ -31,11 +31,10 @@ def doctor(
         ),
     ] = False,
     image: Annotated[
-        str | None, typer.Option("--image", metavar="IMAGE", help="Image of the tiny job.")
+        str | None, typer.Option(metavar="IMAGE", help="Image of the tiny job.")
     ] = None,
     queue: Annotated[
-        str | None,
-        typer.Option("--queue", metavar="QUEUE", help="Queue to check, and of the tiny job."),
+        str | None, typer.Option(metavar="QUEUE", help="Queue to check, and of the tiny job.")
     ] = None,
     spec: Annotated[
         str | None,
@@ -125,7 +124,6 @@ def check(
     python: Annotated[
         str | None,
         typer.Option(
-            "--python",
             metavar="PROGRAM",
             help="Interpreter for the bootstrap.  [default: python3, or the job spec's]",
             show_default=False,
@@ -222,9 +220,7 @@ def gc(
     older_than: Annotated[
         str,
         typer.Option(
-            "--older-than",
-            metavar="DURATION",
-            help="Only files that were last submitted this long ago: 12h, 7d.",
+            metavar="DURATION", help="Only files that were last submitted this long ago: 12h, 7d."
         ),
     ] = "7d",
     dry_run: Annotated[

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from submit_tf_job import operations
-from submit_tf_job.cli.context import Context, SpecArgument, completed
+from submit_tf_job.cli.context import Context, SpecArgument, completed, document
 from submit_tf_job.cli.jobs import (
     FromOption,
     NameOption,
@@ -50,7 +50,6 @@ def render(
     task: Annotated[
         str | None,
         typer.Option(
-            "--task",
             metavar="TASK",
             help="Show instead TF_CONFIG and the environment of one task, such as worker-1.",
         ),
@@ -93,14 +92,9 @@ def _task_lines(shown: TaskPreview) -> Iterator[str]:
 
 
 def _task_object(planned: Plan, shown: TaskPreview) -> dict[str, Any]:
-    return {
-        "kind": "Task",
-        "format": 1,
-        "name": planned.job.name,
-        "run": planned.run,
-        "submission": planned.key,
-        **shown.to_json(),
-    }
+    return document(
+        "Task", name=planned.job.name, run=planned.run, submission=planned.key, **shown.to_json()
+    )
 
 
 def _explain_lines(job: Job, planned: Plan) -> Iterator[str]:
@@ -123,25 +117,24 @@ def _explain_lines(job: Job, planned: Plan) -> Iterator[str]:
 
 
 def _explain_object(job: Job, planned: Plan) -> dict[str, Any]:
-    return {
-        "kind": "Plan",
-        "format": 1,
-        "name": job.name,
-        "run": planned.run,
-        "submission": planned.key,
-        "bytes": len(planned.body),
-        "deciding_task": job.deciding_task,
-        "origins": {
+    return document(
+        "Plan",
+        name=job.name,
+        run=planned.run,
+        submission=planned.key,
+        bytes=len(planned.body),
+        deciding_task=job.deciding_task,
+        origins={
             path: {"source": p.source, "line": p.line, "column": p.column}
             for path, p in job.places.items()
             if path
         },
-        "files": {
+        files={
             role.name: [{"name": f.name, "bytes": f.size} for f in role.files]
             for role in job.roles.values()
         },
-        "uploads": [{"uri": upload.uri, "bytes": upload.size} for upload in planned.uploads],
-    }
+        uploads=[{"uri": upload.uri, "bytes": upload.size} for upload in planned.uploads],
+    )
 
 
 def validate(
@@ -168,17 +161,16 @@ def validate(
     good = [f"{spec}: ok" for spec in specs if not problems[spec]]
     context.result(
         [*good, *found],
-        lambda: {
-            "kind": "Validation",
-            "format": 1,
-            "files": {
+        lambda: document(
+            "Validation",
+            files={
                 spec: [
                     {"line": p.line, "column": p.column, "path": p.path, "message": p.message}
                     for p in items
                 ]
                 for spec, items in problems.items()
             },
-        },
+        ),
     )
     return 2 if found else 0
 
@@ -199,7 +191,6 @@ def init(
     strategy: Annotated[
         str,
         typer.Option(
-            "--strategy",
             metavar="S",
             help="single, multi-worker, parameter-server, estimator or custom.",
             autocompletion=completed("strategy"),
@@ -218,10 +209,7 @@ def init(
     if strategy not in known:
         raise UsageError(f"--strategy takes {', '.join(known)}, not {strategy!r}")
     text = jobspec.example(strategy)
-    context.result(
-        text.splitlines(),
-        lambda: {"kind": "Example", "format": 1, "strategy": strategy, "text": text},
-    )
+    context.result(text.splitlines(), lambda: document("Example", strategy=strategy, text=text))
 
 
 # --- convert and formats --------------------------------------------------------------------------
@@ -297,15 +285,14 @@ def convert(
         return
     context.result(
         lines,
-        lambda: {
-            "kind": "Conversion",
-            "format": 1,
-            "dialect": made.dialect or None,
-            "version": made.version or None,
-            "text": made.text,
-            "remarks": [remark.to_json() for remark in made.remarks],
-            "silent": list(made.silent),
-        },
+        lambda: document(
+            "Conversion",
+            dialect=made.dialect or None,
+            version=made.version or None,
+            text=made.text,
+            remarks=[remark.to_json() for remark in made.remarks],
+            silent=list(made.silent),
+        ),
     )
 
 
@@ -327,7 +314,7 @@ def formats(
     known = {key: found.description for key, found in {**FORMATS, **COMMANDS}.items()}
     if name is not None and name not in known:
         raise UsageError(f"there is no format {name!r}", hint=f"one of {', '.join(known)}")
-    made = {"kind": "Formats", "format": 1, "formats": known}
+    made = document("Formats", formats=known)
     if name is None:
         context.result((f"{key:<15}  {text}" for key, text in known.items()), lambda: made)
         return

@@ -155,10 +155,7 @@ def submit_plan(context: Context, settings: Settings, planned: Plan, how: How) -
                 "warning: retries.memory is done by who follows: the same command without "
                 "--detach follows this job, too"
             )
-        context.result(
-            [str(done.ref.application_id)],
-            lambda: submission_object(done),
-        )
+        context.result([str(done.ref.application_id)], lambda: submission_object(done))
         return 0
     logs = how.logs
     if logs is None:
@@ -269,30 +266,21 @@ def run(
         list[str], typer.Argument(metavar="-- COMMAND...", help="The command line of each task.")
     ],
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Tasks that train. [default: 1]")
+        int | None, typer.Option(min=1, help="Tasks that train. [default: 1]")
     ] = None,
     ps: Annotated[
-        int | None, typer.Option("--ps", min=1, help="Parameter servers, beside a chief.")
+        int | None, typer.Option(min=1, help="Parameter servers, beside a chief.")
     ] = None,
-    cpus: Annotated[
-        int | None, typer.Option("--cpus", min=1, help="CPUs of each task that trains.")
-    ] = None,
-    gpus: Annotated[
-        int | None, typer.Option("--gpus", min=0, help="GPUs of each task that trains.")
-    ] = None,
+    cpus: Annotated[int | None, typer.Option(min=1, help="CPUs of each task that trains.")] = None,
+    gpus: Annotated[int | None, typer.Option(min=0, help="GPUs of each task that trains.")] = None,
     memory: Annotated[
         str | None,
-        typer.Option(
-            "--memory", metavar="SIZE", help="Memory of each task, such as 8Gi.", show_default=False
-        ),
+        typer.Option(metavar="SIZE", help="Memory of each task, such as 8Gi.", show_default=False),
     ] = None,
-    image: Annotated[
-        str | None, typer.Option("--image", metavar="IMAGE", help="Docker image.")
-    ] = None,
+    image: Annotated[str | None, typer.Option(metavar="IMAGE", help="Docker image.")] = None,
     strategy: Annotated[
         str | None,
         typer.Option(
-            "--strategy",
             metavar="S",
             help="How the tasks train together; by default single, multi-worker or, with --ps, "
             "parameter-server.",
@@ -305,19 +293,18 @@ def run(
         typer.Option("--file", metavar="FILE", help="Another file, directory or pattern to send."),
     ] = None,
     env: Annotated[
-        list[str] | None,
-        typer.Option("--env", metavar="NAME=VALUE", help="A variable of each task."),
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A variable of each task.")
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", metavar="[NAME=]URI", help="An input of the job, checked at once."),
+        typer.Option(metavar="[NAME=]URI", help="An input of the job, checked at once."),
     ] = None,
     overrides: SetOption = None,
     print_only: Annotated[
         bool, typer.Option("--print", help="Print the job spec, and submit nothing.")
     ] = False,
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Keep the job spec in this file.")
+        Path | None, typer.Option(metavar="FILE", help="Keep the job spec in this file.")
     ] = None,
     submission_id: SubmissionOption = None,
     detach: DetachOption = False,
