@@ -44,22 +44,11 @@ def variables(info: Info) -> dict[str, str]:
     return found
 
 
-def hosts(info: Info) -> dict[str, list[str]]:
-    """Return host:port of each task, by role in the order in which tasks are numbered.
+def host_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the variables with lists of hosts, and the content of the files that they name.
 
     Sidecars are left out: the job does not wait for them, and their number may change. Empty if
     the names of the tasks are unknown, as in a job of one task without Registry DNS.
-    """
-    if not (info.hosts or info.suffix):
-        return {}
-    return {
-        role: [info.address(role, index) for index in range(info.sizes[role])]
-        for role in tfconfig.role_order(info.addressed())
-    }
-
-
-def host_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the variables with lists of hosts, and the content of the files that they name.
 
     Returns:
         Variables; and by path the files, with one host:port in each line. A role's list is in
@@ -67,7 +56,8 @@ def host_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
         together are longer than `MOST_IN_VARIABLES`.
     """
     found, files, room = {}, {}, MOST_IN_VARIABLES
-    for role, addresses in hosts(info).items():
+    for role in tfconfig.role_order(info.addressed()) if info.hosts or info.suffix else ():
+        addresses = info.addresses(role)
         text = ",".join(addresses)
         name = role.upper().replace("-", "_")
         if len(text) <= room:
@@ -90,15 +80,11 @@ def program_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
     task, others, value = info.task, {}, ""
     if task.get("tf_config", "counts") == "counts":
         value = info.tf_config()
-    if task.get("framework") in ("torch", "jax"):
-        from submit_tf_job.container.frameworks import peers
-
-        others.update(peers.variables(info))
-    if task.get("variables"):
+    if task.get("variables") or task.get("framework") in ("torch", "jax"):
         from submit_tf_job.container.systems import variables as systems
 
         value = systems.with_environment(info, value)
-        others.update(systems.other_variables(info))
+        others = systems.other_variables(info)
     lists, files = host_variables(info)
     found = {**variables(info), **lists, **({contract.ENV_TF_CONFIG: value} if value else {})}
     stated = info.roles[info.role].get("env", {})

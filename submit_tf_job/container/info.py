@@ -150,6 +150,10 @@ class Info:
         """Return `place` as `host:port`, with an IPv6 address in brackets."""
         return host_port(*self.place(role, position))
 
+    def addresses(self, role: str) -> list[str]:
+        """Return `address` of each task of a role that programs know, in order."""
+        return [self.address(role, position) for position in range(len(self.present(role)))]
+
     def addressed(self) -> list[str]:
         """Return the roles whose addresses programs get, by name: all but sidecars."""
         return [r for r in sorted(self.roles) if self.role_kind(r) != contract.KIND_SIDECAR]

@@ -1,4 +1,4 @@
-"""Compute the variables of other systems from the same addresses as TF_CONFIG.
+"""Compute the variables of other frameworks and systems from the same addresses as TF_CONFIG.
 
 Sources: TonY (Constants.java, TFRuntime.java), Submarine (its launch commands of YARN services),
 Hbox (HboxContainer.java), Horovod (of 0.28.1).
@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from submit_tf_job.container import contract, facts, tfconfig
 from submit_tf_job.container.environment import ONE_VARIABLE
-from submit_tf_job.container.info import BootstrapProblem, Info
+from submit_tf_job.container.info import BootstrapProblem, Info, host_port
+from submit_tf_job.container.names import listening_socket
 
 # TonY counts the tasks that it waits for: no ps and no sidecars.
 TRACKED = (contract.KIND_TRAINS, contract.KIND_EVALUATES)
@@ -23,15 +24,19 @@ GLOO_S = 2000
 
 
 def other_variables(info: Info) -> dict[str, str]:
-    """Return what the job spec's `variables` asks for.
+    """Return what the job spec's `variables` asks for, and what its framework reads.
 
     Raises:
         BootstrapProblem: A value is longer than the kernel accepts for one variable.
     """
     found: dict[str, str] = {}
-    for name, compute in SYSTEMS.items():
-        if name in info.task["variables"]:
-            found.update(compute(info))
+    asked = (*info.task.get("variables", ()), info.task.get("framework"))
+    for name in [name for name in SYSTEMS if name in asked]:
+        found.update(SYSTEMS[name](info))
+    starts = facts.ranks(info)
+    for name in [name for name in PROCESSES if name in asked and info.role in starts]:
+        rank, size = starts[info.role] + info.position, sum(info.sizes[role] for role in starts)
+        found.update(PROCESSES[name](info, rank, size))
     for name, value in found.items():
         if len(value) > ONE_VARIABLE:
             text = "%s has %d bytes, and a variable at most %d; this job has too many tasks for "
@@ -45,20 +50,13 @@ def with_environment(info: Info, tf_config: str) -> str:
 
     tf.contrib.learn of TensorFlow 1 starts its server only with it.
     """
-    if not tf_config or not {"cloud", "submarine"} & set(info.task["variables"]):
+    if not tf_config or not {"cloud", "submarine"} & set(info.task.get("variables", ())):
         return tf_config
     return json.dumps(dict(json.loads(tf_config), environment="cloud"), separators=(",", ":"))
 
 
-def _addresses(info: Info) -> dict[str, list[str]]:
-    """Return the addresses of all tasks, in the order of the ports."""
-    return {
-        role: [info.address(role, index) for index in range(count)]
-        for role, count in info.sizes.items()
-    }
-
-
 def _tony(info: Info) -> dict[str, str]:
+    cluster = {role: info.addresses(role) for role in info.counts}
     application = "application_%s" % info.application()
     values = {
         "JOB_NAME": info.role,
@@ -66,7 +64,7 @@ def _tony(info: Info) -> dict[str, str]:
         "TASK_NUM": str(
             sum(count for role, count in info.sizes.items() if info.role_kind(role) in TRACKED)
         ),
-        "CLUSTER_SPEC": json.dumps(_addresses(info), separators=(",", ":")),
+        "CLUSTER_SPEC": json.dumps(cluster, separators=(",", ":")),
         "DISTRIBUTED_MODE": "GANG",
         "JOB_ID": application,
         "APPID": application,
@@ -94,31 +92,29 @@ def _hbox(info: Info) -> dict[str, str]:
     values = {"TF_ROLE": info.role, "TF_INDEX": index, "INDEX": index}
     cluster = tfconfig.cluster_counts(info.sizes, info.task["cluster_roles"])
     if sum(cluster.values()) > 1:
-        found = _addresses(info)
-        spec = {role: found[role] for role in cluster}
+        spec = {role: info.addresses(role) for role in cluster}
         values["TF_CLUSTER_DEF"] = json.dumps(spec, separators=(",", ":"))
         values["LOCAL_ADDRESS"] = info.place(info.role, info.position)[0]
     return values
 
 
-def _horovod(info: Info) -> dict[str, str]:
-    """Return what Horovod reads in this task, {} if its role does not train: gloo_context.cc.
+# --- how processes find one another: by the address of rank 0, the deciding task ------------------
+def _horovod(info: Info, rank: int, size: int) -> dict[str, str]:
+    """Return what Horovod reads (gloo_context.cc), {} for a job of one process.
 
     Each task is one process with a host name of its own, because tasks on one node do not share
     GPUs.
     """
-    found = facts.variables(info)
-    rank, size = found.get("TFJOB_RANK"), found["TFJOB_WORLD_SIZE"]
-    if rank is None or int(size) == 1:
+    if size == 1:
         return {}
     host, port = info.place(info.task["deciding"], 0)
     return {
-        "HOROVOD_RANK": rank,
-        "HOROVOD_SIZE": size,
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(size),
         "HOROVOD_LOCAL_RANK": "0",
         "HOROVOD_LOCAL_SIZE": "1",
-        "HOROVOD_CROSS_RANK": rank,
-        "HOROVOD_CROSS_SIZE": size,
+        "HOROVOD_CROSS_RANK": str(rank),
+        "HOROVOD_CROSS_SIZE": str(size),
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
         "HOROVOD_HOSTNAME": info.name,
@@ -128,9 +124,68 @@ def _horovod(info: Info) -> dict[str, str]:
     }
 
 
+def _torch(info: Info, rank: int, size: int) -> dict[str, str]:
+    """Return what torchrun reads (PET_...), and what a program without torchrun reads.
+
+    torchrun takes an option from `PET_` and its name where the command line does not say it
+    (torch/distributed/argparse_util.py), and sets the second group for its processes itself. Static
+    and c10d rendezvous get the same variables. `is_host` is said because torchrun compares host
+    names, which are aliases here (c10d_rendezvous_backend.py). An IPv6 address is in brackets in
+    the endpoint alone (rendezvous/utils.py); TCPStore looks up the other hosts as they are.
+    torchrun starts a process for each GPU, or one without GPUs.
+    """
+    host, port = info.place(info.task["deciding"], 0)
+    return {
+        "PET_NNODES": str(size),
+        "PET_NPROC_PER_NODE": str(max(int(info.roles[info.role]["gpus"]), 1)),
+        "PET_NODE_RANK": str(rank),
+        "PET_MASTER_ADDR": host,
+        "PET_MASTER_PORT": str(port),
+        "PET_RDZV_ENDPOINT": host_port(host, port),
+        "PET_RDZV_ID": info.run,
+        "PET_RDZV_CONF": "is_host=%d" % (rank == 0),
+        "PET_LOCAL_ADDR": info.place(info.role, info.position)[0],
+        "MASTER_ADDR": host,
+        "MASTER_PORT": str(port),
+        "RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "GROUP_RANK": str(rank),
+    }
+
+
+def _jax(info: Info, rank: int, size: int) -> dict[str, str]:
+    """Return what JAX and Keras 3 read, with the names of Kubeflow's Trainer for the rest.
+
+    `jax.distributed.initialize()` reads the address (jax/_src/distributed.py of 0.10); the number
+    of processes and its own are its arguments. It would bind `[::]`, which a system without IPv6
+    refuses. `keras.distribution.initialize()` reads all three.
+    """
+    host, port = info.place(info.task["deciding"], 0)
+    with listening_socket() as sock:
+        every = "::" if sock.family == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 - peers are other hosts
+    return {
+        "JAX_COORDINATOR_ADDRESS": host_port(host, port),
+        "JAX_COORDINATOR_BIND_ADDRESS": host_port(every, port),
+        "JAX_NUM_PROCESSES": str(size),
+        "JAX_PROCESS_ID": str(rank),
+        "KERAS_BACKEND": "jax",
+        "KERAS_DISTRIBUTION_JOB_ADDRESSES": host_port(host, port),
+        "KERAS_DISTRIBUTION_NUM_PROCESSES": str(size),
+        "KERAS_DISTRIBUTION_PROCESS_ID": str(rank),
+    }
+
+
+# by a word of `variables`, or of the task description's `framework`
 SYSTEMS: dict[str, Callable[[Info], dict[str, str]]] = {
     "tony": _tony,
     "submarine": _submarine,
     "hbox": _hbox,
+}
+# the same for tasks that train, with their rank and the number of ranks
+PROCESSES: dict[str, Callable[[Info, int, int], dict[str, str]]] = {
     "horovod": _horovod,
+    "torch": _torch,
+    "jax": _jax,
 }
