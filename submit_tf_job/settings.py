@@ -105,7 +105,7 @@ def _url(value: Any) -> str:
             f"{value!r} is not the address of a ResourceManager; write it as "
             f"http://rm.example.com:8088"
         )
-    if parts.username or parts.password:
+    if "@" in parts.netloc:
         raise ValueError("a ResourceManager's address must not hold a user or a password")
     if parts.query or parts.fragment:
         raise ValueError(
@@ -118,7 +118,7 @@ def _url(value: Any) -> str:
             f"{value!r} is one of its pages; write only scheme, host and port: "
             f"{parts.scheme}://{parts.netloc}"
         )
-    return f"{parts.scheme}://{parts.netloc}{path}"
+    return f"{parts.scheme}://{parts.netloc.lower()}{path}"
 
 
 def _is_host(name: str) -> bool:

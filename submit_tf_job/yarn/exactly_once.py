@@ -18,7 +18,7 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, islice
@@ -249,7 +249,7 @@ class _Submitting:
         live: tuple[AppReport, ...] | None = first
         spoiled, last, pause_s = 0, None, _PAUSE_S
         while True:
-            with _OutcomeKnown(self):
+            with self._outcome_known():
                 seen, live = self._look(live), None
             action = decide(seen, self._what.key, partial(self._is_run_again, seen))
             if action != last:
@@ -265,7 +265,7 @@ class _Submitting:
                 spoiled += action.spoiled
                 if spoiled > SPOILED_MAX:
                     raise self._too_late("the ResourceManager has failed in each POST")
-                with _OutcomeKnown(self):
+                with self._outcome_known():
                     self._begin(self._next_number(action))
                 continue
             done = self._act(action, seen)
@@ -495,7 +495,7 @@ class _Submitting:
                 if not self._client.kill_app(app_id, reason=reason, deadline=self._deadline):
                     raise ClusterUnavailable(f"the ResourceManager does not list {app_id} yet.")
             except SubmitTFJobError as error:
-                raise self.not_known(error) from error
+                raise self._not_known(error) from error
 
     def _prepare(self) -> bool:
         """Prepare a POST, except shortly after the last preparation; return False if that took so
@@ -505,7 +505,7 @@ class _Submitting:
         number, at = self._prepared or (-1, 0.0)
         if number == self._number and begun - at <= _PREPARED_S:
             return True
-        with _OutcomeKnown(self):
+        with self._outcome_known():
             self._what.before(self._number)
         now = self._client.clock()
         self._prepared = self._number, now
@@ -526,18 +526,18 @@ class _Submitting:
         except NameTaken as error:  # by this very submission, from another client: look again
             self._taken += 1
             if self._taken > SPOILED_MAX:
-                raise (self.not_known(error) if self._lost else error) from None
+                raise (self._not_known(error) if self._lost else error) from None
             self._ours = True
             self._wait("another client submits the same", _PAUSE_S)
             return None
         except (Refused, AuthError, InternalError) as error:
             if self._lost is None:
                 raise
-            raise self.not_known(error) from error
+            raise self._not_known(error) from error
         except ClusterUnavailable as error:
             # not accepted; the next read waits for an active ResourceManager, or raises
             if not self._deadline.left_s:
-                raise (self.not_known(error) if self._lost else error) from None
+                raise (self._not_known(error) if self._lost else error) from None
             self._client.sleep(min(_PAUSE_S, self._deadline.left_s))
             return None
         if app_id is None:
@@ -600,7 +600,21 @@ class _Submitting:
 
     # --- errors ---
 
-    def not_known(self, error: SubmitTFJobError) -> AnswerLost:
+    @contextlib.contextmanager
+    def _outcome_known(self) -> Iterator[None]:
+        """Raise `AnswerLost` for any error of a later request if a POST may have been accepted,
+        because the outcome of the submission is then unknown.
+        """
+        try:
+            yield
+        except AnswerLost:
+            raise
+        except SubmitTFJobError as error:
+            if self._lost is None:
+                raise
+            raise self._not_known(error) from error
+
+    def _not_known(self, error: SubmitTFJobError) -> AnswerLost:
         """Return the error for a submission whose POST may have been accepted."""
         then = "the response was lost, and then: " if self._lost else ""
         return AnswerLost(
@@ -608,11 +622,6 @@ class _Submitting:
             hint="Give the same command again: it finds its own submission.",
             details={**error.details, "run": self._name},
         )
-
-    @property
-    def lost(self) -> bool:
-        """Whether a POST of this call may have been accepted."""
-        return self._lost is not None
 
     def _name_taken(self, app: AppReport) -> SubmitTFJobError:
         job = self._what.job
@@ -630,7 +639,7 @@ class _Submitting:
                 "final_status": app.final_status.value,
             },
         )
-        return error if self._lost is None else self.not_known(error)
+        return error if self._lost is None else self._not_known(error)
 
     def _too_late(self, why: str) -> DeadlinePassed:
         return DeadlinePassed(
@@ -638,20 +647,3 @@ class _Submitting:
             hint="Give the same command again: it finds its own submission.",
             details={"run": self._name},
         )
-
-
-class _OutcomeKnown:
-    """Raises `AnswerLost` for any error of a later request if a POST may have been accepted,
-    because the outcome of the submission is then unknown.
-    """
-
-    def __init__(self, submitting: _Submitting) -> None:
-        self._submitting = submitting
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        known = isinstance(error, AnswerLost) or not self._submitting.lost
-        if isinstance(error, SubmitTFJobError) and not known:
-            raise self._submitting.not_known(error) from error

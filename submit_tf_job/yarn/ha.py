@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from submit_tf_job.errors import SettingsError
 from submit_tf_job.yarn.response import Reply
 
 __all__ = ["ResourceManagers", "Standby", "addresses_of"]
@@ -51,24 +50,17 @@ class ResourceManagers:
     """The configured ResourceManagers, the one that responded last first.
 
     Args:
-        urls: Addresses as `http://host:port`, with the path behind a gateway.
+        urls: Addresses as the settings have them: `http://host:port`, with the path behind a
+            gateway, lower-case host and no slash at the end.
         resolve: Maps a host name to its addresses; detects two names of one host.
 
     Attributes:
         urls: The addresses in the order in which to try them.
-
-    Raises:
-        SettingsError: when the list is empty, or contains an invalid address.
     """
 
     def __init__(self, urls: Iterable[str], *, resolve: Resolve = addresses_of) -> None:
-        self.urls = tuple(dict.fromkeys(_checked(url) for url in urls))
+        self.urls = tuple(dict.fromkeys(urls))
         self._resolve = resolve
-        if not self.urls:
-            raise SettingsError(
-                "No ResourceManager is configured.",
-                hint="Give --rm http://host:8088, or set resource_managers.",
-            )
 
     def worked(self, url: str) -> None:
         """Move the address that responded to the front; other threads try it first from now on."""
@@ -138,14 +130,3 @@ def _has_port(parts: SplitResult) -> bool:
         return parts.port != 0
     except ValueError:
         return False
-
-
-def _checked(url: str) -> str:
-    parts = urlsplit(url.rstrip("/"))
-    valid = parts.scheme in ("http", "https") and bool(parts.hostname) and _has_port(parts)
-    if not valid or parts.query or parts.fragment or "@" in parts.netloc:
-        raise SettingsError(
-            f"{url!r} is not the address of a ResourceManager.",
-            hint="Write it as http://rm.example.com:8088.",
-        )
-    return f"{parts.scheme}://{parts.netloc.lower()}{parts.path}"

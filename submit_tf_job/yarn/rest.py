@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from submit_tf_job.errors import BadAnswer, ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.yarn.auth import Auth
 from submit_tf_job.yarn.errors import unauthenticated
-from submit_tf_job.yarn.ha import ResourceManagers, Standby
+from submit_tf_job.yarn.ha import ResourceManagers
 from submit_tf_job.yarn.response import Reply
 from submit_tf_job.yarn.transport_errors import TransportError, transport_error_of
 
@@ -243,7 +243,8 @@ class HttpClient:
     ) -> Reply | TransportError:
         """Send one GET to an address in the cluster; the caller has to check the address."""
         wanted = _Request("GET", path, params or {}, None, self.timeouts.read_s, repeatable=True)
-        outcome = self._send(base, wanted, deadline or self.deadline(), others=0)
+        deadline = deadline or self.deadline()
+        outcome = self._read(self._send(base, wanted, deadline), wanted, base, deadline)
         return self._checked(outcome, wanted) if isinstance(outcome, Reply) else outcome
 
     def download(
@@ -265,13 +266,10 @@ class HttpClient:
         """
         wanted = _Request("GET", path, params or {}, None, self.timeouts.read_s, repeatable=True)
         deadline = deadline or self.deadline()
-        try:
-            response = self._ask(base, wanted, deadline, wanted.read_s, endless=True)
-        except OSError as error:
-            return self._failed(error, wanted)
-        if response.status_code == 200:
+        response = self._send(base, wanted, deadline, endless=True)
+        if not isinstance(response, TransportError) and response.status_code == 200:
             return Download(response, base + path)
-        outcome = self._read(response, wanted, base + path, deadline)
+        outcome = self._read(response, wanted, base, deadline)
         return self._checked(outcome, wanted) if isinstance(outcome, Reply) else outcome
 
     def _round(
@@ -281,17 +279,21 @@ class HttpClient:
         waiting = deque(self.rms.urls)
         while waiting and deadline.left_s:
             url = waiting.popleft()
-            outcome = self._send(url, wanted, deadline, others=len(waiting))
+            response = self._send(url, wanted, deadline, others=bool(waiting))
+            outcome = self._read(response, wanted, url, deadline)
             if isinstance(outcome, Reply):
                 standby = self.rms.standby(outcome, url)
-                if standby is None and not _is_proxy_error(outcome, wanted):
+                if standby is not None:
+                    if standby.active and standby.active in waiting:
+                        waiting.remove(standby.active)
+                        waiting.appendleft(standby.active)
+                    refusal = unauthenticated(outcome, self.auth)
+                    outcome = TransportError.of_standby(standby, refusal)
+                elif _is_proxy_error(outcome, wanted):
+                    outcome = TransportError.of_gateway(outcome)
+                else:
                     self.rms.worked(url)
                     return self._checked(outcome, wanted)
-                outcome = self._why_not_this_one(outcome, standby)
-                active = standby.active if standby else None
-                if active is not None and active in waiting:
-                    waiting.remove(active)
-                    waiting.appendleft(active)
             # an error caused by the deadline is less specific than an earlier one
             if deadline.left_s or url not in seen:
                 seen[url] = outcome
@@ -309,66 +311,59 @@ class HttpClient:
                 )
         return None
 
-    def _why_not_this_one(self, reply: Reply, standby: Standby | None) -> TransportError:
-        if standby is None:
-            return TransportError.of_gateway(reply)
-        return TransportError.of_standby(standby, unauthenticated(reply, self.auth))
-
     def _send(
-        self, base: str, wanted: _Request, deadline: Deadline, *, others: int
-    ) -> Reply | TransportError:
-        """Send a request once; if others remain to be tried, a ResourceManager that does not
-        respond must not use up their time.
-        """
-        left = max(deadline.left_s, 0.001)
-        read_s = min(wanted.read_s, left / 2 if others and wanted.repeatable else left)
-        try:
-            response = self._ask(base, wanted, deadline, read_s)
-        except OSError as error:
-            return self._failed(error, wanted)
-        return self._read(response, wanted, base + wanted.path, deadline)
-
-    def _ask(
         self,
         base: str,
         wanted: _Request,
         deadline: Deadline,
-        read_s: float,
         *,
+        others: bool = False,
         endless: bool = False,
-    ) -> requests.Response:
-        node = base not in self.rms.urls
-        return self._session(node=node).ask(
-            wanted.method,
-            base + wanted.path,
-            params={**wanted.params, **self.auth.params(node=node)},
-            body=wanted.body,
-            connect_s=min(self.timeouts.connect_s, max(deadline.left_s, 0.001)),
-            read_s=read_s,
-            left_s=lambda: deadline.left_s,
-            endless=endless,
-        )
+    ) -> requests.Response | TransportError:
+        """Send a request once, and return its response with the body unread.
 
-    def _failed(self, error: OSError, wanted: _Request) -> TransportError:
-        refused = self.auth.explain(error)
-        if refused is None:
-            return transport_error_of(error)
-        if not wanted.repeatable and self.auth.answered(error):
-            return TransportError(refused.message.rstrip("."), sent=True, advice=refused.hint)
-        raise refused from error
+        Args:
+            others: Whether others remain to be tried: a ResourceManager that does not respond must
+                not use up their time.
+            endless: Whether a successful response may take longer than until the deadline.
+        """
+        node, left_s = base not in self.rms.urls, max(deadline.left_s, 0.001)
+        within_s = left_s / 2 if others and wanted.repeatable else left_s
+        try:
+            return self._session(node=node).ask(
+                wanted.method,
+                base + wanted.path,
+                params={**wanted.params, **self.auth.params(node=node)},
+                body=wanted.body,
+                connect_s=min(self.timeouts.connect_s, left_s),
+                read_s=wanted.read_s if endless else min(wanted.read_s, within_s),
+                left_s=lambda: deadline.left_s,
+                endless=endless,
+            )
+        except OSError as error:
+            refused = self.auth.explain(error)
+            if refused is None:
+                return transport_error_of(error)
+            if not wanted.repeatable and self.auth.answered(error):
+                return TransportError(refused.message.rstrip("."), sent=True, advice=refused.hint)
+            raise refused from error
 
     def _read(
-        self, response: requests.Response, wanted: _Request, url: str, deadline: Deadline
+        self,
+        response: requests.Response | TransportError,
+        wanted: _Request,
+        base: str,
+        deadline: Deadline,
     ) -> Reply | TransportError:
         """Read the whole response, with limits on its size and duration, and close it."""
-        chunks: list[bytes] = []
-        size = 0
+        if isinstance(response, TransportError):
+            return response
+        url, body = base + wanted.path, bytearray()
         try:
             with closing(response):
                 for chunk in response.iter_content(_CHUNK):
-                    chunks.append(chunk)
-                    size += len(chunk)
-                    if size > BODY_MAX:
+                    body += chunk
+                    if len(body) > BODY_MAX:
                         raise BadAnswer(
                             f"{url} answered with more than {BODY_MAX // 1024**2} MiB.",
                             details={"url": url, "status": response.status_code},
@@ -377,7 +372,7 @@ class HttpClient:
                         return TransportError("its answer did not end in time", sent=True)
         except _NOT_READ as error:
             return transport_error_of(error)
-        reply = Reply.of(response, wanted.method, url, b"".join(chunks))
+        reply = Reply.of(response, wanted.method, url, bytes(body))
         return TransportError("its answer was cut off", sent=True) if reply.cut_off else reply
 
     def _checked(self, reply: Reply, wanted: _Request) -> Reply:
