@@ -91,7 +91,6 @@ class Caller:
         self._connect()
 
     def _connect(self) -> None:
-        """Connect to the deciding task's address at the port whose turn it is."""
         sock = socket.socket(family_of(self.address), socket.SOCK_STREAM)
         self.channel = Channel(sock, TABLE_LIMIT, self.loop.selector, self._ready, connected=False)
         self.since = time.monotonic()

@@ -13,7 +13,6 @@ from submit_tf_job.container import contract, environment, facts, ports, task_fi
 from submit_tf_job.container.child import STOPS, Child, Signals, oom_kills
 from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
-from submit_tf_job.container.line_times import Stamps
 
 LEFT = (
     "the command of %s has ended, and had left processes in the background, which are not waited "
@@ -46,7 +45,7 @@ class TaskCommand:
         self.stop_grace_s = info.stop_grace_s  # from SIGTERM to SIGKILL
         self.nofile: tuple[int, int] | None = None
         self.progress = task_files.Progress("")
-        self.stamps = Stamps(info)
+        self.stamps = task_files.Stamps(info)
         self.data: Data | None = None  # the job's inputs and outputs, if it declares any
         self.reserved: ports.Reservation | None = None  # the port of this task
         self.held: list[ports.Reservation] = []  # the ports that the command serves
@@ -120,7 +119,6 @@ class TaskCommand:
 
     def start(self) -> None:
         """Start the command."""
-        self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
         if self.info.task.get("retries"):
             self.env[contract.ENV_GENERATION] = str(self.generation)
             self.oom_kills = oom_kills()
@@ -159,6 +157,7 @@ class TaskCommand:
         Raises:
             BootstrapProblem: It cannot be started.
         """
+        self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
         words = command.split() if isinstance(command, str) else command
         log("%s: %s" % (doing, " ".join(words)[:200]))
         self.child = Child(command, self.env, self.nofile, self._workdir())

@@ -347,14 +347,11 @@ class DecidingTask:
             self.end.begin(now)
 
     def _prepare(self) -> None:
-        """Run `prepare` of the job."""
-        command = self.command
-        command.preparing = True
-        command.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
+        self.command.preparing = True
         try:
-            command.run("preparing", self.info.task["prepare"])
+            self.command.run("preparing", self.info.task["prepare"])
         except BootstrapProblem as problem:
-            command.fail(problem)
+            self.command.fail(problem)
 
     def _start(self) -> None:
         """Have every task start its command, and start this task's."""

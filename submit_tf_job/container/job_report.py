@@ -1,11 +1,20 @@
-"""The job's report: one JSON file in the log directory of the deciding task's container."""
+"""The job's report: one JSON file in the log directory of the deciding task's container.
+
+The last one is also left beside the run's record on HDFS, where it is still there when YARN has
+forgotten the run and its logs are deleted.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import threading
+from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import contract, task_files
+from submit_tf_job.container.info import Info, log
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.rendezvous.members import Member
@@ -14,6 +23,8 @@ from submit_tf_job.container.rendezvous.sizes import shown
 TASKS_LISTED = 200
 # an unchanged report is rewritten, so that its age shows whether the deciding task is running
 HEARTBEAT_S = 30.0
+RECORD_S = 5.0  # the job's end does not wait longer for HDFS
+RECORD_BYTES = 65536  # of a report with its tasks
 
 
 def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
@@ -148,3 +159,32 @@ class Writer:
             return False
         self.failed_at = None
         return True
+
+
+# --- the record of the run ------------------------------------------------------------------------
+def leave_record(info: Info, report: Mapping[str, Any]) -> None:
+    """Write the last report of a job that is over; a failure costs the record alone."""
+    found = dict(report)
+    text = json.dumps(found, sort_keys=True).encode("utf-8")
+    if len(text) > RECORD_BYTES:
+        found.pop("tasks", None)
+        text = json.dumps(found, sort_keys=True).encode("utf-8")
+    writing = threading.Thread(target=_write_record, args=(info, text), name="record", daemon=True)
+    writing.start()
+    writing.join(RECORD_S)
+
+
+def _write_record(info: Info, text: bytes) -> None:
+    from submit_tf_job.container.data.store import NotFound, StoreError
+    from submit_tf_job.container.data.webhdfs_client import WebHdfs
+
+    rule = info.task["record"]
+    try:
+        store = WebHdfs(
+            rule["protocol"], rule["addresses"], dict(info.env, HADOOP_USER_NAME=rule["user"])
+        )
+        with contextlib.suppress(NotFound):
+            store.remove(rule["path"])
+        store.write(rule["path"], [text], len(text))
+    except StoreError as err:
+        log("the record of this run has no report: %s" % err)

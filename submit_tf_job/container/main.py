@@ -83,9 +83,9 @@ def _run(info: Info, signals: Signals) -> int:
     task_files.write_marker(info, loop.final, status, outcome, report)
     _outcome(outcome)
     if report and loop.final and info.task.get("record"):
-        from submit_tf_job.container import run_record
+        from submit_tf_job.container import job_report
 
-        run_record.leave(info, report)
+        job_report.leave_record(info, report)
     return status
 
 

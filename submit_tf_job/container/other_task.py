@@ -131,7 +131,6 @@ class OtherTask:
         self.remembered["seen_host"] = message["host"]
 
     def _go(self, message: Mapping[str, Any]) -> None:
-        """Start the command."""
         command = self.command
         command.generation = self.remembered["generation"]
         # a sidecar may start before the tasks are counted

@@ -97,7 +97,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200)
 
     def _place(self) -> tuple[str, str]:
-        """Return the scope and the key of /scope/key."""
         scope, _, key = self.path.strip("/").partition("/")
         return scope, key
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job.container import contract, line_times, task_files
+from submit_tf_job.container import contract, task_files
 from submit_tf_job.logs import lines
 from submit_tf_job.logs.entries import Origin, Run, TaskContainer
 from submit_tf_job.logs.read import log_lines
@@ -33,7 +33,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Path,
 
 def test_stamps_record_where_a_file_began_to_grow(watched: tuple[Any, Path, Path]) -> None:
     info, out, index = watched
-    made = line_times.Stamps(info)
+    made = task_files.Stamps(info)
     times = [(100.5, b"at once\n"), (101.0, b""), (110.0, b""), (110.4, b"later\n")]
     for now, text in (*times, (111.5, b""), (112.5, b"")):
         with out.open("ab") as file:
@@ -45,7 +45,7 @@ def test_stamps_record_where_a_file_began_to_grow(watched: tuple[Any, Path, Path
 
 def test_stamps_record_the_last_lines_of_a_task(watched: tuple[Any, Path, Path]) -> None:
     info, out, index = watched
-    made = line_times.Stamps(info)
+    made = task_files.Stamps(info)
     made.look(200.0)
     out.write_bytes(b"old\nits last words\n")
     made.look(200.2, last=True)
@@ -55,7 +55,7 @@ def test_stamps_record_the_last_lines_of_a_task(watched: tuple[Any, Path, Path])
 @pytest.mark.slow
 def test_stamps_become_rare_in_a_long_task_and_stay_small(watched: tuple[Any, Path, Path]) -> None:
     info, out, index = watched
-    made = line_times.Stamps(info)
+    made = task_files.Stamps(info)
     for second in range(1, 8000):
         with out.open("ab") as file:
             file.write(b"x\n")
