@@ -281,7 +281,7 @@ def _docker_object(sandbox: SandboxState) -> dict[str, Any] | None:
 
 
 def _kerberos_object(sandbox: SandboxState) -> dict[str, str] | None:
-    from submit_tf_job.sandbox.kdc import principal_of
+    from submit_tf_job.sandbox.hardening import principal_of
     from submit_tf_job.sandbox.options import REALM
 
     if not sandbox.secure:

@@ -22,8 +22,13 @@ from submit_tf_job.sandbox.engine import (
     start_engine,
 )
 from submit_tf_job.sandbox.hadoop_config import OPENS
-from submit_tf_job.sandbox.hardening import java_options
-from submit_tf_job.sandbox.kdc import KDC_MAIN, find_programs, kdc_argv, kdc_environment
+from submit_tf_job.sandbox.hardening import (
+    KDC_MAIN,
+    find_programs,
+    java_options,
+    kdc_argv,
+    kdc_environment,
+)
 from submit_tf_job.sandbox.options import NODEMANAGERS
 from submit_tf_job.sandbox.processes import Process, launch, listens, marker, path_with_sbin
 from submit_tf_job.sandbox.saved_state import SandboxState

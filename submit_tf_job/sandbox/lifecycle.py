@@ -17,7 +17,7 @@ from typing import Literal
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import addresses, daemons, docker, hadoop_config
 from submit_tf_job.sandbox.engine import bridge_problem, end_engine, make_bridge, restore_bridge
-from submit_tf_job.sandbox.hardening import RM_IDS, make_certificates
+from submit_tf_job.sandbox.hardening import RM_IDS, find_programs, make_certificates, make_kdc
 from submit_tf_job.sandbox.jars import (
     JarSet,
     ensure_jars,
@@ -25,7 +25,6 @@ from submit_tf_job.sandbox.jars import (
     find_java_home,
     jars_of_home,
 )
-from submit_tf_job.sandbox.kdc import find_programs, make_kdc
 from submit_tf_job.sandbox.options import (
     ALL_DAEMONS,
     MAX_NODES,

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from submit_tf_job.sandbox.docker import NETWORKS, allowed_mounts, runtimes
-from submit_tf_job.sandbox.kdc import job_keytab, principal_of, service_of
+from submit_tf_job.sandbox.hardening import job_keytab, principal_of, service_of
 from submit_tf_job.sandbox.options import DOMAIN
 from submit_tf_job.sandbox.saved_state import SandboxState
 

@@ -12,7 +12,7 @@ from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import addresses, daemons
 from submit_tf_job.sandbox.docker import NETWORK
 from submit_tf_job.sandbox.engine import end_engine, ensure_network
-from submit_tf_job.sandbox.kdc import GATEWAY, USERS
+from submit_tf_job.sandbox.hardening import GATEWAY, USERS
 from submit_tf_job.sandbox.options import ALL_DAEMONS, MAX_NODES, NODEMANAGERS
 from submit_tf_job.sandbox.processes import (
     Process,

@@ -19,7 +19,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.kdc import principal_of
+from submit_tf_job.sandbox.hardening import principal_of
 from submit_tf_job.sandbox.options import DOMAIN
 from submit_tf_job.sandbox.saved_state import SandboxState
 
