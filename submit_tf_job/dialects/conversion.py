@@ -15,8 +15,7 @@ from submit_tf_job.host.located.scalars import kind_of_plain, surprising
 from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.job import Job, Remark
 from submit_tf_job.jobspec.keys import JOB, ROLE
-from submit_tf_job.jobspec.load import read_tree
-from submit_tf_job.jobspec.reader import Defaults, read_job
+from submit_tf_job.jobspec.reader import Defaults, read_job, read_tree
 
 __all__ = ["Conversion", "convert", "write"]
 

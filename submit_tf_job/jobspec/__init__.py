@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from submit_tf_job.jobspec.load import loads, read_file
-from submit_tf_job.jobspec.reader import Defaults
+from submit_tf_job.jobspec.reader import Defaults, loads, read_file
 from submit_tf_job.jobspec.schema import example, schema
 
 __all__ = ["Defaults", "example", "loads", "read_file", "schema"]

@@ -661,24 +661,13 @@ def _deciding_role(name: str) -> str:
     return "chief" if name == "master" else name
 
 
+# other names → TensorFlow's role
 _ROLE_NAMES = {
-    "workers": "worker",
-    "wrk": "worker",
-    "node": "worker",
-    "nodes": "worker",
-    "chiefs": "chief",
-    "leader": "chief",
-    "coordinator": "chief",
-    "primary": "chief",
-    "parameter-server": "ps",
-    "parameter-servers": "ps",
-    "parameterserver": "ps",
-    "pserver": "ps",
-    "pservers": "ps",
-    "server": "ps",
-    "eval": "evaluator",
-    "evaluators": "evaluator",
-    "validator": "evaluator",
+    **dict.fromkeys(("workers", "wrk", "node", "nodes"), "worker"),
+    **dict.fromkeys(("chiefs", "leader", "coordinator", "primary"), "chief"),
+    **dict.fromkeys(("parameter-server", "parameter-servers", "parameterserver"), "ps"),
+    **dict.fromkeys(("pserver", "pservers", "server"), "ps"),
+    **dict.fromkeys(("eval", "evaluators", "validator"), "evaluator"),
 }
 
 

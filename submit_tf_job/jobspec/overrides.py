@@ -29,6 +29,13 @@ _STEP = re.compile(r"([^.\[\]]+)((?:\[[0-9]{1,6}\])*)")
 _REST = re.compile(r"(.+)()")
 _OTHER_SPELLING = {"chief": "master", "master": "chief"}
 _Steps = Sequence[tuple[Kind | None, str | int]]
+_PLACE = Location(SET)
+_NOTHING = Scalar(ScalarKind.NULL, "", _PLACE)
+
+
+class _Refused(Unreadable):
+    def __init__(self, message: str, path: str = "") -> None:
+        super().__init__(_PLACE, message, path)
 
 
 def apply(root: Node, overrides: Sequence[str], notes: Diagnostics) -> Node:
@@ -43,14 +50,12 @@ def apply(root: Node, overrides: Sequence[str], notes: Diagnostics) -> Node:
         path, equals, value = override.partition("=")
         try:
             if not equals:
-                raise Unreadable(
-                    Location(SET),
-                    f"{clip(override)} has no '='; write path=value, as in "
-                    f"roles.worker.instances=8",
+                raise _Refused(
+                    f"{clip(override)} has no '='; write path=value, as in roles.worker.instances=8"
                 )
             root = _set(root, _Target(path), value)
         except Unreadable as error:
-            notes.problem(Location(SET), error.path, str(error))
+            notes.problem(_PLACE, error.path, str(error))
     return root
 
 
@@ -73,10 +78,9 @@ class _Target:
             pattern = _REST if kind and kind.dotted else _STEP
             step = pattern.match(self.path, at)
             if step is None or self.path[step.end() : step.end() + 1] not in ("", "."):
-                raise Unreadable(
-                    Location(SET),
+                raise _Refused(
                     f"{clip(path)} is not a valid path; write keys joined by dots, as in "
-                    f"roles.worker.env.BATCH",
+                    f"roles.worker.env.BATCH"
                 )
             self._add_key(step.group(1), kind, at)
             for index in re.findall("[0-9]+", step.group(2)):
@@ -88,26 +92,24 @@ class _Target:
         try:
             member = kind.member(name) if kind else None
         except ValueError as error:
-            raise Unreadable(Location(SET), str(error), self.path) from None
+            raise _Refused(str(error), self.path) from None
         if member is None:
-            raise Unreadable(
-                Location(SET),
-                f"{clip(name)} leads nowhere, {self.path[: at - 1]} has no keys",
-                self.path,
+            raise _Refused(
+                f"{clip(name)} leads nowhere, {self.path[: at - 1]} has no keys", self.path
             )
         self.steps.append(name)
         self.kinds.append(member)
 
 
 def _set(root: Node, target: _Target, value: str) -> Node:
-    place, kind = Location(SET), target.kinds[-1]
+    kind = target.kinds[-1]
     if kind is None or kind.is_literal(value):
-        node: Node = Scalar(ScalarKind.TEXT, value, place)
+        node: Node = Scalar(ScalarKind.TEXT, value, _PLACE)
     else:
         try:
-            node = parse_flow(value, place)
+            node = parse_flow(value, _PLACE)
         except Unreadable as error:
-            raise Unreadable(place, str(error), target.path) from None
+            raise _Refused(str(error), target.path) from None
     return _replace(root, list(zip(target.kinds, target.steps, strict=False)), node, target)
 
 
@@ -121,7 +123,7 @@ def _replace(node: Node, steps: _Steps, new: Node, target: _Target) -> Node:
             # the input's or output's other keys stay
             return _replace(node, [(kind, "uri")], new, target)
         return new
-    (kind, step), place = steps[0], Location(SET)
+    kind, step = steps[0]
     if isinstance(step, int):
         return _replace_item(node, step, steps[1:], new, target)
     if not isinstance(node, Table):
@@ -130,22 +132,19 @@ def _replace(node: Node, steps: _Steps, new: Node, target: _Target) -> Node:
     if node.find(step) is None and node.find(other) is not None:
         step = other
     entry = node.find(step)
-    inner = entry.value if entry else _nothing(place)
-    if entry and len(steps) > 1:
-        place = entry.place
+    inner = entry.value if entry else _NOTHING
+    place = entry.place if entry and len(steps) > 1 else _PLACE
     return node.with_entry(Pair(step, place, _replace(inner, steps[1:], new, target)))
 
 
 def _as_table(node: Node, kind: Kind | None, step: str, path: str) -> Table:
     """Return the mapping for an absent value, or for a value in its short form."""
     if isinstance(node, Scalar) and node.kind is ScalarKind.NULL:
-        return Table((), Location(SET))
+        return Table((), _PLACE)
     if isinstance(node, Scalar) and kind and kind.short:
         return Table((Pair(kind.short, node.place, node),), node.place)
-    raise Unreadable(
-        Location(SET),
-        f"nothing can be set below a value that is not a mapping (at {clip(step)})",
-        path,
+    raise _Refused(
+        f"nothing can be set below a value that is not a mapping (at {clip(step)})", path
     )
 
 
@@ -154,18 +153,12 @@ def _replace_item(node: Node, index: int, rest: _Steps, new: Node, target: _Targ
     if not isinstance(node, Items) and not (
         isinstance(node, Scalar) and node.kind is ScalarKind.NULL
     ):
-        raise Unreadable(Location(SET), "an index needs a list, and this is none", target.path)
+        raise _Refused("an index needs a list, and this is none", target.path)
     if index > len(items):
-        raise Unreadable(
-            Location(SET),
-            f"the list has {len(items)} items; the next one is [{len(items)}]",
-            target.path,
+        raise _Refused(
+            f"the list has {len(items)} items; the next one is [{len(items)}]", target.path
         )
-    inner = items[index] if index < len(items) else _nothing(Location(SET))
+    inner = items[index] if index < len(items) else _NOTHING
     return Items(
         (*items[:index], _replace(inner, rest, new, target), *items[index + 1 :]), node.place
     )
-
-
-def _nothing(place: Location) -> Scalar:
-    return Scalar(ScalarKind.NULL, "", place)

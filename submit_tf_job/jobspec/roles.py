@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from submit_tf_job.host.located.diagnostics import BUILT_IN, Diagnostics, Where, closest
 from submit_tf_job.host.located.nodes import Location, clip, from_python
 from submit_tf_job.jobspec.files import Shipper
+from submit_tf_job.jobspec.host_keys import read_python
 from submit_tf_job.jobspec.job import (
     TRAINING_ROLES,
     Command,
@@ -22,7 +23,6 @@ from submit_tf_job.jobspec.job import (
 )
 from submit_tf_job.jobspec.keys import ROLE, SHAPE, SHARED
 from submit_tf_job.jobspec.kinds import group
-from submit_tf_job.jobspec.packages import read_python
 from submit_tf_job.jobspec.schema import partial_schema
 from submit_tf_job.jobspec.validate import typed
 

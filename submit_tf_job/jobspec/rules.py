@@ -90,7 +90,9 @@ class StrategyRules:
     """What a strategy makes of a job's roles.
 
     Attributes:
-        check: Reports roles that the strategy cannot combine.
+        needs: The roles that it needs, each with the reason.
+        refuses: The roles that it cannot have, each with the reason.
+        check: Reports what else it cannot combine; None for nothing.
         kinds: The kinds of roles with these names.
         others: The kind of every other role.
         fixed: Whether a job spec may not say another kind for the names in `kinds`.
@@ -101,7 +103,9 @@ class StrategyRules:
             "" if they can.
     """
 
-    check: Callable[[JobDraft], None]
+    needs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    refuses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    check: Callable[[JobDraft], None] | None = None
     kinds: Mapping[str, RoleKind] = field(default_factory=lambda: MappingProxyType({}))
     others: RoleKind = RoleKind.SIDECAR
     fixed: bool = True
@@ -205,7 +209,7 @@ def check(job: JobDraft, deciding: str | None) -> None:
                 f"TensorFlow takes at most one {role.name}, not {role.instances}", "instances"
             )
     if job.strategy is not None and job.roles_read:
-        RULES[job.strategy].check(job)
+        _check_roles(job, RULES[job.strategy])
     for role in job.roles.values():
         _check_kind(job, role, deciding)
     _check_master(job)
@@ -251,27 +255,27 @@ def _check_kind(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
         )
 
 
-def _absent(job: JobDraft, name: str, why: str) -> None:
-    if name in job.roles:
-        job.roles[name].fail(why)
+def _check_roles(job: JobDraft, rules: StrategyRules) -> None:
+    for name, why in rules.refuses.items():
+        if name in job.roles:
+            job.roles[name].fail(why)
+    for name, why in rules.needs.items():
+        _check_present(job, name, why)
+    if rules.check is not None:
+        rules.check(job)
 
 
-def _present(job: JobDraft, name: str, why: str) -> None:
+def _check_present(job: JobDraft, name: str, why: str) -> None:
     if name not in job.roles and name not in job.misspelt:
         job.fail("roles", f"{why}; add {name}: {{memory: 4Gi}}")
 
 
 def _single(job: JobDraft) -> None:
-    for name in ("ps", "evaluator"):
-        _absent(
-            job,
-            name,
-            f"strategy single trains in one task and has no {name}; leave it out, or "
-            f"choose another strategy",
-        )
     worker = job.roles.get("worker")
     if worker is None:
-        _present(job, "chief", "strategy single needs the one task that trains")
+        _check_roles(
+            job, StrategyRules({"chief": "strategy single needs the one task that trains"})
+        )
     elif "chief" in job.roles:
         worker.fail(
             "strategy single has one task; leave out chief or worker, or say strategy: multi-worker"
@@ -281,43 +285,6 @@ def _single(job: JobDraft) -> None:
             f"strategy single has one task, not {worker.instances}; say strategy: multi-worker",
             "instances",
         )
-
-
-def _multi_worker(job: JobDraft) -> None:
-    _present(job, "worker", "strategy multi-worker needs workers")
-    _absent(
-        job,
-        "ps",
-        "with a ps in the cluster MultiWorkerMirroredStrategy hangs without a message "
-        "(TensorFlow 2.15 and 2.21); "
-        "leave it out, or say strategy: parameter-server",
-    )
-
-
-def _parameter_server(job: JobDraft) -> None:
-    """Require workers and ps; without a chief worker 0 decides, as in TensorFlow 1's replicated
-    training.
-    """
-    _present(job, "worker", "strategy parameter-server needs at least one worker")
-    _present(job, "ps", "strategy parameter-server needs at least one ps")
-
-
-def _estimator(job: JobDraft) -> None:
-    # tensorflow_estimator/python/estimator/run_config.py: "exactly one chief", else ValueError
-    _present(job, "chief", "strategy estimator needs exactly one chief")
-
-
-def _torch(job: JobDraft) -> None:
-    _of_processes(job, "PyTorch's processes are equals")
-
-
-def _jax(job: JobDraft) -> None:
-    _of_processes(job, "JAX's processes are equals")
-
-
-def _of_processes(job: JobDraft, why: str) -> None:
-    """Check a strategy whose variables the bootstrap sets, and that has no parameter servers."""
-    _absent(job, "ps", f"{why}, and there is no ps; leave it out, or choose another strategy")
 
 
 def _custom(job: JobDraft) -> None:
@@ -339,37 +306,59 @@ _TENSORFLOW = {
     "ps": RoleKind.SERVES,
     "evaluator": RoleKind.EVALUATES,
 }
+_OTHER_STRATEGY = "leave it out, or choose another strategy"
 # Roles of any name train, and may say another kind.
 _ANY_ROLES = StrategyRules(
-    _custom,
-    _TENSORFLOW,
+    kinds=_TENSORFLOW,
     others=RoleKind.TRAINS,
     fixed=False,
     tf_config=TFConfigMode.NONE,
 )
 RULES = {
-    Strategy.SINGLE: StrategyRules(_single, _TENSORFLOW),
-    Strategy.MULTI_WORKER: StrategyRules(
-        _multi_worker, _TENSORFLOW, all_or_nothing=_ALL_OR_NOTHING
+    Strategy.SINGLE: StrategyRules(
+        refuses={
+            name: f"strategy single trains in one task and has no {name}; {_OTHER_STRATEGY}"
+            for name in ("ps", "evaluator")
+        },
+        check=_single,
+        kinds=_TENSORFLOW,
     ),
-    # The workers join a TensorFlow server and never end by themselves.
+    Strategy.MULTI_WORKER: StrategyRules(
+        needs={"worker": "strategy multi-worker needs workers"},
+        refuses={
+            "ps": "with a ps in the cluster MultiWorkerMirroredStrategy hangs without a message "
+            "(TensorFlow 2.15 and 2.21); leave it out, or say strategy: parameter-server"
+        },
+        kinds=_TENSORFLOW,
+        all_or_nothing=_ALL_OR_NOTHING,
+    ),
+    # The workers join a TensorFlow server and never end by themselves. Without a chief worker 0
+    # decides, as in TensorFlow 1's replicated training.
     Strategy.PARAMETER_SERVER: StrategyRules(
-        _parameter_server,
-        {**_TENSORFLOW, "worker": RoleKind.SERVES},
+        needs={
+            name: f"strategy parameter-server needs at least one {name}"
+            for name in ("worker", "ps")
+        },
+        kinds={**_TENSORFLOW, "worker": RoleKind.SERVES},
         no_restart={"ps": _PS_FORGETS},
     ),
-    Strategy.ESTIMATOR: StrategyRules(_estimator, _TENSORFLOW, no_restart={"ps": _PS_FORGETS}),
+    # tensorflow_estimator/python/estimator/run_config.py: "exactly one chief", else ValueError
+    Strategy.ESTIMATOR: StrategyRules(
+        needs={"chief": "strategy estimator needs exactly one chief"},
+        kinds=_TENSORFLOW,
+        no_restart={"ps": _PS_FORGETS},
+    ),
     Strategy.TORCH: replace(
         _ANY_ROLES,
-        check=_torch,
+        refuses={"ps": f"PyTorch's processes are equals, and there is no ps; {_OTHER_STRATEGY}"},
         all_or_nothing="a restarted task cannot rejoin PyTorch's process group",
     ),
     Strategy.JAX: replace(
         _ANY_ROLES,
-        check=_jax,
+        refuses={"ps": f"JAX's processes are equals, and there is no ps; {_OTHER_STRATEGY}"},
         all_or_nothing="a restarted task cannot rejoin JAX's coordinator",
     ),
-    Strategy.CUSTOM: _ANY_ROLES,
+    Strategy.CUSTOM: replace(_ANY_ROLES, check=_custom),
 }
 
 
