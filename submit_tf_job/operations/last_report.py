@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
@@ -26,9 +26,6 @@ from submit_tf_job.operations.logs import am_log
 from submit_tf_job.operations.stored_services import StoredServices
 from submit_tf_job.storage import open_storage
 from submit_tf_job.yarn.observed import AppReport
-
-if TYPE_CHECKING:
-    from submit_tf_job.operations.stored_services import StoredJob
 
 __all__ = ["collected_logs", "read_from_its_node", "read_last_report", "read_report"]
 
@@ -157,10 +154,10 @@ def _is_of_a_job(app: AppReport, hadoop_conf: Path, user: str, *, as_proxy: bool
     """Return whether the stored service of an application is known to be one of this package."""
     try:
         storage = open_storage(None, hadoop_conf=hadoop_conf, user=user, as_proxy=as_proxy)
-        stored = StoredServices(lambda: storage, app.user or user).job(app.name or "")
+        stored = StoredServices(lambda: storage, app.user or user)
+        return stored.deciding_task(app.name or "", app.id) is not None
     except SubmitTFJobError:
         return False
-    return stored.application_id == app.id and stored.deciding_task is not None
 
 
 MOST_ASKED = 5  # where neither HDFS nor the log tells which task decides
@@ -207,13 +204,13 @@ def read_from_its_node(cluster: Cluster, app: AppReport) -> tuple[Evidence, byte
 
     try:
         log = am_log(cluster, app)
-        stored = _stored(cluster, app)
+        deciding = _deciding_task(cluster, app)
         role = deciding_role(log)
         tasks = [f"{role}-0"] if role else first_tasks(log)[:MOST_ASKED]
-        if stored and stored.deciding_task:
-            tasks = [stored.deciding_task]
+        if deciding:
+            tasks = [deciding]
         for place in filter(None, (container_of(log, task) for task in tasks)):
-            found = _report_in(cluster, *place, is_due=bool(stored and stored.deciding_task))
+            found = _report_in(cluster, *place, is_due=bool(deciding))
             if found is not None:
                 return found
     except SubmitTFJobError:
@@ -243,13 +240,9 @@ def _end_of(cluster: Cluster, place: tuple[str, str], name: str, most: int) -> b
     return cluster.nodes.read_log(*place, name, tail_bytes=most).data
 
 
-def _stored(cluster: Cluster, app: AppReport) -> StoredJob | None:
-    """Return the job in YARN's copy of the service, if the copy is still this application's."""
-    services = stored_services(cluster)
-    if services is None:
-        return None
-    try:
-        stored = services.job(app.name or "")
-    except SubmitTFJobError:
-        return None
-    return stored if stored.application_id == app.id else None
+def _deciding_task(cluster: Cluster, app: AppReport) -> str | None:
+    """Return the deciding task by YARN's copy of the service, if it is still this application's."""
+    stored = stored_services(cluster)
+    with suppress(SubmitTFJobError):
+        return stored.deciding_task(app.name or "", app.id) if stored else None
+    return None

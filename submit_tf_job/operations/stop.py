@@ -1,4 +1,7 @@
-"""Stop a run, delete the runs of a job, and return the owner of one."""
+"""Stop a run, delete the runs of a job, and return the owner of one.
+
+At a graceful stop all tasks end their commands, which may save, before YARN stops the job.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import (
     AuthError,
+    ClusterUnavailable,
     DeadlinePassed,
     NameTaken,
     NoSuchJob,
@@ -16,8 +21,8 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
-from submit_tf_job.operations.graceful_stop import end_gracefully, stated_grace_s
-from submit_tf_job.operations.read_status import read_status
+from submit_tf_job.operations.description import tasks_of
+from submit_tf_job.operations.read_status import StatusReader, read_status
 from submit_tf_job.operations.runs import (
     delete_run,
     ended_runs,
@@ -26,17 +31,22 @@ from submit_tf_job.operations.runs import (
     stored_texts,
 )
 from submit_tf_job.operations.staging import forget_files
-from submit_tf_job.waiting import CONTAINERS_ARE_GONE
+from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.exactly_once import live_runs
 from submit_tf_job.yarn.run_names import is_run_of
 
 if TYPE_CHECKING:
-    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.observation import JobReport, JobStatus
     from submit_tf_job.yarn.stopping import Remaining
 
-__all__ = ["delete", "owner", "stop"]
+__all__ = ["deciding_container", "delete", "owner", "stop"]
 
 _NAMED = 5
+# The deciding task waits 20 s after each (`container.child.PATIENCE_S`); a NodeManager gets a
+# signal with its next heartbeat, by default after 1 s at most.
+_RENEWED_EVERY_S = 5.0
+_LOOK_S = 5.0  # a stop is not delayed longer by an ApplicationMaster that does not answer
+_PATIENCE, _STOP = "OUTPUT_THREAD_DUMP", "GRACEFUL_SHUTDOWN"  # SIGQUIT, SIGTERM
 
 
 def stop(
@@ -62,14 +72,15 @@ def stop(
 
     Raises:
         UsageError: `grace_s` is negative.
-        Refused: With `grace_s`: its tasks cannot be asked to save (see `saving.end_gracefully`).
+        Refused: With `grace_s`: its tasks cannot be asked to save (the deciding task is
+            not known, or Hadoop is too old).
         DeadlinePassed: YARN reports the end of the job, but its containers are still alive.
     """
     if grace_s is not None and grace_s < 0:
         raise UsageError(f"grace_s={grace_s}: a time to save is 0 seconds or more")
     ref = find(cluster, job)
     if grace_s:
-        end_gracefully(cluster, ref, grace_s, on_wait)
+        _end_gracefully(cluster, ref, grace_s, on_wait)
     elif grace_s is None and wait and not reason:
         _end_as_stated(cluster, ref, on_wait)
     _stop(cluster, ref, wait=wait, containers=wait and containers, reason=reason, on_wait=on_wait)
@@ -110,17 +121,6 @@ def _stop(
         raise _alive(ref.name, app.id, left)
 
 
-def _end_as_stated(cluster: Cluster, ref: JobRef, on_wait: Callable[[str], None]) -> None:
-    """Give the tasks `stop_grace` of the job spec to save; say so where that is not possible."""
-    grace_s = stated_grace_s(cluster, ref)
-    if not grace_s:
-        return
-    try:
-        end_gracefully(cluster, ref, grace_s, on_wait)
-    except Refused as error:
-        on_wait(f"{ref.name}: its tasks get no time to save: {error.message}")
-
-
 def _alive(name: str, app_id: str, left: Sequence[Remaining]) -> DeadlinePassed:
     some = "; ".join(map(str, left[:_NAMED]))
     if len(left) > _NAMED:
@@ -128,7 +128,7 @@ def _alive(name: str, app_id: str, left: Sequence[Remaining]) -> DeadlinePassed:
     count = "1 container of it is" if len(left) == 1 else f"{len(left)} containers of it are"
     return DeadlinePassed(
         f"{name} is over for YARN ({app_id}), but {count} still alive "
-        f"{CONTAINERS_ARE_GONE.within_s:g} s later: {some}",
+        f"{waiting.CONTAINERS_ARE_GONE.within_s:g} s later: {some}",
         hint="give the same command again to look again. RUNNING: its ApplicationMaster has "
         "not exited. KILLING: the process ignores "
         "the signals that it gets (look at the STOPSIGNAL of its image), and must be "
@@ -138,6 +138,114 @@ def _alive(name: str, app_id: str, left: Sequence[Remaining]) -> DeadlinePassed:
             "containers": [{"id": c.container_id, "node": c.node, "state": c.state} for c in left],
         },
     )
+
+
+# --- a graceful stop ---
+
+
+def _end_as_stated(cluster: Cluster, ref: JobRef, on_wait: Callable[[str], None]) -> None:
+    """Give the tasks `stop_grace` of the job spec to save; say so where that is not possible."""
+    client = cluster.client
+    try:
+        service = client.get_service(ref.run, deadline=client.deadline(_LOOK_S))
+    except SubmitTFJobError:
+        return
+    grace_s = float(service.properties.get(service_properties.STOP_GRACE) or 0)
+    if not grace_s:
+        return
+    try:
+        _end_gracefully(cluster, ref, grace_s, on_wait)
+    except Refused as error:
+        on_wait(f"{ref.name}: its tasks get no time to save: {error.message}")
+
+
+def _end_gracefully(
+    cluster: Cluster, ref: JobRef, grace_s: float, on_wait: Callable[[str], None]
+) -> None:
+    """Have all tasks of a job that train or evaluate save and end; return when they have.
+
+    The deciding task gets SIGTERM through the ResourceManager, so that neither its network nor its
+    node has to be reachable from here; it tells the others. Parameter servers and sidecars run on,
+    until YARN stops them. Returns at once for a job whose commands do not run.
+
+    Args:
+        grace_s: Return after this many seconds at the latest.
+        on_wait: Called with a line for the user.
+
+    Raises:
+        Refused: The deciding task is not known, or Hadoop is
+            too old (before 3.3, YARN-8693).
+    """
+    reader = StatusReader(cluster, ref)
+    seen = reader.read(detail=True)
+    container = deciding_container(seen)
+    if container is None:
+        return
+    due, signals = cluster.clock(), [_PATIENCE, _STOP]
+    for _ in waiting.TASKS_HAVE_SAVED.attempts(cluster.clock, cluster.sleep, within_s=grace_s):
+        if cluster.clock() >= due:
+            due = cluster.clock() + _RENEWED_EVERY_S
+            try:
+                for name in signals:
+                    cluster.client.signal_container(container, name)
+                if len(signals) > 1:
+                    on_wait(f"{ref.name}: its tasks have {grace_s:g} s to save and end")
+                signals = [_PATIENCE]
+            except NoSuchJob:
+                return
+            except Refused as error:
+                raise Refused(error.message, hint=_by_hand(ref.name, container)) from None
+            except ClusterUnavailable:
+                pass  # the next one renews it
+        try:
+            seen = reader.read()
+        except ClusterUnavailable:
+            continue
+        except NoSuchJob:
+            return
+        if seen.state.is_final or (seen.report is not None and seen.report.has_saved):
+            return
+    on_wait(f"{ref.name}: {_late(seen.report)} after {grace_s:g} s; YARN stops the job now")
+
+
+def deciding_container(seen: JobStatus) -> str | None:
+    """Return the container that gets the signals; None if nothing runs that could save."""
+    name = seen.name
+    if seen.state.is_final or seen.app is None or seen.app.state.value != "RUNNING":
+        return None
+    service = seen.service
+    if seen.report is not None:
+        begun = seen.report.state in ("running", "finishing", "stopped")
+        return str(seen.report.raw.get("container") or "") or None if begun else None
+    deciding = service.properties.get(service_properties.DECIDING) if service else None
+    for task in tasks_of(seen):
+        if task.name == deciding and task.container_id:
+            return task.container_id
+    why = f" ({seen.trouble})" if seen.trouble else ""
+    raise Refused(
+        f"{name}: the container of its deciding task is not known{why}",
+        hint=f"try again, or stop it at once: submit_tf_job stop {name} --grace 0s",
+    )
+
+
+def _by_hand(name: str, container: str) -> str:
+    command = f"yarn container -signal {container}"
+    return (
+        f"with Hadoop's command line: {command} {_PATIENCE} and {command} {_STOP}, then at most 20 "
+        f"s later submit_tf_job stop {name} --grace 0s"
+    )
+
+
+def _late(report: JobReport | None) -> str:
+    if report is None or not report.graceful:
+        return "its tasks may still run"
+    late = [str(name) for name in report.raw["saving"]]
+    more = len(late) - _NAMED
+    names = ", ".join(late[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"{names} had not ended"
+
+
+# --- deleting ---
 
 
 def delete(

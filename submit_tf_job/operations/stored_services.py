@@ -17,20 +17,7 @@ from submit_tf_job.storage import NoSuchPath, Stat, Storage
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.submission_steps import StoredRun
 
-__all__ = ["StoredJob", "StoredServices"]
-
-
-@dataclass(frozen=True)
-class StoredJob:
-    """The job in YARN's copy of a service.
-
-    Attributes:
-        application_id: The application that runs it; None if it has never started.
-        deciding_task: The task whose end is the job's end; None for a service of another tool.
-    """
-
-    application_id: str | None
-    deciding_task: str | None
+__all__ = ["StoredServices"]
 
 
 @dataclass(frozen=True)
@@ -109,11 +96,14 @@ class StoredServices:
         """Return the properties of a stored service; raises as `content`."""
         return properties_of(self.content(run))
 
-    def job(self, run: str) -> StoredJob:
-        """Return the job in a stored service; raises as `content`."""
+    def deciding_task(self, run: str, app_id: str) -> str | None:
+        """Return the deciding task of the job that a stored service describes; None if the service
+        is of another tool, or of another application; raises as `content`.
+        """
         content = self.content(run)
-        properties = properties_of(content)
-        return StoredJob(content.get("id"), properties.get(service_properties.DECIDING))
+        if content.get("id") != app_id:
+            return None
+        return properties_of(content).get(service_properties.DECIDING)
 
     def remove_jars(self, run: str) -> None:
         """Remove the libraries of the ApplicationMaster of a run that has ended: 0.6 MB, or on a

@@ -10,9 +10,9 @@ from submit_tf_job import waiting
 from submit_tf_job.container import contract
 from submit_tf_job.errors import DeadlinePassed, NoSuchJob, Refused, UsageError
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.graceful_stop import deciding_container
 from submit_tf_job.operations.read_status import StatusReader
 from submit_tf_job.operations.runs import find
+from submit_tf_job.operations.stop import deciding_container
 
 __all__ = ["JobStacks", "TaskStacks", "take_stacks"]
 

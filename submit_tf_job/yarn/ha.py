@@ -10,30 +10,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from submit_tf_job.yarn.response import Reply
+from submit_tf_job.yarn.transport_errors import TransportError
 
-__all__ = ["ResourceManagers", "Standby", "addresses_of"]
+__all__ = ["ResourceManagers", "addresses_of"]
 
 Resolve = Callable[[str], frozenset[str]]
-
-
-@dataclass(frozen=True)
-class Standby:
-    """A ResourceManager that is not the active one.
-
-    Attributes:
-        active: The configured ResourceManager that it names as active; None if it names none, or
-            itself.
-        unconfigured: The active one's address if that is not configured.
-        why: The standby's own message, for error messages.
-    """
-
-    why: str
-    active: str | None = None
-    unconfigured: str | None = None
 
 
 def addresses_of(host: str) -> frozenset[str]:
@@ -66,8 +50,10 @@ class ResourceManagers:
         """Move the address that responded to the front; other threads try it first from now on."""
         self.urls = (url, *(other for other in self.urls if other != url))
 
-    def standby(self, reply: Reply, asked: str) -> Standby | None:
-        """Return the redirect of a standby's response, or None for any other response.
+    def standby(self, reply: Reply, asked: str) -> TransportError | None:
+        """Return what a standby's response means, or None for any other response.
+
+        A standby executes no request.
 
         Args:
             reply: The response.
@@ -78,31 +64,31 @@ class ResourceManagers:
         # it has no tokens: hadoop-facts.md#tokens-and-a-standby
         unknown = reply.status == 403 and "can't be found in cache" in reply.text
         if unknown and len(self.urls) > 1:
-            return Standby("a standby, or it does not know the token")
+            return TransportError("a standby, or it does not know the token")
         if reply.content_type != "text/plain":
             return None
         text = reply.text
         if reply.status == 200 and text.startswith("There is no active RM"):
-            return Standby("no ResourceManager is active")
+            return TransportError("no ResourceManager is active")
         if text.startswith("This is standby RM") or (
             reply.status == 405 and "I am not Active" in text
         ):
-            return Standby("standby")
+            return TransportError("standby")
         return None
 
-    def _redirected(self, location: str | None, asked: str) -> Standby | None:
+    def _redirected(self, location: str | None, asked: str) -> TransportError | None:
         if location is None:
-            return Standby("standby, and no ResourceManager is active")
+            return TransportError("standby, and no ResourceManager is active")
         target = urlsplit(location)
         if target.hostname is None or not _has_port(target):
-            return Standby("standby")
+            return TransportError("standby")
         known = self._find(target)
         if known == asked:
-            return Standby("standby that is becoming active")
+            return TransportError("standby that is becoming active")
         if known is not None:
-            return Standby(f"standby of {known}", active=known)
+            return TransportError(f"standby of {known}", active=known)
         address = f"{target.scheme}://{target.netloc.rpartition('@')[2]}"
-        return Standby(f"standby of {address}", unconfigured=address)
+        return TransportError(f"standby of {address}", hopeless=True, unconfigured=address)
 
     def _find(self, target: SplitResult) -> str | None:
         """Return the configured address of the same scheme, port and host, under any host name."""

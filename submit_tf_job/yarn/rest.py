@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -287,8 +287,7 @@ class HttpClient:
                     if standby.active and standby.active in waiting:
                         waiting.remove(standby.active)
                         waiting.appendleft(standby.active)
-                    refusal = unauthenticated(outcome, self.auth)
-                    outcome = TransportError.of_standby(standby, refusal)
+                    outcome = replace(standby, refusal=unauthenticated(outcome, self.auth))
                 elif _is_proxy_error(outcome, wanted):
                     outcome = TransportError.of_gateway(outcome)
                 else:

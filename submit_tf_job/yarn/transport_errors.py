@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from submit_tf_job.errors import SubmitTFJobError
-from submit_tf_job.yarn.ha import Standby
 from submit_tf_job.yarn.response import Reply
 
 __all__ = ["TransportError", "transport_error_of"]
@@ -38,6 +37,9 @@ class TransportError:
         refused: Whether the connection was refused: no process listens there, or a firewall rejects
             it.
         advice: The next step for the user.
+        active: The configured ResourceManager that a standby names as active; None if it names
+            none, or itself.
+        unconfigured: The active one's address if that is not configured.
         refusal: The error to raise if every ResourceManager responds this way.
     """
 
@@ -46,19 +48,10 @@ class TransportError:
     hopeless: bool = False
     refused: bool = False
     advice: str = ""
+    active: str | None = None
     unconfigured: str | None = None
     retry_after_s: float = 0.0
     refusal: SubmitTFJobError | None = None
-
-    @classmethod
-    def of_standby(cls, standby: Standby, refusal: SubmitTFJobError | None) -> TransportError:
-        """Return the error for a standby's response; a standby executes no request."""
-        return cls(
-            standby.why,
-            hopeless=standby.unconfigured is not None,
-            unconfigured=standby.unconfigured,
-            refusal=refusal,
-        )
 
     @classmethod
     def of_gateway(cls, reply: Reply) -> TransportError:
