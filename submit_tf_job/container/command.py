@@ -122,7 +122,6 @@ class TaskCommand:
         if self.info.task.get("retries"):
             self.env[contract.ENV_GENERATION] = str(self.generation)
             self.oom_kills = oom_kills()
-        self.env.update(environment.own_variables(self.info))
         if self.info.hosts and environment.has_proxy(self.env):
             environment.no_proxy(self.env, list(self.info.hosts.values()))
         try:
@@ -157,6 +156,7 @@ class TaskCommand:
         Raises:
             BootstrapProblem: It cannot be started.
         """
+        self.env.update(environment.own_variables(self.info))
         self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
         words = command.split() if isinstance(command, str) else command
         log("%s: %s" % (doing, " ".join(words)[:200]))
@@ -299,7 +299,7 @@ class TaskCommand:
             self.record = None
             try:
                 if not self.reserved:
-                    self.reserved = ports.reserve_own(self.info, self.env, self.signals)
+                    self.reserved = ports.reserve_own(self.info, self.signals)
                 if not self.held and self.info.roles[self.info.role].get("ports"):
                     self.serve(self.env)
             except BootstrapProblem as problem:

@@ -124,7 +124,7 @@ def _prepare(info: Info, env: dict[str, str], command: TaskCommand) -> None:
 
         for warning in installed.check(info, env):
             command.warn(warning)
-    command.reserved = ports.reserve_own(info, env, command.signals)
+    command.reserved = ports.reserve_own(info, command.signals)
     if info.roles[info.role].get("ports"):
         command.serve(env)
     _credentials(info, env, command)

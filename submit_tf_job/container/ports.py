@@ -107,7 +107,7 @@ def _first_free(ports: Iterable[int]) -> Reservation | None:
     return None
 
 
-def reserve_own(info: Info, env: dict[str, str], signals: Signals) -> Reservation | None:
+def reserve_own(info: Info, signals: Signals) -> Reservation | None:
     """Reserve the port of this task, if other tasks may connect to it: its own, or a free one.
 
     Raises:
@@ -120,7 +120,6 @@ def reserve_own(info: Info, env: dict[str, str], signals: Signals) -> Reservatio
     found = reserve([own, *others], info.name, info.node, signals)
     if found.port != own:
         info.ports[info.name] = found.port
-        env[contract.ENV_PORT] = str(found.port)
         log("port %d of this task is in use; port %d is taken instead" % (own, found.port))
     return found
 
