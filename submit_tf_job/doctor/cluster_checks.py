@@ -73,7 +73,7 @@ def _asked(client: ResourceManager, url: str) -> tuple[ClusterInfo | AuthError |
     from submit_tf_job.yarn.transport_errors import TransportError
 
     try:
-        outcome = client.http.fetch(url, "/ws/v1/cluster/info", deadline=client.deadline(5))
+        outcome = client.fetch(url, "/ws/v1/cluster/info", deadline=client.deadline(5))
         if isinstance(outcome, TransportError):
             return outcome.why, ""
         info = outcome.json_object().get("clusterInfo")
@@ -279,7 +279,7 @@ _RUNTIME = "yarn.nodemanager.runtime.linux"
 def check_docker(examined: Examined) -> Check:
     """Read some NodeManagers' configurations, for whether images are run by Docker."""
     client = examined.cluster
-    scheme = client.http.rms.urls[0].partition("://")[0]
+    scheme = client.rms.urls[0].partition("://")[0]
     running = [node for node in examined.nodes if node.state == "RUNNING" and node.http_address]
     confs = {}
     for node in running[:_CONFIGURATIONS]:

@@ -269,7 +269,7 @@ class LogServer:
             AuthError: The logs may not be read, by this user or by the server.
             ClusterUnavailable: It does not respond.
         """
-        outcome = self._client.http.fetch(*_split(address, f"/containers/{container_id}/logs"))
+        outcome = self._client.fetch(*_split(address, f"/containers/{container_id}/logs"))
         if isinstance(outcome, TransportError):
             raise _silent(address, outcome)
         if outcome.status != 200:
@@ -289,7 +289,7 @@ class LogServer:
         """Open a log file, or its end; arguments and errors are those of `list_logs`."""
         # the only path for contents that the JobHistoryServer has; the other server has it too
         base, path = _split(address, f"/containerlogs/{container_id}/{log_file_path(file)}")
-        outcome = self._client.http.download(base, path, params=size_params(tail_bytes))
+        outcome = self._client.download(base, path, params=size_params(tail_bytes))
         if isinstance(outcome, TransportError):
             raise _silent(address, outcome)
         if isinstance(outcome, Reply):

@@ -80,26 +80,23 @@ class DataCheck:
         for name, content in self.lists.items():
             uri = planned.list_uri(name)
             storage = storage_of(self.settings, planned.site.staging)
-            storage.mkdirs(uri.rpartition("/")[0], 0o700)
+            storage.mkdirs(planned.lists, 0o700)
             storage.write(uri, content)
 
     def forget(self, planned: Plan, *, others: bool = False) -> None:
         """Remove the lists of a refused submission, or those of earlier runs of its job; ignore
         errors.
         """
-        from submit_tf_job.plan.delivery import Stage
         from submit_tf_job.storage.staging import forget_earlier
 
         if not self.lists:
             return
-        lists = Stage.of(planned.site.staging, self.job.name).lists
-        mine = f"{lists}/{planned.run}"
         with suppress(SubmitTFJobError):
             storage = storage_of(self.settings, planned.site.staging)
             if others:
-                forget_earlier(storage, [mine])
+                forget_earlier(storage, [planned.lists])
             else:
-                storage.remove(mine, recursive=True)
+                storage.remove(planned.lists, recursive=True)
 
     def _storage(self, uri: str) -> Storage | None:
         """Open the storage of a URI; None for one that only the tasks can reach."""

@@ -335,19 +335,12 @@ class Shipment:
     """The staged files of one role.
 
     Attributes:
-        packs: Name in the working directory → tar.
-        large: Name of the link in the working directory → file that is staged by itself.
+        contents: Name in the working directory → tar, or file that is staged by itself.
         links: Name of a file → the link to which it points.
     """
 
-    packs: Mapping[str, Pack]
-    large: Mapping[str, HostFile]
+    contents: Mapping[str, Pack | HostFile]
     links: Mapping[str, str]
-
-    @property
-    def contents(self) -> dict[str, Pack | HostFile]:
-        """Name in the working directory → staged content."""
-        return {**self.packs, **self.large}
 
 
 def shipments(files: Mapping[str, Sequence[ShippedFile]]) -> dict[str, Shipment]:
@@ -392,9 +385,10 @@ def _shipment(
         contract.COMMON_ARCHIVE: pack(file for file in rest if file in common),
         contract.PAYLOAD_ARCHIVE: pack(file for file in rest if file not in common),
     }
-    large, links = {}, {}
+    contents: dict[str, Pack | HostFile] = {name: made for name, made in packs.items() if made}
+    links = {}
     for file in own:
         if isinstance(file.content, HostFile) and file.size >= LARGE and file.sha256 in alone:
             links[file.name] = f"{contract.LARGE_LINK}{file.sha256[:16]}"
-            large[links[file.name]] = file.content
-    return Shipment({name: made for name, made in packs.items() if made}, large, links)
+            contents[links[file.name]] = file.content
+    return Shipment(contents, links)

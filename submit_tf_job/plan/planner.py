@@ -160,15 +160,14 @@ class Plan:
         """The request's body: what `render` prints and `submit` posts, byte for byte."""
         return dumps(self.service)
 
+    @property
+    def lists(self) -> str:
+        """The URI of the directory for the lists of the run's sharded inputs."""
+        return f"{Stage.of(self.site.staging, self.job.name).lists}/{self.run}"
+
     def list_uri(self, name: str) -> str:
         """Return the URI of a sharded input's list, from which the tasks read it."""
-        return next(
-            str(file.src_file)
-            for component in self.service.with_files().components
-            if component.configuration
-            for file in component.configuration.files
-            if file.dest_file == contract.INPUT_LIST % name
-        )
+        return f"{self.lists}/{contract.INPUT_LIST % name}"
 
 
 def plan(

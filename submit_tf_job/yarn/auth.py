@@ -11,7 +11,7 @@ import subprocess
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import AuthError, SettingsError, UsageError
@@ -25,7 +25,6 @@ __all__ = [
     "Credentials",
     "DelegationTokenAuth",
     "GatewayAuth",
-    "Method",
     "SimpleAuth",
     "check_protected",
     "sent_again",
@@ -34,83 +33,58 @@ __all__ = [
 TOKEN_HEADER = "X-Hadoop-Delegation-Token"  # noqa: S105 - DelegationTokenAuthenticator.DELEGATION_TOKEN_HEADER
 
 
-class Auth(Protocol):
-    """An authentication method, as `HttpClient` uses it.
+class Auth:
+    """An authentication method, as `HttpClient` uses it, with what holds for most.
 
     A request goes to a ResourceManager (or the gateway in front of it), or to a node: a NodeManager
     or log server that the ResourceManager lists. Credentials for the ResourceManager must never be
     sent to nodes.
+
+    Attributes:
+        user: The user that jobs run as, or None if only the cluster determines it.
+        as_user: The user to impersonate as a proxy user, or None.
+        scheme: The challenge of a server that takes these credentials: `basic`, `bearer`,
+            `negotiate`; or "".
+        sent: The credentials, for messages; `{host}` is the server's name.
+        advice: The next step for a user whose credentials are rejected; `{host}` as in `sent`.
+        rejections: The Java exceptions of a 403 that are about the credentials.
     """
 
-    @property
-    def user(self) -> str | None:
-        """The user that jobs run as, or None if only the cluster determines it."""
-
-    @property
-    def as_user(self) -> str | None:
-        """The user to impersonate as a proxy user, or None."""
-
-    @property
-    def scheme(self) -> str:
-        """The challenge of a server that takes these credentials: `basic`, `bearer`, `negotiate`;
-        or "".
-        """
-
-    @property
-    def sent(self) -> str:
-        """The credentials, for messages; `{host}` is the server's name."""
-
-    @property
-    def advice(self) -> str:
-        """The next step for a user whose credentials are rejected; `{host}` as in `sent`."""
-
-    @property
-    def rejections(self) -> Collection[str]:
-        """The Java exceptions of a 403 that are about the credentials."""
-
-    def prepare(self, session: requests.Session, *, node: bool) -> None:
-        """Configure a new session for this authentication method."""
-
-    def params(self, *, node: bool) -> Mapping[str, str]:
-        """Return the query parameters to add to every request."""
-
-    def explain(self, error: Exception) -> AuthError | None:
-        """Return the error for a failure inside the session, or None if the failure is not about
-        authentication.
-        """
-
-    def answered(self, error: Exception) -> bool:
-        """Return whether the server had responded before this failure, so that the request may have
-        taken effect.
-        """
-
-
-class Method:
-    """Default implementations for most authentication methods."""
-
-    scheme = advice = ""
+    scheme = sent = advice = ""
     rejections: Collection[str] = ()
 
     def __init__(self, user: str | None, as_user: str | None = None) -> None:
         self.user = as_user or user
         self.as_user = as_user
 
+    def prepare(self, session: requests.Session, *, node: bool) -> None:  # noqa: ARG002 (the same for nodes)
+        """Configure a new session for this method; by default to discard every cookie."""
+        from http.cookiejar import DefaultCookiePolicy
+
+        session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+
     def params(self, *, node: bool) -> Mapping[str, str]:
-        """Return `doAs` for a proxy user; never for nodes, whose filter does not support it."""
+        """Return the query parameters to add to every request: `doAs` for a proxy user; never for
+        nodes, whose filter does not support it.
+        """
         if node or not self.as_user:
             return {}
         return {"doAs": self.as_user}
 
     def explain(self, error: Exception) -> AuthError | None:  # noqa: ARG002 (most methods cannot fail in the session)
-        """Return None: most methods do nothing inside the session."""
+        """Return the error for a failure inside the session, or None if the failure is not about
+        authentication.
+        """
         return None
 
     def answered(self, error: Exception) -> bool:  # noqa: ARG002 (most methods cannot fail in the session)
-        """Return False: most methods do nothing inside the session."""
+        """Return whether the server had responded before this failure, so that the request may have
+        taken effect.
+        """
         return False
 
 
-class SimpleAuth(Method):
+class SimpleAuth(Auth):
     """Simple authentication: the cluster accepts the user name as sent.
 
     `user.name` is added to every request, whatever its method: without it the job runs as `dr.who`.
@@ -130,16 +104,12 @@ class SimpleAuth(Method):
         self._name = user
         self.sent = f"user.name={user}"
 
-    def prepare(self, session: requests.Session, *, node: bool) -> None:  # noqa: ARG002 (the same for nodes)
-        """Configure the session to discard every cookie."""
-        keep_no_cookies(session)
-
     def params(self, *, node: bool) -> Mapping[str, str]:
         """Return `user.name`, and `doAs` for a proxy user."""
         return {"user.name": self._name, **super().params(node=node)}
 
 
-class DelegationTokenAuth(Method):
+class DelegationTokenAuth(Auth):
     """Authentication by a delegation token (`POST /ws/v1/cluster/delegation-token`).
 
     Args:
@@ -170,12 +140,12 @@ class DelegationTokenAuth(Method):
 
     def prepare(self, session: requests.Session, *, node: bool) -> None:
         """Send the token in a header; never to a NodeManager, which does not accept it."""
-        keep_no_cookies(session)
+        super().prepare(session, node=node)
         if not node:
             session.auth = _Header(TOKEN_HEADER, "", self._credentials)
 
 
-class GatewayAuth(Method):
+class GatewayAuth(Auth):
     """Authentication to a gateway (Knox, or a reverse proxy) by a password or a token; the gateway
     passes the user on to the cluster.
 
@@ -198,7 +168,7 @@ class GatewayAuth(Method):
 
     def prepare(self, session: requests.Session, *, node: bool) -> None:
         """Send the credential to the gateway, and never to nodes, in `Authorization`."""
-        keep_no_cookies(session)
+        super().prepare(session, node=node)
         if not node:
             session.auth = _Header("Authorization", self._scheme, self._credentials, self._login)
 
@@ -269,13 +239,6 @@ def check_protected(url: str, what: str) -> None:
         raise SettingsError(
             f"{url}: the {what} would travel unencrypted", hint="give an address with https://"
         )
-
-
-def keep_no_cookies(session: requests.Session) -> None:
-    """Configure a session to discard every cookie."""
-    from http.cookiejar import DefaultCookiePolicy
-
-    session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
 
 def one_word(user: str) -> str:

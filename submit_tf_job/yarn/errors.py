@@ -44,15 +44,11 @@ class ServiceUnreadable(ClusterUnavailable):
     reachable on this cluster.
     """
 
-    torn = False
-
 
 class ServiceTorn(ServiceUnreadable):
     """The stored service is truncated: a ResourceManager is writing it, or died while it did, and
     then it can never run.
     """
-
-    torn = True
 
 
 class _Meaning(NamedTuple):

@@ -36,13 +36,9 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
 )
 from submit_tf_job.host.units import duration_text
+from submit_tf_job.yarn.errors import ServiceTorn, ServiceUnreadable
 from submit_tf_job.yarn.observed import AppReport
-from submit_tf_job.yarn.resource_manager import (
-    AnswerLost,
-    Deadline,
-    ResourceManager,
-    ServiceUnreadable,
-)
+from submit_tf_job.yarn.resource_manager import AnswerLost, Deadline, ResourceManager
 from submit_tf_job.yarn.run_names import is_run_of
 from submit_tf_job.yarn.states import GOING_ON, AppState
 from submit_tf_job.yarn.submission_steps import (
@@ -443,11 +439,11 @@ class _Submitting:
             service = self._client.get_service(self._name, deadline=self._deadline)
         except NoSuchJob:
             return self._kept(lambda _run: None)
+        except ServiceTorn:
+            return StoredRun(torn=True), False
         except ServiceUnreadable as error:
             forgotten = re.search(_FORGOTTEN, error.message)  # Hadoop 3.1
-            if forgotten:
-                return StoredRun(app_id=forgotten[1]), False
-            return (StoredRun(torn=True), False) if error.torn else (None, True)
+            return (StoredRun(app_id=forgotten[1]), False) if forgotten else (None, True)
         return StoredRun(service.version or "", service.id), False
 
     def _kept(self, read: Callable[[str], StoredRun | None]) -> tuple[StoredRun | None, bool]:

@@ -127,7 +127,7 @@ def configuration(
     """
     if base is None:
         return _properties(_answer(client, "/conf", {}, deadline))
-    outcome = client.http.fetch(base, "/conf", deadline=deadline)
+    outcome = client.fetch(base, "/conf", deadline=deadline)
     if (
         isinstance(outcome, TransportError)
         or outcome.status != 200
@@ -148,7 +148,7 @@ def node_container(
     client: ResourceManager, base: str, container_id: str, *, deadline: Deadline | None = None
 ) -> NodeContainer | None:
     """Return a container as its NodeManager reports it, or None without a usable response."""
-    outcome = client.http.fetch(base, f"/ws/v1/node/containers/{container_id}", deadline=deadline)
+    outcome = client.fetch(base, f"/ws/v1/node/containers/{container_id}", deadline=deadline)
     if (
         isinstance(outcome, TransportError)
         or outcome.status != 200
@@ -169,7 +169,7 @@ def _answer(
     client: ResourceManager, path: str, params: Mapping[str, str], deadline: Deadline | None
 ) -> Answer:
     """Send a GET and return the JSON response; empty if the ResourceManager does not support it."""
-    reply = client.http.request("GET", path, params=params, deadline=deadline)
+    reply = client.request("GET", path, params=params, deadline=deadline)
     if reply.status != 200 or "json" not in reply.content_type:
         return {}
     return reply.json_object()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.errors import AuthError
 from submit_tf_job.host import kerberos
-from submit_tf_job.yarn.auth import Method, sent_again
+from submit_tf_job.yarn.auth import Auth, sent_again
 
 if TYPE_CHECKING:
     import requests
@@ -26,7 +26,7 @@ __all__ = ["KerberosAuth"]
 _COOKIE = re.compile(r'\bhadoop\.auth="?[^";\s]')  # a 401 sets an empty one
 
 
-class KerberosAuth(Method):
+class KerberosAuth(Auth):
     """Kerberos authentication by the ticket cache or a keytab, for any principal.
 
     Args:

@@ -272,7 +272,7 @@ class NodeManagers:
         deadline = deadline or self._client.deadline()
         base = self._base(node_http, deadline)
         path = f"{_logs(container_id)}/{log_file_path(file)}"
-        outcome = self._client.http.download(
+        outcome = self._client.download(
             base, path, params=size_params(tail_bytes), deadline=deadline
         )
         if isinstance(outcome, TransportError):
@@ -303,7 +303,7 @@ class NodeManagers:
     ) -> Reply:
         deadline = deadline or self._client.deadline()
         base = self._base(node_http, deadline)
-        outcome = self._client.http.fetch(base, path, params=params, deadline=deadline)
+        outcome = self._client.fetch(base, path, params=params, deadline=deadline)
         if isinstance(outcome, TransportError):
             raise _unreachable(base, path, outcome)
         return outcome
@@ -319,7 +319,7 @@ class NodeManagers:
     @property
     def _scheme(self) -> str:
         # yarn.http.policy applies to the whole cluster
-        return self._client.http.rms.urls[0].partition("://")[0]
+        return self._client.rms.urls[0].partition("://")[0]
 
     def _base(self, node_http: str, deadline: Deadline) -> str:
         if node_http.lower() not in self._addresses(node_http, deadline):

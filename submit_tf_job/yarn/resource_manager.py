@@ -5,19 +5,14 @@ services below `/app/v1`.
 from __future__ import annotations
 
 import json
-import random
 import re
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, Refused, UsageError
-from submit_tf_job.yarn.auth import Auth
 from submit_tf_job.yarn.errors import (
     ServiceTorn,
     ServiceUnreadable,
@@ -26,7 +21,6 @@ from submit_tf_job.yarn.errors import (
     services_disabled,
     unexpected,
 )
-from submit_tf_job.yarn.ha import ResourceManagers, addresses_of
 from submit_tf_job.yarn.observed import (
     Answer,
     AppAttempt,
@@ -44,16 +38,12 @@ from submit_tf_job.yarn.response import Reply, xml_fields
 from submit_tf_job.yarn.rest import AnswerLost, Deadline, HttpClient, Timeouts
 from submit_tf_job.yarn.states import AppState, ServiceState
 
-if TYPE_CHECKING:
-    from requests.adapters import BaseAdapter
-
 __all__ = [
     "SERVICE_TYPE",
     "AnswerLost",
     "Deadline",
     "QueueAccess",
     "ResourceManager",
-    "ServiceUnreadable",
     "Timeouts",
 ]
 
@@ -77,63 +67,16 @@ class QueueAccess:
     diagnostics: str = ""
 
 
-class ResourceManager:
-    """Client for one cluster, as one user.
-
-    Args:
-        resource_managers: Addresses as `http://host:port`; all of them with high availability.
-        auth: The authentication method.
-        timeouts: Timeouts for connections, responses and whole operations.
-        ca_file: CA certificates for https.
-        clock: Monotonic seconds.
-        sleep: Sleeps for a number of seconds.
-        jitter: Returns a number in [0, 1), for the pauses between retries.
-        resolve: Maps a host name to its addresses.
-        adapter: Replaces the network transport in tests.
+class ResourceManager(HttpClient):
+    """Client for one cluster, as one user; it is made with the arguments of `HttpClient`.
 
     Example:
         >>> client = ResourceManager(["http://rm.example.com:8088"], SimpleAuth("alice"))
         >>> client.app("application_1700000000000_0001").final_status
     """
 
-    def __init__(
-        self,
-        resource_managers: Iterable[str],
-        auth: Auth,
-        *,
-        timeouts: Timeouts | None = None,
-        ca_file: Path | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-        jitter: Callable[[], float] = random.random,
-        resolve: Callable[[str], frozenset[str]] = addresses_of,
-        adapter: BaseAdapter | None = None,
-    ) -> None:
-        rms = ResourceManagers(resource_managers, resolve=resolve)
-        self.http = HttpClient(
-            rms,
-            auth,
-            timeouts=timeouts,
-            ca_file=ca_file,
-            clock=clock,
-            sleep=sleep,
-            jitter=jitter,
-            adapter=adapter,
-        )
-        self.auth = auth
-        self.timeouts = self.http.timeouts
-        self.clock = clock
-        self.sleep = sleep
-        self._info: ClusterInfo | None = None
-        self._info_at = 0.0
-
-    def deadline(self, seconds: float | None = None) -> Deadline:
-        """Return the deadline `seconds` from now, by default the total for one operation."""
-        return self.http.deadline(seconds)
-
-    def close(self) -> None:
-        """Close the connections; the next request opens new ones."""
-        self.http.close()
+    _info: ClusterInfo | None = None
+    _info_at = 0.0
 
     # --- the cluster ------------------------------------------------------------------------------
 
@@ -163,7 +106,7 @@ class ResourceManager:
         """Return the user as which the ResourceManager has authenticated this client; None if it
         does not report it (before Hadoop 3.1.1, YARN-8319; behind some gateways).
         """
-        reply = self.http.request("GET", f"{_WS}/userinfo", deadline=deadline)
+        reply = self.request("GET", f"{_WS}/userinfo", deadline=deadline)
         if reply.status != 200 or "json" not in reply.content_type:
             return None
         return text_of(
@@ -184,7 +127,7 @@ class ResourceManager:
         Only the response to `new-application` contains it; that request uses up an application id
         and has no other effect.
         """
-        reply = self.http.request("POST", f"{_WS}/apps/new-application", deadline=deadline)
+        reply = self.request("POST", f"{_WS}/apps/new-application", deadline=deadline)
         answer = self._ok(reply, "ask for the largest container").json_object()
         return MaximumResources.from_json(object_of(answer, "maximum-resource-capability"))
 
@@ -200,7 +143,7 @@ class ResourceManager:
         (unknown queue, old Hadoop).
         """
         params = {"user": user, "queue-acl-type": "SUBMIT_APPLICATIONS"}
-        reply = self.http.request(
+        reply = self.request(
             "GET", f"{_WS}/queues/{quote(queue, safe='')}/access", params=params, deadline=deadline
         )
         if reply.status in (400, 403, 404):
@@ -230,12 +173,12 @@ class ResourceManager:
         recovers = waiting.APPLICATIONS_ARE_RECOVERED
         left_s = max(0.0, deadline.left_s - recovers.every_s)
         for _ in recovers.attempts(self.clock, self.sleep, within_s=left_s):
-            reply = self.http.request("GET", path, deadline=deadline)
+            reply = self.request("GET", path, deadline=deadline)
             if not _unknown_app(reply, app_id):
                 break
             if self.cluster_info(deadline=deadline).ha_state != _RECOVERS:
                 # it may have recovered between the two requests
-                reply = self.http.request("GET", path, deadline=deadline)
+                reply = self.request("GET", path, deadline=deadline)
                 break
         else:
             raise ClusterUnavailable(
@@ -321,9 +264,7 @@ class ResourceManager:
         """Return the attempts of an application's AM, first to last; none if the application is
         unknown.
         """
-        reply = self.http.request(
-            "GET", f"{_WS}/apps/{_app_id(app_id)}/appattempts", deadline=deadline
-        )
+        reply = self.request("GET", f"{_WS}/apps/{_app_id(app_id)}/appattempts", deadline=deadline)
         if _unknown_app(reply, app_id):
             return ()
         answer = self._ok(reply, f"read the attempts of {app_id}").json_object()
@@ -339,7 +280,7 @@ class ResourceManager:
         has ended or is unknown.
         """
         path = f"{_WS}/apps/{_app_id(app_id)}/appattempts/{quote(attempt_id, safe='')}/containers"
-        reply = self.http.request("GET", path, deadline=deadline)
+        reply = self.request("GET", path, deadline=deadline)
         if reply.status != 200:
             return ()
         addresses = [
@@ -359,7 +300,7 @@ class ResourceManager:
         Returns:
             Whether the application exists.
         """
-        reply = self.http.request(
+        reply = self.request(
             "PUT",
             f"{_WS}/apps/{_app_id(app_id)}/state",
             body=json.dumps({"state": "KILLED", **({"diagnostics": reason} if reason else {})}),
@@ -414,7 +355,7 @@ class ResourceManager:
         deadline: Deadline | None,
     ) -> Answer:
         path = f"{_WS}/apps/{_app_id(app_id)}/{what}"
-        reply = self.http.request(
+        reply = self.request(
             "PUT", path, body=json.dumps(value), read_s=self.timeouts.change_s, deadline=deadline
         )
         if _unknown_app(reply, app_id):
@@ -447,7 +388,7 @@ class ResourceManager:
             NoSuchJob: when the container does not exist (any more).
             Refused: when Hadoop is older than 3.3 (YARN-8693).
         """
-        reply = self.http.request(
+        reply = self.request(
             "POST",
             f"{_WS}/containers/{quote(container_id, safe='')}/signal/{command}",
             deadline=deadline,
@@ -471,7 +412,7 @@ class ResourceManager:
         Raises:
             Refused: when the ResourceManager has no services API.
         """
-        reply = self.http.request("GET", f"{_SERVICES}/version", deadline=deadline)
+        reply = self.request("GET", f"{_SERVICES}/version", deadline=deadline)
         if known := refusal(reply, "ask the services API"):
             raise known
         # Jetty's own 404 has another content type or no body
@@ -489,7 +430,7 @@ class ResourceManager:
             ServiceUnreadable: when the AM does not respond to the ResourceManager, or the stored
                 service is truncated.
         """
-        reply = self.http.request("GET", _path(name), deadline=deadline)
+        reply = self.request("GET", _path(name), deadline=deadline)
         if reply.status == 200:
             service = ObservedService.from_json(reply.json_object())
             if service.name != name:
@@ -549,9 +490,9 @@ class ResourceManager:
             NameTaken, Refused, AuthError: when the cluster rejected it.
         """
         # a response would be lost on a kept connection that the server is closing
-        self.http.close()
+        self.close()
         within = deadline or self.deadline(self.timeouts.post_s + self.timeouts.total_s)
-        reply = self.http.request(
+        reply = self.request(
             "POST",
             _SERVICES,
             body=body,
@@ -581,7 +522,7 @@ class ResourceManager:
             NoSuchJob: when this user has no service of that name.
         """
         body = json.dumps({"name": name, "state": ServiceState.STOPPED.value})
-        reply = self.http.request(
+        reply = self.request(
             "PUT", _path(name), body=body, read_s=self.timeouts.change_s, deadline=deadline
         )
         if reply.status == 400 and (
@@ -610,7 +551,7 @@ class ResourceManager:
                 it.
             AnswerLost: when `once` is set and the request may or may not have taken effect.
         """
-        reply = self.http.request(
+        reply = self.request(
             "DELETE",
             _path(name),
             read_s=self.timeouts.change_s,
@@ -657,7 +598,7 @@ class ResourceManager:
         (hadoop-facts.md#two-changes-of-a-service-at-the-same-moment).
         """
         for _ in waiting.SERVICE_IS_WRITTEN.attempts(self.clock, self.sleep):
-            reply = self.http.request(
+            reply = self.request(
                 "PUT", path, body=body, read_s=self.timeouts.change_s, deadline=deadline
             )
             if not re.search(_OVERWRITTEN, reply.words):
@@ -674,7 +615,7 @@ class ResourceManager:
         *,
         deadline: Deadline | None,
     ) -> Reply:
-        return self._ok(self.http.request("GET", path, params=params, deadline=deadline), doing)
+        return self._ok(self.request("GET", path, params=params, deadline=deadline), doing)
 
     def _ok(self, reply: Reply, doing: str) -> Reply:
         if not 200 <= reply.status < 300:

@@ -14,7 +14,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from submit_tf_job.errors import BadAnswer, ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.yarn.auth import Auth
 from submit_tf_job.yarn.errors import unauthenticated
-from submit_tf_job.yarn.ha import ResourceManagers
+from submit_tf_job.yarn.ha import ResourceManagers, addresses_of
 from submit_tf_job.yarn.response import Reply
 from submit_tf_job.yarn.transport_errors import TransportError, transport_error_of
 
@@ -135,19 +135,20 @@ class HttpClient:
     """Send requests to the active ResourceManager, with retries and failover.
 
     Args:
-        rms: The configured ResourceManagers.
+        resource_managers: Addresses as `http://host:port`; all of them with high availability.
         auth: The authentication method.
         timeouts: Timeouts for connections, responses and whole operations.
         ca_file: CA certificates for https; the system's if None.
         clock: Monotonic seconds.
         sleep: Sleeps for a number of seconds.
         jitter: Returns a number in [0, 1), for the pauses between retries.
+        resolve: Maps a host name to its addresses.
         adapter: Replaces the network transport in tests.
     """
 
     def __init__(
         self,
-        rms: ResourceManagers,
+        resource_managers: Iterable[str],
         auth: Auth,
         *,
         timeouts: Timeouts | None = None,
@@ -155,9 +156,10 @@ class HttpClient:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] = random.random,
+        resolve: Callable[[str], frozenset[str]] = addresses_of,
         adapter: BaseAdapter | None = None,
     ) -> None:
-        self.rms = rms
+        self.rms = ResourceManagers(resource_managers, resolve=resolve)
         self.auth = auth
         self.timeouts = timeouts or Timeouts()
         self.clock = clock

@@ -18,13 +18,13 @@ from submit_tf_job.errors import (
     Refused,
     SubmitTFJobError,
 )
+from submit_tf_job.yarn.errors import ServiceTorn, ServiceUnreadable
 from submit_tf_job.yarn.nodemanager import NodeManagers
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.resource_manager import (
     SERVICE_TYPE,
     Deadline,
     ResourceManager,
-    ServiceUnreadable,
 )
 from submit_tf_job.yarn.states import ServiceState
 
@@ -112,9 +112,10 @@ def _ask_service(client: ResourceManager, app: AppReport, deadline: Deadline) ->
             never_to_run = service.id is None and service.state is ServiceState.STOPPED
             if foreign or never_to_run:
                 return False
-        except ServiceUnreadable as error:
-            if error.torn:
-                return False
+        except ServiceTorn:
+            return False
+        except ServiceUnreadable:
+            pass
         return client.stop_service(name, deadline=deadline)
     return False
 

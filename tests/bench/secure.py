@@ -37,7 +37,7 @@ def _failovers(cluster: Cluster, settings: Settings, rounds: int) -> Row:
     for _ in range(rounds):
         client = connect(settings).client
         client.apps()
-        active = client.http.rms.urls[0]
+        active = client.rms.urls[0]
         probe = _Probe(settings, next(url for url in cluster.info["rm_urls"] if url != active))
         daemon = "resourcemanager" if active == cluster.rm_url else "resourcemanager2"
         killed = time.monotonic()
