@@ -17,7 +17,7 @@ from submit_tf_job.container.loop import Loop
 from submit_tf_job.container.other_task import OtherTask
 
 CONF = "conf"  # where YARN puts TEMPLATE files
-_ARCHIVES = (
+_TARS = (
     contract.COMMON_ARCHIVE,
     contract.PAYLOAD_ARCHIVE,
     os.path.join(CONF, contract.INLINE_FILES),
@@ -106,15 +106,11 @@ def _prepare(info: Info, env: dict[str, str], command: TaskCommand) -> None:
         from submit_tf_job.container.devices import gpus
 
         gpus.check(info, dict(env, **info.roles[info.role].get("env", {})))
-    for path in [os.path.join(info.cwd, name) for name in _ARCHIVES]:
-        if os.path.isfile(path):
-            from submit_tf_job.container.tars import unpack  # many jobs have none
-
-            unpack(path, info.cwd)
-    if info.task.get("files"):
+    tars = [name for name in _TARS if os.path.isfile(name)]
+    if tars or info.task.get("files"):  # many jobs have none
         from submit_tf_job.container.shipping import shipped
 
-        shipped.deliver(info)
+        shipped.deliver(info, tars)
     for warning in environment.prepare(info, env):
         command.warn(warning)
     if info.task.get("files"):

@@ -1,20 +1,21 @@
-"""Deliver files that a plain tar does not cover: large files, archives, wheels, packages."""
+"""Deliver the job's files: those that travel in tars, large files, archives, wheels, packages."""
 
 from __future__ import annotations
 
-import configparser
+import base64
 import contextlib
+import io
 import os
+import shutil
 import stat
 import sys
 import tarfile
-import zipfile
 import zlib
-from typing import Any
+from collections.abc import Iterable
+from typing import IO, Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import BootstrapProblem, Info
-from submit_tf_job.container.tars import extract, inside, link, write
 
 # PEP 427: install directories of the parts of NAME.data
 WHEEL_PARTS = {"purelib": "", "platlib": "", "scripts": "bin"}
@@ -29,14 +30,22 @@ sys.exit(%s())
 """
 
 
-def deliver(info: Info) -> None:
-    """Link this task's large files, and unpack its archives.
+def deliver(info: Info, tars: Iterable[str] = ()) -> None:
+    """Write the files of `tars`, link this task's large files, and unpack its archives.
 
     Raises:
-        BootstrapProblem: The files cannot be written.
+        BootstrapProblem: A file would be written outside of the working directory, or cannot be
+            written.
     """
-    mine: dict[str, Any] = info.task["files"].get("roles", {}).get(info.role, {})
+    mine: dict[str, Any] = info.task.get("files", {}).get("roles", {}).get(info.role, {})
     try:
+        for path in tars:
+            with open(path, "rb") as file:
+                content: IO[bytes] = file
+                if path.endswith(contract.INLINE_FILES):
+                    content = io.BytesIO(zlib.decompress(base64.b64decode(file.read())))
+                with tarfile.open(fileobj=content) as tar:
+                    extract(tar, info.cwd)
         for name, place in mine.get("links", {}).items():
             link(os.path.join(info.cwd, name), os.path.join(info.cwd, place))
         for name, target in mine.get("unpack", {}).items():
@@ -45,7 +54,7 @@ def deliver(info: Info) -> None:
             os.unlink(archive)
         with contextlib.suppress(OSError):
             os.rmdir(os.path.join(info.cwd, contract.ARCHIVES_DIRECTORY))
-    except (OSError, ValueError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile) as err:
+    except (OSError, ValueError, EOFError, zlib.error, tarfile.TarError) as err:
         raise BootstrapProblem("the job's files could not be unpacked: %s" % err) from err
 
 
@@ -84,6 +93,8 @@ def _add_site(cwd: str, site: str, programs: str, env: dict[str, str]) -> None:
     """Add a directory of packages, and their commands: one that is written here for each of their
     `console_scripts`, as pip does.
     """
+    import configparser  # as slow as zipfile
+
     _prepend(env, "PYTHONPATH", site)
     _prepend(env, "PATH", programs)
     made = os.path.join(cwd, contract.COMMANDS_DIRECTORY)
@@ -132,17 +143,22 @@ def unpack(archive: str, target: str) -> None:
 
 
 def _unzip(archive: str, target: str, wheel: bool) -> None:
-    with zipfile.ZipFile(archive) as found:
-        for member in found.infolist():
-            name = _wheel_path(member.filename) if wheel else member.filename
-            if not name or member.filename.endswith("/"):
-                continue
-            mode = member.external_attr >> 16
-            if stat.S_ISLNK(mode):
-                raise ValueError("%r is a symbolic link" % member.filename)
-            with found.open(member) as source:
-                executable = mode & 0o100 or (wheel and name.startswith("bin/"))
-                write(source, inside(target, name), 0o755 if executable else 0o644)
+    import zipfile  # some ms, and few jobs send one
+
+    try:
+        with zipfile.ZipFile(archive) as found:
+            for member in found.infolist():
+                name = _wheel_path(member.filename) if wheel else member.filename
+                if not name or member.filename.endswith("/"):
+                    continue
+                mode = member.external_attr >> 16
+                if stat.S_ISLNK(mode):
+                    raise ValueError("%r is a symbolic link" % member.filename)
+                with found.open(member) as source:
+                    executable = mode & 0o100 or (wheel and name.startswith("bin/"))
+                    write(source, inside(target, name), 0o755 if executable else 0o644)
+    except zipfile.BadZipFile as err:
+        raise ValueError(str(err)) from err
 
 
 def _wheel_path(name: str) -> str:
@@ -151,3 +167,62 @@ def _wheel_path(name: str) -> str:
         return name
     part, _, inner = rest.partition("/")
     return os.path.join(WHEEL_PARTS[part], inner) if part in WHEEL_PARTS else ""
+
+
+def extract(tar: tarfile.TarFile, target: str, links: bool = False) -> None:
+    """Unpack plain files and directories, and `links` if the tar may have some, below `target`.
+
+    Raises:
+        ValueError: A member is something else, or would land elsewhere.
+    """
+    for member in tar:
+        path = inside(target, member.name)
+        if member.isdir():
+            os.makedirs(path, exist_ok=True)
+        elif links and member.issym():
+            inside(target, os.path.join(os.path.dirname(member.name), member.linkname))
+            link(path, member.linkname)
+        elif member.isfile() or (links and member.islnk()):
+            if member.islnk():
+                inside(target, member.linkname)
+            source = tar.extractfile(member)
+            if source is None:
+                raise ValueError("%r cannot be read" % member.name)
+            with source:
+                write(source, path, (member.mode & 0o755) | 0o600)
+        else:
+            raise ValueError("%r is not a plain file below the working directory" % member.name)
+
+
+def inside(target: str, name: str) -> str:
+    """Return the path of a member.
+
+    Raises:
+        ValueError: It is outside of `target`.
+    """
+    path = os.path.normpath(os.path.join(target, name))
+    root = os.path.realpath(target)
+    landed = root
+    if path != os.path.normpath(target):
+        landed = os.path.realpath(os.path.dirname(path))
+    if os.path.isabs(name) or not (landed + os.sep).startswith(root.rstrip(os.sep) + os.sep):
+        raise ValueError("%r would land outside the working directory" % name)
+    return path
+
+
+def link(path: str, target: str) -> None:
+    """Make a symbolic link, in place of what is there."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.lexists(path):
+        os.unlink(path)
+    os.symlink(target, path)
+
+
+def write(source: IO[bytes], path: str, mode: int) -> None:
+    """Write a file in place of what is there: YARN's links point into its cache."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.lexists(path):
+        os.unlink(path)
+    with open(path, "xb") as sink:
+        shutil.copyfileobj(source, sink, 1024 * 1024)
+    os.chmod(path, mode)

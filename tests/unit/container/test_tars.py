@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.container import contract, tars
-from submit_tf_job.container.info import BootstrapProblem
+from submit_tf_job.container import contract
+from submit_tf_job.container.info import BootstrapProblem, Info
+from submit_tf_job.container.shipping import shipped
+from tests.unit.container.descriptions import description, role
 
 Member = tuple[str, bytes, int]
 
@@ -30,13 +32,15 @@ def packed(*members: Member, kind: bytes = tarfile.REGTYPE) -> bytes:
 
 def unpack(archive: bytes, cwd: str) -> None:
     """Unpack it as what is staged, and as what is inside the service."""
+    task = description({"chief": role(1, "trains")})
+    info = Info(task, {contract.ENV_INSTANCE: "chief-0"}, cwd)
     with tempfile.TemporaryDirectory() as made:
         inline = Path(made) / contract.INLINE_FILES
         inline.write_bytes(base64.b64encode(zlib.compress(archive)))
         staged = Path(made) / contract.PAYLOAD_ARCHIVE
         staged.write_bytes(archive)
         for path in (inline, staged):
-            tars.unpack(str(path), cwd)
+            shipped.deliver(info, [str(path)])
 
 
 def test_files_have_their_modes_and_replace_a_link(tmp_path: Path) -> None:
