@@ -23,16 +23,22 @@ NOISE = ("setlocale: LC_ALL", contract.OUTCOME_MARK, PREFIX)
 
 
 def write_json(path: str, value: Mapping[str, Any]) -> None:
+    """Write a file that everyone may read, as `write_file` does."""
+    write_file(path, json.dumps(value, separators=(",", ":")).encode("ascii"), 0o644)
+
+
+def write_file(path: str, content: bytes, mode: int) -> None:
     """Write a file by rename, so that a reader sees the old or the new one.
 
-    The new one gets a name that no file has: opening a pipe of a program would block.
+    The new one gets a name that no file has: opening a pipe of a program would block. Until it is
+    whole only its owner may read it.
     """
     beside = "%s.%s.tmp" % (path, os.urandom(4).hex())
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with open(handle, "w", encoding="ascii") as sink:
-            sink.write(json.dumps(value, separators=(",", ":")))
-        os.chmod(beside, 0o644)
+        with open(handle, "wb") as sink:
+            sink.write(content)
+        os.chmod(beside, mode)
         os.replace(beside, path)
     except OSError:
         with contextlib.suppress(OSError):

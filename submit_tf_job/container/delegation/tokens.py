@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, task_files
 from submit_tf_job.container.hadoop import name_nodes, properties
 
 ENV_FILE = "HADOOP_TOKEN_FILE_LOCATION"
@@ -95,11 +95,7 @@ def write(path: str, tokens: list[Token], secrets: list[tuple[bytes, bytes]]) ->
     out = MAGIC + b"\0"
     for rows in (tokens, secrets):
         out += number(len(rows)) + b"".join(_text(field) for row in rows for field in row)
-    handle = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as sink:
-        sink.write(out)
-    os.chmod(path + ".tmp", 0o600)
-    os.replace(path + ".tmp", path)
+    task_files.write_file(path, out, 0o600)
 
 
 # --- summaries ------------------------------------------------------------------------------------

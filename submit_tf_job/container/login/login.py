@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from submit_tf_job.container import environment
+from submit_tf_job.container import environment, task_files
 from submit_tf_job.container.child import find_program, run
 from submit_tf_job.container.delegation.tokens import when
 from submit_tf_job.container.info import BootstrapProblem, Info, log
@@ -62,9 +62,7 @@ class Login:
         # GSSAPI always uses the first principal of a keytab
         if any(entry.principal != self.principal for entry in entries):
             self.keytab = os.path.join(info.cwd, OWN_KEYTAB)
-            handle = os.open(self.keytab, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(handle, "wb") as sink:
-                sink.write(keytab.extract(entries, self.principal))
+            task_files.write_file(self.keytab, keytab.extract(entries, self.principal), 0o600)
         self.until = 0.0
 
     def begin(self) -> None:
