@@ -128,7 +128,6 @@ class _Flags:
     taken: set[str] = field(default_factory=set)  # names of inputs and outputs
 
     def get(self, flag: str) -> At:
-        """Return a flag's value, or that of its property."""
         return self.find(_ROWS[f"--{flag}"])
 
     def find(self, row: Row) -> At:
@@ -138,12 +137,10 @@ class _Flags:
         return next(filter(None, map(self.root.get, names)), self.root.get())
 
     def is_true(self, flag: str) -> bool:
-        """Return whether a flag is given with the value true."""
         return self.get(flag).text().strip().lower() == "true"
 
     @property
     def kind(self) -> str:
-        """The framework."""
         return self.get("app-type").text().strip().lower()
 
 
@@ -157,7 +154,6 @@ class _HboxRole:
 
 
 def _read(root: At) -> None:
-    """Translate the flags."""
     job = _Flags(root)
     common.read_name(job.get("app-name"), root, "there is no --app-name")
     roles = list(_roles(job))

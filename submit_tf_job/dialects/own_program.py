@@ -149,8 +149,7 @@ def _roles(asked: Asked, strategy: str) -> Mapping[str, Any]:
     if strategy == Strategy.SINGLE.value:
         if asked.ps or (asked.workers or 1) != 1:
             raise UsageError(
-                "--strategy single is one task",
-                hint="leave --strategy out, or --workers and --ps",
+                "--strategy single is one task", hint="leave --strategy out, or --workers and --ps"
             )
         return {"worker": worker}
     instances = {} if asked.workers in (None, 1) else {"instances": asked.workers}

@@ -139,7 +139,6 @@ class _SubmarineJob:
         return self.find(_ROWS[key])
 
     def find(self, row: Row) -> At:
-        """Return the value of a row."""
         key = row.spellings[0]
         found = self._in_file(key)
         flags = [path_of(flag) for flag in row.spellings if flag.startswith(PREFIX)]
@@ -177,7 +176,6 @@ class _SubmarineJob:
 
 
 def _read(root: At) -> None:
-    """Translate a file."""
     if not root.get("configs"):
         root.fail("there is no configs, which Submarine needs; say configs: {docker_image: …}")
     _read_job(_SubmarineJob(root, root.get(), root))
@@ -195,7 +193,6 @@ class _Tasks:
 
 
 def _read_job(job: _SubmarineJob) -> None:
-    """Translate a job that flags or a file state."""
     common.read_name(job.get("spec.name"), job.root, "there is no name")
     for key in ("spec.framework", "--conf tony.application.framework"):
         framework = job.get(key)
@@ -469,10 +466,7 @@ def _is_flag(key: str) -> bool:
 
 
 _FILE = Dialect(
-    "Submarine",
-    (_TABLE.spelled(lambda key: not _is_flag(key)),),
-    _read,
-    recognise=_recognise,
+    "Submarine", (_TABLE.spelled(lambda key: not _is_flag(key)),), _read, recognise=_recognise
 )
 DIALECTS = {
     "submarine": _FILE,

@@ -120,7 +120,6 @@ class _Replica:
 
     @property
     def template(self) -> At:
-        """The pod template."""
         return self.at.get("template")
 
 
@@ -136,7 +135,6 @@ def _scalar(root: Table, key: str) -> str:
 
 
 def _read(root: At) -> None:
-    """Translate a TFJob."""
     _read_name(root)
     spec = root.get("spec")
     if not spec:

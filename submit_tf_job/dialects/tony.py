@@ -151,7 +151,6 @@ class _TonyJob:
         return next((at for at in found if at.text()), self.root.get())
 
     def find(self, row: Row, type_name: str = "*") -> At:
-        """Return the value of a row's property."""
         names = (name.removeprefix(_PREFIX) for name in row.spellings)
         return self.get(*(name.replace("*", type_name) for name in names))
 
@@ -184,7 +183,6 @@ def _recognise(root: Table) -> str | None:
 
 
 def _read(root: At) -> None:
-    """Translate a configuration of TonY."""
     job = _TonyJob(_substituted(root))
     why = "there is no tony.application.name"
     common.read_name(job.get("application.name"), job.root, why)
@@ -534,7 +532,6 @@ def _begin(words: Sequence[str]) -> int | None:
 
 
 def _read_command_line(root: At) -> None:
-    """Translate the flags, and the file that they name."""
     file = open_file(root.get("--conf_file"))
     if file is None:
         return

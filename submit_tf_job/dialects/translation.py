@@ -219,8 +219,7 @@ class At:
                 for item in found.items
             )
 
-        need = _Need("", satisfied, f"{role}\0{target}\0{mode}", self, why)
-        self.reading.needs.append(need)
+        self.reading.needs.append(_Need("", satisfied, (role, f"{target}{mode}"), self, why))
 
 
 @dataclass(frozen=True)
@@ -250,11 +249,15 @@ class Dialect:
 
 @dataclass(frozen=True)
 class _Need:
-    """A value that the foreign file lacks, and that `--set` or the settings can provide."""
+    """A value that the foreign file lacks, and that `--set` or the settings can provide.
+
+    Attributes:
+        option: The value of `--set`; of a mount role and target.
+    """
 
     ours: str
     satisfied: Callable[[Table], bool]
-    option: str
+    option: str | tuple[str, str]
     at: At
     why: str
 
@@ -447,14 +450,14 @@ class Translation:
             needs[0].at.fail(re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", message))
 
 
-def _option(option: str, root: Table, taken: dict[str, int]) -> str:
-    if "\0" not in option:
+def _option(option: str | tuple[str, str], root: Table, taken: dict[str, int]) -> str:
+    if isinstance(option, str):
         return option
-    role, target, mode = option.split("\0")
+    role, target = option
     found = _find(root, f"roles.{role}.mounts")
     index = taken.setdefault(role, len(found.items) if isinstance(found, Items) else 0)
     taken[role] += 1
-    return f"roles.{role}.mounts[{index}]=/DIRECTORY/ON/THE/NODES:{target}{mode}"
+    return f"roles.{role}.mounts[{index}]=/DIRECTORY/ON/THE/NODES:{target}"
 
 
 def _last(path: str) -> str:
@@ -473,7 +476,6 @@ def _with(table: Table, names: list[str], value: Node) -> Table:
 
 
 def _without(table: Table, names: list[str]) -> Table:
-    """Return a copy of a tree without the value at a path."""
     name, *rest = names
     entry = table.find(name)
     if not rest or entry is None or not isinstance(entry.value, Table):

@@ -128,7 +128,6 @@ def _recognise(root: Table) -> str | None:
 
 
 def _read(root: At) -> None:
-    """Translate a Yarnfile."""
     _read_kerberos(root)
     carry(_SERVICE, values_of(root))
     if not root.get("name"):
@@ -382,7 +381,6 @@ _FLAGS = rows("""
 
 
 def _read_command_line(root: At) -> None:
-    """Translate the flags, and the file that they name."""
     stated = root.get("--input_spec")
     if not stated:
         root.fail("there is no --input_spec, which names the job's file")

@@ -198,5 +198,4 @@ def _plain(key: str) -> str:
 
 
 def _without_markup(markdown: str) -> str:
-    """Return a text without its markup."""
     return _MARKUP.sub(lambda found: found[1] or "", markdown)

@@ -292,7 +292,6 @@ def _environment(src: str | None, at: Where, shipper: Shipper) -> HostFile | Non
 def _wheels(
     values: Mapping[str, Any], at: Where, shipper: Shipper, version: str
 ) -> list[HostFile] | None:
-    """Return the wheels of all three keys."""
     found: list[HostFile] = []
     for key, reader in (("wheels", shipper.wheels), ("project", shipper.project)):
         if key in values:

@@ -108,8 +108,7 @@ _LABEL = matching(
     definition="label",
 )
 _DATA_NAME = matching(  # in capitals it becomes the end of an environment variable's name
-    "[a-z][a-z0-9_]{0,31}",
-    "is not a valid name; use a-z, 0-9 and '_', a letter first, at most 32",
+    "[a-z][a-z0-9_]{0,31}", "is not a valid name; use a-z, 0-9 and '_', a letter first, at most 32"
 )
 _INIT = "write a job spec instead: `submit_tf_job init` shows one"
 

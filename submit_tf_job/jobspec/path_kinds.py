@@ -96,17 +96,10 @@ def _destination(name: str) -> str:
 
 LOCAL_PATH = text("a path", "path", _local_path, pattern=r"^(?!.*://)(?=.*\S)")
 SOURCE = text(
-    "a path",
-    "path or URI",
-    _source,
-    pattern=r"^((?!.*://)(?=.*\S)|(hdfs|viewfs|https?)://\S)",
+    "a path", "path or URI", _source, pattern=r"^((?!.*://)(?=.*\S)|(hdfs|viewfs|https?)://\S)"
 )
 DESTINATION = text(
-    "a relative path",
-    "path",
-    _destination,
-    pattern=r"^(?!/)(?=.*\S)",
-    maxLength=_LONGEST_NAME,
+    "a relative path", "path", _destination, pattern=r"^(?!/)(?=.*\S)", maxLength=_LONGEST_NAME
 )
 
 # --- mounts and configuration ---

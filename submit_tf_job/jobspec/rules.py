@@ -234,7 +234,6 @@ def _is_misspelt(job: JobDraft, role: RoleDraft) -> bool:
 
 
 def _check_kind(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
-    """Report a stated kind that the role cannot have."""
     stated: RoleKind | None = role.values.get("kind")
     if stated is None or job.strategy is None:
         return
@@ -288,11 +287,8 @@ def _single(job: JobDraft) -> None:
 
 
 def _custom(job: JobDraft) -> None:
-    if job.values.get("tf_config") is TFConfigMode.COUNTS and not {
-        "chief",
-        "worker",
-        "ps",
-    } & set(job.roles):
+    named = {"chief", "worker", "ps"} & set(job.roles)
+    if job.values.get("tf_config") is TFConfigMode.COUNTS and not named:
         job.fail(
             "tf_config",
             "there is no chief, worker or ps to stand in TF_CONFIG; leave tf_config out, "
@@ -309,10 +305,7 @@ _TENSORFLOW = {
 _OTHER_STRATEGY = "leave it out, or choose another strategy"
 # Roles of any name train, and may say another kind.
 _ANY_ROLES = StrategyRules(
-    kinds=_TENSORFLOW,
-    others=RoleKind.TRAINS,
-    fixed=False,
-    tf_config=TFConfigMode.NONE,
+    kinds=_TENSORFLOW, others=RoleKind.TRAINS, fixed=False, tf_config=TFConfigMode.NONE
 )
 RULES = {
     Strategy.SINGLE: StrategyRules(

@@ -42,9 +42,7 @@ def schema() -> dict[str, Any]:
                 legacy_master={"const": False},
             ),
             _under(
-                "parameter-server",
-                {"required": ["worker", "ps"]},
-                legacy_master={"const": False},
+                "parameter-server", {"required": ["worker", "ps"]}, legacy_master={"const": False}
             ),
             _under("estimator", {"anyOf": [{"required": [name]} for name in ("chief", "master")]}),
         ],
@@ -86,7 +84,6 @@ _SINGLE: dict[str, Any] = {
 
 
 def _under(strategy: str, roles: dict[str, Any], **keys: Any) -> dict[str, Any]:
-    """Return a rule that applies to one strategy."""
     return {
         "if": {"properties": {"strategy": {"const": strategy}}, "required": ["strategy"]},
         "then": {"properties": {"roles": roles, **keys}},

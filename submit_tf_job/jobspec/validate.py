@@ -70,7 +70,6 @@ class _Located:
 
     @property
     def keys(self) -> set[str]:
-        """The keys of a mapping."""
         return {entry.key for entry in self.node.entries} if isinstance(self.node, Table) else set()
 
     @property

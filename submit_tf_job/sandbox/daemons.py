@@ -193,11 +193,7 @@ _ROWS = (
     Daemon("zookeeper", _ZK, "128m", ("zookeeper",), ask_zookeeper),
     Daemon("namenode", _NN, "384m", ("namenode", "namenode_http"), _namenode_health),
     Daemon(
-        "datanode",
-        _DN,
-        "256m",
-        ("datanode", "datanode_http", "datanode_ipc"),
-        _datanode_health,
+        "datanode", _DN, "256m", ("datanode", "datanode_http", "datanode_ipc"), _datanode_health
     ),
     Daemon(
         "resourcemanager",
@@ -263,7 +259,6 @@ def check_registered(name: str, state: SandboxState) -> None:
 
 
 def _active(state: SandboxState) -> str:
-    """Return the address of the active ResourceManager."""
     return next(
         (url for url in state.rm_urls if not state.ha or _role(state, url) == "ACTIVE"),
         state.rm_urls[0],

@@ -327,11 +327,7 @@ def _container_path(state: SandboxState) -> dict[str, str]:
 
 def _yarn_services(state: SandboxState) -> dict[str, str]:
     line = line_of(state.hadoop_version)
-    options = [
-        _AM_OPTIONS,
-        *([OPENS] if line.am_java_opts else []),
-        *hardening.java_options(state),
-    ]
+    options = [_AM_OPTIONS, *([OPENS] if line.am_java_opts else []), *hardening.java_options(state)]
     properties = {
         "yarn.service.am.java.opts": " ".join(options),
         "yarn.service.am-resource.memory": "512",

@@ -141,11 +141,7 @@ def run(
 
 
 def call(
-    argv: Sequence[str],
-    environ: Mapping[str, str],
-    *,
-    cwd: Path | None = None,
-    stdin: str = "",
+    argv: Sequence[str], environ: Mapping[str, str], *, cwd: Path | None = None, stdin: str = ""
 ) -> str:
     """Run a program to its end; return its output.
 
@@ -341,9 +337,7 @@ def end(processes: Iterable[Process], grace_s: float) -> None:
 
 
 def _signal_and_wait(
-    processes: list[Process],
-    number: signal.Signals,
-    timeout_s: float | None,
+    processes: list[Process], number: signal.Signals, timeout_s: float | None
 ) -> list[Process]:
     left = [process for process in processes if is_alive(process)]
     for process in left:

@@ -15,7 +15,6 @@ __all__ = ["write_profile"]
 
 
 def _profile_text(state: SandboxState) -> str:
-    """Return the settings profile of a sandbox as YAML."""
     job: dict[str, object] = {}
     if state.secure:
         # YARN requires a principal with a host, and a keytab on the node. Containers of images have
@@ -45,7 +44,6 @@ def _profile_text(state: SandboxState) -> str:
 
 
 def _names(state: SandboxState) -> dict[str, object]:
-    """Return how tasks find one another."""
     if not state.dns:
         return {"names": "rendezvous"}
     dns = {"domain": DOMAIN}
@@ -69,7 +67,6 @@ def _docker(state: SandboxState) -> dict[str, object]:
 
 
 def _kerberos(state: SandboxState) -> dict[str, object]:
-    """Return the settings to log in without kinit."""
     principal = principal_of(state.submitter)
     login = {
         "principal": principal,

@@ -14,21 +14,11 @@ from submit_tf_job.sandbox.docker import NETWORK
 from submit_tf_job.sandbox.engine import end_engine, ensure_network
 from submit_tf_job.sandbox.hardening import GATEWAY, USERS
 from submit_tf_job.sandbox.options import ALL_DAEMONS, MAX_NODES, NODEMANAGERS
-from submit_tf_job.sandbox.processes import (
-    Process,
-    container_processes,
-    end,
-    marked_processes,
-)
+from submit_tf_job.sandbox.processes import Process, container_processes, end, marked_processes
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState, node_host, save_state
 from submit_tf_job.sandbox.web import NotWell, send
 
-__all__ = [
-    "end_everything",
-    "refuse_taken_ports",
-    "start_daemons",
-    "wait_until_well",
-]
+__all__ = ["end_everything", "refuse_taken_ports", "start_daemons", "wait_until_well"]
 
 
 def _containers(layout: Layout, node: int) -> list[Process]:
@@ -98,10 +88,7 @@ def refuse_taken_ports(name: str, state: SandboxState) -> None:
 
 
 def start_daemons(
-    names: Iterable[str],
-    state: SandboxState,
-    environ: Mapping[str, str],
-    progress: Progress,
+    names: Iterable[str], state: SandboxState, environ: Mapping[str, str], progress: Progress
 ) -> SandboxState:
     """Start daemons and wait until the whole sandbox is healthy.
 
@@ -140,10 +127,7 @@ def start_daemons(
 
 
 def _start(
-    name: str,
-    state: SandboxState,
-    environ: Mapping[str, str],
-    started: list[Process],
+    name: str, state: SandboxState, environ: Mapping[str, str], started: list[Process]
 ) -> SandboxState:
     if name in state.nodemanagers and not state.recovery:
         # It would not recover the containers of the previous NodeManager.
