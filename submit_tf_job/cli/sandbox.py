@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 SandboxName = Annotated[str, typer.Option("--name", metavar="NAME", help="Sandbox name.")]
 
 
-def _sandbox(name: str) -> Sandbox:
+def _sandbox(context: Context, name: str) -> Sandbox:
     from submit_tf_job.sandbox import Sandbox, SandboxDirs
 
     usual = directories()
-    return Sandbox(name, SandboxDirs(usual.state / "sandbox", usual.cache, usual.config))
+    dirs = SandboxDirs(usual.state / "sandbox", usual.cache, usual.config)
+    return Sandbox(name, dirs, process_environment(), context.say)
 
 
 def up(
@@ -139,7 +140,7 @@ def up(
     context.interrupted = (
         f"The sandbox may be partly up; `submit_tf_job sandbox down{named}` removes it."
     )
-    done = _sandbox(name).up(options, process_environment(), context.say)
+    done = _sandbox(context, name).up(options)
     context.result(
         _up_lines(done), lambda: _sandbox_object(done.sandbox, done.started, done.seconds)
     )
@@ -157,7 +158,7 @@ def down(
     \b
     Example: submit_tf_job sandbox down
     """
-    was_there = _sandbox(name).down(keep=keep, progress=context.say)
+    was_there = _sandbox(context, name).down(keep=keep)
     context.result(
         [f"sandbox {name} is down" if was_there else f"there is no sandbox {name}"],
         lambda: document("Sandbox", name=name, was_there=was_there),
@@ -170,7 +171,7 @@ def status(context: Context, name: SandboxName = "default") -> int:
     \b
     Example: submit_tf_job sandbox status
     """
-    found = _sandbox(name).status()
+    found = _sandbox(context, name).status()
     context.result(_status_lines(found), lambda: _status_object(found))
     return 0 if found.state == "up" else 1
 
@@ -194,7 +195,7 @@ def logs(
     \b
     Example: submit_tf_job sandbox logs resourcemanager --tail 50
     """
-    text = _sandbox(name).logs(daemon, tail)
+    text = _sandbox(context, name).logs(daemon, tail)
     context.result(
         text.splitlines(), lambda: document("Log", daemon=daemon, lines=text.splitlines())
     )

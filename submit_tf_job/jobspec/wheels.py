@@ -19,6 +19,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from submit_tf_job.host.inputfile import read_input
@@ -272,22 +273,18 @@ def _once(cache: Path, made_of: Iterable[str]) -> Path:
     return cache / hashlib.sha256(json.dumps(list(made_of)).encode()).hexdigest()[:32]
 
 
-class _making:  # noqa: N801 - a context manager, used as a function
-    """Create a directory that is renamed when complete, so that no command uses a partial one."""
-
-    def __init__(self, made: Path) -> None:
-        self._made = made
-
-    def __enter__(self) -> Path:
-        self._made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._working = Path(tempfile.mkdtemp(dir=self._made.parent, prefix=".making-"))
-        (self._working / "out").mkdir()
-        return self._working / "out"
-
-    def __exit__(self, kind: object, _error: object, _traceback: object) -> None:
-        if kind is None and not self._made.exists():
-            (self._working / "out").rename(self._made)
-        shutil.rmtree(self._working, ignore_errors=True)
+@contextmanager
+def _making(made: Path) -> Iterator[Path]:
+    """Yield a directory that is renamed when complete, so that no command uses a partial one."""
+    made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+        prefix=".making-", dir=made.parent, ignore_cleanup_errors=True
+    ) as working:
+        out = Path(working) / "out"
+        out.mkdir()
+        yield out
+        if not made.exists():
+            out.rename(made)
 
 
 def _wheels_in(directory: Path) -> list[Path]:

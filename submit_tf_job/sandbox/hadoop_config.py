@@ -1,4 +1,4 @@
-"""Generate Hadoop's configuration files for a sandbox.
+"""Generate Hadoop's configuration files for a sandbox, and the settings profile of its clients.
 
 Comments give the reasons for values that differ from Hadoop's defaults. All properties of the
 services API are in the files, because its ApiServer keeps one static configuration without `-D`
@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from xml.sax.saxutils import escape
+
+import yaml
 
 from submit_tf_job.sandbox import docker, hardening
 from submit_tf_job.sandbox.options import DOMAIN
 from submit_tf_job.sandbox.saved_state import SandboxState, node_host
 from submit_tf_job.sandbox.versions import line_of
 
-__all__ = ["OPENS", "client_files", "daemon_files", "resolv_conf"]
+__all__ = ["OPENS", "client_files", "daemon_files", "resolv_conf", "write_profile"]
 
 # Guice before 5.1 and jaxb-impl define classes reflectively.
 OPENS = "--add-opens=java.base/java.lang=ALL-UNNAMED"
@@ -373,3 +376,80 @@ def _zookeeper(state: SandboxState) -> str:
         f"tickTime=500\ninitLimit=10\nsyncLimit=5\ndataDir={state.layout.run / 'zk'}\nclientPort={state.ports['zookeeper']}\n"  # noqa: E501
         "clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok,srvr,stat,mntr\n"
     )
+
+
+# --- the settings profile that makes the rest of the package use a sandbox ------------------------
+
+
+def _profile_text(state: SandboxState) -> str:
+    job: dict[str, object] = {}
+    if state.secure:
+        # YARN requires a principal with a host, and a keytab on the node. Containers of images have
+        # the submitter's only.
+        user = state.submitter if state.docker else "{user}"
+        keytab = f"file://{hardening.job_keytab(state, user)}"
+        job["kerberos"] = {"principal": hardening.service_of(user), "keytab": keytab}
+    if not state.docker:
+        # without Docker it runs plain processes on purpose
+        job["image_policy"] = "warn"
+    settings: dict[str, object] = {
+        "resource_managers": list(state.rm_urls),
+        "user": state.submitter,
+    }
+    if state.tls:
+        settings["ca_file"] = str(state.layout.ca_file)
+    if state.secure:
+        settings |= _login(state)
+    settings |= {"hadoop_conf": str(state.layout.client_conf), **_names_of_tasks(state)}
+    if state.docker:
+        settings["docker"] = _docker_settings(state)
+    if job:
+        settings["job"] = job
+    settings["sandbox"] = True
+    head = f"# Written by `sandbox up`, removed by `sandbox down` (sandbox {state.name}).\n"
+    return head + yaml.safe_dump(settings, sort_keys=False)
+
+
+def _names_of_tasks(state: SandboxState) -> dict[str, object]:
+    if not state.dns:
+        return {"names": "rendezvous"}
+    dns = {"domain": DOMAIN}
+    if state.resolver == "direct":
+        dns["server"] = str(state.dns_server)
+    return {"dns": dns}
+
+
+def _docker_settings(state: SandboxState) -> dict[str, object]:
+    """Return the settings for images and for what the node allows, so that other job specs are
+    refused before submission.
+    """
+    read_only, writable = docker.allowed_mounts(state)
+    allowed = {
+        "networks": list(docker.NETWORKS),
+        "runtimes": docker.runtimes(state),
+        "ro_mounts": read_only,
+        "rw_mounts": writable,
+    }
+    return {"host": state.engine.host, **allowed}
+
+
+def _login(state: SandboxState) -> dict[str, object]:
+    principal = hardening.principal_of(state.submitter)
+    login = {
+        "principal": principal,
+        "keytab": str(state.layout.keytab(principal)),
+        "krb5_conf": str(state.layout.krb5_conf),
+    }
+    return {"auth": "kerberos", "kerberos": login}
+
+
+def write_profile(state: SandboxState) -> None:
+    """Write the profile, unless the file has this content already."""
+    path = Path(state.profile_path)
+    text = _profile_text(state)
+    if path.is_file() and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(text)
+    part.replace(path)

@@ -39,7 +39,6 @@ from submit_tf_job.sandbox.options import (
     profile_name,
 )
 from submit_tf_job.sandbox.processes import end, file_lock
-from submit_tf_job.sandbox.profile import write_profile
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state, save_state
 from submit_tf_job.sandbox.start_stop import (
     Progress,
@@ -59,55 +58,63 @@ _LOCK_TIMEOUT_S = 300.0
 class Sandbox:
     """One sandbox of this machine, by name.
 
-    Example:
-        >>> sandbox = Sandbox("default", SandboxDirs(Path("/srv/state"), Path("/srv/cache"), Path("/srv/config")))
-        >>> started = sandbox.up(SandboxOptions(), os.environ, print)
-        >>> sandbox.down(progress=print)
-    """  # noqa: E501
+    Args:
+        name: Its name.
+        dirs: The directories of all sandboxes.
+        environ: Environment; JAVA_HOME, PATH and a few more are used, the daemons inherit no
+            others.
+        progress: Called with one line per step.
 
-    def __init__(self, name: str, dirs: SandboxDirs) -> None:
+    Example:
+        >>> dirs = SandboxDirs(Path("/srv/state"), Path("/srv/cache"), Path("/srv/config"))
+        >>> sandbox = Sandbox("default", dirs, os.environ, print)
+        >>> started = sandbox.up(SandboxOptions())
+        >>> sandbox.down()
+    """
+
+    def __init__(
+        self, name: str, dirs: SandboxDirs, environ: Mapping[str, str], progress: Progress
+    ) -> None:
         check_name(name)
         self.name = name
         self._dirs = dirs
+        self._environ = environ
+        self._progress = progress
         self._layout = Layout(dirs.state_dir.resolve() / name)
 
-    def up(
-        self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress
-    ) -> StartedSandbox:
+    def up(self, options: SandboxOptions) -> StartedSandbox:
         """Start the sandbox, or its dead daemons; return when all are healthy.
 
         Args:
             options: The options; must not differ from those of an existing sandbox.
-            environ: Environment; JAVA_HOME, PATH and a few more are used, the daemons inherit no
-                others.
-            progress: Called with one line per step.
 
         Raises:
             SandboxError: A daemon did not start; the message has its name and the end of its log.
                 The processes that this call started have been ended.
         """
         begun = time.monotonic()
-        with self._lock(progress):
+        with self._lock():
             state = load_state(self._layout)
             if state is not None and state.ready:
                 _refuse_changes(state, options)
-                state, started = self._heal(state, environ, progress)
+                state, started = self._heal(state)
             else:
                 end_everything(self._layout)
                 shutil.rmtree(self._layout.home, ignore_errors=True)
-                state = self._first_start_or_nothing(options, environ, progress)
+                state = self._first_start_or_nothing(options)
                 started = state.daemon_names
-            write_profile(state)
+            hadoop_config.write_profile(state)
             if state.docker and (cut_off := bridge_problem(state.engine)):
-                progress(f"warning: containers on a bridge cannot reach one another: {cut_off}")
+                self._progress(
+                    f"warning: containers on a bridge cannot reach one another: {cut_off}"
+                )
         return StartedSandbox(state, tuple(started), time.monotonic() - begun)
 
-    def down(self, *, keep: bool = False, progress: Progress) -> bool:
+    def down(self, *, keep: bool = False) -> bool:
         """End every process of the sandbox, containers too, and remove its files and its profile.
 
         Args:
             keep: Keep configuration, data and logs; a later `up` continues with them.
-            progress: Called with one line per step.
 
         Returns:
             Whether anything was ended or removed.
@@ -115,7 +122,7 @@ class Sandbox:
         Raises:
             SandboxError: A process could not be ended.
         """
-        with self._lock(progress):
+        with self._lock():
             there = self._layout.home.exists()
             ended = end_everything(self._layout)
             with contextlib.suppress(SandboxError):
@@ -172,21 +179,19 @@ class Sandbox:
     def _lock_path(self) -> Path:
         return self._dirs.state_dir.resolve() / f"{self.name}.lock"
 
-    def _lock(self, progress: Progress) -> contextlib.AbstractContextManager[None]:
+    def _lock(self) -> contextlib.AbstractContextManager[None]:
         return file_lock(
             self._lock_path,
             _LOCK_TIMEOUT_S,
-            lambda: progress(f"another process is working on the sandbox {self.name}"),
+            lambda: self._progress(f"another process is working on the sandbox {self.name}"),
         )
 
     def _profile_path(self) -> Path:
         return self._dirs.config_dir.absolute() / "profiles.d" / f"{profile_name(self.name)}.yaml"
 
-    def _first_start_or_nothing(
-        self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress
-    ) -> SandboxState:
+    def _first_start_or_nothing(self, options: SandboxOptions) -> SandboxState:
         try:
-            return self._first_start(options, environ, progress)
+            return self._first_start(options)
         except BaseException:
             end_engine(self._layout.docker)
             # With a state file the directory has logs of daemons; without one nothing is worth
@@ -195,16 +200,14 @@ class Sandbox:
                 shutil.rmtree(self._layout.home, ignore_errors=True)
             raise
 
-    def _first_start(
-        self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress
-    ) -> SandboxState:
+    def _first_start(self, options: SandboxOptions) -> SandboxState:
         _check_path(self._layout.home)
         user = _user_name()
-        java_home = find_java_home(environ)
-        docker.check_options(options, environ)
+        java_home = find_java_home(self._environ)
+        docker.check_options(options, self._environ)
         _check_nodes(options)
-        native = self._prepare_kerberos(options, environ, progress)
-        jars = self._jars(options, environ, progress)
+        native = self._prepare_kerberos(options)
+        jars = self._jars(options)
         # The same sandbox mostly gets the same ports.
         first_block = zlib.crc32(f"{user} {self._layout.home}".encode()) % addresses.BLOCKS
         with addresses.pick_block(first_block) as block:
@@ -219,7 +222,7 @@ class Sandbox:
                 user=user,
                 block=block,
                 ports=addresses.block_ports(block),
-                resolver=_resolver(options, block, environ, progress),
+                resolver=self._resolver(options, block),
                 hosts_file=hosts is not None,
                 container_path=tuple(str(path.absolute()) for path in options.container_path or ()),
                 profile_path=str(self._profile_path()),
@@ -231,18 +234,26 @@ class Sandbox:
             )
             if state.docker:
                 state = _with_docker(state, options)
-            _write_files(state, hosts, environ)
+            _write_files(state, hosts, self._environ)
             save_state(state)
             if state.docker:
-                docker.write_programs(state, environ)
-            state = start_daemons(state.daemon_names, state, environ, progress)
+                docker.write_programs(state, self._environ)
+            state = start_daemons(state.daemon_names, state, self._environ, self._progress)
         state = replace(state, ready=True)
         save_state(state)
         return state
 
-    def _prepare_kerberos(
-        self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress
-    ) -> str | None:
+    def _resolver(self, options: SandboxOptions, block: int) -> Resolver:
+        """Choose how containers resolve names; those of Docker have resolvers of their own."""
+        wanted = options.resolver or "auto"
+        if wanted != "none" and "docker" in (options.modes or ()):
+            return "system"
+        resolver, why_not = addresses.choose_resolver(wanted, block, self._environ)
+        if why_not:
+            self._progress(f"containers will not find names by the system's resolver: {why_not}")
+        return resolver
+
+    def _prepare_kerberos(self, options: SandboxOptions) -> str | None:
         """Find the programs and libraries of Kerberos before anything is created; return the
         directory of libhadoop.so.
         """
@@ -256,21 +267,15 @@ class Sandbox:
                 hint="choose 3.3.5 or 3.4.2, or leave kerberos out",
             )
         require_gssapi()
-        find_programs(environ)
-        return str(
-            ensure_native(options.hadoop_home, self._dirs.cache_dir.absolute(), environ, progress)
-        )
+        find_programs(self._environ)
+        cache = self._dirs.cache_dir.absolute()
+        return str(ensure_native(options.hadoop_home, cache, self._environ, self._progress))
 
-    def _jars(
-        self, options: SandboxOptions, environ: Mapping[str, str], progress: Progress
-    ) -> JarSet:
+    def _jars(self, options: SandboxOptions) -> JarSet:
         if options.hadoop_home is None:
-            return ensure_jars(
-                options.hadoop_version or DEFAULT_VERSION,
-                self._dirs.cache_dir.absolute(),
-                environ,
-                progress,
-            )
+            version = options.hadoop_version or DEFAULT_VERSION
+            cache = self._dirs.cache_dir.absolute()
+            return ensure_jars(version, cache, self._environ, self._progress)
         jars = jars_of_home(options.hadoop_home.absolute(), self._layout.home / "jars")
         if options.hadoop_version not in (None, jars.version):
             raise SandboxError(
@@ -278,41 +283,34 @@ class Sandbox:
             )
         return jars
 
-    def _heal(
-        self, state: SandboxState, environ: Mapping[str, str], progress: Progress
-    ) -> tuple[SandboxState, tuple[str, ...]]:
+    def _heal(self, state: SandboxState) -> tuple[SandboxState, tuple[str, ...]]:
         # Only a restart makes such a NodeManager healthy again.
         end((state.daemons[name] for name in daemons.gave_up(state)), grace_s=5.0)
         dead = _dead(state)
         try:
-            return self._start_again(dead, state, environ, progress), dead
+            return self._start_again(dead, state), dead
         except SandboxError:
             # A killed process takes a moment to end, so the first check may have found it alive.
             died = _dead(state)
             if died == dead:
                 raise
-            return self._start_again(died, state, environ, progress), died
+            return self._start_again(died, state), died
 
-    def _start_again(
-        self,
-        dead: tuple[str, ...],
-        state: SandboxState,
-        environ: Mapping[str, str],
-        progress: Progress,
-    ) -> SandboxState:
+    def _start_again(self, dead: tuple[str, ...], state: SandboxState) -> SandboxState:
         if not dead:
-            wait_until_well(state, progress)
+            wait_until_well(state, self._progress)
             return state
         if state.secure:
             require_gssapi()
         if state.hadoop_home is None:
-            ensure_jars(state.hadoop_version, Path(state.jars).parent.parent, environ, progress)
+            cache = Path(state.jars).parent.parent
+            ensure_jars(state.hadoop_version, cache, self._environ, self._progress)
         with addresses.keep_block(state.block):
             if "dockerd" in dead:
                 restore_bridge(state.engine)  # removed by `down --keep`; other daemons listen on it
             for name in dead:
                 refuse_taken_ports(name, state)
-            return start_daemons(dead, state, environ, progress)
+            return start_daemons(dead, state, self._environ, self._progress)
 
     def _remove_home(self) -> None:
         shutil.rmtree(self._layout.home, ignore_errors=True)
@@ -336,19 +334,6 @@ class Sandbox:
             reason = "it is not running"
         ports, log = daemons.daemon_ports(name, state), self._layout.log(name)
         return DaemonStatus(name, pid, is_there, not reason, reason, ports, log)
-
-
-def _resolver(
-    options: SandboxOptions, block: int, environ: Mapping[str, str], progress: Progress
-) -> Resolver:
-    """Choose how containers resolve names; those of Docker have resolvers of their own."""
-    wanted = options.resolver or "auto"
-    if wanted != "none" and "docker" in (options.modes or ()):
-        return "system"
-    resolver, why_not = addresses.choose_resolver(wanted, block, environ)
-    if why_not:
-        progress(f"containers will not find names by the system's resolver: {why_not}")
-    return resolver
 
 
 def _with_docker(state: SandboxState, options: SandboxOptions) -> SandboxState:
