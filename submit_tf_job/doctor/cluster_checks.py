@@ -279,7 +279,7 @@ _RUNTIME = "yarn.nodemanager.runtime.linux"
 def check_docker(examined: Examined) -> Check:
     """Read some NodeManagers' configurations, for whether images are run by Docker."""
     client = examined.cluster
-    scheme = client.rms.urls[0].partition("://")[0]
+    scheme = client.scheme
     running = [node for node in examined.nodes if node.state == "RUNNING" and node.http_address]
     confs = {}
     for node in running[:_CONFIGURATIONS]:

@@ -83,7 +83,7 @@ def _images(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
         return ""
     client = cluster.client
     running = [node for node in nodes() if node.state == "RUNNING" and node.http_address]
-    scheme = client.rms.urls[0].partition("://")[0]
+    scheme = client.scheme
     plain: dict[str, str] = {}
     for node in running[:_ASKED]:
         conf = configuration(

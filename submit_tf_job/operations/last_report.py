@@ -21,10 +21,10 @@ from submit_tf_job.logs.collected import (
 )
 from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence, with_outcome
 from submit_tf_job.operations import run_records
-from submit_tf_job.operations.cluster import Cluster, stored_services
+from submit_tf_job.operations.cluster import Cluster, storage_of
 from submit_tf_job.operations.logs import am_log
 from submit_tf_job.operations.stored_services import StoredServices
-from submit_tf_job.storage import open_storage
+from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.observed import AppReport
 
 __all__ = ["collected_logs", "read_from_its_node", "read_last_report", "read_report"]
@@ -37,62 +37,47 @@ _UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
 
 
 def collected_logs(
-    app: AppReport,
-    hadoop_conf: Path,
-    user: str,
-    *,
-    as_proxy: bool = False,
-    now_ms: int | None = None,
+    app: AppReport, conf: Path, settings: Settings, now_ms: int | None = None
 ) -> AggregatedLogs:
     """Return the logs that the NodeManagers collected of an application; reads nothing yet.
 
     Args:
         app: The application.
-        hadoop_conf: Directory with yarn-site.xml (where the logs are) and core-site.xml.
-        user: The user of the request, under simple authentication.
-        as_proxy: Whether to act for `user` as a proxy user.
+        conf: Directory with yarn-site.xml (where the logs are) and core-site.xml.
+        settings: The user of the request.
         now_ms: The current time; without it, missing logs are never reported as deleted by age.
     """
-    settings = LogSettings.from_properties(read_xml(hadoop_conf / "yarn-site.xml"))
-    root = settings.root if "://" in settings.root else None
+    rules = LogSettings.from_properties(read_xml(conf / "yarn-site.xml"))
+    storage = storage_of(settings, rules.root if "://" in rules.root else None)
     said = WhatYarnSays(
         app.log_aggregation_status,
         running=not app.ended,
         finished_ms=app.finished_ms,
         now_ms=now_ms,
     )
-    storage = open_storage(root, hadoop_conf=hadoop_conf, user=user, as_proxy=as_proxy)
-    return AggregatedLogs(storage, app.id, user=app.user or user, settings=settings, said=said)
+    user = app.user or settings.user
+    return AggregatedLogs(storage, app.id, user=user, settings=rules, said=said)
 
 
-def read_report(
-    app: AppReport,
-    hadoop_conf: Path,
-    user: str,
-    *,
-    as_proxy: bool = False,
-    now_ms: int | None = None,
-) -> tuple[Evidence, bytes | None]:
+def read_report(cluster: Cluster, app: AppReport, conf: Path) -> tuple[Evidence, bytes | None]:
     """Return the deciding task's report from the aggregated logs of an application that is over.
 
     Args:
+        cluster: The cluster.
         app: The application.
-        hadoop_conf: Directory with yarn-site.xml (where the logs are) and core-site.xml.
-        user: The user of the request, under simple authentication.
-        as_proxy: Whether to act for `user` as a proxy user.
-        now_ms: The current time; without it, logs count as being collected as long as the
-            ResourceManager reports that.
+        conf: Directory with yarn-site.xml (where the logs are) and core-site.xml.
 
     Returns:
         READ with the report; MISSING if the logs show that none was written; COLLECTED_SOON while
         they are being collected; OUT_OF_REACH if the file system does not respond; UNREADABLE if
         the logs cannot be read, or are those of another tool's service.
     """
+    now_ms = int(cluster.wall() * 1000)
     said = WhatYarnSays(app.log_aggregation_status, finished_ms=app.finished_ms, now_ms=now_ms)
     fresh = said.age_s is None or said.age_s < COLLECTED_WITHIN_S
     under_way = said.status in _UNDER_WAY and fresh
     try:
-        logs = collected_logs(app, hadoop_conf, user, as_proxy=as_proxy, now_ms=now_ms)
+        logs = collected_logs(app, conf, cluster.settings, now_ms)
         newest = max(
             logs.find(contract.REPORT_FILE),
             key=lambda found: (found.container_id, found.uploaded_ms),
@@ -113,9 +98,7 @@ def read_report(
             or not logs.settings.every_container
         ):
             return Evidence.UNREADABLE, None  # the logs of a container are missing
-        return _why_none(
-            logs, lambda: _is_of_a_job(app, hadoop_conf, user, as_proxy=as_proxy)
-        ), None
+        return _why_none(logs, lambda: _deciding_task(cluster, app) is not None), None
     except NoLogs as error:
         if under_way or (error.reason is Absence.NOT_YET and fresh):
             return Evidence.COLLECTED_SOON, None
@@ -150,16 +133,6 @@ def _wrote(container: ContainerLogs) -> bool:
     return any(file.size > 0 for file in container.files if file.name in _PROGRAM_FILES)
 
 
-def _is_of_a_job(app: AppReport, hadoop_conf: Path, user: str, *, as_proxy: bool) -> bool:
-    """Return whether the stored service of an application is known to be one of this package."""
-    try:
-        storage = open_storage(None, hadoop_conf=hadoop_conf, user=user, as_proxy=as_proxy)
-        stored = StoredServices(lambda: storage, app.user or user)
-        return stored.deciding_task(app.name or "", app.id) is not None
-    except SubmitTFJobError:
-        return False
-
-
 MOST_ASKED = 5  # where neither HDFS nor the log tells which task decides
 
 
@@ -181,13 +154,10 @@ def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes 
         return Evidence.READ, recorded
     settings = cluster.settings
     conf = settings.hadoop_conf
-    now_ms = int(cluster.wall() * 1000)
     evidence, content = Evidence.UNREADABLE, None
-    on_nodes = now_ms - (app.finished_ms or 0) < 1000 * COLLECTED_WITHIN_S
+    on_nodes = cluster.wall() - (app.finished_ms or 0) / 1000 < COLLECTED_WITHIN_S
     if conf is not None:
-        evidence, content = read_report(
-            app, conf, settings.user, as_proxy=settings.as_proxy, now_ms=now_ms
-        )
+        evidence, content = read_report(cluster, app, conf)
         on_nodes = evidence in (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)
     if on_nodes and app.user in (None, settings.user):
         return read_from_its_node(cluster, app) or (evidence, content)
@@ -224,15 +194,14 @@ def _report_in(
     """Return the report that a container has written; only the deciding task's writes one."""
     from submit_tf_job.yarn.nodemanager import NoSuchLogFile
 
-    for node in cluster.client.nodes():
-        if node.host == host and node.http_address:
-            file = (node.http_address, container_id, contract.REPORT_FILE)
-            try:
-                content = cluster.nodes.read_log(*file).data
-                return Evidence.READ, with_outcome(content, partial(_end_of, cluster, file[:2]))
-            except NoSuchLogFile:
-                if is_due and cluster.nodes.lacks(*file):
-                    return Evidence.MISSING, None
+    for address in cluster.nodes.addresses_of(host):
+        file = (address, container_id, contract.REPORT_FILE)
+        try:
+            content = cluster.nodes.read_log(*file).data
+            return Evidence.READ, with_outcome(content, partial(_end_of, cluster, file[:2]))
+        except NoSuchLogFile:
+            if is_due and cluster.nodes.lacks(*file):
+                return Evidence.MISSING, None
     return None
 
 
@@ -242,7 +211,10 @@ def _end_of(cluster: Cluster, place: tuple[str, str], name: str, most: int) -> b
 
 def _deciding_task(cluster: Cluster, app: AppReport) -> str | None:
     """Return the deciding task by YARN's copy of the service, if it is still this application's."""
-    stored = stored_services(cluster)
+    settings = cluster.settings
+    if settings.hadoop_conf is None:
+        return None
+    stored = StoredServices(lambda: storage_of(settings), app.user or settings.user)
     with suppress(SubmitTFJobError):
-        return stored.deciding_task(app.name or "", app.id) if stored else None
+        return stored.deciding_task(app.name or "", app.id)
     return None

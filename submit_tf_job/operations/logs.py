@@ -277,9 +277,7 @@ class JobLogs:
         app, settings = self.app, self.cluster.settings
         found: Archive | NoLogs
         for number in waiting.LOGS_ARE_COLLECTED.attempts(self.cluster.clock, self.cluster.sleep):
-            logs = collected_logs(
-                app, conf, settings.user, as_proxy=settings.as_proxy, now_ms=int(self.wall() * 1000)
-            )
+            logs = collected_logs(app, conf, settings, int(self.wall() * 1000))
             try:
                 found = collected(logs, self.task)
                 if not self._are_missing(app, found):
@@ -515,12 +513,9 @@ def _from_node(
 
     if not host:
         return None
-    for node in cluster.client.nodes():
-        if node.host == host and node.http_address:
-            with suppress(ContainerGone, NodeUnreachable):
-                return cluster.nodes.read_log(
-                    node.http_address, container_id, file, tail_bytes=max_bytes
-                ).data
+    for address in cluster.nodes.addresses_of(host):
+        with suppress(ContainerGone, NodeUnreachable):
+            return cluster.nodes.read_log(address, container_id, file, tail_bytes=max_bytes).data
     return None
 
 
@@ -532,5 +527,5 @@ def _from_collected(
         return None
     from submit_tf_job.operations.last_report import collected_logs
 
-    logs = collected_logs(app, conf, cluster.settings.user, as_proxy=cluster.settings.as_proxy)
+    logs = collected_logs(app, conf, cluster.settings)
     return logs.read(container_id, file, tail=max_bytes, node=host)

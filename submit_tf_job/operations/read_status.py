@@ -297,10 +297,8 @@ class StatusReader:
         container.
         """
         if host not in self._node_addresses:
-            nodes = self._client.nodes(deadline=self._deadline())
-            self._node_addresses[host] = [
-                node.http_address for node in nodes if node.host == host and node.http_address
-            ]
+            found = self._cluster.nodes.addresses_of(host, deadline=self._deadline())
+            self._node_addresses[host] = found
         gone: ContainerGone | NodeUnreachable = NodeUnreachable(
             f"no NodeManager of {host} is in service"
         )

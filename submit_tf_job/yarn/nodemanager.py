@@ -310,16 +310,13 @@ class NodeManagers:
 
     def page_of(self, host: str, *, deadline: Deadline | None = None) -> str | None:
         """Return the URL of a NodeManager's web server, or None if the host has none in service."""
-        nodes = self._client.nodes(deadline=deadline)
-        address = next(
-            (node.http_address for node in nodes if node.host == host and node.http_address), None
-        )
-        return address and f"{self._scheme}://{address}"
+        address = next(iter(self.addresses_of(host, deadline=deadline)), None)
+        return address and f"{self._client.scheme}://{address}"
 
-    @property
-    def _scheme(self) -> str:
-        # yarn.http.policy applies to the whole cluster
-        return self._client.rms.urls[0].partition("://")[0]
+    def addresses_of(self, host: str, *, deadline: Deadline | None = None) -> list[str]:
+        """Return the web addresses of a host's NodeManagers in service: mostly there is one."""
+        nodes = self._client.nodes(deadline=deadline)
+        return [node.http_address for node in nodes if node.host == host and node.http_address]
 
     def _base(self, node_http: str, deadline: Deadline) -> str:
         if node_http.lower() not in self._addresses(node_http, deadline):
@@ -327,7 +324,7 @@ class NodeManagers:
                 f"{node_http} is not the address of one of this cluster's nodes.",
                 details={"node": node_http},
             )
-        return f"{self._scheme}://{node_http}"
+        return f"{self._client.scheme}://{node_http}"
 
     def _addresses(self, wanted: str, deadline: Deadline) -> frozenset[str]:
         """Return the nodes' addresses; request them again if old, or without the wanted one."""

@@ -170,6 +170,11 @@ class HttpClient:
         self._sessions: dict[bool, Session] = {}
         self._opening = threading.Lock()
 
+    @property
+    def scheme(self) -> str:
+        """`http` or `https`, of the nodes, too: yarn.http.policy applies to the whole cluster."""
+        return self.rms.urls[0].partition("://")[0]
+
     def deadline(self, seconds: float | None = None) -> Deadline:
         """Return the deadline `seconds` from now, by default the total for one operation."""
         return Deadline(

@@ -370,7 +370,7 @@ def world_storage(cluster: Yarn, collides: bool) -> Iterator[None]:
         return found
 
     def read_report(
-        app: AppReport, *_arguments: Any, **_named: Any
+        _cluster: operations.Cluster, app: AppReport, *_arguments: Any
     ) -> tuple[Evidence, bytes | None]:
         known = cluster.apps.get(app.id)
         if known is None or known.lingers:
@@ -388,7 +388,6 @@ def world_storage(cluster: Yarn, collides: bool) -> Iterator[None]:
     try:
         with (
             mock.patch.object(storage, "open_storage", opened),
-            mock.patch.object(last_report, "open_storage", opened),
             mock.patch.object(last_report, "read_report", read_report),
             mock.patch.object(planner, "run_name", named),
         ):
