@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import (
@@ -63,9 +65,15 @@ class DataCheck:
         """
         if self._looked:
             return
-        problems = [problem for item in self.job.inputs for problem in self._input(item)]
-        problems += [problem for file in self._remote_files() for problem in self._missing(file)]
-        problems += [problem for output in self.job.outputs for problem in self._output(output)]
+        problems: list[Problem] = []
+        for item in self.job.inputs:
+            path = f"inputs.{item.name}"
+            problems += self._checked(path, item.uri, partial(self._input, item, path))
+        for file in self._remote_files():
+            problems += self._checked(file.at, file.uri, partial(self._remote_file, file), hint="")
+        for output in self.job.outputs:
+            path = f"outputs.{output.name}"
+            problems += self._checked(path, output.uri, partial(self._output, output, path))
         if problems:
             raise JobSpecError(problems)
         self._looked = True
@@ -108,6 +116,27 @@ class DataCheck:
             return None
         return storage_of(self.settings, uri)
 
+    def _checked(
+        self,
+        path: str,
+        uri: str,
+        check: Callable[[Storage | None], list[Problem]],
+        hint: str = _NOT_FROM_HERE,
+    ) -> list[Problem]:
+        """Return the problems of what is at a URI; an error is one at this path of the job spec.
+
+        Raises:
+            ClusterUnavailable: Its file system cannot be reached from this machine.
+        """
+        try:
+            return check(self._storage(uri))
+        except ClusterUnavailable as error:
+            raise ClusterUnavailable(
+                f"{path}: {error.message}", hint=error.hint or hint, details=error.details
+            ) from None
+        except SubmitTFJobError as error:
+            return [self.job.problem(path, self._why(error, uri))]
+
     # --- files of HDFS ---
 
     def _remote_files(self) -> list[RemoteFile]:
@@ -115,41 +144,22 @@ class DataCheck:
         files = [file for role in self.job.roles.values() for file in role.remote_files]
         return list({(file.uri, file.at): file for file in files}.values())
 
-    def _missing(self, file: RemoteFile) -> list[Problem]:
-        try:
-            storage = self._storage(file.uri)
-            if storage is None:
-                return []
-            found = storage.stat(file.uri)
-            if found.is_dir:
-                why = f"{file.uri} is a directory; name a file, or make it an input"
-                return [self.job.problem(file.at, why)]
-            self._check_readable(storage, found)
-        except ClusterUnavailable as error:
-            raise ClusterUnavailable(
-                f"{file.at}: {error.message}", hint=error.hint, details=error.details
-            ) from None
-        except SubmitTFJobError as error:
-            return [self.job.problem(file.at, self._why(error, file.uri))]
+    def _remote_file(self, file: RemoteFile, storage: Storage | None) -> list[Problem]:
+        if storage is None:
+            return []
+        found = storage.stat(file.uri)
+        if found.is_dir:
+            why = f"{file.uri} is a directory; name a file, or make it an input"
+            return [self.job.problem(file.at, why)]
+        self._check_readable(storage, found)
         return []
 
     # --- inputs ---
 
-    def _input(self, item: Input) -> list[Problem]:
-        path = f"inputs.{item.name}"
-        try:
-            storage = self._storage(item.uri)
-            if storage is not None:
-                return self._found(item, storage, path)
-            if item.sharded:
-                return [self._unseen(item.uri, f"{path}.shard")]
-            return []
-        except ClusterUnavailable as error:
-            raise ClusterUnavailable(
-                f"{path}: {error.message}", hint=error.hint or _NOT_FROM_HERE, details=error.details
-            ) from None
-        except SubmitTFJobError as error:
-            return [self.job.problem(path, self._why(error, item.uri))]
+    def _input(self, item: Input, path: str, storage: Storage | None) -> list[Problem]:
+        if storage is not None:
+            return self._found(item, storage, path)
+        return [self._unseen(item.uri, f"{path}.shard")] if item.sharded else []
 
     def _unseen(self, uri: str, path: str) -> Problem:
         what = "a gateway lists files on the cluster's own HDFS only; put them there"
@@ -198,21 +208,13 @@ class DataCheck:
 
     # --- outputs ---
 
-    def _output(self, output: Output) -> list[Problem]:
-        path = f"outputs.{output.name}"
+    def _output(self, output: Output, path: str, storage: Storage | None) -> list[Problem]:
+        if storage is None:
+            return []
         try:
-            storage = self._storage(output.uri)
-            if storage is None:
-                return []
             return self._taken(output, storage, path) or self._check_writable(output, storage)
-        except ClusterUnavailable as error:
-            raise ClusterUnavailable(
-                f"{path}: {error.message}", hint=error.hint or _NOT_FROM_HERE, details=error.details
-            ) from None
-        except SubmitTFJobError as error:
-            if isinstance(error, FileNotFoundError):
-                return [self.job.problem(path, f"{output.uri}: no directory can be made there")]
-            return [self.job.problem(path, self._why(error, output.uri))]
+        except FileNotFoundError:
+            return [self.job.problem(path, f"{output.uri}: no directory can be made there")]
 
     def _taken(self, output: Output, storage: Storage, path: str) -> list[Problem]:
         """Return the existing data that an upload would replace."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from submit_tf_job.yarn.observed import Answer, AppReport, Node, items, text_of
 from submit_tf_job.yarn.queues import Scheduler
 from submit_tf_job.yarn.resource_manager import Deadline, ResourceManager
+from submit_tf_job.yarn.response import Reply
 from submit_tf_job.yarn.transport_errors import TransportError
 
 __all__ = [
@@ -126,18 +127,9 @@ def configuration(
         deadline: For the whole call.
     """
     if base is None:
-        return _properties(_answer(client, "/conf", {}, deadline))
-    outcome = client.fetch(base, "/conf", deadline=deadline)
-    if (
-        isinstance(outcome, TransportError)
-        or outcome.status != 200
-        or "json" not in outcome.content_type
-    ):
-        return {}
-    return _properties(outcome.json_object())
-
-
-def _properties(answer: Answer) -> dict[str, str]:
+        answer = _answer(client, "/conf", {}, deadline)
+    else:
+        answer = _object_in(client.fetch(base, "/conf", deadline=deadline))
     found = {
         text_of(item, "key"): text_of(item, "value") for item in items(answer.get("properties"))
     }
@@ -149,13 +141,7 @@ def node_container(
 ) -> NodeContainer | None:
     """Return a container as its NodeManager reports it, or None without a usable response."""
     outcome = client.fetch(base, f"/ws/v1/node/containers/{container_id}", deadline=deadline)
-    if (
-        isinstance(outcome, TransportError)
-        or outcome.status != 200
-        or "json" not in outcome.content_type
-    ):
-        return None
-    container = outcome.json_object().get("container")
+    container = _object_in(outcome).get("container")
     if not isinstance(container, Mapping):
         return None
     files = container.get("containerLogFiles")
@@ -169,7 +155,12 @@ def _answer(
     client: ResourceManager, path: str, params: Mapping[str, str], deadline: Deadline | None
 ) -> Answer:
     """Send a GET and return the JSON response; empty if the ResourceManager does not support it."""
-    reply = client.request("GET", path, params=params, deadline=deadline)
-    if reply.status != 200 or "json" not in reply.content_type:
+    return _object_in(client.request("GET", path, params=params, deadline=deadline))
+
+
+def _object_in(outcome: Reply | TransportError) -> Answer:
+    """Return the JSON object of a response; an empty one without a usable response."""
+    if isinstance(outcome, TransportError):
         return {}
-    return reply.json_object()
+    usable = outcome.status == 200 and "json" in outcome.content_type
+    return outcome.json_object() if usable else {}
