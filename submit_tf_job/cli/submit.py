@@ -135,7 +135,7 @@ class How:
 
 def submit_plan(context: Context, settings: Settings, planned: Plan, how: How) -> int:
     """Submit a job and follow it; return the exit status."""
-    for warning in operations.warnings(planned.job, settings):
+    for warning in planned.warnings:
         context.say(f"warning: {warning}")
     context.interrupted = (
         f"{planned.job.name} may have been submitted. Run the same command again to find out."

@@ -37,7 +37,6 @@ from submit_tf_job.operations.follow_events import (
     until_end,
     without_pauses,
 )
-from submit_tf_job.operations.keytabs import warnings
 from submit_tf_job.operations.links import (
     Links,
     all_links,
@@ -140,7 +139,6 @@ __all__ = [
     "tunnel_command",
     "until_end",
     "wait_for_end",
-    "warnings",
     "why_failed",
     "why_pending",
     "without_pauses",

@@ -1,4 +1,6 @@
-"""Upload a job's files to HDFS before the POST, remove them with the job, sweep unused ones."""
+"""Upload a job's files and keytab to HDFS before the POST, remove them with the job, sweep unused
+ones.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from submit_tf_job.errors import (
     AuthError,
     ClusterUnavailable,
     InternalError,
+    JobSpecError,
     Refused,
     SettingsError,
     SubmitTFJobError,
@@ -23,17 +26,88 @@ from submit_tf_job.yarn.run_names import is_run_of
 from submit_tf_job.yarn.states import GOING_ON
 
 if TYPE_CHECKING:
+    from submit_tf_job.jobspec.job import Kerberos
     from submit_tf_job.plan import Plan, Upload
     from submit_tf_job.storage.staging import Leftover, Sent
 
 __all__ = [
     "Sweep",
+    "check_keytab",
     "forget_files",
     "forget_others",
     "forget_staged",
     "stage_files",
+    "stage_keytab",
     "sweep_staging",
 ]
+
+
+# --- a keytab ---
+
+
+def check_keytab(planned: Plan, settings: Settings) -> None:
+    """Check a keytab on HDFS, if this host can read HDFS.
+
+    Raises:
+        JobSpecError: It does not exist, cannot be read, is readable for every user, or belongs to
+            another principal.
+    """
+    kerberos = planned.job.kerberos
+    if kerberos is None or kerberos.secret is not None or not kerberos.keytab.startswith("hdfs://"):
+        return
+    why = _trouble_on_hdfs(kerberos, settings)
+    if why:
+        raise JobSpecError([planned.job.problem("kerberos.keytab", f"{kerberos.keytab} {why}")])
+
+
+def _trouble_on_hdfs(kerberos: Kerberos, settings: Settings) -> str:
+    from submit_tf_job.container.login import keytab
+    from submit_tf_job.storage import NoSuchPath
+
+    try:
+        storage = storage_of(settings, kerberos.keytab)
+        found = storage.stat(kerberos.keytab)
+        if found.is_dir:
+            return "is a directory; name the keytab in it"
+        if found.mode is not None and found.mode & 0o004:
+            return (
+                f"can be read by everybody (mode {found.mode & 0o777:03o}); hdfs dfs -chmod "
+                f"400 {storage.path(kerberos.keytab)}"
+            )
+        if found.size > keytab.LONGEST:
+            return f"has {found.size} bytes; no keytab is so large"
+        why = keytab.find_problem(storage.read(kerberos.keytab), kerberos.principal)
+        return f"cannot be used: {why}" if why else ""
+    except NoSuchPath:
+        return (
+            f"is not there (as {settings.user} sees HDFS); YARN would run the job without it, "
+            f"and only its log would say so"
+        )
+    except AuthError as error:
+        if "Permission denied" in error.message or "AccessControlException" in error.message:
+            return f"is not readable for {settings.user}, as whom YARN fetches it: {error.message}"
+        return ""  # this host has no credentials, but YARN has
+    except SubmitTFJobError:
+        return ""  # this host cannot reach HDFS
+
+
+def stage_keytab(planned: Plan, settings: Settings) -> bool:
+    """Upload a keytab of this host to the directory where YARN reads it; return whether it is new.
+
+    Raises:
+        AuthError: The directory cannot be written, or belongs to another user.
+    """
+    secret = planned.keytab
+    if secret is None or not isinstance(secret.content, bytes):
+        return False
+    from submit_tf_job.storage.staging import stage_secret
+
+    return stage_secret(
+        storage_of(settings, secret.uri), secret.uri, secret.content, user=settings.user, levels=3
+    )
+
+
+# --- files ---
 
 
 def stage_files(

@@ -18,7 +18,7 @@ from submit_tf_job.errors import (
     Problem,
     SubmitTFJobError,
 )
-from submit_tf_job.operations import keytabs, resubmission, run_records, runs, staging
+from submit_tf_job.operations import resubmission, run_records, runs, staging
 from submit_tf_job.operations.capacity_check import check_capacity
 from submit_tf_job.operations.cluster import (
     Cluster,
@@ -265,7 +265,7 @@ def submit(
 
     check_identity(cluster)
     _check_version(planned, cluster)
-    keytabs.check_keytab(planned, cluster.settings)
+    staging.check_keytab(planned, cluster.settings)
     preparation = _Preparation(planned, cluster, on_upload)
     stored = stored_services(cluster)
     try:
@@ -352,7 +352,7 @@ class _Preparation:
         # cluster may have changed since.
         check_largest(planned.job, planned.site, cluster.client.maximum_resources())
         self.said = check_capacity(planned, cluster)
-        self._keytab = keytabs.stage_keytab(planned, settings) or self._keytab
+        self._keytab = staging.stage_keytab(planned, settings) or self._keytab
         self._data.prepare(planned)
         self._sent.extend(staging.stage_files(planned, settings, self._on_upload))
 

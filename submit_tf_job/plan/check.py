@@ -1,7 +1,8 @@
 """Find what YARN or a NodeManager would refuse of a valid job on its cluster, or by the cluster's
 version of Hadoop, before the POST.
 
-What no cluster takes, the job spec's reader refuses (`jobspec/keys.py`, `rules.py`).
+What they do not refuse, and is seldom meant, is a warning. What no cluster takes, the job spec's
+reader refuses (`jobspec/keys.py`, `rules.py`).
 
 Several errors of YARN come too late: the name stays taken, every container fails, or the job is
 reported as successful.
@@ -13,9 +14,12 @@ import re
 from collections.abc import Callable, Iterator
 
 from submit_tf_job.container import contract
+from submit_tf_job.container.login import keytab
 from submit_tf_job.errors import JobSpecError, Problem, Refused
+from submit_tf_job.host.kerberos import short_name
+from submit_tf_job.host.located.diagnostics import BUILT_IN
 from submit_tf_job.host.units import memory_text
-from submit_tf_job.jobspec.job import HostFile, Job, Role, TFConfigMode
+from submit_tf_job.jobspec.job import HostFile, Job, Role, Strategy, TFConfigMode
 from submit_tf_job.plan import secrets
 from submit_tf_job.plan.site import Cap, Site
 from submit_tf_job.yarn.records import Service, dumps
@@ -28,6 +32,7 @@ __all__ = [
     "check_version",
     "room_for_name",
     "shown",
+    "warnings",
 ]
 
 MAX_NAME = 63  # a DNS label; ServiceApiUtil.validateNameFormat
@@ -309,3 +314,83 @@ def check_old_hadoop(job: Job, service: Service, site: Site, hadoop_version: str
 def _numbers(version: str) -> tuple[int, ...]:
     """Return up to three numbers of a version; () if it is not known."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+# --- warnings -------------------------------------------------------------------------------------
+
+
+def warnings(job: Job, site: Site) -> list[str]:
+    """Return a warning with its solution for each problem that YARN does not detect at the POST."""
+    return [
+        *_without_chief(job),
+        *_without_shell(job),
+        *_without_configuration(job),
+        *_of_kerberos(job, site),
+    ]
+
+
+def _without_chief(job: Job) -> list[str]:
+    stated = job.places.get("deciding_role", BUILT_IN) != BUILT_IN
+    if job.strategy is not Strategy.PARAMETER_SERVER or "chief" in job.roles or stated:
+        return []
+    return [
+        "roles: without a chief worker-0 decides, as in TensorFlow 1's replicated training: say so "
+        "by deciding_role: worker. ParameterServerStrategy of TensorFlow 2 needs a chief: add "
+        "chief: {memory: 4Gi}"
+    ]
+
+
+def _without_shell(job: Job) -> list[str]:
+    words = [word for role in job.roles.values() for word in role.command.argv or ()]
+    return [
+        f"command: {word} stays as it is in a list, which no shell reads; write the command as "
+        f"text, or the directory tfjob-outputs/NAME or tfjob-inputs/NAME"
+        for word in dict.fromkeys(words)
+        if word.startswith("$TFJOB_")
+    ]
+
+
+def _without_configuration(job: Job) -> list[str]:
+    if job.hadoop is not None:
+        return []
+    copied = [(f"inputs.{item.name}", item.uri) for item in job.inputs if item.download]
+    copied += [(f"outputs.{output.name}", output.uri) for output in job.outputs if output.upload]
+    return [
+        f"{path}: {uri} names no NameNode, and the job sends no Hadoop configuration: the "
+        f"image needs one; or say hadoop: {{conf: inline}}"
+        for path, uri in copied
+        if uri.startswith(("hdfs:///", "viewfs:"))
+    ]
+
+
+def _of_kerberos(job: Job, site: Site) -> list[str]:
+    if not site.secure:
+        return []
+    if job.kerberos is None:
+        return [_without_kerberos(site)]
+    found = []
+    first = short_name(job.kerberos.principal)
+    # by Hadoop's default auth_to_local; a cluster may have other rules
+    if first != site.user:
+        found.append(
+            f"the principal {job.kerberos.principal} is {first} to Hadoop, unless the "
+            f"cluster maps it to {site.user}, who submits; "
+            f"the ApplicationMaster would not be let to {site.user}'s files"
+        )
+    weak = (
+        keytab.weakness(job.kerberos.secret, job.kerberos.principal) if job.kerberos.secret else ""
+    )
+    return [*found, f"the keytab {job.kerberos.keytab}: {weak}"] if weak else found
+
+
+def _without_kerberos(site: Site) -> str:
+    """Return the warning about a job without a Kerberos principal
+    (hadoop-facts.md#kerberos-principal-of-a-service).
+    """
+    days = site.token_life_s / 86400
+    return (
+        f"the cluster uses Kerberos and the job names no principal: it will run, but "
+        f"status, scale and a stop in good order need one, and "
+        f"HDFS shuts it out when its delegation tokens end, after {days:g} days at most; "
+        f"write kerberos: {{principal: {site.user}/_HOST@REALM, keytab: <path of its keytab>}}"
+    )

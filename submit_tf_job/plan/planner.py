@@ -137,6 +137,11 @@ class Plan:
         """The keytab that is uploaded, or None."""
         return next((upload for upload in self.uploads if upload.secret), None)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What neither YARN nor a NodeManager refuses, and is seldom meant, with its solution."""
+        return tuple(check.warnings(self.job, self.site))
+
     def run_of(self, number: int) -> str:
         """Return the name of the run of another number."""
         return run_name(self.job.name, self.site.user, self.key, number, room=self.room)

@@ -340,7 +340,7 @@ class Client:
 
     def warnings(self, planned: Plan) -> tuple[str, ...]:
         """Return what `submit_tf_job render` warns of: problems that YARN does not refuse."""
-        return tuple(operations.warnings(planned.job, self.settings))
+        return planned.warnings
 
     def has_run(self, planned: Plan) -> bool:
         """Return whether the run of a plan is known, alive or over; False where the cluster does

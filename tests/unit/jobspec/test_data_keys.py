@@ -11,8 +11,8 @@ from submit_tf_job.errors import AuthError, ClusterUnavailable, JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.job import Input, Job, Strategy
 from submit_tf_job.operations.data_check import DataCheck
-from submit_tf_job.operations.keytabs import warnings
-from submit_tf_job.plan import plan
+from submit_tf_job.plan import Site, plan
+from submit_tf_job.plan.check import warnings
 from submit_tf_job.settings import load_settings
 from tests.golden.fixed import SITE, make_job, make_role, task_of
 
@@ -191,8 +191,10 @@ def test_plan_warns_of_a_configuration_that_only_the_image_has() -> None:
         "names no NameNode, and the job sends no Hadoop configuration: the image needs one; "
         "or say hadoop: {conf: inline}"
     )
-    assert warnings(read(inputs, outputs), SETTINGS) == [
+    assert warnings(read(inputs, outputs), Site("alice")) == [
         f"inputs.a: hdfs:///a {said}",
         f"outputs.m: viewfs://all/m {said}",
     ]
-    assert warnings(read(inputs, outputs + "\nhadoop: {conf: /etc/hadoop/conf}"), SETTINGS) == []
+    assert (
+        warnings(read(inputs, outputs + "\nhadoop: {conf: /etc/hadoop/conf}"), Site("alice")) == []
+    )
