@@ -310,7 +310,7 @@ def tunnel(
       submit_tf_job tunnel mnist tensorboard
       $(submit_tf_job tunnel mnist tensorboard --via edge01 -q)
     """
-    link = operations.find_link(context.cluster(), job, role, port)
+    link = operations.find_links(context.cluster(), job, role, port)[0]
     words, url = operations.tunnel_command(link, via=via, local_port=local_port)
     context.result(
         [shlex.join(words)],

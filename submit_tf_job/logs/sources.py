@@ -125,13 +125,12 @@ class NodeLogs(ServedLogs):
     """Logs on NodeManagers: those of running applications.
 
     Args:
-        client: Lists the nodes.
         nodes: Reads their logs.
     """
 
-    def __init__(self, client: ResourceManager, nodes: NodeManagers) -> None:
+    def __init__(self, nodes: NodeManagers) -> None:
         super().__init__(nodes)
-        self._client, self._nodes = client, nodes
+        self._nodes = nodes
         self._addresses: dict[str, str] = {}  # by container id
 
     def address_of(self, container: TaskContainer) -> str:
@@ -160,11 +159,7 @@ class NodeLogs(ServedLogs):
         self._addresses.pop(container.id, None)
 
     def _search(self, container: TaskContainer) -> str:
-        addresses = [
-            node.http_address
-            for node in self._client.nodes()
-            if node.host == container.host and node.http_address
-        ]
+        addresses = self._nodes.addresses_of(container.host or "")
         if not addresses:
             raise NodeUnreachable(f"no NodeManager of {container.host} is in service")
         for address in addresses[:-1]:

@@ -31,27 +31,20 @@ from submit_tf_job.operations.follow_events import (
     NextRun,
     Notice,
     Pause,
-    PrintedLine,
-    Trouble,
-    Waits,
     until_end,
-    without_pauses,
 )
 from submit_tf_job.operations.links import (
     Links,
     all_links,
-    find_link,
     find_links,
     is_reachable,
-    log_page,
     tunnel_command,
 )
 from submit_tf_job.operations.listing import gpus_of_run, list_jobs, open_listing
-from submit_tf_job.operations.logs import log_files, logs, tail_of
+from submit_tf_job.operations.logs import log_files, logs
 from submit_tf_job.operations.read_status import describe, error_of, last_lines, status
 from submit_tf_job.operations.resubmission import (
     NOT_SUBMITTED,
-    Step,
     next_step,
     next_step_of_json,
     runs_of,
@@ -68,7 +61,7 @@ from submit_tf_job.operations.submit import (
     read_text,
     submit,
 )
-from submit_tf_job.operations.take_stacks import JobStacks, TaskStacks, take_stacks
+from submit_tf_job.operations.take_stacks import JobStacks, take_stacks
 from submit_tf_job.operations.watch_run import wait_for_end
 from submit_tf_job.operations.why import diagnose, is_waiting, why_failed, why_pending
 
@@ -85,14 +78,9 @@ __all__ = [
     "NextRun",
     "Notice",
     "Pause",
-    "PrintedLine",
     "Restarts",
-    "Step",
     "Submission",
     "Sweep",
-    "TaskStacks",
-    "Trouble",
-    "Waits",
     "all_links",
     "check_identity",
     "connect",
@@ -103,7 +91,6 @@ __all__ = [
     "error_of",
     "extend",
     "find",
-    "find_link",
     "find_links",
     "follow",
     "gpus_of_run",
@@ -115,7 +102,6 @@ __all__ = [
     "live_runs",
     "load_job",
     "log_files",
-    "log_page",
     "logs",
     "make_plan",
     "move",
@@ -134,12 +120,10 @@ __all__ = [
     "stop",
     "submit",
     "sweep_staging",
-    "tail_of",
     "take_stacks",
     "tunnel_command",
     "until_end",
     "wait_for_end",
     "why_failed",
     "why_pending",
-    "without_pauses",
 ]

@@ -281,7 +281,7 @@ class TaskOutput:
         self._clock, self._tail = cluster.clock, tail
         self._follower = LogFollower(
             lambda: LoggedContainers((), over=False),
-            NodeLogs(cluster.client, cluster.nodes),
+            NodeLogs(cluster.nodes),
             _nothing_collected,
             LogSelection(tail=tail, hide=MACHINE_AND_BOOTSTRAP_LINES),
             pulse=PollIntervals(_PULSE_S),

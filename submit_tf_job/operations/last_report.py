@@ -14,7 +14,6 @@ from submit_tf_job.logs.archive import LAUNCH_SCRIPT
 from submit_tf_job.logs.collected import (
     Absence,
     AggregatedLogs,
-    ContainerLogs,
     LogSettings,
     NoLogs,
     WhatYarnSays,
@@ -125,12 +124,9 @@ def _why_none(logs: AggregatedLogs, is_of_a_job: Callable[[], bool]) -> Evidence
     # Either no command ran, or the site has switched the copy of the script off
     # (yarn.nodemanager.log-container-debug-info.enabled).
     # Files of size 0 prove nothing: hadoop-facts.md#empty-log-files
-    ran = any(_wrote(container) for container in tasks)
+    files = [file for container in tasks for file in container.files]
+    ran = any(file.size > 0 for file in files if file.name in _PROGRAM_FILES)
     return Evidence.UNREADABLE if ran and not is_of_a_job() else Evidence.MISSING
-
-
-def _wrote(container: ContainerLogs) -> bool:
-    return any(file.size > 0 for file in container.files if file.name in _PROGRAM_FILES)
 
 
 MOST_ASKED = 5  # where neither HDFS nor the log tells which task decides

@@ -1,4 +1,4 @@
-"""Find the web pages of a job's tasks: find_link, is_reachable, log_page, tunnel_command."""
+"""Find the web pages of a job's tasks: find_links, is_reachable, log_page, tunnel_command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Links",
     "all_links",
-    "find_link",
     "find_links",
     "is_reachable",
     "log_page",
@@ -28,11 +27,6 @@ __all__ = [
 ]
 
 CONNECT_S = 2.0
-
-
-def find_link(cluster: Cluster, job: str, role: str | None = None, port: str | None = None) -> Link:
-    """Return the first of `find_links`."""
-    return find_links(cluster, job, role, port)[0]
 
 
 def find_links(

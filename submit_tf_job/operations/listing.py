@@ -77,6 +77,11 @@ class ListedJob:
     def __repr__(self) -> str:
         return f"<job {self.name} {self.state.value} {self.application_id}>"
 
+    @property
+    def shown(self) -> tuple[object, ...]:
+        """What a watch of the list shows again when it changes."""
+        return self.application_id, self.state, self.containers, self.queue
+
 
 @dataclass(frozen=True)
 class JobSelection:
@@ -256,17 +261,9 @@ class Listing:
 
     def _changed(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
         """Return the jobs that differ from the poll before."""
-        changed = tuple(job for job in jobs if self._is_news(job))
+        before = {job.shown for job in self._seen.values()}
         self._seen = {job.application_id: job for job in jobs}
-        return changed
-
-    def _is_news(self, job: ListedJob) -> bool:
-        before = self._seen.get(job.application_id)
-        return before is None or _shown(before) != _shown(job)
-
-
-def _shown(job: ListedJob) -> tuple[object, ...]:
-    return (job.state, job.containers, job.queue)
+        return tuple(job for job in jobs if job.shown not in before)
 
 
 class _FullNames:

@@ -230,7 +230,7 @@ class JobLogs:
     def _node_shelf(self) -> NodeLogs:
         from submit_tf_job.logs.sources import NodeLogs
 
-        return NodeLogs(self.cluster.client, self.cluster.nodes)
+        return NodeLogs(self.cluster.nodes)
 
     # --- when it is over --------------------------------------------------------------------------
 

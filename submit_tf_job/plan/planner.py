@@ -18,7 +18,6 @@ from submit_tf_job.jobspec.job import (
     AUTO_PORT,
     DEFAULT_STOP_GRACE_S,
     Job,
-    Placement,
     Restart,
     Role,
     RoleKind,
@@ -66,6 +65,7 @@ MAX_SERVICE_BYTES = 2_000_000  # `limits` has the limit of Hadoop 3.1 and 3.2
 MOST_QUICK_LINKS = 10  # tasks of a role that have quick links, so that the service stays small
 
 _FAILURES_OF_A_COMPONENT = "yarn.service.container-failure-per-component.threshold"
+# YARN leaves a node out after more than so many failures (ContainerFailureTracker)
 _FAILURES_ON_A_NODE = "yarn.service.node-blacklist.threshold"
 _NO_LIMIT = "2147483647"
 SPARE_FAILURES = 10
@@ -312,7 +312,8 @@ class _Service:
         if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
             properties[service_properties.STOP_GRACE] = str(job.stop_grace_s)
         if job.retries:
-            properties[_FAILURES_ON_A_NODE] = _threshold(job.retries.node_losses)
+            losses = job.retries.node_losses
+            properties[_FAILURES_ON_A_NODE] = str(losses - 1) if losses else _NO_LIMIT
             if job.retries.memory:
                 properties[service_properties.RESUBMISSIONS_MAX] = str(job.retries.max)
         properties.update(told)
@@ -320,6 +321,9 @@ class _Service:
         if job.kerberos:
             keytab = next(file for file in self.files if file.name == contract.KEYTAB_FILE)
             principal = KerberosPrincipal(job.kerberos.principal, self.run.join(keytab.uri))
+        # the witness first: YARN launches components in their order, and the capacity scheduler
+        # preempts in the reverse one (FifoCandidatesSelector)
+        roles = sorted(job.roles.values(), key=lambda role: role.name != contract.WITNESS_ROLE)
         return Service(
             name=self.run,
             version=key,
@@ -332,9 +336,7 @@ class _Service:
                 properties=properties,
                 files=tuple(self._config_file(file) for file in self.files if file.roles is None),
             ),
-            components=tuple(
-                self._component(role) for role in sorted(job.roles.values(), key=_precedence)
-            ),
+            components=tuple(self._component(role) for role in roles),
             quicklinks={
                 name: url
                 for role in job.roles.values()
@@ -398,18 +400,6 @@ class _Service:
         return {**found, contract.ENV_INSTANCE: "${COMPONENT_INSTANCE_NAME}"}
 
 
-def _threshold(node_losses: int) -> str:
-    """Return after more than how many failures YARN leaves a node out (ContainerFailureTracker)."""
-    return str(node_losses - 1) if node_losses else _NO_LIMIT
-
-
-def _precedence(role: Role) -> bool:
-    """Order the witness before the others: YARN launches components in their order, and the
-    capacity scheduler preempts in the reverse one (FifoCandidatesSelector).
-    """
-    return role.name != contract.WITNESS_ROLE
-
-
 def _check_size(planned: Plan) -> None:
     size = len(planned.body)
     if size <= MAX_SERVICE_BYTES:
@@ -455,10 +445,6 @@ def _placement(role: Role) -> PlacementPolicy | None:
     placement = role.placement
     if placement is None:
         return None
-    return PlacementPolicy((_constraint(role, placement),))
-
-
-def _constraint(role: Role, placement: Placement) -> PlacementConstraint:
     kind: PlacementType = "AFFINITY_WITH_CARDINALITY"
     if placement.spread:
         kind = "ANTI_AFFINITY"
@@ -467,7 +453,7 @@ def _constraint(role: Role, placement: Placement) -> PlacementConstraint:
     scope: PlacementScope = "RACK" if "rack" in (placement.spread, placement.together) else "NODE"
     # Without spread and together only the nodes are restricted.
     anywhere = kind == "AFFINITY_WITH_CARDINALITY"
-    return PlacementConstraint(
+    constraint = PlacementConstraint(
         kind,
         scope,
         # Hadoop before 3.4 accepts only the component's own name
@@ -478,3 +464,4 @@ def _constraint(role: Role, placement: Placement) -> PlacementConstraint:
         min_cardinality=0 if anywhere else None,
         max_cardinality=role.instances if anywhere else None,
     )
+    return PlacementPolicy((constraint,))

@@ -502,7 +502,7 @@ class ResourceManager(HttpClient):
             rounds=1,
         )
         if 200 <= reply.status < 300 and "json" in reply.content_type:
-            return _app_in(reply)
+            return next(iter(re.findall(r"application_\d+_\d+", reply.text)), None)
         if reply.status >= 400 and reply.is_hadoops and (known := refusal(reply, "submit")):
             raise known
         raise AnswerLost(
@@ -651,10 +651,6 @@ def _described(reply: Reply, key: str) -> Answer:
     if not isinstance(described, Mapping):
         raise reply.bad(f"{reply.url} answered with JSON of another shape: no {key} in it.")
     return described
-
-
-def _app_in(reply: Reply) -> str | None:
-    return next(iter(re.findall(r"application_\d+_\d+", reply.text)), None)
 
 
 def _path(name: str) -> str:
