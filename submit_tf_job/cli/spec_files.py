@@ -105,8 +105,7 @@ def _explain_lines(job: Job, planned: Plan) -> Iterator[str]:
     width = max((len(path) for path in job.places if path), default=0)
     for path, place in job.places.items():
         if path:
-            position = f":{place.line}:{place.column}" if place.line else ""
-            yield f"{path:<{width}}  {place.source}{position} {place.path}".rstrip()
+            yield f"{path:<{width}}  {place} {place.path}".rstrip()
     for role in job.roles.values():
         for file in role.files:
             yield f"file for {role.name}: {file.name}, {file.size} bytes"

@@ -293,9 +293,7 @@ class Remark:
         }
 
     def __str__(self) -> str:
-        place = self.place
-        where = f"{place.source}:{place.line}:{place.column}" if place.line else place.source
-        return f"{self.level}: {where}: {self.sentence}"
+        return f"{self.level}: {self.place}: {self.sentence}"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from submit_tf_job import waiting
@@ -24,7 +25,7 @@ from submit_tf_job.sandbox.processes import run
 
 __all__ = [
     "BLOCKS",
-    "PORT_NAMES",
+    "PORTS",
     "PRIVATE_MOUNTS",
     "block_ports",
     "choose_resolver",
@@ -41,34 +42,23 @@ _FIRST = 10000
 _SIZE = 25
 BLOCKS = 400
 
-PORT_NAMES = (
-    "zookeeper",
-    "namenode",
-    "namenode_http",
-    "datanode",
-    "datanode_http",
-    "datanode_ipc",
-    "rm_scheduler",
-    "rm_tracker",
-    "rm",
-    "rm_admin",
-    "rm_http",
-    "nm",
-    "nm_localizer",
-    "nm_http",
-    "dns",
-    "kdc",
-    "rm2_scheduler",
-    "rm2_tracker",
-    "rm2",
-    "rm2_admin",
-    "rm2_http",
-)
+# daemon → the purposes of the ports that it listens on (TCP; `dns`: both), in the order of a block
+PORTS = {
+    "zookeeper": ("zookeeper",),
+    "namenode": ("namenode", "namenode_http"),
+    "datanode": ("datanode", "datanode_http", "datanode_ipc"),
+    "resourcemanager": ("rm_scheduler", "rm_tracker", "rm", "rm_admin", "rm_http"),
+    "nodemanager": ("nm", "nm_localizer", "nm_http"),
+    "registrydns": ("dns",),
+    "kdc": ("kdc",),
+    "resourcemanager2": ("rm2_scheduler", "rm2_tracker", "rm2", "rm2_admin", "rm2_http"),
+}
 
 
 def block_ports(block: int) -> dict[str, int]:
     """Return the ports of a block by purpose."""
-    return {name: _FIRST + block * _SIZE + offset for offset, name in enumerate(PORT_NAMES)}
+    purposes = chain.from_iterable(PORTS.values())
+    return {name: _FIRST + block * _SIZE + offset for offset, name in enumerate(purposes)}
 
 
 def dns_address(block: int) -> str:

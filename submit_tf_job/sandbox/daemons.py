@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.addresses import PRIVATE_MOUNTS
+from submit_tf_job.sandbox.addresses import PORTS, PRIVATE_MOUNTS
 from submit_tf_job.sandbox.docker import dockerd_options, exposed
 from submit_tf_job.sandbox.engine import (
     DOCKERD,
@@ -70,19 +70,17 @@ _PRIVATE_RESOLVER = 'mount --bind "$1" /etc/resolv.conf && shift && exec "$@"'
 
 @dataclass(frozen=True)
 class Daemon:
-    """Main class, memory, ports and health check of one daemon.
+    """Main class, memory and health check of one daemon.
 
     Attributes:
         main: Its main class, or its program.
         heap: Its -Xmx; None if it is not a JVM.
-        ports: Purposes of the ports it listens on (TCP; `dns`: both).
         health: Raises NotWell unless the daemon is healthy.
     """
 
     name: str
     main: str
     heap: str | None
-    ports: tuple[str, ...]
     health: Callable[[SandboxState], None]
 
 
@@ -188,34 +186,18 @@ _ZK = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _DNS = f"{_HADOOP}.registry.server.dns.RegistryDNSServer"
 
 _ROWS = (
-    Daemon("dockerd", DOCKERD, None, (), _dockerd_health),
-    Daemon("kdc", KDC_MAIN, None, ("kdc",), ask_kdc),
-    Daemon("zookeeper", _ZK, "128m", ("zookeeper",), ask_zookeeper),
-    Daemon("namenode", _NN, "384m", ("namenode", "namenode_http"), _namenode_health),
-    Daemon(
-        "datanode", _DN, "256m", ("datanode", "datanode_http", "datanode_ipc"), _datanode_health
-    ),
-    Daemon(
-        "resourcemanager",
-        _RM,
-        "512m",
-        ("rm_scheduler", "rm_tracker", "rm", "rm_admin", "rm_http"),
-        partial(_resourcemanager_health, 0),
-    ),
-    Daemon(
-        "resourcemanager2",
-        _RM,
-        "512m",
-        ("rm2_scheduler", "rm2_tracker", "rm2", "rm2_admin", "rm2_http"),
-        partial(_resourcemanager_health, 1),
-    ),
+    Daemon("dockerd", DOCKERD, None, _dockerd_health),
+    Daemon("kdc", KDC_MAIN, None, ask_kdc),
+    Daemon("zookeeper", _ZK, "128m", ask_zookeeper),
+    Daemon("namenode", _NN, "384m", _namenode_health),
+    Daemon("datanode", _DN, "256m", _datanode_health),
+    Daemon("resourcemanager", _RM, "512m", partial(_resourcemanager_health, 0)),
+    Daemon("resourcemanager2", _RM, "512m", partial(_resourcemanager_health, 1)),
     *(
-        Daemon(
-            name, _NM, "384m", ("nm", "nm_localizer", "nm_http"), partial(_nodemanager_health, node)
-        )
+        Daemon(name, _NM, "384m", partial(_nodemanager_health, node))
         for node, name in enumerate(NODEMANAGERS, 1)
     ),
-    Daemon("registrydns", _DNS, "128m", ("dns",), ask_dns),
+    Daemon("registrydns", _DNS, "128m", ask_dns),
 )
 TABLE = {daemon.name: daemon for daemon in _ROWS}
 
@@ -223,7 +205,8 @@ TABLE = {daemon.name: daemon for daemon in _ROWS}
 def daemon_ports(name: str, state: SandboxState) -> tuple[int, ...]:
     """Return the ports that a daemon listens on."""
     ports = {**state.ports, "dns": state.dns_port}
-    return tuple(ports[purpose] for purpose in TABLE[name].ports)
+    purposes = PORTS.get("nodemanager" if name in NODEMANAGERS else name, ())
+    return tuple(ports[purpose] for purpose in purposes)
 
 
 def check(name: str, state: SandboxState) -> None:
