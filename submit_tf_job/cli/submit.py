@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -32,6 +32,8 @@ from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, submitted_lines
 from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from submit_tf_job.dialects.own_program import ProgramJob
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.plan import Plan
@@ -184,74 +186,59 @@ MIN_BYTES = 1_000_000
 @contextmanager
 def upload_progress(context: Context, what: str) -> Iterator[Callable[[Sent], None]]:
     """Show the progress of the upload of a job's files while the block runs."""
-    bar = (
-        _UploadBar(what)
-        if sys.stderr.isatty() and coloured(sys.stderr)
-        else _UploadLines(context, what)
-    )
+    with ExitStack() as stack:
+        if sys.stderr.isatty() and coloured(sys.stderr):
+            update = _upload_bar(stack, what)
+        else:
+            update = _upload_lines(context, what)
 
-    def show(sent: Sent) -> None:
-        if sent.total >= MIN_BYTES and not context.quiet:
-            bar.update(sent)
+        def show(sent: Sent) -> None:
+            if sent.total >= MIN_BYTES and not context.quiet:
+                update(sent)
 
-    try:
         yield show
-    finally:
-        bar.end()
 
 
-class _UploadLines:
-    def __init__(self, context: Context, what: str) -> None:
-        self._context, self._what, self._begun = context, what, 0.0
+def _upload_lines(context: Context, what: str) -> Callable[[Sent], None]:
+    begun: list[float] = []
 
-    def update(self, sent: Sent) -> None:
-        if not self._begun:
-            self._begun = time.monotonic()
-            self._context.say(f"uploading {size(sent.total)} for {self._what}")
+    def update(sent: Sent) -> None:
+        if not begun:
+            begun.append(time.monotonic())
+            context.say(f"uploading {size(sent.total)} for {what}")
         if sent.done >= sent.total:
-            took = max(time.monotonic() - self._begun, 0.1)
-            self._context.say(f"uploaded in {took:.1f} s, {size(sent.total / took)}/s")
+            took = max(time.monotonic() - begun[0], 0.1)
+            context.say(f"uploaded in {took:.1f} s, {size(sent.total / took)}/s")
 
-    def end(self) -> None:
-        """Do nothing: the lines stay."""
+    return update
 
 
-class _UploadBar:
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._progress: Any = None
-        self._task: Any = None
+def _upload_bar(stack: ExitStack, what: str) -> Callable[[Sent], None]:
+    """Return a function that draws a bar, from its first call to the end of the stack."""
+    bars: list[Progress] = []
 
-    def update(self, sent: Sent) -> None:
-        if self._progress is None:
-            self._start(sent.total)
-        self._progress.update(self._task, completed=sent.done)
+    def update(sent: Sent) -> None:
+        if not bars:
+            bars.append(stack.enter_context(_empty_bar()))
+            bars[0].add_task(f"uploading for {what}", total=sent.total)
+        bars[0].update(bars[0].task_ids[0], completed=sent.done)
 
-    def _start(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
+    return update
 
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-        )
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._progress.start()
-        self._task = self._progress.add_task(f"uploading for {self._what}", total=total)
 
-    def end(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+def _empty_bar() -> Progress:
+    from rich import progress
+    from rich.console import Console
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.DownloadColumn(),
+        progress.TransferSpeedColumn(),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
 
 
 # --- a job without a job spec file ----------------------------------------------------------------
