@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
 
@@ -11,10 +12,15 @@ from submit_tf_job import operations
 from submit_tf_job.cli.context import Context
 from submit_tf_job.cli.jobs import FromOption, SetOption, read_job, seconds
 from submit_tf_job.errors import UsageError
-from submit_tf_job.jobspec.job import Job
+from submit_tf_job.jobspec.job import NO_IMAGE, Job
 from submit_tf_job.report.setup_text import (
+    doctor_object,
+    examination_lines,
+    image_object,
+    images_object,
     settings_lines,
     settings_object,
+    summary_line,
     sweep_lines,
     sweep_object,
 )
@@ -68,11 +74,8 @@ def doctor(
         raise UsageError("--file is the job that --deep imitates", hint="add --deep")
     if (overrides or dialect) and spec is None:
         raise UsageError("--set and --from need --file", hint="leave them out")
-    from dataclasses import replace
-
     from submit_tf_job.doctor.checks import doctor as examine
     from submit_tf_job.doctor.deep import deep as look_inside
-    from submit_tf_job.report.setup_text import doctor_object, finding_lines, summary_line
 
     settings = context.settings()
     job = None
@@ -88,10 +91,7 @@ def doctor(
         spread = any(check.id == "placement" and check.status == "ok" for check in found.findings)
         inside = look_inside(settings, image=image, queue=queue, job=job, spread=spread)
         found = replace(found, findings=(*found.findings, *inside))
-    context.result(
-        (line for finding in found.findings for line in finding_lines(finding)),
-        lambda: doctor_object(found),
-    )
+    context.result(examination_lines(found), lambda: doctor_object(found))
     context.say(summary_line(found))
     return int(found.failed)
 
@@ -143,7 +143,6 @@ def check(
       submit_tf_job image check --file train.yaml
     """
     from submit_tf_job.doctor.images import check_image
-    from submit_tf_job.report.setup_text import finding_lines, image_object, summary_line
 
     settings = context.settings()
     if spec is not None:
@@ -163,10 +162,7 @@ def check(
     if overrides or dialect:
         raise UsageError("--set and --from need --file", hint="leave them out")
     found = check_image(settings, image, python=python or "python3")
-    context.result(
-        (line for finding in found.findings for line in finding_lines(finding)),
-        lambda: image_object(image, found),
-    )
+    context.result(examination_lines(found), lambda: image_object(image, found))
     context.say(summary_line(found))
     return int(found.failed)
 
@@ -174,8 +170,6 @@ def check(
 def _check_all(context: Context, settings: Settings, job: Job, python: str | None) -> int:
     """Check each image of a job once, with the interpreter of its first role."""
     from submit_tf_job.doctor.images import check_image
-    from submit_tf_job.jobspec.job import NO_IMAGE
-    from submit_tf_job.report.setup_text import finding_lines, images_object, summary_line
 
     interpreters = {
         role.image: python or job.python_of(role).interpreter
@@ -190,8 +184,7 @@ def _check_all(context: Context, settings: Settings, job: Job, python: str | Non
     }
     lines = []
     for image, found in checked.items():
-        lines += [image, *(line for finding in found.findings for line in finding_lines(finding))]
-        lines.append(summary_line(found))
+        lines += [image, *examination_lines(found), summary_line(found)]
     context.result(lines, lambda: images_object(checked))
     return int(any(found.failed for found in checked.values()))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "doctor_object",
-    "finding_lines",
+    "examination_lines",
     "image_object",
     "images_object",
     "settings_lines",
@@ -69,8 +69,13 @@ def _finding_object(finding: Check) -> dict[str, Any]:
     }
 
 
-def finding_lines(finding: Check) -> Iterator[str]:
-    """Return the lines of one check."""
+def examination_lines(found: Examination) -> Iterator[str]:
+    """Return the lines of all checks."""
+    for finding in found.findings:
+        yield from _finding_lines(finding)
+
+
+def _finding_lines(finding: Check) -> Iterator[str]:
     yield f"{_WORDS.get(finding.status, finding.status):<8} {finding.id:<17} {finding.checked}"
     if finding.status != "ok" and finding.breaks:
         yield f"{'':<26} Affects: {finding.breaks}"
