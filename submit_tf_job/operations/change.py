@@ -23,7 +23,7 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
     UsageError,
 )
-from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.cluster import Cluster, JobRef, caps_of
 from submit_tf_job.operations.runs import find
 from submit_tf_job.yarn import service_properties
 
@@ -418,10 +418,9 @@ def _until_words(seconds: float, now: float) -> str:
 
 def _check_cap(cluster: Cluster, name: str, asked: int) -> None:
     """Raise `Refused` if a change of a running job would exceed a cap of the settings."""
-    from submit_tf_job.operations.cluster import site_of
     from submit_tf_job.plan.check import shown
 
-    for cap in site_of(cluster.settings).caps:
+    for cap in caps_of(cluster.settings):
         if cap.name == name and asked > cap.most:
             raise Refused(
                 f"with it the job would have {shown(name, asked)}, and caps.{name} allows "

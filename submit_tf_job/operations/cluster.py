@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from submit_tf_job.settings import Settings
 if TYPE_CHECKING:
     from submit_tf_job.operations.stored_services import StoredServices
     from submit_tf_job.plan import Site
-    from submit_tf_job.plan.site import WebStaging
+    from submit_tf_job.plan.site import Cap, WebStaging
     from submit_tf_job.storage import Storage
     from submit_tf_job.yarn.auth import Auth
     from submit_tf_job.yarn.nodemanager import NodeManagers
@@ -25,6 +25,7 @@ __all__ = [
     "Cluster",
     "JobRef",
     "authenticate",
+    "caps_of",
     "check_identity",
     "connect",
     "site_of",
@@ -219,15 +220,43 @@ def check_identity(cluster: Cluster) -> None:
 
 def site_of(settings: Settings) -> Site:
     """Return the facts of the cluster that a plan depends on; sends no request."""
-    from submit_tf_job.plan import Site
+    from submit_tf_job.plan.site import Names, Site
 
     staging = staging_root(settings)
-    return Site.from_settings(
-        settings,
+    return Site(
+        user=settings.user,
+        domain=settings.dns.domain,
+        dns_server=settings.dns.server,
+        gpu_resource=settings.gpu_resource,
+        port_range=settings.ports.range,
         staging=staging,
+        secure=settings.secure,
         token_life_s=_token_life_s(settings),
+        trusted_registries=settings.docker.registries,
+        networks=settings.docker.networks,
+        ro_mounts=settings.docker.ro_mounts,
+        rw_mounts=settings.docker.rw_mounts,
+        runtimes=settings.docker.runtimes,
+        caps=tuple(caps_of(settings)),
+        names=Names(settings.names),
         web_hdfs=_web_hdfs(settings, staging),
     )
+
+
+def caps_of(settings: Settings) -> Iterator[Cap]:
+    """Yield the limits of one job."""
+    from submit_tf_job.plan.site import Cap
+
+    caps = settings.caps
+    memory_mib = None if caps.memory is None else caps.memory // 1024**2
+    for name, most in (
+        ("tasks", caps.tasks),
+        ("gpus", caps.gpus),
+        ("memory", memory_mib),
+        ("lifetime", caps.lifetime_s),
+    ):
+        if most is not None:
+            yield Cap(name, int(most), settings.origins[f"caps.{name}"])
 
 
 def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:

@@ -21,7 +21,7 @@ from submit_tf_job.logs.collected import (
 from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence, with_outcome
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster, storage_of
-from submit_tf_job.operations.logs import am_log
+from submit_tf_job.operations.logs import UNDER_WAY, am_log
 from submit_tf_job.operations.stored_services import StoredServices
 from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.observed import AppReport
@@ -31,8 +31,6 @@ __all__ = ["collected_logs", "read_from_its_node", "read_last_report", "read_rep
 
 _AM_FILES = ("serviceam.log", "serviceam-out.txt", "serviceam-err.txt")
 _PROGRAM_FILES = ("stdout.txt", "stderr.txt", "prelaunch.out")
-# LogAggregationStatus; the others are final
-_UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
 
 
 def collected_logs(
@@ -74,7 +72,7 @@ def read_report(cluster: Cluster, app: AppReport, conf: Path) -> tuple[Evidence,
     now_ms = int(cluster.wall() * 1000)
     said = WhatYarnSays(app.log_aggregation_status, finished_ms=app.finished_ms, now_ms=now_ms)
     fresh = said.age_s is None or said.age_s < COLLECTED_WITHIN_S
-    under_way = said.status in _UNDER_WAY and fresh
+    under_way = said.status in UNDER_WAY and fresh
     try:
         logs = collected_logs(app, conf, cluster.settings, now_ms)
         newest = max(

@@ -36,7 +36,7 @@ __all__ = ["JobLogs", "am_log", "find_logs", "log_files", "logs", "tail_of"]
 
 _APPLICATION = r"application_\d+_\d+"
 # LogAggregationStatus; the others are final
-_UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
+UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
 _WORTH_WAITING_S = 180.0  # after that, the cluster waits for a lost node
 _ROSTER_S = 5.0  # time limit of a poll, which delays the log lines
 
@@ -297,7 +297,7 @@ class JobLogs:
 
     def _are_missing(self, app: AppReport, archive: Archive) -> bool:
         """Whether selected logs of a node are not collected yet."""
-        if app.log_aggregation_status not in _UNDER_WAY or any(
+        if app.log_aggregation_status not in UNDER_WAY or any(
             found.task == self.task for found in archive.containers
         ):
             return False

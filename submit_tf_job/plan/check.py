@@ -22,6 +22,7 @@ from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import HostFile, Job, Role, Strategy, TFConfigMode
 from submit_tf_job.plan import secrets
 from submit_tf_job.plan.site import Cap, Site
+from submit_tf_job.yarn.observed import version_tuple
 from submit_tf_job.yarn.records import Service, dumps
 from submit_tf_job.yarn.run_names import SUFFIX, fits, host_name, is_run
 
@@ -252,7 +253,7 @@ def check_version(body: str, hadoop_version: str) -> None:
     Raises:
         Refused: The version lacks restart policies, a runtime variable or images by digest.
     """
-    numbers = _numbers(hadoop_version)
+    numbers = version_tuple(hadoop_version)
     if numbers and numbers < _FIRST_WITH_RESTART_POLICY:
         raise Refused(
             f"Hadoop {hadoop_version} does not support restart_policy (YARN-8080), and would "
@@ -286,7 +287,7 @@ def check_old_hadoop(job: Job, service: Service, site: Site, hadoop_version: str
         JobSpecError: The job has `retries` and no `lifetime`: it could hold its place for ever.
         Refused: The service is too large; without a staging directory it always is.
     """
-    numbers = _numbers(hadoop_version)
+    numbers = version_tuple(hadoop_version)
     if not numbers or numbers >= _FIRST_WITHOUT_LIMITS:
         return
     if job.retries and not job.lifetime_s:
@@ -309,11 +310,6 @@ def check_old_hadoop(job: Job, service: Service, site: Site, hadoop_version: str
         f"more than {_MOST_BEFORE}",
         hint="put long commands into scripts, and long values into files",
     )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return up to three numbers of a version; () if it is not known."""
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
 # --- warnings -------------------------------------------------------------------------------------

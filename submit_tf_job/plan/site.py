@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
-from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.run_names import registry_user
 
 __all__ = ["TOKEN_LIFE_S", "Cap", "Names", "Site", "WebStaging"]
@@ -100,45 +98,3 @@ class Site:
     def registry_user(self) -> str:
         """The user's form in host names."""
         return registry_user(self.user)
-
-    @classmethod
-    def from_settings(
-        cls,
-        settings: Settings,
-        *,
-        staging: str | None = None,
-        token_life_s: int = TOKEN_LIFE_S,
-        web_hdfs: WebStaging | None = None,
-    ) -> Site:
-        """Return the site of the settings."""
-        return cls(
-            user=settings.user,
-            domain=settings.dns.domain,
-            dns_server=settings.dns.server,
-            gpu_resource=settings.gpu_resource,
-            port_range=settings.ports.range,
-            staging=staging,
-            secure=settings.secure,
-            token_life_s=token_life_s,
-            trusted_registries=settings.docker.registries,
-            networks=settings.docker.networks,
-            ro_mounts=settings.docker.ro_mounts,
-            rw_mounts=settings.docker.rw_mounts,
-            runtimes=settings.docker.runtimes,
-            caps=tuple(_caps(settings)),
-            names=Names(settings.names),
-            web_hdfs=web_hdfs,
-        )
-
-
-def _caps(settings: Settings) -> Iterator[Cap]:
-    caps = settings.caps
-    memory_mib = None if caps.memory is None else caps.memory // 1024**2
-    for name, most in (
-        ("tasks", caps.tasks),
-        ("gpus", caps.gpus),
-        ("memory", memory_mib),
-        ("lifetime", caps.lifetime_s),
-    ):
-        if most is not None:
-            yield Cap(name, int(most), settings.origins[f"caps.{name}"])
