@@ -197,17 +197,14 @@ class ResourceManager(HttpClient):
         self,
         *,
         user: str | None = None,
-        name: str | None = None,
         states: Iterable[AppState] = (),
-        types: str | None = SERVICE_TYPE,
         tags: Iterable[str] = (),
         queue: str | None = None,
         started_after_ms: int | None = None,
         finished_after_ms: int | None = None,
-        limit: int | None = None,
         deadline: Deadline | None = None,
     ) -> tuple[AppReport, ...]:
-        """Return applications, newest first, without their resource requests.
+        """Return applications of services, newest first, without their resource requests.
 
         Every filter is applied again to the response, because older ResourceManagers ignore some of
         them and return everything (hadoop-facts.md#filters-of-the-application-list).
@@ -215,8 +212,7 @@ class ResourceManager(HttpClient):
         wanted, tagged = {state.value for state in states}, {tag.lower() for tag in tags}
         params = {
             "user": user,
-            "name": name,
-            "applicationTypes": types,
+            "applicationTypes": SERVICE_TYPE,
             "states": ",".join(sorted(wanted)),
             "applicationTags": ",".join(tagged),
             "queue": queue,
@@ -234,29 +230,19 @@ class ResourceManager(HttpClient):
         told = reply.json_object().get("apps", ())
         if told == () or (told and not isinstance(told, dict)):  # where there is none: null or {}
             raise reply.bad(f"{reply.url} answered with JSON that does not describe applications.")
-        listed = items(told, "app")
-        same = {
-            key: value
-            for key, value in (("user", user), ("name", name), ("applicationType", types))
-            if value is not None
-        }
-        found = [
-            AppReport.from_json(item)
-            for item in listed
-            if all(item.get(key) == value for key, value in same.items())
-        ]
         fits = [
             app
-            for app in found
+            for app in map(AppReport.from_json, items(told, "app"))
             if app.id
+            and app.type == SERVICE_TYPE
+            and user in (None, app.user)
             and (queue is None or queue.rpartition(".")[2] == app.queue)
             and (started_after_ms is None or (app.started_ms or 0) >= started_after_ms)
             and (finished_after_ms is None or (app.finished_ms or 0) >= finished_after_ms)
             and (not wanted or app.state.value in wanted)
             and (not tagged or tagged & {tag.lower() for tag in app.tags})
         ]
-        fits.sort(key=lambda app: (app.started_ms or 0, app.id), reverse=True)
-        return tuple(fits[:limit])
+        return tuple(sorted(fits, key=lambda app: (app.started_ms or 0, app.id), reverse=True))
 
     def app_attempts(
         self, app_id: str, *, deadline: Deadline | None = None

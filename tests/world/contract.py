@@ -172,7 +172,7 @@ class Contract:
     def test_applications_are_found_by_name(self, world: World, lasting: Lasting) -> None:
         (name, first), other = lasting, world.name()
         second = submitted(world, other).application_id
-        assert [app.id for app in world.client.apps(user=world.user, name=name)] == [first]
+        assert [app.id for app in world.client.apps(tags=[f"name: {name}"])] == [first]
         assert {first, second} <= {app.id for app in world.client.apps(user=world.user)}
         assert [app.id for app in world.client.apps(tags=[f"name: {other}"])] == [second]
         assert world.client.apps(user="nobody-of-that-name") == ()
@@ -201,7 +201,7 @@ class Contract:
         world.fault(kind, "POST")
         done = submitted(world, name)
         assert done.adopted
-        found = [app.id for app in world.client.apps(user=world.user, name=name)]
+        found = [app.id for app in world.client.apps(tags=[f"name: {name}"])]
         assert found == [done.application_id]
 
     def test_a_lost_request_is_sent_again(self, world: World) -> None:
@@ -209,7 +209,7 @@ class Contract:
         world.fault("lost", "POST")
         done = submitted(world, name)
         assert not done.adopted
-        assert len(world.client.apps(user=world.user, name=name)) == 1
+        assert len(world.client.apps(tags=[f"name: {name}"])) == 1
 
     @pytest.mark.parametrize(
         ("memory", "queue", "sentence"),
@@ -227,7 +227,7 @@ class Contract:
         with raises(Refused, sentence) as caught:
             submit(world.client, submission(world, name, body))
         assert caught.value.details["status"] in (400, 500)
-        assert not [app for app in world.client.apps(user=world.user, name=name) if not app.ended]
+        assert not [app for app in world.client.apps(tags=[f"name: {name}"]) if not app.ended]
 
     def test_an_unknown_field_is_named(self, world: World) -> None:
         name = world.name()
