@@ -7,15 +7,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from submit_tf_job.host.located.diagnostics import Diagnostics
 from submit_tf_job.host.located.nodes import Items, Node, Scalar, ScalarKind, Table
 from submit_tf_job.host.located.scalars import kind_of_plain, surprising
 from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.job import Job, Remark
 from submit_tf_job.jobspec.keys import JOB, ROLE
-from submit_tf_job.jobspec.reader import Defaults, read_job, read_tree
+from submit_tf_job.jobspec.reader import Defaults, read
 
 __all__ = ["Conversion", "convert", "write"]
 
@@ -73,19 +72,15 @@ def convert(
     Raises:
         JobSpecError: The error has every problem found.
     """
-    notes = Diagnostics(source)
-    root, reading = read_tree(
+    job, root, reading = read(
         content,
-        notes,
-        base=host.base,
+        source=source,
+        host=host,
+        defaults=defaults,
         overrides=overrides,
         name=name,
         dialect=dialect,
-        defaults=defaults,
     )
-    job = read_job(root, notes, host=host, defaults=defaults)
-    if not isinstance(root, Table):
-        raise AssertionError("a job spec that was read is a mapping")
     file = source.rpartition("/")[2]
     if reading is None:
         text = content.decode("utf-8") if isinstance(content, bytes) else str(content)
@@ -99,7 +94,7 @@ def convert(
         write(root, title, reading.remarks),
         tuple(reading.remarks),
         tuple(reading.silent),
-        replace(job, remarks=tuple(reading.remarks)),
+        job,
     )
 
 

@@ -62,7 +62,7 @@ from submit_tf_job.jobspec.validate import typed
 if TYPE_CHECKING:
     from submit_tf_job.dialects.translation import Translation
 
-__all__ = ["WITNESS_MIB", "Defaults", "loads", "read_file", "read_job", "read_tree"]
+__all__ = ["WITNESS_MIB", "Defaults", "loads", "read", "read_file"]
 
 WITNESS_MIB = 256
 
@@ -139,52 +139,49 @@ def loads(
     Example:
         >>> loads(text, source="train.yaml", base=Path(), overrides=["roles.worker.instances=8"])
     """
-    notes = Diagnostics(source)
-    root, reading = read_tree(
-        text, notes, overrides=overrides, name=name, dialect=dialect, defaults=defaults
-    )
-    job = read_job(
-        root,
-        notes,
-        host=Host(base, hadoop_conf, tuple(krb5_conf), cache, uploads),
+    host = Host(base, hadoop_conf, tuple(krb5_conf), cache, uploads)
+    return read(
+        text,
+        source=source,
+        host=host,
         defaults=defaults,
-    )
-    return replace(job, remarks=tuple(reading.remarks)) if reading else job
+        overrides=overrides,
+        name=name,
+        dialect=dialect,
+    )[0]
 
 
-def read_tree(
+def read(
     content: str | bytes | Sequence[str],
-    notes: Diagnostics,
     *,
-    base: Path | None = None,
-    overrides: Sequence[str] = (),
-    name: str | None = None,
-    dialect: str | None = None,
-    defaults: Defaults = _NO_DEFAULTS,
-) -> tuple[Node, Translation | None]:
-    """Read a file, or a command line of another system, into the tree of a job spec, overrides
-    applied.
+    source: str,
+    host: Host,
+    defaults: Defaults,
+    overrides: Sequence[str],
+    name: str | None,
+    dialect: str | None,
+) -> tuple[Job, Table, Translation | None]:
+    """Read a file, or a command line of another system.
 
     Args:
         content: The file; or the words of a command line, with the program.
-        notes: Collects problems.
-        base: The directory of the files that a command line names.
-        overrides: As for `loads`.
-        name: As for `loads`.
-        dialect: As for `loads`.
-        defaults: As for `loads`.
+        source: Its name in messages.
+        host: The files of this host that the job may use.
+        defaults: As for `loads`, as are the other arguments.
 
     Returns:
-        The tree, and its translation if it has another format.
+        The job, the tree of its job spec with the overrides, and its translation if it has another
+        format.
 
     Raises:
-        JobSpecError: It is not YAML or JSON, or the translation has problems.
+        JobSpecError: It is not a valid job; the error has every problem found.
     """
+    notes = Diagnostics(source)
     try:
         if isinstance(content, (str, bytes)):
-            root, reading = _read(decode(content, notes.source), notes, dialect)
+            root, reading = _tree_of(decode(content, notes.source), notes, dialect)
         else:
-            root, reading = dialects.read_command(content, notes, base or Path(), dialect)
+            root, reading = dialects.read_command(content, notes, host.base or Path(), dialect)
     except Unreadable as error:
         notes.problem(error.place, error.path, str(error))
         raise JobSpecError(notes.problems) from None
@@ -196,10 +193,14 @@ def read_tree(
         root = root.with_entry(Pair("name", place, Scalar(ScalarKind.TEXT, name, place)))
     if reading is not None and isinstance(root, Table):
         root = reading.complete(root, defaults.job, defaults.task_memory)
-    return root, reading
+    job = _read_job(root, notes, host, defaults)
+    assert isinstance(root, Table)  # any other is refused
+    if reading is not None:
+        job = replace(job, remarks=tuple(reading.remarks))
+    return job, root, reading
 
 
-def _read(text: str, notes: Diagnostics, dialect: str | None) -> tuple[Node, Translation | None]:
+def _tree_of(text: str, notes: Diagnostics, dialect: str | None) -> tuple[Node, Translation | None]:
     """Return the located tree of a job spec, or of a file of another format, translated."""
     if text.lstrip().startswith("<") and dialect != "jobspec":
         return dialects.read_configuration(text, notes, dialect)
@@ -220,18 +221,8 @@ def _read(text: str, notes: Diagnostics, dialect: str | None) -> tuple[Node, Tra
     return root, None
 
 
-def read_job(root: Node, notes: Diagnostics, *, host: Host, defaults: Defaults) -> Job:
-    """Return the job of a located tree.
-
-    Args:
-        root: The job spec, overrides applied.
-        notes: Collects problems and locations.
-        host: The files of this host that it may use.
-        defaults: The site's settings.
-
-    Raises:
-        JobSpecError: The job spec is not valid; the error has every problem.
-    """
+def _read_job(root: Node, notes: Diagnostics, host: Host, defaults: Defaults) -> Job:
+    """Return the job of a located tree, overrides applied."""
     shipper, at = Shipper(host), Where("", notes)
     site = _read_site(defaults, notes)
     site_layer = read_layer(site, at, shipper)
