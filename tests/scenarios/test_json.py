@@ -165,6 +165,6 @@ def test_every_json_object_has_a_section() -> None:
         for path in (ROOT / "submit_tf_job" / folder).glob("*.py")
     ]
     sources.append((ROOT / "submit_tf_job/jsonview.py").read_text("utf-8"))
-    written = r'"kind": "(\w+)"|kind: str = "(\w+)"'
+    written = r'"kind": "(\w+)"|kind: str = "(\w+)"|document\(\s*"(\w+)"'
     kinds = {"".join(found) for source in sources for found in re.findall(written, source)}
     assert kinds == set(re.findall(r"^## (\w+)$", PAGE, re.MULTILINE))
