@@ -99,7 +99,7 @@ demo: about-demo $(VENV)/.package java tensorflow ## a trained model out of one 
 	@$(BIN)/python specs/digits/demo.py --tensorflow $(TF_ENV)
 
 .PHONY: test
-test: ## every promise once, on real clusters: 13 minutes; the first time installs 3 GB in 5 more; KEEP=1 keeps the clusters
+test: ## every promise once, on real clusters: 10 minutes; the first time installs 3 GB in 5 more; KEEP=1 keeps the clusters
 	@$(TESTED_WITH) $(PYTHON) .ci/stages test $(PYTEST_ARGS)
 
 .PHONY: test-all

@@ -145,7 +145,7 @@ def rejects(*, with_a_lock: bool = False) -> None:
 
 def caught() -> Any:
     try:
-        run(rejects, job=ONE)
+        run(rejects, job=ONE, local=True)
     except Rejected as error:
         return [str(error), error.row, str(error.__cause__).splitlines()[-1]]
 
@@ -174,8 +174,6 @@ def uses_a_lock() -> Any:
 CALLS: dict[str, Callable[[], Any]] = {
     "run": lambda: run(where, "ha", times=3, job=TRAINING),
     "raises": lambda: start(unlucky, (1,), job=TWO).result(240),
-    "leaves": lambda: run(leaves, 5, job=ONE),
-    "cannot be sent back": lambda: run(left_over, job=ONE),
     "remote": lambda: double(21),
     "TFCluster": lambda: tfcluster(1),
     "TFCluster raises": lambda: tfcluster(2),
@@ -188,8 +186,6 @@ CALLS: dict[str, Callable[[], Any]] = {
         job={"image": ONE["image"]},
     ),
     "Rejected": caught,
-    "leaves with 0": lambda: run(leaves, 0, job=ONE),
-    "ends its process": lambda: run(os._exit, 0, job=ONE),
     "KerasExperiment": keras_experiment,
     "waits": lambda: run(waits, float(os.environ["WAIT_S"]), job=ONE),
     # on this machine
@@ -201,7 +197,6 @@ CALLS: dict[str, Callable[[], Any]] = {
     "local too large": lambda: run(bytes, 17 * 1024 * 1024, job=ONE, local=True),
     "lock": lambda: run(uses_a_lock, job=ONE, local=True),
     "argument": lambda: run(waits, LOCK, job=ONE, local=True),
-    "local rejects": lambda: run(rejects, job=ONE, local=True),
     "local rejects with a lock": lambda: run(rejects, with_a_lock=True, job=ONE, local=True),
     "local raises of its own": lambda: run(
         knows_a_module_that_is_not_here, raises=True, job=ONE, local=True
