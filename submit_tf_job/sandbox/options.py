@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_DAEMONS",
-    "DAEMONS_OF_MODES",
     "DOMAIN",
     "MAX_NODES",
     "MODES",
@@ -54,23 +53,18 @@ MAX_NODES = 8
 # The NodeManager of each node; the first one has no number.
 NODEMANAGERS = ("nodemanager", *(f"nodemanager{number}" for number in range(2, MAX_NODES + 1)))
 
-# In the order in which they are shown; also the names that `logs` accepts.
-ALL_DAEMONS = (
-    "dockerd",
-    "kdc",
-    "zookeeper",
-    "namenode",
-    "datanode",
-    "resourcemanager",
-    "resourcemanager2",
-    *NODEMANAGERS,
-    "registrydns",
-)
-# The daemons that only some modes have.
-DAEMONS_OF_MODES: Mapping[Mode, str] = {
-    "docker": "dockerd",
-    "kerberos": "kdc",
-    "ha": "resourcemanager2",
+# In the order in which they are shown, each with its mode (None: every sandbox has it); also the
+# names that `logs` accepts.
+ALL_DAEMONS: Mapping[str, Mode | None] = {
+    "dockerd": "docker",
+    "kdc": "kerberos",
+    "zookeeper": None,
+    "namenode": None,
+    "datanode": None,
+    "resourcemanager": None,
+    "resourcemanager2": "ha",
+    **dict.fromkeys(NODEMANAGERS),
+    "registrydns": None,
 }
 
 

@@ -14,7 +14,6 @@ from submit_tf_job.sandbox import addresses
 from submit_tf_job.sandbox.engine import Engine
 from submit_tf_job.sandbox.options import (
     ALL_DAEMONS,
-    DAEMONS_OF_MODES,
     NODEMANAGERS,
     RUN_AS,
     Mode,
@@ -239,11 +238,9 @@ class SandboxState:
     @property
     def daemon_names(self) -> tuple[str, ...]:
         """The names of its daemons."""
-        absent = {name for mode, name in DAEMONS_OF_MODES.items() if mode not in self.modes}
-        absent |= {*NODEMANAGERS[self.nodes :]}
-        if not self.dns:
-            absent.add("registrydns")
-        return tuple(name for name in ALL_DAEMONS if name not in absent)
+        present = {name for name, mode in ALL_DAEMONS.items() if mode in (None, *self.modes)}
+        present -= {*NODEMANAGERS[self.nodes :], *(() if self.dns else ("registrydns",))}
+        return tuple(name for name in ALL_DAEMONS if name in present)
 
     @property
     def nodemanagers(self) -> Mapping[str, int]:
