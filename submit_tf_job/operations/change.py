@@ -7,7 +7,6 @@ instead of another user's.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -373,9 +372,7 @@ def move(cluster: Cluster, job: str, queue: str, *, wait: bool = True) -> Change
     return Change("move", ref, True, said, queue)
 
 
-def extend(
-    cluster: Cluster, job: str, seconds: float, *, wall: Callable[[], float] = time.time
-) -> Change:
+def extend(cluster: Cluster, job: str, seconds: float) -> Change:
     """Extend a running job's lifetime to at least a number of seconds from now; never shorten it.
 
     Raises:
@@ -389,19 +386,21 @@ def extend(
     if before is None:
         return Change("extend", ref, False, f"{ref.name} has no time limit", before)
     if before >= seconds:
-        said = f"{ref.name} may already run {_until_words(before, wall())}"
+        said = f"{ref.name} may already run {_until_words(before, cluster.wall())}"
         return Change("extend", ref, False, said, before)
     _check_cap(cluster, "lifetime", (app.elapsed_ms or 0) // 1000 + int(seconds))
     cluster.client.set_lifetime(ref.run, int(seconds))
     now = _remaining_s(_app(cluster, app.id))
     if now is not None and now < seconds - 60:
         raise Refused(
-            f"{ref.name} may only run {_until_words(now, wall())}: its queue limits the "
+            f"{ref.name} may only run {_until_words(now, cluster.wall())}: its queue limits the "
             f"lifetime of an application",
             hint="ask the cluster's administrator for maximum-application-lifetime, or move "
             "the job to another queue",
         )
-    what = "no time limit now" if now is None else f"may now run {_until_words(now, wall())}"
+    what = (
+        "no time limit now" if now is None else f"may now run {_until_words(now, cluster.wall())}"
+    )
     return Change("extend", ref, True, f"{ref.name} {what}", now)
 
 

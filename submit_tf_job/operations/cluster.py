@@ -77,16 +77,12 @@ def connect(
     settings: Settings,
     *,
     secret: str | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> Cluster:
     """Return a connection to the cluster of the settings, without sending a request.
 
     Args:
         settings: The settings.
         secret: The content of `credentials.file`, if the caller has it.
-        clock: Monotonic seconds.
-        sleep: Waits for a number of seconds.
 
     Raises:
         SettingsError: No ResourceManager is configured, or the settings for authentication are
@@ -105,10 +101,8 @@ def connect(
             total_s=settings.timeouts.failover_s,
         ),
         ca_file=settings.ca_file,
-        clock=clock,
-        sleep=sleep,
     )
-    return Cluster(settings, client, NodeManagers(client), clock, sleep)
+    return Cluster(settings, client, NodeManagers(client), client.clock, client.sleep)
 
 
 def authenticate(settings: Settings, secret: str | None = None) -> Auth:

@@ -7,7 +7,6 @@ the report.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -45,6 +44,7 @@ _YARN_STATES = {
 CLOCKS_DIFFER_MS = 600_000  # the ResourceManager's clock and this machine's, at most
 _LONGEST_SURE = 6  # characters of a name that is no short form
 _NAMES_S = 3.0  # no full name is read after that time
+PATIENCE_S = 900.0  # for which polls of an unreachable cluster are repeated
 LISTED_STATES = tuple(_YARN_STATES)
 
 
@@ -203,40 +203,34 @@ class Listing:
         self,
         *,
         every_s: float = 5.0,
-        patience_s: float = 900.0,
-        until_over: bool = True,
         on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
-        jitter: Callable[[], float] = random.random,
     ) -> Iterator[tuple[tuple[ListedJob, ...], tuple[ListedJob, ...]]]:
         """Poll; yield each time the jobs that were not over at the first poll, and the changed ones
         of them.
 
         Args:
             every_s: Seconds between two polls.
-            patience_s: Seconds for which polls of an unreachable cluster are repeated.
-            until_over: End when every job is over; else never.
             on_trouble: Called with every error that is retried.
-            jitter: Returns a number in [0, 1), so that many watchers do not send at the same
-                moment.
 
         Raises:
-            ClusterUnavailable: No ResourceManager answered for longer than `patience_s`.
+            ClusterUnavailable: No ResourceManager answered for longer than a quarter of an hour.
         """
         answered = self._clock()
         while True:
             try:
                 jobs = self._poll()
             except ClusterUnavailable as error:
-                if self._clock() - answered > patience_s:
+                if self._clock() - answered > PATIENCE_S:
                     raise
                 on_trouble(error)
             else:
                 answered = self._clock()
                 jobs = self._with_missing_ones(self._without_old_ones(jobs))
                 yield jobs, self._changed(jobs)
-                if until_over and all(job.state.is_final for job in jobs):
+                if all(job.state.is_final for job in jobs):
                     return
-            self._sleep(every_s * (0.8 + 0.4 * jitter()))
+            spread = random.uniform(0.8, 1.2)  # noqa: S311 - many watchers send at different moments
+            self._sleep(every_s * spread)
 
     def _without_old_ones(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
         """Return the jobs without those that were over at the first poll."""
@@ -298,14 +292,12 @@ def list_jobs(
     cluster: Cluster,
     selection: JobSelection,
     *,
-    now_ms: int | None = None,
     answer_s: float | None = None,
 ) -> tuple[ListedJob, ...]:
     """Return the selected jobs.
 
     Args:
         selection: The filter.
-        now_ms: The current time, for `selection.within_s`.
         answer_s: Time limit for a ResourceManager to respond; then nothing else is asked, and a
             name may be a short form. None for `timeouts.failover`.
     """
@@ -313,7 +305,7 @@ def list_jobs(
     if answer_s is not None:
         deadline = cluster.client.deadline(answer_s)
     if selection.within_s is not None:
-        within = int((now_ms or time.time() * 1000) - selection.within_s * 1000)
+        within = int((cluster.wall() - selection.within_s) * 1000)
     apps = cluster.client.apps(
         user=selection.user,
         queue=selection.queue,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -48,7 +47,6 @@ def find_logs(
     *,
     am: bool,
     say: Callable[[str], None],
-    wall: Callable[[], float],
     everything: bool = False,
 ) -> JobLogs:
     """Return the logs of a job, running or over, by name or application id.
@@ -59,7 +57,6 @@ def find_logs(
         task: A task, a role, `am`, or None for all tasks.
         am: Whether to read the ApplicationMaster's logs.
         say: Called with messages for the user.
-        wall: Seconds since the epoch.
         everything: Whether to include the ApplicationMaster's logs with those of all tasks.
 
     Raises:
@@ -83,7 +80,7 @@ def find_logs(
         AppState.FINISHED,
         FinalStatus.UNKNOWN,
     )
-    return JobLogs(cluster, ref.name, app, task, am, everything, say, wall)
+    return JobLogs(cluster, ref.name, app, task, am, everything, say)
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,6 @@ class JobLogs:
     am: bool
     everything: bool
     say: Callable[[str], None]
-    wall: Callable[[], float]
 
     def now(self) -> tuple[LogSource, list[TaskContainer], str]:
         """Return the source of the logs, the selected containers, and the source's description.
@@ -143,7 +139,7 @@ class JobLogs:
             selection,
             pulse=PollIntervals(settings.poll.min_s, settings.timeouts.unreachable_s),
             clock=cluster.clock,
-            wall=self.wall,
+            wall=cluster.wall,
             sleep=cluster.sleep,
             say=self.say,
         )
@@ -277,7 +273,7 @@ class JobLogs:
         app, settings = self.app, self.cluster.settings
         found: Archive | NoLogs
         for number in waiting.LOGS_ARE_COLLECTED.attempts(self.cluster.clock, self.cluster.sleep):
-            logs = collected_logs(app, conf, settings, int(self.wall() * 1000))
+            logs = collected_logs(app, conf, settings, int(self.cluster.wall() * 1000))
             try:
                 found = collected(logs, self.task)
                 if not self._are_missing(app, found):
@@ -301,7 +297,9 @@ class JobLogs:
             found.task == self.task for found in archive.containers
         ):
             return False
-        return not app.finished_ms or self.wall() - app.finished_ms / 1000 < _WORTH_WAITING_S
+        return (
+            not app.finished_ms or self.cluster.wall() - app.finished_ms / 1000 < _WORTH_WAITING_S
+        )
 
     def _at_log_server(self, conf: Path) -> Archive | None:
         from submit_tf_job.host.hadoopconf import read_xml
@@ -351,7 +349,6 @@ def logs(
     follow: bool = False,
     raw: bool = False,
     say: Say = lambda _sentence: None,
-    wall: Callable[[], float] = time.time,
 ) -> Reading:
     """Read the logs of a job, in order of time if their lines have times.
 
@@ -368,7 +365,6 @@ def logs(
         raw: Include lines for programs (`TFJOB_PROGRESS`, the outcome) and bash's warnings about a
             locale that the image lacks.
         say: Called with messages about logs that cannot be read or are awaited.
-        wall: Seconds since the epoch.
 
     Returns:
         The lines; they are read during the iteration, once.
@@ -385,10 +381,10 @@ def logs(
     from submit_tf_job.logs import read as reader
     from submit_tf_job.logs.entries import MACHINE_LINES
 
-    selection = _selection(files, tail, since_s, grep, wall())
+    selection = _selection(files, tail, since_s, grep, cluster.wall())
     if not raw:
         selection = replace(selection, hide=MACHINE_LINES)
-    found = find_logs(cluster, job, task, am=am, say=say, wall=wall)
+    found = find_logs(cluster, job, task, am=am, say=say)
     if follow and not found.app.ended:
         return found.follow(selection)
     say = _once(say)
@@ -400,7 +396,7 @@ def logs(
     if found.app.ended and found.app.finished_ms:
         ended = datetime.fromtimestamp(found.app.finished_ms / 1000, timezone.utc)
     wanted = reader.wanted_files(reader.listed(source, containers, say), selection, ended)
-    return reader.read(source, wanted, selection, wall(), say)
+    return reader.read(source, wanted, selection, cluster.wall(), say)
 
 
 def _once(say: Say) -> Say:
@@ -438,13 +434,12 @@ def log_files(
     *,
     am: bool = False,
     say: Say = lambda _sentence: None,
-    wall: Callable[[], float] = time.time,
 ) -> LogInventory:
     """Return the log files of a job; arguments and errors are those of `logs`."""
     from submit_tf_job.logs.entries import LogInventory
     from submit_tf_job.logs.read import listed
 
-    found: JobLogs = find_logs(cluster, job, task, am=am, say=say, wall=wall, everything=True)
+    found: JobLogs = find_logs(cluster, job, task, am=am, say=say, everything=True)
     logs, containers, source = found.now()
     return LogInventory(found.name, found.app.id, source, tuple(listed(logs, containers, say)))
 

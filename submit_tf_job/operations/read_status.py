@@ -370,15 +370,12 @@ def error_of(status: JobStatus) -> SubmitTFJobError | None:
     return None
 
 
-def last_lines(
-    cluster: Cluster, status: JobStatus, *, most: int, file: str = "stdout.txt"
-) -> dict[str, str]:
+def last_lines(cluster: Cluster, status: JobStatus, *, most: int) -> dict[str, str]:
     """Read the last log line of each running task.
 
     Args:
         status: The job's status.
         most: Maximum number of tasks.
-        file: The log file.
     """
     app = status.app
     if app is None:
@@ -390,7 +387,7 @@ def last_lines(
     ]
     found = {
         t.name: tail_of(
-            cluster, app, t.container_id or "", file, host=t.host, lines=3, max_bytes=4096
+            cluster, app, t.container_id or "", "stdout.txt", host=t.host, lines=3, max_bytes=4096
         )
         for t in running[:most]
     }

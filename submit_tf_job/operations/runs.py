@@ -308,7 +308,7 @@ def delete_run(cluster: Cluster, run: str) -> bool:
     Raises:
         AnswerLost: The DELETE may or may not have taken effect.
     """
-    return cluster.client.delete_service(run, once=True)
+    return cluster.client.delete_service(run)
 
 
 def retire(cluster: Cluster, job: str, newest: str) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import (
@@ -200,7 +199,6 @@ def make_plan(
     *,
     key: str | None = None,
     again: Again | None = None,
-    properties: Mapping[str, str] = MappingProxyType({}),
     lifetime: bool = False,
 ) -> Plan:
     """Return the plan of a submission; sends no request.
@@ -208,7 +206,6 @@ def make_plan(
     Args:
         key: As for `plan`.
         again: As for `plan`.
-        properties: As for `plan`.
         lifetime: Whether nobody follows the job: one without a lifetime then gets that of the
             settings (`detached_lifetime`), because nothing on the cluster ends a job that never
             gets a container (docs/internals/endings.md). The key does not depend on it.
@@ -225,7 +222,6 @@ def make_plan(
         site_of(settings),
         key=key,
         again=again,
-        properties=properties,
         lifetime_s=int(settings.detached_lifetime_s) if lifetime else 0,
     )
     check_old_hadoop(job, planned.service, planned.site, settings.hadoop_version or "")

@@ -218,13 +218,12 @@ STDERR_BYTES = 64 * 1024
 _ALL_LINES = 1_000_000
 
 
-def why_failed(cluster: Cluster, status: JobStatus, *, limit_s: float = LIMIT_S) -> Cause | None:
+def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
     """Return why a job failed; with the first status of its end, the run's record is completed.
 
     Args:
         cluster: Its cluster.
         status: The job's last status.
-        limit_s: Time limit in seconds.
 
     Returns:
         The cause; None if the job has not failed, or no readable source explains more than the
@@ -239,19 +238,19 @@ def why_failed(cluster: Cluster, status: JobStatus, *, limit_s: float = LIMIT_S)
 
     cause = None
     if status.state is JobState.FAILED:
-        cause = _cause(cluster, status, limit_s)
+        cause = _cause(cluster, status)
     run_records.complete(cluster, status, cause)
     return cause
 
 
-def _cause(cluster: Cluster, status: JobStatus, limit_s: float) -> Cause | None:
+def _cause(cluster: Cluster, status: JobStatus) -> Cause | None:
     found: list[Cause | None] = []
     # A thread, because HDFS calls have no deadline; after the limit it ends with the process.
     asking = threading.Thread(
         target=lambda: found.append(_investigate(cluster, status)), daemon=True
     )
     asking.start()
-    asking.join(limit_s)
+    asking.join(LIMIT_S)
     return next(iter(found), None)
 
 

@@ -388,9 +388,7 @@ def _when(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
 
 
-def sweep(
-    storage: Storage, root: str, *, older_than: timedelta, now: datetime | None = None
-) -> Iterator[Leftover]:
+def sweep(storage: Storage, root: str, *, older_than: timedelta) -> Iterator[Leftover]:
     """List the jobs without recently staged files; remove nothing.
 
     A job may run longer than that, or be started again: the caller has to check.
@@ -398,15 +396,12 @@ def sweep(
     Args:
         storage: The storage that contains the files.
         root: The staging directory.
-        older_than: Minimum time since the last use.
-        now: Current time; None for that of the storage, whose clock dates the files.
+        older_than: Minimum time since the last use, by the clock of the storage.
     """
-    if now is None:
-        try:
-            now = _when(storage.now_ms(root))
-        except NoSuchPath:
-            return
-    limit = now - older_than
+    try:
+        limit = _when(storage.now_ms(root)) - older_than
+    except NoSuchPath:
+        return
     found: dict[str, list[Stat]] = {}
     for kind in KINDS:
         with suppress(NoSuchPath):

@@ -164,57 +164,48 @@ class NodeManagers:
         self._known: frozenset[str] = frozenset()
         self._known_at: float | None = None
 
-    def list_logs(
-        self, node_http: str, container_id: str, *, deadline: Deadline | None = None
-    ) -> tuple[NodeLogFile, ...]:
+    def list_logs(self, node_http: str, container_id: str) -> tuple[NodeLogFile, ...]:
         """Return the log files of a container; for an unknown container of a running application
         the list is empty (seen on 3.4.2).
 
         Args:
             node_http: The node's web address as the ResourceManager lists it, `host:port`.
             container_id: The container.
-            deadline: For the whole call.
 
         Raises:
             ContainerGone: when the node has no record of the container (any more).
             NodeUnreachable: when the node did not respond, or is not one of this cluster.
             AuthError: when the user may not read these logs.
         """
-        reply = self._get(node_http, f"{_logs(container_id)}", {}, deadline)
+        reply = self._get(node_http, f"{_logs(container_id)}")
         if reply.status != 200:
             raise _failure(reply, container_id, None)
         return log_files_of(reply.json_value())
 
-    def containers(
-        self, node_http: str, *, deadline: Deadline | None = None
-    ) -> tuple[tuple[str, str], ...]:
+    def containers(self, node_http: str) -> tuple[tuple[str, str], ...]:
         """Return the id and the state (`RUNNING`, `KILLING`, `DONE`) of each container on a node.
 
         Raises:
             NodeUnreachable: when the node did not respond, or is not one of this cluster.
             BadAnswer: when its response has another format.
         """
-        reply = self._get(node_http, "/ws/v1/node/containers", {}, deadline)
+        reply = self._get(node_http, "/ws/v1/node/containers")
         if reply.status != 200:
             raise reply.bad(f"{reply.url} answered with HTTP {reply.status}.")
         listed = items(reply.json_object().get("containers"), "container")
         return tuple((text_of(item, "id") or "", text_of(item, "state") or "") for item in listed)
 
-    def lacks(
-        self, node_http: str, container_id: str, file: str, *, deadline: Deadline | None = None
-    ) -> bool:
+    def lacks(self, node_http: str, container_id: str, file: str) -> bool:
         """Return whether a container has log files, but none of that name.
 
         Lists them twice: a NodeManager that has collected an application's logs deletes them one by
         one, and a file that was just deleted must not be reported as one that was never written.
         Raises the errors of `list_logs`.
         """
-        first = self.list_logs(node_http, container_id, deadline=deadline)
+        first = self.list_logs(node_http, container_id)
         names = {found.name for found in first}
         return (
-            bool(names)
-            and file not in names
-            and self.list_logs(node_http, container_id, deadline=deadline) == first
+            bool(names) and file not in names and self.list_logs(node_http, container_id) == first
         )
 
     def read_log(
@@ -224,7 +215,6 @@ class NodeManagers:
         file: str,
         *,
         tail_bytes: int | None = None,
-        deadline: Deadline | None = None,
     ) -> LogText:
         """Return the content of a log file, or its end.
 
@@ -233,7 +223,6 @@ class NodeManagers:
             container_id: The container.
             file: Name as `list_logs` gives it, such as `stdout.txt`.
             tail_bytes: Number of bytes from the end; None for the whole file.
-            deadline: For the whole call.
 
         Raises:
             NoSuchLogFile: when the container has no such file (yet).
@@ -248,10 +237,9 @@ class NodeManagers:
             node_http,
             f"{_logs(container_id)}/{log_file_path(file)}",
             size_params(tail_bytes),
-            deadline,
         )
         if reply.status != 200:
-            raise self._failure_of_file(reply, node_http, container_id, file, deadline)
+            raise self._failure_of_file(reply, node_http, container_id, file)
         return _unframed(reply.body, tail_bytes)
 
     def stream_log(
@@ -261,7 +249,6 @@ class NodeManagers:
         file: str,
         *,
         tail_bytes: int | None = None,
-        deadline: Deadline | None = None,
     ) -> LogStream:
         """Open a log file, or its end, to read it in pieces.
 
@@ -269,7 +256,7 @@ class NodeManagers:
         middle (`size` counts from either end), so a caller that resumes requests the rest of the
         file by its size.
         """
-        deadline = deadline or self._client.deadline()
+        deadline = self._client.deadline()
         base = self._base(node_http, deadline)
         path = f"{_logs(container_id)}/{log_file_path(file)}"
         outcome = self._client.download(
@@ -278,7 +265,7 @@ class NodeManagers:
         if isinstance(outcome, TransportError):
             raise _unreachable(base, path, outcome)
         if isinstance(outcome, Reply):
-            raise self._failure_of_file(outcome, node_http, container_id, file, deadline)
+            raise self._failure_of_file(outcome, node_http, container_id, file)
         return LogStream(outcome, tail_bytes)
 
     def _failure_of_file(
@@ -287,7 +274,6 @@ class NodeManagers:
         node_http: str,
         container_id: str,
         file: str,
-        deadline: Deadline | None,
     ) -> Exception:
         """Return the error for a file that cannot be read.
 
@@ -295,22 +281,20 @@ class NodeManagers:
         """
         if reply.words != WORDLESS:
             return _failure(reply, container_id, file)
-        self.list_logs(node_http, container_id, deadline=deadline)
+        self.list_logs(node_http, container_id)
         return _no_such_file(reply, container_id, file)
 
-    def _get(
-        self, node_http: str, path: str, params: Mapping[str, str], deadline: Deadline | None
-    ) -> Reply:
-        deadline = deadline or self._client.deadline()
+    def _get(self, node_http: str, path: str, params: Mapping[str, str] | None = None) -> Reply:
+        deadline = self._client.deadline()
         base = self._base(node_http, deadline)
         outcome = self._client.fetch(base, path, params=params, deadline=deadline)
         if isinstance(outcome, TransportError):
             raise _unreachable(base, path, outcome)
         return outcome
 
-    def page_of(self, host: str, *, deadline: Deadline | None = None) -> str | None:
+    def page_of(self, host: str) -> str | None:
         """Return the URL of a NodeManager's web server, or None if the host has none in service."""
-        address = next(iter(self.addresses_of(host, deadline=deadline)), None)
+        address = next(iter(self.addresses_of(host)), None)
         return address and f"{self._client.scheme}://{address}"
 
     def addresses_of(self, host: str, *, deadline: Deadline | None = None) -> list[str]:

@@ -102,11 +102,11 @@ class ResourceManager(HttpClient):
             self._info, self._info_at = self.cluster_info(deadline=deadline), self.clock()
         return self._info
 
-    def who_am_i(self, *, deadline: Deadline | None = None) -> str | None:
+    def who_am_i(self) -> str | None:
         """Return the user as which the ResourceManager has authenticated this client; None if it
         does not report it (before Hadoop 3.1.1, YARN-8319; behind some gateways).
         """
-        reply = self.request("GET", f"{_WS}/userinfo", deadline=deadline)
+        reply = self.request("GET", f"{_WS}/userinfo")
         if reply.status != 200 or "json" not in reply.content_type:
             return None
         return text_of(
@@ -121,13 +121,13 @@ class ResourceManager(HttpClient):
             Node.from_json(item) for item in items(reply.json_object().get("nodes"), "node")
         )
 
-    def maximum_resources(self, *, deadline: Deadline | None = None) -> MaximumResources:
+    def maximum_resources(self) -> MaximumResources:
         """Return the largest container that the scheduler allocates.
 
         Only the response to `new-application` contains it; that request uses up an application id
         and has no other effect.
         """
-        reply = self.request("POST", f"{_WS}/apps/new-application", deadline=deadline)
+        reply = self.request("POST", f"{_WS}/apps/new-application")
         answer = self._ok(reply, "ask for the largest container").json_object()
         return MaximumResources.from_json(object_of(answer, "maximum-resource-capability"))
 
@@ -136,16 +136,12 @@ class ResourceManager(HttpClient):
         reply = self._get(f"{_WS}/scheduler", "describe its queues", deadline=deadline)
         return object_of(reply.json_object(), "scheduler", "schedulerInfo")
 
-    def queue_access(
-        self, queue: str, user: str, *, deadline: Deadline | None = None
-    ) -> QueueAccess | None:
+    def queue_access(self, queue: str, user: str) -> QueueAccess | None:
         """Return whether a user may submit to a queue; None if the scheduler does not report it
         (unknown queue, old Hadoop).
         """
         params = {"user": user, "queue-acl-type": "SUBMIT_APPLICATIONS"}
-        reply = self.request(
-            "GET", f"{_WS}/queues/{quote(queue, safe='')}/access", params=params, deadline=deadline
-        )
+        reply = self.request("GET", f"{_WS}/queues/{quote(queue, safe='')}/access", params=params)
         if reply.status in (400, 403, 404):
             return None
         reply = self._ok(reply, f"ask for access to queue {queue}")
@@ -259,14 +255,12 @@ class ResourceManager(HttpClient):
         ]
         return tuple(sorted(found, key=lambda attempt: attempt.id or ""))
 
-    def attempt_containers(
-        self, app_id: str, attempt_id: str, *, deadline: Deadline | None = None
-    ) -> tuple[str, ...]:
+    def attempt_containers(self, app_id: str, attempt_id: str) -> tuple[str, ...]:
         """Return the web address of each live container's node, as `host:port`; none if the attempt
         has ended or is unknown.
         """
         path = f"{_WS}/apps/{_app_id(app_id)}/appattempts/{quote(attempt_id, safe='')}/containers"
-        reply = self.request("GET", path, deadline=deadline)
+        reply = self.request("GET", path)
         if reply.status != 200:
             return ()
         addresses = [
@@ -298,9 +292,7 @@ class ResourceManager(HttpClient):
         self._ok(reply, f"kill {app_id}")
         return True
 
-    def set_priority(
-        self, app_id: str, priority: int, *, deadline: Deadline | None = None
-    ) -> int | None:
+    def set_priority(self, app_id: str, priority: int) -> int | None:
         """Change an application's priority within its queue.
 
         Returns:
@@ -311,11 +303,11 @@ class ResourceManager(HttpClient):
             NoSuchJob: when the application is unknown or has ended.
         """
         answer = self._change_app(
-            app_id, "priority", {"priority": priority}, f"change the priority of {app_id}", deadline
+            app_id, "priority", {"priority": priority}, f"change the priority of {app_id}"
         )
         return whole_of(answer, "priority")
 
-    def move_app(self, app_id: str, queue: str, *, deadline: Deadline | None = None) -> str | None:
+    def move_app(self, app_id: str, queue: str) -> str | None:
         """Move an application to another queue.
 
         Returns:
@@ -326,24 +318,15 @@ class ResourceManager(HttpClient):
             Refused: when the queue rejects it.
         """
         return text_of(
-            self._change_app(
-                app_id, "queue", {"queue": queue}, f"move {app_id} to queue {queue}", deadline
-            ),
+            self._change_app(app_id, "queue", {"queue": queue}, f"move {app_id} to queue {queue}"),
             "queue",
         )
 
     def _change_app(
-        self,
-        app_id: str,
-        what: str,
-        value: Mapping[str, object],
-        doing: str,
-        deadline: Deadline | None,
+        self, app_id: str, what: str, value: Mapping[str, object], doing: str
     ) -> Answer:
         path = f"{_WS}/apps/{_app_id(app_id)}/{what}"
-        reply = self.request(
-            "PUT", path, body=json.dumps(value), read_s=self.timeouts.change_s, deadline=deadline
-        )
+        reply = self.request("PUT", path, body=json.dumps(value), read_s=self.timeouts.change_s)
         if _unknown_app(reply, app_id):
             raise NoSuchJob(f"The cluster does not know {app_id}.")
         # an unknown queue: hadoop-facts.md#rejected-changes-of-an-application
@@ -359,16 +342,13 @@ class ResourceManager(HttpClient):
             )
         return self._ok(reply, doing).json_object()
 
-    def signal_container(
-        self, container_id: str, command: str, *, deadline: Deadline | None = None
-    ) -> None:
+    def signal_container(self, container_id: str, command: str) -> None:
         """Request that a NodeManager send a signal to a container.
 
         Args:
             container_id: The container.
             command: `GRACEFUL_SHUTDOWN` (SIGTERM), `FORCEFUL_SHUTDOWN` (SIGKILL) or
                 `OUTPUT_THREAD_DUMP` (SIGQUIT).
-            deadline: For the whole operation.
 
         Raises:
             NoSuchJob: when the container does not exist (any more).
@@ -377,7 +357,6 @@ class ResourceManager(HttpClient):
         reply = self.request(
             "POST",
             f"{_WS}/containers/{quote(container_id, safe='')}/signal/{command}",
-            deadline=deadline,
         )
         if reply.status >= 400 and "absent container" in reply.text:
             raise NoSuchJob(f"There is no container {container_id} any more.")
@@ -442,9 +421,7 @@ class ResourceManager(HttpClient):
             details=reply.details(),
         )
 
-    def get_written_service(
-        self, name: str, *, deadline: Deadline | None = None
-    ) -> ObservedService:
+    def get_written_service(self, name: str) -> ObservedService:
         """Return a service, and look again for up to 3 s while a ResourceManager is writing it.
 
         A POST writes the stored service twice, and it is empty for moments (seen on 3.4.2).
@@ -455,8 +432,8 @@ class ResourceManager(HttpClient):
         """
         for _ in waiting.SERVICE_IS_WRITTEN.attempts(self.clock, self.sleep):
             with suppress(ServiceTorn):
-                return self.get_service(name, deadline=deadline)
-        return self.get_service(name, deadline=deadline)
+                return self.get_service(name)
+        return self.get_service(name)
 
     def post_service(self, body: str, *, deadline: Deadline | None = None) -> str | None:
         """Send the POST for a service to each ResourceManager in turn until one accepts it, once
@@ -518,16 +495,11 @@ class ResourceManager(HttpClient):
         self._service_ok(reply, name, "stop")
         return True
 
-    def delete_service(
-        self, name: str, *, deadline: Deadline | None = None, once: bool = False
-    ) -> bool:
+    def delete_service(self, name: str) -> bool:
         """Stop a service if it runs, and delete it, which frees its name.
 
-        Args:
-            name: The service's name.
-            deadline: For the whole operation.
-            once: Do not repeat the request: a second one could delete a service that another client
-                has posted in the meantime.
+        The request is not repeated: a second one could delete a service that another client has
+        posted in the meantime.
 
         Returns:
             Whether the service existed.
@@ -535,27 +507,19 @@ class ResourceManager(HttpClient):
         Raises:
             Refused: when an application of that name has not ended and the services API cannot stop
                 it.
-            AnswerLost: when `once` is set and the request may or may not have taken effect.
+            AnswerLost: when the request may or may not have taken effect.
         """
-        reply = self.request(
-            "DELETE",
-            _path(name),
-            read_s=self.timeouts.change_s,
-            deadline=deadline,
-            repeatable=not once,
-        )
+        reply = self.request("DELETE", _path(name), read_s=self.timeouts.change_s, repeatable=False)
         if (reply.status == 404 and reply.speaks_json) or (
             reply.status == 400 and "doesn't exist" in reply.words
         ):
             return False
         if reply.status == 404:
-            self._require_services(reply, deadline)
+            self._require_services(reply)
         self._service_ok(reply, name, "delete")
         return True
 
-    def flex(
-        self, name: str, component: str, count: int, *, deadline: Deadline | None = None
-    ) -> None:
+    def flex(self, name: str, component: str, count: int) -> None:
         """Change the number of a component's containers while the service is running.
 
         Raises:
@@ -564,9 +528,9 @@ class ResourceManager(HttpClient):
         """
         body = json.dumps({"name": component, "number_of_containers": count})
         path = f"{_path(name)}/components/{quote(component, safe='')}"
-        self._service_ok(self._put(path, body, deadline), name, "scale")
+        self._service_ok(self._put(path, body), name, "scale")
 
-    def set_lifetime(self, name: str, seconds: int, *, deadline: Deadline | None = None) -> None:
+    def set_lifetime(self, name: str, seconds: int) -> None:
         """Set a running service's lifetime to `seconds` from now; a queue may have its own maximum.
 
         Raises:
@@ -574,9 +538,9 @@ class ResourceManager(HttpClient):
             Refused: when the service is not running.
         """
         body = json.dumps({"name": name, "lifetime": seconds})
-        self._service_ok(self._put(_path(name), body, deadline), name, "extend")
+        self._service_ok(self._put(_path(name), body), name, "extend")
 
-    def _put(self, path: str, body: str, deadline: Deadline | None) -> Reply:
+    def _put(self, path: str, body: str) -> Reply:
         """Send a change that a ResourceManager writes into the stored service, and send it again
         while another client's change overwrites it.
 
@@ -584,9 +548,7 @@ class ResourceManager(HttpClient):
         (hadoop-facts.md#two-changes-of-a-service-at-the-same-moment).
         """
         for _ in waiting.SERVICE_IS_WRITTEN.attempts(self.clock, self.sleep):
-            reply = self.request(
-                "PUT", path, body=body, read_s=self.timeouts.change_s, deadline=deadline
-            )
+            reply = self.request("PUT", path, body=body, read_s=self.timeouts.change_s)
             if not re.search(_OVERWRITTEN, reply.words):
                 break
         return reply
@@ -623,7 +585,7 @@ class ResourceManager(HttpClient):
             raise no_such_service(reply, name)
         raise refusal(reply, f"{verb} {name}") or unexpected(reply, f"{verb} {name}")
 
-    def _require_services(self, reply: Reply, deadline: Deadline | None) -> None:
+    def _require_services(self, reply: Reply, deadline: Deadline | None = None) -> None:
         """Raise an error if the response shows that the cluster has no services API; 503 alone does
         not prove it (YARN-9827).
         """

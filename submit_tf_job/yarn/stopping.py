@@ -40,8 +40,6 @@ def stop(
     *,
     user: str,
     wait: bool = True,
-    deadline: Deadline | None = None,
-    kill_after_s: float = KILL_AFTER_S,
     reason: str = "",
 ) -> AppReport | None:
     """Stop a run; for one that has ended, do nothing.
@@ -51,9 +49,6 @@ def stop(
         app: Its application.
         user: The user.
         wait: Whether to wait for the application's end.
-        deadline: For the whole operation, by default 120 s.
-        kill_after_s: Time for the AM to end the application before the ResourceManager is requested
-            to kill it.
         reason: Kill the application at once, with this text in its diagnostics.
 
     Returns:
@@ -64,13 +59,13 @@ def stop(
     """
     if app.ended:
         return app
-    deadline = deadline or client.deadline(waiting.APPLICATION_HAS_ENDED.within_s)
+    deadline = client.deadline(waiting.APPLICATION_HAS_ENDED.within_s)
     own_service = app.type == SERVICE_TYPE and app.user == user and not reason
     if not (own_service and _ask_service(client, app, deadline)):
         client.kill_app(app.id, reason=reason, deadline=deadline)
     if not wait:
         return app
-    return wait_until_ended(client, app.id, deadline=deadline, kill_after_s=kill_after_s)
+    return wait_until_ended(client, app.id, deadline=deadline, kill_after_s=KILL_AFTER_S)
 
 
 def wait_until_ended(

@@ -24,7 +24,7 @@ class Job:
         given = {"resource_managers": ["http://rm1:8088"], "user": "alice"}
         arguments = {**given, "hadoop_conf": hadoop_conf and str(hadoop_conf)}
         settings = load_settings(arguments=arguments, environ={"HOME": "/nowhere"}, cwd=Path("/"))
-        self.api = cluster.connect(settings)
+        self.api = cluster.connect(settings, wall=lambda: self.clock.epoch_ms() / 1000)
         self.api.client.post_service(dumps(service_of("mnist", "s1", "true")))
         self.said: list[str] = []
 
@@ -60,7 +60,6 @@ class Job:
             "mnist",
             task,
             say=self.said.append,
-            wall=lambda: self.clock.epoch_ms() / 1000,
             **options,
         )
         return [f"{line.task} {line.text}" for line in reading]
