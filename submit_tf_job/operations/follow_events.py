@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,6 @@ __all__ = [
     "Trouble",
     "Waits",
     "until_end",
-    "without_pauses",
 ]
 
 
@@ -98,23 +97,17 @@ class End:
 Event = JobStatus | Trouble | PrintedLine | Waits | Notice | NextRun | Pause | End
 
 
-def without_pauses(events: Iterable[Event], sleep: Callable[[float], None]) -> Iterator[Event]:
-    """Yield events but pauses, for which this thread sleeps."""
-    for event in events:
-        if isinstance(event, Pause):
-            sleep(event.seconds)
-        else:
-            yield event
-
-
 def until_end(
     events: Iterable[Event],
     sleep: Callable[[float], None],
     show: Callable[[Event], None] = lambda _event: None,
 ) -> End:
     """Show the events of a job but pauses, for which this thread sleeps; return the last one."""
-    for event in without_pauses(events, sleep):
-        if isinstance(event, End):
+    for event in events:
+        if isinstance(event, Pause):
+            sleep(event.seconds)
+        elif isinstance(event, End):
             return event
-        show(event)
+        else:
+            show(event)
     raise AssertionError  # `follow` ends with an `End`, or an error

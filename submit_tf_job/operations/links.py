@@ -133,10 +133,10 @@ def all_links(cluster: Cluster, ref: JobRef) -> Links:
     return Links(log_page(cluster, seen), tuple(links_of(seen)), serves)
 
 
-def is_reachable(link: Link, timeout_s: float = CONNECT_S) -> bool:
+def is_reachable(link: Link) -> bool:
     """Return whether this machine can connect to a link."""
     try:
-        socket.create_connection((link.host, link.port), timeout=timeout_s).close()
+        socket.create_connection((link.host, link.port), timeout=CONNECT_S).close()
     except OSError:
         return False
     return True

@@ -8,7 +8,6 @@ import random
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypedDict
 
 from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, SubmitTFJobError
 from submit_tf_job.observation import (
@@ -21,15 +20,11 @@ from submit_tf_job.observation import (
     given_up,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.follow_events import Pause, Trouble, without_pauses
+from submit_tf_job.operations.follow_events import Pause, Trouble
 from submit_tf_job.operations.read_status import StatusReader
 from submit_tf_job.waiting import JOB_IS_FORGOTTEN_S, WATCH_ANSWERS_S
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
 __all__ = [
-    "WatchOptions",
     "end_in_vain",
     "ends_leftovers",
     "wait_for_end",
@@ -44,38 +39,21 @@ LOGS_S = 60.0  # for logs that can only explain a verdict, or a file system that
 VERDICT_S = 200.0
 
 
-class WatchOptions(TypedDict, total=False):
-    """The arguments of `watch_run`.
-
-    Attributes:
-        until: Returns whether to end before the run is over; never by default.
-        own: Whether the caller answers for the run: then it is stopped if it can never start.
-        timeout_s: Time limit in seconds; None for no limit.
-        details_every_s: Seconds between requests for the node and start of each task; None if these
-            are not needed.
+def wait_for_end(
+    cluster: Cluster, ref: JobRef, *, own: bool = False, timeout_s: float | None = None
+) -> JobStatus:
+    """Wait until a run is over, and return its last status; arguments and errors are those of
+    `watch_run`.
     """
-
-    until: Callable[[JobStatus], bool]
-    own: bool
-    timeout_s: float | None
-    details_every_s: float | None
-
-
-def wait_for_end(cluster: Cluster, ref: JobRef, **options: Unpack[WatchOptions]) -> JobStatus:
-    """Wait until a run is over or `until` holds, and return its last status.
-
-    Raises:
-        DeadlinePassed: `timeout_s` passed; the job may still be running.
-        ClusterUnavailable: No ResourceManager answered for longer than `timeouts.unreachable`.
-    """
-    last: list[JobStatus] = []
-
-    def steps() -> Generator[JobStatus | Trouble | Pause, None, None]:
-        last.append((yield from watch_run(cluster, ref, **options)))
-
-    for _ in without_pauses(steps(), cluster.sleep):
-        pass
-    return last[0]
+    steps = watch_run(cluster, ref, own=own, timeout_s=timeout_s)
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            last: JobStatus = end.value
+            return last
+        if isinstance(step, Pause):
+            cluster.sleep(step.seconds)
 
 
 def watch_run(
@@ -86,7 +64,6 @@ def watch_run(
     own: bool = False,
     timeout_s: float | None = None,
     details_every_s: float | None = None,
-    jitter: Callable[[], float] = random.random,
 ) -> Generator[JobStatus | Trouble | Pause, None, JobStatus]:
     """Look at a run until it is over or `until` holds.
 
@@ -99,7 +76,11 @@ def watch_run(
     that still waits for a container (docs/internals/endings.md).
 
     Args:
-        jitter: Returns a number in [0, 1), so that many watchers do not send at the same moment.
+        until: Returns whether to end before the run is over; never by default.
+        own: Whether the caller answers for the run: then it is stopped if it can never start.
+        timeout_s: Time limit in seconds; None for no limit.
+        details_every_s: Seconds between requests for the node and start of each task; None if these
+            are not needed.
 
     Yields:
         Each status, or the error of a cluster that cannot be reached, and then a pause.
@@ -135,7 +116,7 @@ def watch_run(
                     return status
                 if in_vain(status):
                     return end_in_vain(cluster, ref, status)
-        pause_s = limits.pause_s(jitter())
+        pause_s = limits.pause_s()
         if timeout_s is not None and pause_s <= 0:
             return _at_the_deadline(ref, previous, timeout_s)
         yield Pause(pause_s)
@@ -173,15 +154,15 @@ class _Limits:
         """Return whether a run has been over for so long that no better status can come."""
         return self._clock() - (self._over_at or 0.0) >= _doubt_s(status)
 
-    def pause_s(self, jitter: float) -> float:
+    def pause_s(self) -> float:
         """Return the next pause: short while the run changes, then growing up to a limit; 0 or less
-        at the deadline.
+        at the deadline. It varies, so that many watchers do not send at the same moment.
         """
         if self._clock() - self._changed_at < EAGER_S:
             self._pause_s = self._first_s
         else:
             self._pause_s = min(self._pause_s * GROWTH, self._longest_s)
-        wait_s = self._pause_s * (0.8 + 0.4 * jitter)
+        wait_s = self._pause_s * (0.8 + 0.4 * random.random())  # noqa: S311
         return wait_s if self._end is None else min(wait_s, self._end - self._clock())
 
 

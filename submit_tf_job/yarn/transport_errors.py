@@ -34,8 +34,6 @@ class TransportError:
         why: Reason, for messages: "connection refused".
         sent: Whether the request may have taken effect.
         hopeless: Whether a retry at the same address would always fail.
-        refused: Whether the connection was refused: no process listens there, or a firewall rejects
-            it.
         advice: The next step for the user.
         active: The configured ResourceManager that a standby names as active; None if it names
             none, or itself.
@@ -46,7 +44,6 @@ class TransportError:
     why: str
     sent: bool = False
     hopeless: bool = False
-    refused: bool = False
     advice: str = ""
     active: str | None = None
     unconfigured: str | None = None
@@ -108,7 +105,7 @@ def _unconnected(causes: list[BaseException]) -> TransportError:
         if isinstance(cause, socket.gaierror):
             return TransportError("unknown host name", hopeless=cause.errno != socket.EAI_AGAIN)
         if isinstance(cause, ConnectionRefusedError):
-            return TransportError("connection refused", refused=True)
+            return TransportError("connection refused")
     for cause in causes:
         if isinstance(cause, OSError) and cause.strerror and cause.errno:
             return TransportError(cause.strerror.lower())
