@@ -101,7 +101,7 @@ def values(kind: str, params: Mapping[str, Any], incomplete: str) -> list[str]:
 def _cluster(params: Mapping[str, Any]) -> Cluster:
     from submit_tf_job import operations
 
-    context = Context(params.get("profile"), params.get("rm") or [])
+    context = Context(params.get("profile"), params.get("rm"))
     context.user, context.auth, context.as_user = map(params.get, ("user", "auth", "as_user"))
     settings = context.settings()
     if settings.credentials.command is not None:

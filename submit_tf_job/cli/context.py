@@ -8,7 +8,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -88,7 +88,7 @@ class Context:
     """
 
     profile: str | None = None
-    rm: list[str] = field(default_factory=list)
+    rm: list[str] | None = None
     user: str | None = None
     auth: str | None = None
     as_user: str | None = None
@@ -100,7 +100,7 @@ class Context:
     def settings(self) -> Settings:
         """Read the settings, with these options applied."""
         given = {
-            "resource_managers": list(self.rm),
+            "resource_managers": list(self.rm or ()),
             "user": self.user,
             "auth": self.auth,
             "as_user": self.as_user,
@@ -169,34 +169,20 @@ def document(kind: str, /, **fields: Any) -> dict[str, Any]:
     return {"kind": kind, "format": 1, **fields}
 
 
-# name, its short form, type, default, value in the help, help
-_SETTINGS = (
-    ("profile", "-p", str | None, None, "NAME", "Settings profile."),
-    (
-        "rm",
-        "",
-        list[str] | None,
-        None,
-        "URL",
-        "ResourceManager, http://host:8088; may be given more than once.",
-    ),
-    ("user", "", str | None, None, "NAME", "User to submit as."),
-    (
-        "auth",
-        "",
-        str | None,
-        None,
-        "METHOD",
-        "simple, kerberos, delegation-token, basic or bearer.",
-    ),
-    ("as_user", "", str | None, None, "NAME", "Submit for this user, as a proxy user (doAs)."),
-)
-_CLUSTER = frozenset(row[0] for row in _SETTINGS)
-_COMMON = (
-    ("output", "-o", str, "text", "text|json", "Output format."),
-    ("quiet", "-q", bool, False, None, "Print only errors, and the result on stdout."),
-    ("verbose", "-v", bool, False, None, "Verbose; show tracebacks."),
-)
+# The options of all commands, whose types and defaults are those of `Context`: short form, value in
+# the help, help.
+_SETTINGS = {
+    "profile": ("-p", "NAME", "Settings profile."),
+    "rm": ("", "URL", "ResourceManager, http://host:8088; may be given more than once."),
+    "user": ("", "NAME", "User to submit as."),
+    "auth": ("", "METHOD", "simple, kerberos, delegation-token, basic or bearer."),
+    "as_user": ("", "NAME", "Submit for this user, as a proxy user (doAs)."),
+}
+_COMMON = {
+    "output": ("-o", "text|json", "Output format."),
+    "quiet": ("-q", None, "Print only errors, and the result on stdout."),
+    "verbose": ("-v", None, "Verbose; show tracebacks."),
+}
 
 
 def add_command(
@@ -210,18 +196,17 @@ def add_command(
         function: Its function.
         settings: Whether it reads the settings, and so has the cluster options.
     """
-    rows = (*_SETTINGS, *_COMMON) if settings else _COMMON
+    names = [*(_SETTINGS if settings else ()), *_COMMON]
     own = [
         p
         for p in inspect.signature(function, eval_str=True).parameters.values()
         if p.name != "context"
     ]
-    common = [_parameter(*row) for row in rows]
+    common = map(_parameter, names)
 
     @functools.wraps(function)
     def guarded(**values: Any) -> None:
-        given = {row[0]: values.pop(row[0]) for row in rows}
-        context = Context(**{**given, "rm": given.get("rm") or []})
+        context = Context(**{name: values.pop(name) for name in names})
         raise SystemExit(guard(context, lambda: function(context, **values)))
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *common)]
@@ -234,20 +219,20 @@ def add_command(
     app.command(name, cls=kind, context_settings=parsing)(guarded)
 
 
-def _parameter(
-    name: str, short: str, kind: Any, default: Any, metavar: str | None, text: str
-) -> inspect.Parameter:
+def _parameter(name: str) -> inspect.Parameter:
+    short, metavar, text = {**_SETTINGS, **_COMMON}[name]
     option = typer.Option(
         f"--{name.replace('_', '-')}",
-        *([short] if short else []),
+        *filter(None, [short]),
         metavar=metavar,
         help=text,
         show_default=False,
-        rich_help_panel=CLUSTER_OPTIONS if name in _CLUSTER else None,
+        rich_help_panel=CLUSTER_OPTIONS if name in _SETTINGS else None,
         autocompletion=completed(name) if name in ("profile", "auth", "output") else None,
     )
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    field = inspect.signature(Context, eval_str=True).parameters[name]
+    return field.replace(
+        kind=inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[field.annotation, option]
     )
 
 
