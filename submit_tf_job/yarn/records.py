@@ -146,7 +146,6 @@ class PlacementConstraint:
 
     type: PlacementType
     scope: PlacementScope
-    name: str | None = None
     target_tags: tuple[str, ...] = ()
     node_attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     node_partitions: tuple[str, ...] = ()
@@ -156,7 +155,6 @@ class PlacementConstraint:
     def to_json(self) -> JSONObject:
         """Return the JSON of the services API."""
         return _stated(
-            name=self.name,
             type=self.type,
             scope=self.scope,
             target_tags=self.target_tags,

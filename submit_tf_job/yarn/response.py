@@ -11,12 +11,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import BadAnswer
-
-if TYPE_CHECKING:
-    import requests
 
 __all__ = ["Reply", "clean", "xml_fields"]
 
@@ -39,12 +35,6 @@ class Reply:
     reason: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-
-    @classmethod
-    def of(cls, response: requests.Response, method: str, url: str, body: bytes) -> Reply:
-        """Return a response of requests with its body, which has been read."""
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return cls(method, url, response.status_code, response.reason or "", headers, body)
 
     @property
     def content_type(self) -> str:
