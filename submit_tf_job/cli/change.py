@@ -153,7 +153,9 @@ def stop(
       submit_tf_job stop application_1795256400000_0007 --yes
     """
     cluster = context.cluster()
-    _confirm(context, cluster, job, yes)
+    owner, me = operations.owner(cluster, job), cluster.settings.user
+    if owner not in (None, me):
+        context.confirm(f"{job} is a job of {owner}, and you are {me}. Stop it?", yes=yes)
     context.interrupted = (
         f"The request to stop {job} may have been sent; check with: submit_tf_job status {job}"
     )
@@ -190,11 +192,3 @@ def delete(
         if len(deleted) > 1:
             what = "them until YARN forgets their applications"
         context.say(f"list, status and logs show {what}")
-
-
-def _confirm(context: Context, cluster: operations.Cluster, job: str, yes: bool) -> None:
-    owner = operations.owner(cluster, job)
-    if owner is not None and owner != cluster.settings.user:
-        context.confirm(
-            f"{job} is a job of {owner}, and you are {cluster.settings.user}. Stop it?", yes=yes
-        )

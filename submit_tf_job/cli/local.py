@@ -10,11 +10,9 @@ import typer
 from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, SpecArgument, coloured
 from submit_tf_job.cli.jobs import FromOption, NameOption, SetOption, finish, read_job, seconds
-from submit_tf_job.settings import Settings, process_environment
+from submit_tf_job.settings import process_environment
 
 if TYPE_CHECKING:
-    from submit_tf_job.jobspec.job import Job
-    from submit_tf_job.local.containers import Containers
     from submit_tf_job.observation import JobStatus
 
 
@@ -79,6 +77,12 @@ def local(
     data = operations.DataCheck(job, settings, here=True)
     data.look()
     context.interrupted = f"{job.name} was ended."
+    runner = None
+    if docker:
+        from submit_tf_job.doctor.images import docker_of
+        from submit_tf_job.local.containers import Containers
+
+        runner = Containers(docker_of(settings), job, settings.dns.domain or "", context.say)
     done = run_local(
         job,
         settings.user,
@@ -89,15 +93,8 @@ def local(
         on_line=show,
         on_status=report,
         lists=data.lists,
-        runner=_containers(context, settings, job) if docker else None,
+        runner=runner,
     )
     if done.directory is not None:
         context.say(f"working directories and logs: {done.directory}")
     return finish(context, done.status)
-
-
-def _containers(context: Context, settings: Settings, job: Job) -> Containers:
-    from submit_tf_job.doctor.images import docker_of
-    from submit_tf_job.local.containers import Containers
-
-    return Containers(docker_of(settings), job, settings.dns.domain or "", context.say)

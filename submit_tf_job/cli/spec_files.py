@@ -76,7 +76,8 @@ def render(
         from submit_tf_job.plan.preview import preview
 
         shown = preview(planned, task)
-        context.result(_task_lines(shown), lambda: _task_object(planned, shown))
+        run = {"name": planned.job.name, "run": planned.run, "submission": planned.key}
+        context.result(_task_lines(shown), lambda: document("Task", **run, **shown.to_json()))
         return
     sys.stdout.write(planned.body)
 
@@ -89,12 +90,6 @@ def _task_lines(shown: TaskPreview) -> Iterator[str]:
         yield f"{name}={shlex.quote(value)}"
     for path, content in shown.files.items():
         yield f"# {path} has {len(content.splitlines())} lines"
-
-
-def _task_object(planned: Plan, shown: TaskPreview) -> dict[str, Any]:
-    return document(
-        "Task", name=planned.job.name, run=planned.run, submission=planned.key, **shown.to_json()
-    )
 
 
 def _explain_lines(job: Job, planned: Plan) -> Iterator[str]:
