@@ -28,21 +28,6 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.resubmission import Resubmission
     from submit_tf_job.operations.submit import Submission
 
-__all__ = [
-    "FORMAT_VERSION",
-    "deletion_object",
-    "description_object",
-    "instant",
-    "job_object",
-    "link_object",
-    "listed_job_object",
-    "listing_object",
-    "page_object",
-    "resubmission_of",
-    "schemas",
-    "submission_object",
-]
-
 FORMAT_VERSION: Literal[1] = 1
 _YEAR_10000_MS = 253_402_300_800_000
 

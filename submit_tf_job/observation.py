@@ -30,26 +30,6 @@ from submit_tf_job.yarn.observed import (
 )
 from submit_tf_job.yarn.states import AppState, ContainerState, FinalStatus, ServiceState
 
-__all__ = [
-    "ENDED",
-    "GIVEN_UP",
-    "OVER",
-    "Awaited",
-    "Evidence",
-    "Failure",
-    "JobReport",
-    "JobState",
-    "JobStatus",
-    "Overdue",
-    "RoleCounts",
-    "Standstill",
-    "StoredOutput",
-    "Verdict",
-    "given_up",
-    "verdict",
-    "with_outcome",
-]
-
 # in the diagnostics of each application that a ResourceManager has recovered (RMAppAttemptImpl)
 RECOVERED = "Attempt recovered after RM restart"
 # in the diagnostics of an application that a client killed because it could never start

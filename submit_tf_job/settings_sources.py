@@ -21,16 +21,6 @@ from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.host.located.text_source import read_mapping
 from submit_tf_job.host.secretfile import refuse_if_others_can_change, refuse_if_others_can_read
 
-__all__ = [
-    "ENV_PREFIX",
-    "Setting",
-    "SettingsLayer",
-    "Sources",
-    "Values",
-    "did_you_mean",
-    "hadoop_layer",
-]
-
 ENV_PREFIX = "SUBMIT_TF_JOB_"
 TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are not settings
 PROJECT_FILE = "submit_tf_job.yaml"

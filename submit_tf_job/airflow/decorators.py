@@ -11,8 +11,6 @@ from airflow.sdk.bases.decorator import DecoratedOperator, task_decorator_factor
 
 from submit_tf_job.airflow.operator import SubmitTFJobOperator
 
-__all__ = ["submit_tf_job_task"]
-
 
 class SubmitTFJobDecoratedOperator(DecoratedOperator, SubmitTFJobOperator):
     """Runs a function as a job, and returns what it returned in the deciding task.

@@ -12,8 +12,6 @@ from submit_tf_job.airflow.airflow_names import BaseOperatorLink
 if TYPE_CHECKING:
     from submit_tf_job.sdk.client import JobHandle
 
-__all__ = ["ApplicationLink", "LogsLink", "TensorBoardLink", "links_at_start", "links_of_running"]
-
 
 class _Link(BaseOperatorLink):
     """A link whose address is an XCom."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from submit_tf_job.sdk.client import Client, JobHandle
     from submit_tf_job.sdk.types import Check, Plan
 
-__all__ = ["SubmitTFJobHook", "airflow_errors", "as_airflow", "error_in", "error_object"]
-
 T = TypeVar("T")
 _REACHED_S, _CHECKED_S = 4.5, 20.0  # time limits of the button "Test"
 _NEEDED = ("services-api", "authentication")  # checks that must pass before a job can be submitted

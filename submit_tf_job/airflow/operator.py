@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from submit_tf_job.sdk.client import JobHandle, Status
     from submit_tf_job.sdk.types import Plan
 
-__all__ = ["SubmitTFJobOperator", "task_run"]
-
 DEFAULT_CONNECTION = "submit_tf_job_default"
 OUTPUT_EVERY_S = 1.0
 _ON_FINISH = ("keep", "delete", "delete-succeeded")

@@ -14,15 +14,6 @@ from typing import Any
 
 from submit_tf_job.errors import SettingsError
 
-__all__ = [
-    "FIELDS",
-    "PLACEHOLDERS",
-    "ConnectionValues",
-    "get_provider_info",
-    "read_connection",
-    "with_form_labels",
-]
-
 _HERE = "submit_tf_job.airflow"
 _NAME = "submit_tf_job"
 # Field of the form → its label. The names are those of settings, with `_` for `.`; the extra may

@@ -13,8 +13,6 @@ from submit_tf_job.errors import NoSuchJob
 if TYPE_CHECKING:
     from submit_tf_job.sdk.client import JobHandle
 
-__all__ = ["SubmitTFJobSensor"]
-
 
 class SubmitTFJobSensor(BaseSensorOperator):
     """Waits until a job has succeeded; fails if the job did. It never stops a job.

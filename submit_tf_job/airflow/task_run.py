@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from submit_tf_job.sdk.function_names import as_label
 
-__all__ = ["TaskRun"]
-
 _READABLE_MAX = 20
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from submit_tf_job.sdk.client import Client, JobHandle, Status
     from submit_tf_job.sdk.events import Event
 
-__all__ = ["SubmitTFJobTrigger"]
-
 T = TypeVar("T")
 _LINKS_TRIES = 10
 # states of a task that is still to be run, or to be tried again

@@ -18,8 +18,6 @@ from submit_tf_job.settings import AUTH_METHODS, directories, known_profiles
 if TYPE_CHECKING:
     from submit_tf_job.operations import Cluster
 
-__all__ = ["ANSWER_S", "SHELLS", "run", "values"]
-
 SHELLS = ("bash", "zsh", "fish")
 _NAME, _VARIABLE = "submit_tf_job", "_SUBMIT_TF_JOB_COMPLETE"
 

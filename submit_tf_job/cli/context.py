@@ -38,19 +38,6 @@ from submit_tf_job.settings import Settings, load_settings, process_environment
 if TYPE_CHECKING:
     from submit_tf_job.operations import Cluster
 
-__all__ = [
-    "Context",
-    "JobArgument",
-    "SpecArgument",
-    "add_command",
-    "coloured",
-    "completed",
-    "document",
-    "guard",
-    "printable",
-    "run",
-]
-
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE, the shell's exit status
 HINT_INDENT = "  hint: "
 

@@ -26,18 +26,6 @@ if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.observation import JobStatus
 
-__all__ = [
-    "FromOption",
-    "NameOption",
-    "SetOption",
-    "SubmissionOption",
-    "finish",
-    "print_events",
-    "read_content",
-    "read_job",
-    "seconds",
-]
-
 SetOption = Annotated[
     list[str] | None,
     typer.Option(

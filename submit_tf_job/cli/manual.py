@@ -12,8 +12,6 @@ from submit_tf_job.cli.context import Context, completed, document
 from submit_tf_job.errors import UsageError
 from submit_tf_job.program_version import VERSION
 
-__all__ = ["read_page", "readable", "topics"]
-
 
 def help_(
     context: Context,

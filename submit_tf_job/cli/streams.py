@@ -14,8 +14,6 @@ from typing import Any, NoReturn
 
 from submit_tf_job.errors import OutputError
 
-__all__ = ["ReaderGoneError", "drop_output", "leave", "paint", "take_over"]
-
 
 class ReaderGoneError(Exception):
     """The reader of stdout closed it.

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from submit_tf_job.settings import Settings
     from submit_tf_job.storage.staging import Sent
 
-__all__ = ["upload_progress"]
-
 DetachOption = Annotated[
     bool, typer.Option("--detach", "-d", help="Return when YARN has accepted the job.")
 ]

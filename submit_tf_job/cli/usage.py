@@ -14,16 +14,6 @@ from typer.core import TyperCommand, TyperGroup
 from submit_tf_job.cli import SECTIONS, SUBCOMMANDS
 from submit_tf_job.errors import UsageError
 
-__all__ = [
-    "CLUSTER_OPTIONS",
-    "Group",
-    "HelpCommand",
-    "ParserError",
-    "ProgramCommand",
-    "from_parser",
-    "requested_output",
-]
-
 # The base class of the parser's errors: click's, or since typer 0.24 that of typer's copy of click.
 ParserError: type[Exception] = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"

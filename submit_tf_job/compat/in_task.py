@@ -11,16 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = [
-    "Experiment",
-    "InputMode",
-    "TFNodeContext",
-    "call_in_parallel",
-    "call_with_context",
-    "compat",
-    "run_experiment",
-]
-
 
 class Experiment(NamedTuple):
     """What `experiment_fn` of tf-yarn returns: an estimator, its TrainSpec and its EvalSpec."""

@@ -20,8 +20,6 @@ from submit_tf_job.errors import DeadlinePassed, SubmitTFJobError, UsageError
 from submit_tf_job.sdk.client import Client, JobHandle, JobState, Status
 from submit_tf_job.sdk.functions import start
 
-__all__ = ["JobCondition", "TrainingClient", "TrainingJob"]
-
 _log = logging.getLogger(__name__)
 
 _KINDS = ("TFJob", "PyTorchJob")

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from submit_tf_job.yarn.queues import QueueResources
 
-__all__ = ["clause", "listed", "memory", "plural", "resource", "seconds", "size"]
-
 _NAMED = 3
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 

@@ -17,8 +17,6 @@ from submit_tf_job.diagnose.situation import (
 from submit_tf_job.yarn.observed import Node
 from submit_tf_job.yarn.queues import NO_RESOURCE, QueueResources
 
-__all__ = ["capacity_causes", "key_of", "ways_out", "why_no_images"]
-
 _GONE = ("LOST", "UNHEALTHY", "DECOMMISSIONED", "DECOMMISSIONING", "SHUTDOWN", "REBOOTED", "NEW")
 
 

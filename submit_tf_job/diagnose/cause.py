@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["PERMANENT", "Cause", "Consequence", "Diagnosis"]
-
 # The causes that the next try would meet again: the job, its image, a right or the cluster's
 # configuration has to be changed first. The column "a retry helps" of docs/troubleshooting.md.
 PERMANENT = frozenset(

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from submit_tf_job.diagnose.patterns import Pattern, known
 
-__all__ = ["CONTAINER", "MASTER", "NEVER_GRANTED"]
-
-
 _ASK = "ask the administrator of the cluster"
 
 # Errors in the ApplicationMaster's log: hadoop-facts.md#errors-of-the-applicationmaster

@@ -18,20 +18,6 @@ from submit_tf_job.diagnose.tracebacks import OF_TORCHRUN, PythonError, python_e
 from submit_tf_job.host.units import memory_text
 from submit_tf_job.yarn.amlog import ContainerEnd
 
-__all__ = [
-    "BOOTSTRAP_SAYS",
-    "OF_MEMORY",
-    "by_bootstrap",
-    "by_container",
-    "by_docker",
-    "by_missing_task",
-    "by_program",
-    "by_status",
-    "by_yarn",
-    "mib",
-    "role_of",
-]
-
 OF_MEMORY = ("out-of-memory", "killed")
 _LINE = 500
 _LAST_LINES = 30

@@ -33,17 +33,6 @@ from submit_tf_job.observation import Evidence, JobStatus
 from submit_tf_job.yarn.amlog import ContainerEnd
 from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 
-__all__ = [
-    "FailedTask",
-    "FailureEvidence",
-    "conclude",
-    "first_of",
-    "needs_am",
-    "silent_of",
-    "suspect_of",
-    "suspects",
-]
-
 KEPT = 20
 _LINE = 500
 _TENSORFLOW = ("chief", "master", "worker", "ps", "evaluator")

@@ -26,8 +26,6 @@ from submit_tf_job.plan import Site
 from submit_tf_job.yarn.observed import MaximumResources, Node
 from submit_tf_job.yarn.queues import NO_RESOURCE, Queue, QueueResources, Scheduler
 
-__all__ = ["Obstacle", "check_largest", "fits_never", "fits_not_now", "may_not_fit"]
-
 _MASTER_MIB = 1
 
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from submit_tf_job.diagnose.cause import Cause
 
-__all__ = ["PROGRAM", "STILL_RUNS", "Pattern", "known", "recognise"]
-
 _LONGEST = 200
 # the working directory of a task, which never is in a job spec
 _WORKDIR = re.compile(r"^/\S*/container_\w+/")

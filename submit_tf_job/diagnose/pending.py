@@ -18,8 +18,6 @@ from submit_tf_job.diagnose.situation import LateTask, Situation
 from submit_tf_job.yarn.observed import AppReport, items, text_of
 from submit_tf_job.yarn.queues import QueueResources
 
-__all__ = ["CODES", "NORMAL_S", "diagnose", "is_normal"]
-
 # All codes, the most important first.
 CODES = (
     "label-unknown",

@@ -14,8 +14,6 @@ from submit_tf_job.diagnose.situation import PendingRequest, Situation, asks_of,
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.queues import NO_RESOURCE, Partition, Queue, QueueResources
 
-__all__ = ["REPLACED", "are_alone", "masters_cause", "queue_causes"]
-
 # CSAMContainerLaunchDiagnosticsConstants, and the additions by LeafQueue.activateApplications.
 _QUEUE_AM_LIMIT = "Queue's AM resource limit exceeded"
 _USER_AM_LIMIT = "User's AM resource limit exceeded"

@@ -18,18 +18,6 @@ from submit_tf_job.yarn.observed import (
 )
 from submit_tf_job.yarn.queues import NO_RESOURCE, Queue, QueueResources, Scheduler
 
-__all__ = [
-    "APPLICATION_MASTER",
-    "LateTask",
-    "PendingRequest",
-    "PlacementRequest",
-    "Situation",
-    "asks_of",
-    "free_of",
-    "placements_of",
-    "total_of",
-]
-
 APPLICATION_MASTER = "the ApplicationMaster"
 
 

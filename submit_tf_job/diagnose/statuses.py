@@ -12,8 +12,6 @@ import signal
 
 from submit_tf_job.container import contract
 
-__all__ = ["BOOTSTRAP", "EXECUTOR", "LOST", "SHELL", "SIGNALS", "YARN", "meaning_of", "of_executor"]
-
 # ContainerExecutor.ExitCode.LOST: the NodeManager was restarted, and the container ended without a
 # recorded status.
 LOST = 154

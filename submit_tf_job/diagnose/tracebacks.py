@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["OF_TORCHRUN", "PythonError", "python_error"]
-
 _START = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s+File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?')
 _LAST = re.compile(r"^(?:[A-Za-z_][\w.]*\.\w+|[A-Z_]\w*)(?:: .*)?$")

@@ -26,8 +26,6 @@ from submit_tf_job.host.located.nodes import (
 )
 from submit_tf_job.host.located.text_source import parse_file
 
-__all__ = ["COMMAND", "PREFIX", "after_program", "each", "open_file", "parse", "place_of"]
-
 PREFIX = "--"
 COMMAND = "--command"  # the entry of what follows the flags, where that is the job's command
 

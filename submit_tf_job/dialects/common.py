@@ -12,24 +12,6 @@ from submit_tf_job.dialects.translation import At
 from submit_tf_job.host.located.nodes import clip
 from submit_tf_job.jobspec.kinds import as_label
 
-__all__ = [
-    "MemoryFormat",
-    "base_name",
-    "check_local",
-    "identifier",
-    "link",
-    "mebibytes",
-    "put_board",
-    "put_command",
-    "put_file",
-    "put_input",
-    "put_memory",
-    "put_variable",
-    "read_name",
-    "refuse_framework",
-    "refuse_index",
-]
-
 _UNPACK = "import shutil, sys; shutil.unpack_archive(*sys.argv[1:])"
 # framework → strategy
 _STRATEGIES = {"pytorch": "torch", "torch": "torch", "jax": "jax"}

@@ -16,8 +16,6 @@ from submit_tf_job.jobspec.job import Job, Remark
 from submit_tf_job.jobspec.keys import JOB, ROLE
 from submit_tf_job.jobspec.reader import Defaults, read
 
-__all__ = ["Conversion", "convert", "write"]
-
 _PLAIN = re.compile(r"[A-Za-z0-9_/$][\w./=+@$ -]*(?::[\w./=+@$-]+)*")
 _BLOCK = re.compile(r"[^\s#][^\t\r\x00-\x08\x0b-\x1f\x7f-\x9f]*")
 _WIDTH = 100

@@ -17,8 +17,6 @@ from submit_tf_job.dialects.rows import Row, Rows, carry, path_of, rows
 from submit_tf_job.dialects.translation import At, Dialect
 from submit_tf_job.host.located.nodes import clip
 
-__all__ = ["DIALECTS"]
-
 _STREAM = "a program gets files here, not records; let it read them"
 _AM = "is about Hbox's own processes"
 _BOARD = "TensorBoard runs in a sidecar here, which needs a --board-logdir on HDFS"

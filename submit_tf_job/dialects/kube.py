@@ -12,8 +12,6 @@ from submit_tf_job.dialects.rows import amount, carry, rows, values_of
 from submit_tf_job.dialects.translation import At
 from submit_tf_job.host.located.nodes import Scalar, ScalarKind, clip
 
-__all__ = ["CONTAINER", "POD", "read_mounts", "read_pod"]
-
 _ONE_CONTAINER = "a YARN task is one container; make it a role, or start it from the command"
 _INIT = (
     "a YARN task is one container; fetch data by `inputs` or `files`, and run other steps at the "

@@ -21,8 +21,6 @@ from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.kinds import as_label
 from submit_tf_job.jobspec.overrides import apply
 
-__all__ = ["Asked", "ProgramJob", "by_option", "job_of_program"]
-
 _PROGRAMS = (".py", ".sh")
 _SECRETS = re.compile(
     r"\.env(\..*)?|\.netrc|\.pypirc|\.git-credentials|id_(rsa|dsa|ecdsa|ed25519)|credentials(\..*)?"

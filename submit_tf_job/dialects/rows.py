@@ -22,21 +22,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from submit_tf_job.dialects.translation import At
 
-__all__ = [
-    "Fate",
-    "ForeignKey",
-    "KeyTree",
-    "Row",
-    "Rows",
-    "amount",
-    "carry",
-    "key_tree",
-    "matches",
-    "path_of",
-    "rows",
-    "values_of",
-]
-
 
 class Fate(str, Enum):
     """How a foreign key is translated."""

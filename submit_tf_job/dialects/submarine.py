@@ -21,8 +21,6 @@ from submit_tf_job.dialects.yarnfile import RUNTIME, read_runtime
 from submit_tf_job.host.located.nodes import Scalar, Table, clip
 from submit_tf_job.jobspec.kinds import as_label
 
-__all__ = ["DIALECTS"]
-
 _MXNET = "a scheduler is MXNet's; only TensorFlow is read"
 _MORE = "Submarine reads it and does nothing; here it counts"
 

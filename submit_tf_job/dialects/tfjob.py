@@ -17,8 +17,6 @@ from submit_tf_job.host.located.nodes import Scalar, Table, clip
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.rules import restart_refusal
 
-__all__ = ["DIALECTS"]
-
 _GROUPS = (
     "kubeflow.org/",
     "tensorflow.org/",

@@ -22,8 +22,6 @@ from submit_tf_job.host.located.diagnostics import closest
 from submit_tf_job.host.located.nodes import Pair, Scalar, ScalarKind, Table, clip
 from submit_tf_job.jobspec.job import TRAINING_ROLES
 
-__all__ = ["DIALECTS"]
-
 _PREFIX = "tony."
 _NO_TONY = "is about TonY's own processes"
 _CLUSTER = "a fact of the cluster, which the settings state"

@@ -27,8 +27,6 @@ from submit_tf_job.host.located.nodes import (
 )
 from submit_tf_job.jobspec.job import Remark
 
-__all__ = ["At", "Dialect", "Translation"]
-
 _NO_MEMORY = "no memory is stated, and YARN needs an amount"
 
 

@@ -21,8 +21,6 @@ from submit_tf_job.jobspec.kinds import LABEL as LABEL_PATTERN
 from submit_tf_job.jobspec.kinds import NO_LABEL
 from submit_tf_job.jobspec.rules import restart_refusal
 
-__all__ = ["DIALECTS", "RUNTIME", "read_runtime"]
-
 _WRITTEN = "written by YARN"
 _PRIVILEGED = "the cluster's administrator decides about privileged containers"
 _DECIDES = "yarn.service.container-state-report-as-service-state"

@@ -14,8 +14,6 @@ from submit_tf_job.settings import Settings
 if TYPE_CHECKING:
     from submit_tf_job.yarn.resource_manager import ResourceManager
 
-__all__ = ["doctor"]
-
 CHECK_S = 15.0  # limit of one check
 
 # name, check, whether it needs a cluster that answers

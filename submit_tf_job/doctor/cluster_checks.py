@@ -21,18 +21,6 @@ from submit_tf_job.yarn.queues import QueueResources
 if TYPE_CHECKING:
     from submit_tf_job.yarn.resource_manager import ResourceManager
 
-__all__ = [
-    "check_authentication",
-    "check_docker",
-    "check_limits",
-    "check_log_aggregation",
-    "check_nodes",
-    "check_placement",
-    "check_queue",
-    "check_resource_managers",
-    "check_services_api",
-]
-
 TICKET_WARNING_S = 3600.0
 # Kerberos rejects clocks that differ by more than five minutes
 CLOCK_WARNING_S, CLOCK_FAILURE_S = 30.0, 300.0

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.yarn.observed import Node
 
-__all__ = ["DEFAULT_IMAGE", "deep"]
-
 DEFAULT_IMAGE = "tensorflow/tensorflow:2.15.0"
 _MEMORY_MIB = 1024
 _FOLLOW_S = 420.0  # a first pull of a TensorFlow image takes minutes

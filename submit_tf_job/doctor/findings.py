@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.observed import Node
     from submit_tf_job.yarn.resource_manager import ResourceManager
 
-__all__ = ["FAILURE", "OK", "WARNING", "Check", "Examination", "Examined", "Found", "Subject"]
-
 OK, WARNING, FAILURE = "ok", "warning", "failure"
 
 

@@ -11,8 +11,6 @@ from submit_tf_job.container.frameworks import installed
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.doctor.findings import Check, Subject
 
-__all__ = ["TOOLS", "EntryPointSeen", "ImageSeen", "judge_image"]
-
 # Called by YARN's launch script: hadoop-facts.md#what-an-image-needs
 TOOLS = ("ls", "find", "cp", "chmod", "mkdir", "ln")
 LARGE_BYTES = 10 * 10**9

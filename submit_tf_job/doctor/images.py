@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from submit_tf_job.doctor.findings import Examination
     from submit_tf_job.doctor.image_findings import EntryPointSeen
 
-__all__ = ["check_image", "docker_of"]
-
 PROBE_S = 180.0
 ENTRY_POINT_S = 20.0
 # A user without an entry in any image: YARN's users are those of the nodes.

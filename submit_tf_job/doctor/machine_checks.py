@@ -17,15 +17,6 @@ from submit_tf_job.operations.cluster import storage_of
 from submit_tf_job.settings import Settings
 from submit_tf_job.storage import NoSuchPath
 
-__all__ = [
-    "check_dns",
-    "check_domain",
-    "check_hdfs",
-    "check_registry_dns",
-    "check_services_directory",
-    "check_settings",
-]
-
 
 def check_settings(examined: Examined) -> Iterator[Check]:
     settings = examined.settings

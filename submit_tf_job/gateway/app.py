@@ -33,8 +33,6 @@ from submit_tf_job.gateway.problems import ProblemResponse, RequestRefused
 from submit_tf_job.gateway.routes import router
 from submit_tf_job.gateway.running import CONTENT_TYPE, Gateway, in_thread
 
-__all__ = ["document", "served"]
-
 ABOUT = "Submits TensorFlow jobs to Hadoop YARN, follows them and reports how they ended."
 _CLIENT_GONE = 499  # nginx's status; no client receives it
 _HTTP_CODES = {404: "no-such-page", 405: "method-not-allowed"}

@@ -30,8 +30,6 @@ from submit_tf_job.settings import USER_NAME, Settings
 if TYPE_CHECKING:
     from submit_tf_job.sdk.client import Client
 
-__all__ = ["CallersFile", "Clusters", "Negotiator", "ReloadedFile", "line_of", "new_token"]
-
 T = TypeVar("T")
 _LINE = re.compile(rf"({USER_NAME})[ \t]+(sha256:[0-9a-f]{{64}})")
 _HINT = "send `Authorization: Bearer <token>`; the gateway's operator makes tokens"

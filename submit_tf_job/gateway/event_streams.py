@@ -25,8 +25,6 @@ from submit_tf_job.host.units import duration_s
 from submit_tf_job.sdk.client import JobHandle
 from submit_tf_job.sdk.handle import Lines
 
-__all__ = ["router"]
-
 T = TypeVar("T")
 KEEP_ALIVE_S = 15.0
 _QUEUE_SIZE = 64

@@ -14,21 +14,6 @@ from submit_tf_job.errors import TABLE
 from submit_tf_job.gateway.problems import CODES
 from submit_tf_job.sdk.client import JobState, job_schema
 
-__all__ = [
-    "CURSOR",
-    "DELETE",
-    "DESCRIPTION",
-    "EVENTS",
-    "JOB",
-    "LIST",
-    "LOGS",
-    "SCHEMA",
-    "STOP",
-    "SUBMIT",
-    "finish",
-    "schemas",
-]
-
 Shape = dict[str, Any]
 
 

@@ -31,8 +31,6 @@ from submit_tf_job.sdk.client import Client, JobState
 from submit_tf_job.sdk.types import Job, ListedJob, Plan
 from submit_tf_job.settings import USER_NAME
 
-__all__ = ["CallerRules", "Policy"]
-
 _EVERYBODY = "*"
 _NO_IMAGE = "none"  # as in a job spec
 _ALIVE = (JobState.PENDING, JobState.RUNNING)

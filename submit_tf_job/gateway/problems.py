@@ -17,8 +17,6 @@ from submit_tf_job.errors import (
     error_class,
 )
 
-__all__ = ["CODES", "CONTENT_TYPE", "ProblemResponse", "RequestRefused"]
-
 CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 

@@ -26,8 +26,6 @@ from submit_tf_job.jsonview import deletion_object, description_object, page_obj
 from submit_tf_job.sdk.client import Client, JobHandle, Status, job_schema
 from submit_tf_job.sdk.types import ListedJob
 
-__all__ = ["AUTHENTICATED", "Caller", "Name", "router"]
-
 T = TypeVar("T")
 _bearer = HTTPBearer(
     auto_error=False, description="A token that `submit_tf_job gateway token` printed."

@@ -30,8 +30,6 @@ from submit_tf_job.gateway.uploads import UploadDirectory
 from submit_tf_job.gateway.watchers import Causes, JobChange, Watches
 from submit_tf_job.sdk.client import JobHandle
 
-__all__ = ["CONTENT_TYPE", "Gateway", "Limits", "Slots", "in_thread"]
-
 T = TypeVar("T")
 _READY_FOR_S = 5.0
 _ANSWER_S = 3.0

@@ -23,8 +23,6 @@ from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.gateway.app import served
 from submit_tf_job.gateway.running import Gateway
 
-__all__ = ["Listening", "serve"]
-
 _IDLE_S = 30  # time limit for a connection without a request
 _HEADERS = 32 * 1024
 _MOST_FILES = 65_536

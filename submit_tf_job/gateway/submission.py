@@ -27,8 +27,6 @@ from submit_tf_job.gateway.uploads import MAX_BODY, Parts
 from submit_tf_job.jsonview import submission_object
 from submit_tf_job.sdk.client import Client, JobHandle
 
-__all__ = ["SentJob", "received", "submit"]
-
 
 @dataclass(frozen=True)
 class SentJob:

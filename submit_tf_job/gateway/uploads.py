@@ -19,8 +19,6 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from submit_tf_job.errors import UsageError
 from submit_tf_job.gateway.problems import RequestRefused
 
-__all__ = ["MAX_BODY", "Parts", "UploadDirectory"]
-
 MAX_BODY = 1024 * 1024  # the limit of a job spec file
 
 _PREFIX = "submit_tf_job-uploads-"

@@ -20,8 +20,6 @@ from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.sdk.client import JobHandle, JobState, Status
 from submit_tf_job.sdk.types import Cause
 
-__all__ = ["Causes", "JobChange", "Listener", "Watches", "change_of"]
-
 _BEHIND = 100  # a listener that is further behind misses intermediate changes, never the last one
 
 

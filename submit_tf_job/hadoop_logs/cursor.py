@@ -9,8 +9,6 @@ from typing import NamedTuple, Protocol
 
 from submit_tf_job.hadoop_logs.interfaces import Damaged, RangeSource
 
-__all__ = ["INFLATED_STEP", "Cursor", "InflatingCursor", "Memory", "PlainCursor", "Source"]
-
 TAIL = 64 * 1024  # the index of a TFile of 42 blocks is 2 kB; 64 KiB nearly always hold all of it
 SMALL_REGION = 1024 * 1024  # read with one request and kept
 FIRST_WINDOW = 256  # after a jump: a chunk header is 5 bytes, a log file's header 40

@@ -27,13 +27,6 @@ from submit_tf_job.hadoop_logs.cursor import (
 from submit_tf_job.hadoop_logs.interfaces import Snapshot
 from submit_tf_job.hadoop_logs.javaobject import Fields, JavaObject, elements, entries, read_object
 
-__all__ = [
-    "IndexedContent",
-    "application_uuid",
-    "read_checksum",
-    "read_indexed",
-]
-
 UUID = 32
 MAX_INDEX = 64 * 1024 * 1024
 

@@ -6,17 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-__all__ = [
-    "CollectedFile",
-    "ContainerLogs",
-    "Content",
-    "Damaged",
-    "DirectoryEntry",
-    "LogStore",
-    "RangeSource",
-    "Snapshot",
-]
-
 
 class Damaged(Exception):
     """An aggregated log file is not in a format of Hadoop's."""

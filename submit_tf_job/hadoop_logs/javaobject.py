@@ -14,8 +14,6 @@ from typing import Any
 
 from submit_tf_job.hadoop_logs.interfaces import Damaged
 
-__all__ = ["MAX_KEY", "Fields", "JavaObject", "elements", "entries", "modified_utf8", "read_object"]
-
 MAGIC = bytes.fromhex("aced0005")
 NULL, REFERENCE, CLASS_DESC, OBJECT, STRING, ARRAY, CLASS, BLOCK, END, RESET, LONG_BLOCK = range(
     0x70, 0x7B

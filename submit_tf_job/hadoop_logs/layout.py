@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from submit_tf_job.hadoop_logs.interfaces import DirectoryEntry, LogStore
 
-__all__ = ["AppDirectory", "LogSettings", "find_directories", "node_file"]
-
 _APP_ID = re.compile(r"application_\d+_(\d+)")
 _NODE_FILE = re.compile(r"(?P<host>.+)_(?P<port>\d{1,5})(?:_(?P<uploaded>\d{12,14}))?")
 

@@ -17,8 +17,6 @@ from submit_tf_job.hadoop_logs.indexedfile import (
 from submit_tf_job.hadoop_logs.interfaces import Damaged, DirectoryEntry, LogStore, Snapshot
 from submit_tf_job.hadoop_logs.layout import AppDirectory, node_file
 
-__all__ = ["NodeFiles", "Survey", "survey"]
-
 TEMPORARY = ".tmp"  # LogAggregationUtils: TMP_FILE_SUFFIX
 CHECKSUM = "-checksum"  # LogAggregationIndexedFileController.CHECK_SUM_FILE_SUFFIX
 ARCHIVE = ".har"

@@ -25,17 +25,6 @@ from submit_tf_job.hadoop_logs.cursor import (
 from submit_tf_job.hadoop_logs.interfaces import Damaged
 from submit_tf_job.hadoop_logs.javaobject import MAX_KEY, Fields
 
-__all__ = [
-    "MAGIC",
-    "Block",
-    "Index",
-    "StoredLog",
-    "TFileContent",
-    "read_index",
-    "salvage_index",
-    "scan",
-]
-
 MAGIC = bytes.fromhex("d111d36891b5d7b639df414092bae150")
 TRAILER = 28
 MAX_INDEX = 64 * 1024 * 1024

@@ -15,8 +15,6 @@ from typing import Any
 
 from submit_tf_job.errors import AuthError, Refused, SettingsError, SubmitTFJobError
 
-__all__ = ["Answer", "Docker", "refusal"]
-
 CALL_S = 60.0
 PULL_S = 3600.0
 

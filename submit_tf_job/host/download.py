@@ -16,8 +16,6 @@ from urllib.parse import unquote, urlsplit
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
 
-__all__ = ["DownloadFailed", "download", "name_of", "shown_url"]
-
 SILENCE_S = 30.0  # longest time without a byte
 TOTAL_S = 3600.0
 _PIECE = 1024 * 1024

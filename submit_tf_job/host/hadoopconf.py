@@ -9,8 +9,6 @@ from pathlib import Path
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.inputfile import open_input, reason
 
-__all__ = ["expanded", "read_xml", "resource_managers"]
-
 
 def read_xml(path: Path) -> dict[str, str]:
     """Return the properties of one of Hadoop's XML files; {} where it does not exist.

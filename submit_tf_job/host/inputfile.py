@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["open_input", "read_input", "reason", "refuse_special"]
-
 LARGEST = 64 * 1024 * 1024
 # A shell's <(command) is a pipe of this process whose other end is open.
 _OWN_DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")

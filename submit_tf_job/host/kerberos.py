@@ -19,8 +19,6 @@ from submit_tf_job.errors import AuthError, SettingsError
 from submit_tf_job.host.inputfile import reason, refuse_special
 from submit_tf_job.host.secretfile import refuse_if_others_can_read
 
-__all__ = ["Ticket", "explained", "library", "log_in", "short_name", "ticket"]
-
 MISSING = "Kerberos needs the package requests-kerberos, which is not installed here"
 # gssapi is compiled: needs MIT Kerberos' headers (libkrb5-dev) and a C compiler
 INSTALL = "pip install 'requests-kerberos>=0.15'"

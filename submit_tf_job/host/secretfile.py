@@ -10,14 +10,6 @@ from pathlib import Path
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.inputfile import open_input, reason, refuse_special
 
-__all__ = [
-    "leave_no_core",
-    "one_secret",
-    "read_secret",
-    "refuse_if_others_can_change",
-    "refuse_if_others_can_read",
-]
-
 _PR_SET_DUMPABLE = 4
 SECRET_MAX = 64 * 1024  # a delegation token has some 200 bytes, a JWT a few thousand
 

@@ -8,8 +8,6 @@ import re
 
 from submit_tf_job.host.located.nodes import clip
 
-__all__ = ["MEMORY", "duration", "duration_s", "duration_text", "memory", "memory_text"]
-
 MEMORY = re.compile(r"([1-9][0-9]{0,8})(Mi|Gi|Ti)")
 _DURATION = re.compile(
     "(?=[0-9])" + "".join(rf"(?:([0-9]{{1,8}}){unit})?" for unit in ("d", "h", "m", "s", "ms"))

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from submit_tf_job.host.located.nodes import clip
 
-__all__ = ["kind", "trouble"]
-
 ZIPS = (".zip", ".whl")
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 

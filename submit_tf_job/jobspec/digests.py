@@ -11,8 +11,6 @@ from pathlib import Path
 
 from submit_tf_job.jobspec.job import HostFile
 
-__all__ = ["Digests", "sha256_of"]
-
 PIECE = 1024 * 1024
 FORGOTTEN_AFTER_S = 90 * 24 * 3600
 MOST_REMEMBERED = 200_000

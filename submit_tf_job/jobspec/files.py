@@ -20,17 +20,6 @@ from submit_tf_job.jobspec.digests import Digests
 from submit_tf_job.jobspec.job import PATTERN, HostFile, RemoteFile, ShippedFile
 from submit_tf_job.jobspec.path_kinds import ON_HDFS, ON_THE_WEB, without_secrets
 
-__all__ = [
-    "HADOOP_FILES",
-    "MAX_BYTES",
-    "MAX_FILES",
-    "MAX_LEVELS",
-    "CannotShip",
-    "Host",
-    "Shipper",
-    "shown_path",
-]
-
 MAX_BYTES = 20 * 1024**3
 MAX_FILES = 100_000
 MAX_LEVELS = 50

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from submit_tf_job.host.located.diagnostics import closest
 from submit_tf_job.host.located.nodes import clip
 
-__all__ = ["Key", "Keys", "Kind"]
-
 _MARKUP = re.compile(r"\[([^\]]*)\]\([^)]*\)|`")
 
 

@@ -28,8 +28,6 @@ from submit_tf_job.jobspec.job import (
 )
 from submit_tf_job.jobspec.path_kinds import CONF_ARCHIVE, REMOTE_KEYTAB
 
-__all__ = ["read_hadoop", "read_kerberos", "read_python"]
-
 _MAX_BYTES = 64 * 1024
 _MAX_LEVELS = 10
 _INCLUDE = re.compile(r"(include|includedir)[ \t]+(\S.*)")

@@ -16,46 +16,6 @@ from submit_tf_job.container import contract
 from submit_tf_job.errors import Problem
 from submit_tf_job.host.located.nodes import Location
 
-__all__ = [
-    "AUTO_PORT",
-    "NO_IMAGE",
-    "PATTERN",
-    "Command",
-    "DockerOptions",
-    "Duration",
-    "Elastic",
-    "Ending",
-    "HadoopConf",
-    "HostFile",
-    "ImagePolicy",
-    "Input",
-    "Job",
-    "KerasMode",
-    "Kerberos",
-    "Krb5Conf",
-    "Mount",
-    "OnFailure",
-    "OnRetry",
-    "Output",
-    "OwnLogin",
-    "PackageKind",
-    "Packages",
-    "Placement",
-    "Python",
-    "Remark",
-    "RemoteFile",
-    "Restart",
-    "Retries",
-    "Role",
-    "RoleKind",
-    "ShippedFile",
-    "Strategy",
-    "TFConfigMode",
-    "Uploader",
-    "Variables",
-]
-
-
 PATTERN = re.compile(r"[*?\[]")  # a path with one of these is a pattern
 
 

@@ -73,30 +73,6 @@ from submit_tf_job.jobspec.path_kinds import (
     URI,
 )
 
-__all__ = [
-    "DOCKER",
-    "FILES",
-    "HADOOP",
-    "INPUT",
-    "INSTANCES",
-    "JOB",
-    "KERBEROS",
-    "MAX_ROLES",
-    "MOUNTS",
-    "OUTPUT",
-    "PLACEMENT",
-    "PYTHON",
-    "RESTART",
-    "RETRIES",
-    "ROLE",
-    "ROLES",
-    "SHAPE",
-    "SHARED",
-    "SHIPPED",
-    "SITE",
-    "role_meant",
-]
-
 DEFAULT_RESTARTS = 3
 MAX_INSTANCES = 100_000
 MAX_ROLES = 100

@@ -14,29 +14,6 @@ from submit_tf_job.host.located.nodes import clip
 from submit_tf_job.jobspec.grammar import Keys, Kind
 from submit_tf_job.jobspec.job import AUTO_PORT, Command
 
-__all__ = [
-    "COMMAND",
-    "DURATION",
-    "FLAG",
-    "IMAGE",
-    "LABEL",
-    "MEMORY",
-    "NO_LABEL",
-    "PORT",
-    "PUBLISHED",
-    "as_label",
-    "enum",
-    "factor",
-    "group",
-    "list_of",
-    "map_of",
-    "matching",
-    "text",
-    "whole",
-    "word_or_number",
-    "words",
-]
-
 LABEL = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 NO_LABEL = (
     "must be a valid DNS label: a-z, 0-9 and '-', a letter first, a letter or digit last, at "

@@ -21,8 +21,6 @@ from submit_tf_job.jobspec.grammar import Kind
 from submit_tf_job.jobspec.keys import JOB, ROLES
 from submit_tf_job.jobspec.kinds import group
 
-__all__ = ["SET", "apply"]
-
 SET = "--set"
 
 _STEP = re.compile(r"([^.\[\]]+)((?:\[[0-9]{1,6}\])*)")

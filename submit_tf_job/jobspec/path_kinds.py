@@ -11,24 +11,6 @@ from submit_tf_job.jobspec.grammar import Kind
 from submit_tf_job.jobspec.job import PATTERN, Mount
 from submit_tf_job.jobspec.kinds import matching, text
 
-__all__ = [
-    "CONF_ARCHIVE",
-    "DESTINATION",
-    "HADOOP_CONF",
-    "KEYTAB",
-    "KRB5_CONF",
-    "LOCAL_PATH",
-    "MOUNT",
-    "ON_HDFS",
-    "ON_THE_WEB",
-    "PLAIN_URI",
-    "REMOTE_KEYTAB",
-    "SCHEMES",
-    "SOURCE",
-    "URI",
-    "without_secrets",
-]
-
 SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs", "file", "s3", "s3a", "gs", "abfs", "abfss")
 _WITH_HOST = (*SCHEMES[2:4], *SCHEMES[5:])
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/\s]*)(/.*)?", re.DOTALL)

@@ -62,8 +62,6 @@ from submit_tf_job.jobspec.validate import typed
 if TYPE_CHECKING:
     from submit_tf_job.dialects.translation import Translation
 
-__all__ = ["WITNESS_MIB", "Defaults", "loads", "read", "read_file"]
-
 WITNESS_MIB = 256
 
 

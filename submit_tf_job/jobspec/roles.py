@@ -26,17 +26,6 @@ from submit_tf_job.jobspec.kinds import group
 from submit_tf_job.jobspec.schema import partial_schema
 from submit_tf_job.jobspec.validate import typed
 
-__all__ = [
-    "Found",
-    "Layer",
-    "RoleDraft",
-    "Shapes",
-    "merge_files",
-    "merge_mounts",
-    "read_layer",
-    "read_role",
-]
-
 T = TypeVar("T")
 AnyFile: TypeAlias = ShippedFile | RemoteFile
 

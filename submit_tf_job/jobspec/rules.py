@@ -30,20 +30,6 @@ from submit_tf_job.jobspec.job import (
 from submit_tf_job.jobspec.keys import role_meant
 from submit_tf_job.jobspec.roles import Layer, RoleDraft
 
-__all__ = [
-    "RULES",
-    "JobDraft",
-    "StrategyRules",
-    "check",
-    "check_command",
-    "decide",
-    "default_kind",
-    "fill_defaults",
-    "kind_of",
-    "restart_refusal",
-    "takes_job_command",
-]
-
 # MultiWorkerMirroredStrategy: the other workers fail 0.1 to 0.2 s after a worker died, and the
 # restarted worker waits indefinitely (measured).
 _ALL_OR_NOTHING = "a restarted worker cannot rejoin MultiWorkerMirroredStrategy"

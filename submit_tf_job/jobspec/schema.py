@@ -10,8 +10,6 @@ from submit_tf_job.jobspec.grammar import Keys
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.keys import INPUT, JOB, OUTPUT, ROLE, SHARED
 
-__all__ = ["example", "partial_schema", "schema"]
-
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (draft-07) of the job spec, for editors and other tools.

@@ -27,8 +27,6 @@ from submit_tf_job.host.located.nodes import (
 from submit_tf_job.host.located.scalars import retyped, surprising
 from submit_tf_job.jobspec.grammar import Key, Keys, Kind
 
-__all__ = ["typed"]
-
 _Path = tuple[str | int, ...]
 _Error = Any  # jsonschema's ValidationError, each of whose attributes has "unset" in its type
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")

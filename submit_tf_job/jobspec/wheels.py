@@ -25,17 +25,6 @@ from pathlib import Path
 from submit_tf_job.host.inputfile import read_input
 from submit_tf_job.jobspec.digests import sha256_of
 
-__all__ = [
-    "HOST_VERSION",
-    "NO_SOURCE",
-    "PipFailed",
-    "build",
-    "bundle",
-    "is_wheel",
-    "needs",
-    "resolve",
-]
-
 HOST_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 PIP_S = 1800
 GLIBCS = ("2014", "_2_17", "_2_24", "_2_26", "_2_27", "_2_28", "_2_31", "_2_34", "_2_35")

@@ -17,8 +17,6 @@ from submit_tf_job.local.processes import LOG_FILES, LocalCache, LocalTask
 from submit_tf_job.plan import Site
 from submit_tf_job.yarn.records import Component
 
-__all__ = ["Containers"]
-
 # Used where the settings have no domain. Not `localhost`: programs resolve names below it to their
 # own host, without DNS.
 DOMAIN = "cluster.test"

@@ -32,8 +32,6 @@ from submit_tf_job.yarn.records import Component
 from submit_tf_job.yarn.run_names import host_name
 from submit_tf_job.yarn.states import AppState, FinalStatus
 
-__all__ = ["LocalRun", "Outcome", "run_local"]
-
 STAGING = "local:"
 _LINE_MAX = 64 * 1024
 

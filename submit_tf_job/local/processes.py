@@ -36,8 +36,6 @@ from submit_tf_job.plan.delivery import Content
 from submit_tf_job.storage.staging import stream
 from submit_tf_job.yarn.records import Component, ConfigFile
 
-__all__ = ["LOG_FILES", "LocalCache", "LocalTask", "NameServer", "Processes", "inherited"]
-
 LOG_FILES = ("stdout.txt", "stderr.txt")
 
 # The variables of the caller that programs need here; the rest of a task's environment comes from

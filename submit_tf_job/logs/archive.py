@@ -21,8 +21,6 @@ from submit_tf_job.logs.entries import AM_FILES, AM_TASK, LogSource, TaskContain
 from submit_tf_job.logs.parallel import in_threads
 from submit_tf_job.logs.sources import CollectedLogs, ServedLogs, StreamServer
 
-__all__ = ["Archive", "ReadEnd", "collected", "from_report", "name_of", "served"]
-
 _WORKERS = 8
 # containers that the ApplicationMaster released leave gaps in the numbers
 _GAP = 20

@@ -11,23 +11,6 @@ from typing import NamedTuple, Protocol
 from submit_tf_job.container import contract
 from submit_tf_job.errors import NoSuchJob
 
-__all__ = [
-    "AM_FILES",
-    "AM_TASK",
-    "MACHINE_AND_BOOTSTRAP_LINES",
-    "MACHINE_LINES",
-    "TASK_FILES",
-    "FileInfo",
-    "LogInventory",
-    "LogLine",
-    "LogSelection",
-    "LogSource",
-    "NoSuchLog",
-    "Origin",
-    "Run",
-    "TaskContainer",
-]
-
 AM_TASK = "am"
 TASK_FILES = ("stdout.txt", "stderr.txt")
 # ServiceClient.buildCommandLine; the first where a log4j file is configured

@@ -21,8 +21,6 @@ from submit_tf_job.logs.read import LogFile, dates_of, filtered, stamps_of, tail
 from submit_tf_job.logs.sources import NodeLogs
 from submit_tf_job.logs.times import Dates, stamped
 
-__all__ = ["LogFollower", "LoggedContainers", "PollIntervals"]
-
 # bytes of one file; the next poll, which does not wait, reads the rest
 _ONE_POLL = 8 * 1024 * 1024
 _POLITE_S = 0.02  # per container and poll: 200 containers are polled every 4 s

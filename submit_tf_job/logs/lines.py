@@ -10,22 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from submit_tf_job.logs.entries import Origin, Run
 from submit_tf_job.logs.times import Dates
 
-__all__ = [
-    "NEVER",
-    "Cutter",
-    "after",
-    "as_left",
-    "begins_at",
-    "begins_before",
-    "dated",
-    "last_lines",
-    "matching",
-    "runs_of",
-    "start_of_tail",
-    "text_of",
-    "without",
-]
-
 LONGEST_LINE = 64 * 1024  # bounds the memory for a file without line ends
 FIRST_TAIL = 8 * 1024
 TAIL_GROWTH = 8

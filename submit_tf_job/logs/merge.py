@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.logs.entries import Origin, Run
 
-__all__ = ["OPEN_AT_ONCE", "in_order"]
-
 OPEN_AT_ONCE = 8  # an open file holds a connection and up to 4 MiB
 _WINDOW = 64 * 1024
 _HEAD = struct.Struct("<dddI")

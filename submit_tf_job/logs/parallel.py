@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["in_threads"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -25,22 +25,6 @@ from submit_tf_job.logs.merge import in_order
 from submit_tf_job.logs.parallel import in_threads
 from submit_tf_job.logs.times import Dates, Stamps, offset_before, read_stamps, stamped
 
-__all__ = [
-    "LogFile",
-    "Reading",
-    "chosen",
-    "dates_of",
-    "file_runs",
-    "filtered",
-    "listed",
-    "log_lines",
-    "nothing_yet",
-    "pattern",
-    "read",
-    "tail_size",
-    "wanted_files",
-]
-
 WORKERS = 8
 NO_ROLES: Mapping[str, int] = {}
 Say = Callable[[str], None]

@@ -30,8 +30,6 @@ from submit_tf_job.yarn.response import Reply
 from submit_tf_job.yarn.rest import Interrupted
 from submit_tf_job.yarn.transport_errors import TransportError
 
-__all__ = ["CollectedLogs", "LogServer", "NodeLogs", "ServedLogs", "StreamServer", "log_server_of"]
-
 _TRIES = 3
 _GROWTH = 64 * 1024  # bytes that a file may grow between two requests before a third one is needed
 

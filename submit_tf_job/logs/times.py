@@ -10,8 +10,6 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from submit_tf_job.container import contract
 from submit_tf_job.logs.entries import Run
 
-__all__ = ["Dates", "Stamps", "node_time", "offset_before", "read_stamps", "stamped"]
-
 _ISO = (
     rb"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?[ ]?(Z\b|[+-]\d\d:?\d\d\b)?"
 )

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from submit_tf_job.plan import Plan
     from submit_tf_job.yarn.observed import Node
 
-__all__ = ["check_capacity"]
-
 T = TypeVar("T")
 Nodes = Callable[[], "tuple[Node, ...]"]
 _ASKED = 8  # NodeManagers that are asked whether they run images, if the first one does not

@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.description import TaskDetail
     from submit_tf_job.yarn.observed import AppReport, ObservedComponent, ObservedService
 
-__all__ = [
-    "Change",
-    "apply_priority",
-    "extend",
-    "move",
-    "restart",
-    "scale",
-    "set_priority",
-]
-
 # An ApplicationMaster takes over a new number of containers some milliseconds after the response.
 _TAKEN_OVER_S = 5.0
 _LIVE = frozenset({"READY", "RUNNING_BUT_UNREADY"})

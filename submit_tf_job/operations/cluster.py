@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.nodemanager import NodeManagers
     from submit_tf_job.yarn.resource_manager import ResourceManager
 
-__all__ = [
-    "Cluster",
-    "JobRef",
-    "authenticate",
-    "caps_of",
-    "check_identity",
-    "connect",
-    "site_of",
-    "staging_root",
-    "storage_of",
-    "stored_services",
-]
-
 
 @dataclass(frozen=True)
 class JobRef:

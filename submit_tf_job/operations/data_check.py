@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from submit_tf_job.plan import Plan
     from submit_tf_job.storage import Stat, Storage
 
-__all__ = ["DataCheck"]
-
 _NOT_FROM_HERE = (
     "inputs and outputs are looked at before a job is posted; from a host that cannot reach "
     "them, give the program their URIs in `env`"

@@ -13,19 +13,6 @@ from submit_tf_job.observation import JobStatus
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import ObservedComponent, ObservedContainer
 
-__all__ = [
-    "Event",
-    "Limit",
-    "Link",
-    "StartTimes",
-    "TaskDetail",
-    "events_of",
-    "limits_of",
-    "links_of",
-    "start_of",
-    "tasks_of",
-]
-
 NETWORK_ENV = "YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK"
 PUBLISH_ENV = "YARN_CONTAINER_RUNTIME_DOCKER_PORTS_MAPPING"
 MOST_TASKS = 100_000

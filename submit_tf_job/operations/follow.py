@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
 
-__all__ = ["OUTPUT_EVERY_S", "TAIL", "Restarts", "TaskOutput", "follow"]
-
 EXPLAIN_EVERY_S = 15.0  # it takes requests
 OUTPUT_EVERY_S = 1.0
 TAIL = 20  # lines of output that are read of a run that an earlier client has submitted

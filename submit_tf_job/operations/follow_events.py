@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from submit_tf_job.errors import ClusterUnavailable
     from submit_tf_job.operations.submit import Submission
 
-__all__ = [
-    "End",
-    "Event",
-    "NextRun",
-    "Notice",
-    "Pause",
-    "PrintedLine",
-    "Trouble",
-    "Waits",
-    "until_end",
-]
-
 
 @dataclass(frozen=True)
 class Trouble:

@@ -26,9 +26,6 @@ from submit_tf_job.operations.stored_services import StoredServices
 from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.observed import AppReport
 
-__all__ = ["collected_logs", "read_from_its_node", "read_last_report", "read_report"]
-
-
 _AM_FILES = ("serviceam.log", "serviceam-out.txt", "serviceam-err.txt")
 _PROGRAM_FILES = ("stdout.txt", "stderr.txt", "prelaunch.out")
 

@@ -17,15 +17,6 @@ from submit_tf_job.yarn import service_properties
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
 
-__all__ = [
-    "Links",
-    "all_links",
-    "find_links",
-    "is_reachable",
-    "log_page",
-    "tunnel_command",
-]
-
 CONNECT_S = 2.0
 
 

@@ -20,16 +20,6 @@ from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short, short_head
 from submit_tf_job.yarn.states import FINAL_STATES, GOING_ON, AppState, FinalStatus
 
-__all__ = [
-    "JobSelection",
-    "ListedJob",
-    "Listing",
-    "gpus_of_run",
-    "list_jobs",
-    "listed_job",
-    "open_listing",
-]
-
 _ENDS = {FinalStatus.SUCCEEDED: JobState.SUCCEEDED, FinalStatus.FAILED: JobState.FAILED}
 _YARN_STATES = {
     JobState.PENDING: frozenset(

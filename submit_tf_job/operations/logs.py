@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.observed import AppReport, ObservedService
     from submit_tf_job.yarn.rest import Deadline
 
-__all__ = ["JobLogs", "am_log", "find_logs", "log_files", "logs", "tail_of"]
-
-
 _APPLICATION = r"application_\d+_\d+"
 # LogAggregationStatus; the others are final
 UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})

@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.yarn.resource_manager import Deadline
 
-__all__ = ["StatusReader", "describe", "error_of", "last_lines", "read_status", "status"]
-
 _SERVICE_EVERY_S = 5.0
 SERVICE_S = 15.0  # the ResourceManager asks the ApplicationMaster, which may hang
 OUTDATED_S = 75.0  # the report is written every 30 s at least

@@ -33,20 +33,6 @@ if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
 
-__all__ = [
-    "NOT_SUBMITTED",
-    "Resubmission",
-    "Step",
-    "heirs",
-    "next_step",
-    "next_step_of_json",
-    "properties_of",
-    "ran_out_of_memory",
-    "run_after",
-    "runs_of",
-    "step_after",
-]
-
 # the errors of `submit` that say for sure that the job was not submitted
 NOT_SUBMITTED = (AuthError, JobSpecError, NameTaken, Refused)
 

@@ -29,18 +29,6 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.submit import Submission
     from submit_tf_job.storage import Stat, Storage
 
-__all__ = [
-    "begin",
-    "complete",
-    "forgotten",
-    "names",
-    "read",
-    "recorded_jobs",
-    "recorded_runs",
-    "report_of",
-    "run_history",
-]
-
 _LOG = logging.getLogger(__name__)
 FORMAT = 1
 _SPEC_MAX, _REPORT_MAX = 256 * 1024, 64 * 1024

@@ -23,26 +23,6 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.observed import AppReport
     from submit_tf_job.yarn.submission_steps import StoredRun
 
-__all__ = [
-    "delete_run",
-    "ended_runs",
-    "find",
-    "find_with_record",
-    "forget_run",
-    "full_name",
-    "has_run",
-    "has_succeeded",
-    "is_of_content",
-    "is_recovering",
-    "is_run_again",
-    "live_runs",
-    "other_job_of_key",
-    "properties_of_run",
-    "retire",
-    "retire_all",
-    "stored_texts",
-]
-
 _LOG = logging.getLogger(__name__)
 _APPLICATION = r"application_\d+_\d+"
 _NAME = r"[a-z0-9][a-z0-9-]*"  # of a service

@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     from submit_tf_job.plan import Plan, Upload
     from submit_tf_job.storage.staging import Leftover, Sent
 
-__all__ = [
-    "Sweep",
-    "check_keytab",
-    "forget_files",
-    "forget_others",
-    "forget_staged",
-    "stage_files",
-    "stage_keytab",
-    "sweep_staging",
-]
-
-
 # --- a keytab ---
 
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from submit_tf_job.observation import JobReport, JobStatus
     from submit_tf_job.yarn.stopping import Remaining
 
-__all__ = ["deciding_container", "delete", "owner", "stop"]
-
 _NAMED = 5
 # The deciding task waits 20 s after each (`container.child.PATIENCE_S`); a NodeManager gets a
 # signal with its next heartbeat, by default after 1 s at most.

@@ -17,8 +17,6 @@ from submit_tf_job.storage import NoSuchPath, Stat, Storage
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.submission_steps import StoredRun
 
-__all__ = ["StoredServices"]
-
 
 @dataclass(frozen=True)
 class StoredServices:

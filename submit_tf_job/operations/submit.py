@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from submit_tf_job.storage.staging import Sent
     from submit_tf_job.yarn.exactly_once import KeyedSubmission
 
-__all__ = ["Submission", "convert", "load_job", "make_plan", "read_text", "submit"]
-
 _OTHER = (
     "{} has this submission's id already, with other settings or files: it is followed, and "
     "nothing was submitted"

@@ -14,8 +14,6 @@ from submit_tf_job.operations.read_status import StatusReader
 from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.stop import deciding_container
 
-__all__ = ["JobStacks", "TaskStacks", "take_stacks"]
-
 _DUMP = "OUTPUT_THREAD_DUMP"  # SIGQUIT
 
 

@@ -24,14 +24,6 @@ from submit_tf_job.operations.follow_events import Pause, Trouble
 from submit_tf_job.operations.read_status import StatusReader
 from submit_tf_job.waiting import JOB_IS_FORGOTTEN_S, WATCH_ANSWERS_S
 
-__all__ = [
-    "end_in_vain",
-    "ends_leftovers",
-    "wait_for_end",
-    "waits_in_vain",
-    "watch_run",
-]
-
 EAGER_S, GROWTH = 30.0, 1.5  # how long after a change the pauses stay short, and how they grow then
 LOGS_S = 60.0  # for logs that can only explain a verdict, or a file system that does not respond
 # For logs that the verdict depends on: longer than `observation.COLLECTED_WITHIN_S`, after which

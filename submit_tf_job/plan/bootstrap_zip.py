@@ -19,8 +19,6 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-__all__ = ["FLOOR", "bootstrap_zip", "build"]
-
 FLOOR = (3, 6)  # the oldest Python that runs the zip
 _CONTAINER = Path(__file__).parents[1] / "container"
 _MAIN = "__main__.py"  # at the top of the zip, so that Python runs it

@@ -26,16 +26,6 @@ from submit_tf_job.yarn.observed import version_tuple
 from submit_tf_job.yarn.records import Service, dumps
 from submit_tf_job.yarn.run_names import SUFFIX, fits, host_name, is_run
 
-__all__ = [
-    "caps_problems",
-    "check_job",
-    "check_old_hadoop",
-    "check_version",
-    "room_for_name",
-    "shown",
-    "warnings",
-]
-
 MAX_NAME = 63  # a DNS label; ServiceApiUtil.validateNameFormat
 # 63 minus the 19 digits of the largest instance number (ServiceApiUtil with
 # hadoop.registry.dns.enabled).

@@ -18,8 +18,6 @@ from submit_tf_job.jobspec.job import PATTERN, Input, Job, Output, RoleKind, Str
 from submit_tf_job.plan.delivery import Contribution, File, Stage
 from submit_tf_job.plan.site import Site
 
-__all__ = ["contribution", "readers", "shares", "writers"]
-
 
 def readers(job: Job) -> tuple[str, ...]:
     """Return the roles that share the files of an input: training roles, else the deciding one."""

@@ -39,27 +39,6 @@ from submit_tf_job.errors import Problem
 from submit_tf_job.jobspec.job import HostFile, Job, Mount, ShippedFile
 from submit_tf_job.plan.bootstrap_zip import bootstrap_zip
 
-__all__ = [
-    "FILES",
-    "KEYTABS",
-    "KINDS",
-    "LARGE",
-    "LISTS",
-    "MEETING",
-    "Content",
-    "Contribution",
-    "Delivery",
-    "File",
-    "Pack",
-    "Shipment",
-    "Stage",
-    "Upload",
-    "delivered",
-    "pack",
-    "remote_files",
-    "shipments",
-]
-
 # directories of the staging directory: of jobs, and of all
 FILES, LISTS, KEYTABS, MEETING = KINDS = ("files", "lists", "keytabs", "rendezvous")
 _BOOTSTRAP = "bootstrap"

@@ -17,8 +17,6 @@ from submit_tf_job.jobspec.job import DockerOptions, Job, Mount, Role
 from submit_tf_job.plan.delivery import Contribution
 from submit_tf_job.plan.site import Site
 
-__all__ = ["IMAGE", "contribution", "image_problem", "is_trusted"]
-
 _PREFIX = "YARN_CONTAINER_RUNTIME_DOCKER_"
 # OCIContainerRuntime.DOCKER_IMAGE_PATTERN; digests since 3.3.5.
 IMAGE = re.compile(r"(([a-zA-Z0-9.-]+)(:\d+)?/)?([a-z0-9_./-]+)(:[\w.-]+)?(@sha256:[0-9a-f]{64})?")

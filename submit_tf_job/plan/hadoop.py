@@ -15,13 +15,6 @@ from submit_tf_job.plan.delivery import Contribution, File, Stage
 from submit_tf_job.plan.site import Names, Site
 from submit_tf_job.yarn.run_names import job_of
 
-__all__ = [
-    "configuration_contribution",
-    "contribution",
-    "meeting_contribution",
-    "report_contribution",
-]
-
 _FILE = "file://"
 
 

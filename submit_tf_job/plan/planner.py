@@ -59,8 +59,6 @@ from submit_tf_job.yarn.records import (
 )
 from submit_tf_job.yarn.run_names import Again, content_key, run_name
 
-__all__ = ["MAX_SERVICE_BYTES", "Plan", "plan"]
-
 MAX_SERVICE_BYTES = 2_000_000  # `limits` has the limit of Hadoop 3.1 and 3.2
 MOST_QUICK_LINKS = 10  # tasks of a role that have quick links, so that the service stays small
 

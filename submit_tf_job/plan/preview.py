@@ -19,8 +19,6 @@ from submit_tf_job.jobspec.job import AUTO_PORT, Job, Variables
 from submit_tf_job.plan.planner import Plan
 from submit_tf_job.plan.site import Names
 
-__all__ = ["TaskPreview", "preview"]
-
 _DOMAIN = "<domain>"
 _OF_A_RUN = ("APPID", "JOB_ID", "TB_PORT")
 _HERE = "."  # stands for the task's working directory

@@ -12,8 +12,6 @@ from submit_tf_job.jobspec.job import Job, Packages
 from submit_tf_job.plan.delivery import Contribution, File, Stage
 from submit_tf_job.plan.site import Site
 
-__all__ = ["contribution"]
-
 
 def contribution(job: Job, site: Site, stage: Stage) -> Contribution:
     """Return the archives of the packages, and the bootstrap's work on them."""

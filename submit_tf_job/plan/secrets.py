@@ -13,8 +13,6 @@ from itertools import pairwise
 from submit_tf_job.errors import Problem
 from submit_tf_job.jobspec.job import Job, Role
 
-__all__ = ["in_environment", "problems"]
-
 WAY_OUT = "put it into a file that only you can read (on HDFS, or mounted) and pass the file's path"
 _WORDS = frozenset({"secret", "apikey", "credential", "credentials", "passphrase"})
 # Also PGPASSWORD, dbPassword and MYSQL_PWD.

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from submit_tf_job.yarn.run_names import registry_user
 
-__all__ = ["TOKEN_LIFE_S", "Cap", "Names", "Site", "WebStaging"]
-
 # The default of dfs.namenode.delegation.token.max-lifetime.
 TOKEN_LIFE_S = 7 * 24 * 3600
 

@@ -23,8 +23,6 @@ from submit_tf_job.jobspec.job import (
 from submit_tf_job.plan.delivery import Contribution
 from submit_tf_job.plan.site import Site
 
-__all__ = ["task_description", "task_text"]
-
 # the framework whose environment or versions the bootstrap has to know
 _FRAMEWORKS = {
     Strategy.MULTI_WORKER: "tensorflow",

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.description import Event, StartTimes, TaskDetail
     from submit_tf_job.operations.take_stacks import JobStacks
 
-__all__ = [
-    "clock_time",
-    "description_lines",
-    "events_lines",
-    "events_object",
-    "task_rows",
-]
-
 _TASKS_SHOWN = 40
 _HEADING = ["TASK", "STATE", "HOST", "AGE", "RESTARTS", "EXIT", "CONTAINER"]
 _EVENTS_SHOWN = 8

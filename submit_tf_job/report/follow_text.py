@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.change import Change
     from submit_tf_job.operations.submit import Submission
 
-
-__all__ = ["PROGRESS_EVERY_S", "EventLines", "change_object", "submitted_line", "submitted_lines"]
-
 PROGRESS_EVERY_S = 30.0  # where the output shows the progress, too
 # A long training may report a step each second. Lines of progress become rarer with time, so that
 # a log file gets some hundred of them in a day, and a short job shows each step.

@@ -13,13 +13,6 @@ from submit_tf_job.report.table import columns, number
 if TYPE_CHECKING:
     from submit_tf_job.operations.listing import ListedJob
 
-__all__ = [
-    "history_lines",
-    "listed_job_line",
-    "listing_lines",
-    "listing_rows",
-]
-
 
 def listing_lines(
     jobs: Sequence[ListedJob],

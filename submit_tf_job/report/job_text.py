@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause, Consequence
     from submit_tf_job.observation import JobStatus
 
-__all__ = [
-    "awaited_words",
-    "cause_lines",
-    "change_line",
-    "change_text",
-    "job_lines",
-    "left_words",
-    "link_lines",
-    "progress_words",
-    "standstill_words",
-]
-
 _MAX_NAMED = 5
 _MAX_GENERATIONS = 5  # the last ones, in text
 _MAX_LINKS = 10

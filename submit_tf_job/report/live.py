@@ -25,8 +25,6 @@ from submit_tf_job.report.table import columns
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
 
-__all__ = ["DETAILS_EVERY_S", "JobView"]
-
 DETAILS_EVERY_S = 15.0  # the services API repeats the whole service in each answer
 _LINES_EVERY_S = 3.0
 _LINES_OF = 8  # tasks whose last line is shown

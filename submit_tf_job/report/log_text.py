@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from submit_tf_job.logs.entries import LogInventory, LogLine
     from submit_tf_job.logs.read import Reading
 
-__all__ = [
-    "TaskPrinter",
-    "inventory_lines",
-    "inventory_object",
-    "line_object",
-    "log_json",
-    "log_text",
-]
-
 _COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # without red, which means an error
 _HARMLESS = bytes([*range(0x20, 0x7F), 0x09, 0x0A])
 

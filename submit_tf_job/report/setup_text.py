@@ -17,18 +17,6 @@ if TYPE_CHECKING:
     from submit_tf_job.operations import Sweep
     from submit_tf_job.storage.staging import Leftover
 
-__all__ = [
-    "doctor_object",
-    "examination_lines",
-    "image_object",
-    "images_object",
-    "settings_lines",
-    "settings_object",
-    "summary_line",
-    "sweep_lines",
-    "sweep_object",
-]
-
 _WORDS = {"ok": "ok", "warning": "WARNING", "failure": "FAILURE"}
 
 

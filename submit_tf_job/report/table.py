@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["clean", "columns", "number"]
-
 _GAP = "  "
 _LEAST = 6
 

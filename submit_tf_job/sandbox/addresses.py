@@ -23,20 +23,6 @@ from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.options import Resolver, ResolverChoice
 from submit_tf_job.sandbox.processes import run
 
-__all__ = [
-    "BLOCKS",
-    "PORTS",
-    "PRIVATE_MOUNTS",
-    "block_ports",
-    "choose_resolver",
-    "dns_address",
-    "hosts_file_text",
-    "keep_block",
-    "pick_block",
-    "port_is_free",
-    "reserve",
-]
-
 # Below the ephemeral range (32768) and below the range of job tasks (20000 to 32767).
 _FIRST = 10000
 _SIZE = 25

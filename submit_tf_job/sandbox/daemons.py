@@ -35,18 +35,6 @@ from submit_tf_job.sandbox.saved_state import SandboxState
 from submit_tf_job.sandbox.versions import line_of
 from submit_tf_job.sandbox.web import NotWell, ask_dns, ask_kdc, ask_zookeeper, get_json, send
 
-__all__ = [
-    "TABLE",
-    "Daemon",
-    "check",
-    "check_registered",
-    "environment",
-    "format_namenode",
-    "gave_up",
-    "last_lines",
-    "start",
-]
-
 _FORMAT_TIMEOUT_S = 120.0
 
 # Small heaps and one compiler tier: six JVMs share the machine with the jobs. The list is the same

@@ -23,19 +23,6 @@ from submit_tf_job.sandbox.processes import find_program, path_with_sbin, run
 from submit_tf_job.sandbox.saved_state import SandboxState
 from submit_tf_job.sandbox.versions import DEFAULT_VERSION
 
-__all__ = [
-    "NETWORK",
-    "NETWORKS",
-    "allowed_mounts",
-    "check_options",
-    "dockerd_options",
-    "exposed",
-    "nodemanager",
-    "resource_files",
-    "runtimes",
-    "write_programs",
-]
-
 # A user network beside Docker's own, to test jobs on such a network.
 NETWORK = "jobs"
 NETWORKS = ("host", "bridge", "none", NETWORK)

@@ -31,21 +31,6 @@ from submit_tf_job.sandbox.processes import (
     run,
 )
 
-__all__ = [
-    "DOCKERD",
-    "Engine",
-    "bridge_problem",
-    "call",
-    "end_engine",
-    "ensure_network",
-    "expose",
-    "find_programs",
-    "make_bridge",
-    "restore_bridge",
-    "server_version",
-    "start_engine",
-]
-
 DOCKERD = "dockerd"
 
 # Variables that dockerd gets from the caller.

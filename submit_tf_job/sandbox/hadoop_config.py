@@ -19,8 +19,6 @@ from submit_tf_job.sandbox.options import DOMAIN
 from submit_tf_job.sandbox.saved_state import SandboxState, node_host
 from submit_tf_job.sandbox.versions import line_of
 
-__all__ = ["OPENS", "client_files", "daemon_files", "resolv_conf", "write_profile"]
-
 # Guice before 5.1 and jaxb-impl define classes reflectively.
 OPENS = "--add-opens=java.base/java.lang=ALL-UNNAMED"
 

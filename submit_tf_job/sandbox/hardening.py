@@ -17,31 +17,6 @@ from submit_tf_job.sandbox.options import REALM
 from submit_tf_job.sandbox.processes import call, find_program
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState
 
-__all__ = [
-    "GATEWAY",
-    "KDC_MAIN",
-    "RM_IDS",
-    "USERS",
-    "core_daemons",
-    "find_programs",
-    "groups",
-    "hdfs_client",
-    "hdfs_daemons",
-    "java_options",
-    "job_keytab",
-    "kdc_argv",
-    "kdc_environment",
-    "make_certificates",
-    "make_kdc",
-    "principal_of",
-    "proxy_users",
-    "rm_addresses",
-    "service_of",
-    "ssl_files",
-    "yarn_client",
-    "yarn_daemons",
-]
-
 # --- principals and the KDC -----------------------------------------------------------------------
 
 KDC_MAIN = "krb5kdc"

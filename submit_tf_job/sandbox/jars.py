@@ -24,8 +24,6 @@ from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.processes import file_lock, find_program
 from submit_tf_job.sandbox.versions import Coordinate, Line, line_of, maven_line, services_version
 
-__all__ = ["JarSet", "ensure_jars", "ensure_native", "find_java_home", "jars_of_home"]
-
 _MAVEN_TIMEOUT_S = 900.0
 
 _HADOOP = "org.apache.hadoop"

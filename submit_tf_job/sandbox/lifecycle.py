@@ -50,8 +50,6 @@ from submit_tf_job.sandbox.start_stop import (
 from submit_tf_job.sandbox.versions import DEFAULT_VERSION, line_of
 from submit_tf_job.sandbox.web import NotWell, require_gssapi
 
-__all__ = ["Sandbox"]
-
 _LOCK_TIMEOUT_S = 300.0
 
 

@@ -13,27 +13,6 @@ from submit_tf_job.errors import SandboxError, UsageError
 if TYPE_CHECKING:
     from submit_tf_job.sandbox.saved_state import SandboxState
 
-__all__ = [
-    "ALL_DAEMONS",
-    "DOMAIN",
-    "MAX_NODES",
-    "MODES",
-    "NODEMANAGERS",
-    "REALM",
-    "RUN_AS",
-    "DaemonStatus",
-    "Mode",
-    "Resolver",
-    "ResolverChoice",
-    "SandboxDirs",
-    "SandboxOptions",
-    "SandboxStatus",
-    "StartedSandbox",
-    "check_name",
-    "parse_modes",
-    "profile_name",
-]
-
 Resolver = Literal["system", "direct", "none"]
 ResolverChoice = Literal["auto", "system", "direct", "none"]
 

@@ -16,24 +16,6 @@ from typing import IO
 from submit_tf_job import waiting
 from submit_tf_job.errors import SandboxError
 
-__all__ = [
-    "Process",
-    "call",
-    "container_processes",
-    "end",
-    "file_lock",
-    "find_program",
-    "group_members",
-    "is_alive",
-    "launch",
-    "listens",
-    "marked_processes",
-    "marker",
-    "named_processes",
-    "path_with_sbin",
-    "run",
-]
-
 _PROC = Path("/proc")
 _SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/lib/mit/sbin")
 

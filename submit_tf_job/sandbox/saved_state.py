@@ -22,8 +22,6 @@ from submit_tf_job.sandbox.options import (
 )
 from submit_tf_job.sandbox.processes import Process, is_alive
 
-__all__ = ["Layout", "SandboxState", "load_state", "node_host", "save_state"]
-
 _FORMAT = 2
 
 

@@ -18,8 +18,6 @@ from submit_tf_job.sandbox.processes import Process, container_processes, end, m
 from submit_tf_job.sandbox.saved_state import Layout, SandboxState, node_host, save_state
 from submit_tf_job.sandbox.web import NotWell, send
 
-__all__ = ["end_everything", "refuse_taken_ports", "start_daemons", "wait_until_well"]
-
 
 def _containers(layout: Layout, node: int) -> list[Process]:
     """Find the processes of one node's containers, with and without Docker."""

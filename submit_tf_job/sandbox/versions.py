@@ -6,16 +6,6 @@ from dataclasses import dataclass
 
 from submit_tf_job.errors import SandboxError
 
-__all__ = [
-    "DEFAULT_VERSION",
-    "MAVEN_VERSIONS",
-    "Coordinate",
-    "Line",
-    "line_of",
-    "maven_line",
-    "services_version",
-]
-
 DEFAULT_VERSION = "3.4.2"
 
 # Version → the version of the two jars of the services API. They were published for few versions

@@ -23,8 +23,6 @@ from submit_tf_job.sandbox.hardening import principal_of
 from submit_tf_job.sandbox.options import DOMAIN
 from submit_tf_job.sandbox.saved_state import SandboxState
 
-__all__ = ["NotWell", "ask_dns", "ask_kdc", "ask_zookeeper", "get_json", "require_gssapi", "send"]
-
 _ANSWER_S = 3.0
 _caches = itertools.count()
 

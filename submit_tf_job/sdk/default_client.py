@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from submit_tf_job.sdk.notebook import ListedJobs
     from submit_tf_job.sdk.status import JobState
 
-__all__ = ["attach", "jobs", "load", "submit"]
-
 # Without `plan`: the package `submit_tf_job.plan` has that name.
 
 

@@ -33,17 +33,6 @@ from submit_tf_job.settings import process_environment
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
 
-__all__ = [
-    "Call",
-    "RemoteTraceback",
-    "call_spec",
-    "remote",
-    "result_of",
-    "run",
-    "start",
-    "start_as",
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")

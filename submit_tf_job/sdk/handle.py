@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from submit_tf_job.sdk.client import Client
     from submit_tf_job.sdk.events import Event
 
-__all__ = ["JobHandle", "Lines"]
-
 _log = logging.getLogger(__name__)
 
 

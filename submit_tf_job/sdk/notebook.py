@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from submit_tf_job.operations import Cluster
     from submit_tf_job.operations.listing import ListedJob
 
-__all__ = ["ListedJobs", "html_table", "in_notebook", "notebook_view"]
-
 _WIDTH, _HEIGHT = 120, 40  # the width of a cell; the browser scrolls wider lines
 # Colours are the notebook's own; some notebooks set another font for <pre>.
 _STYLE = "font-family: monospace; line-height: 1.25; overflow-x: auto"

@@ -18,8 +18,6 @@ from typing import Any
 
 from submit_tf_job.errors import SettingsError, UsageError
 
-__all__ = ["cloudpickle", "pickled_call"]
-
 _OWN_PACKAGE = "submit_tf_job"  # tasks have `compat.in_task` of it, as a file
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _one_at_a_time = threading.Lock()  # cloudpickle has one registry of modules

@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 
 from submit_tf_job.errors import SubmitTFJobError, UsageError
 
-__all__ = ["PathExists", "RangeReader", "Stat", "Storage", "join", "name_of", "parent_of"]
-
 PIECE = 4 * 1024 * 1024
 
 

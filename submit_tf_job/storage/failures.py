@@ -18,8 +18,6 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.storage.base import NoSuchPath, PathExists
 
-__all__ = ["failure", "translated"]
-
 
 class _FailureRow(NamedTuple):
     """The error of this package for a failure."""

@@ -9,15 +9,6 @@ from urllib.parse import urlsplit
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.hadoopconf import expanded, read_xml
 
-__all__ = [
-    "default_fs",
-    "is_own_hdfs",
-    "is_secure",
-    "name_nodes",
-    "properties",
-    "web_address",
-]
-
 NAMENODE_RPC_PORT = 8020  # HdfsClientConfigKeys.DFS_NAMENODE_RPC_PORT_DEFAULT
 
 

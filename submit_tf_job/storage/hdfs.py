@@ -27,8 +27,6 @@ from submit_tf_job.storage.base import PIECE, Stat, Storage
 from submit_tf_job.storage.failures import translated
 from submit_tf_job.storage.hadoop_xml import name_nodes
 
-__all__ = ["HdfsStorage", "calls_under_way"]
-
 T = TypeVar("T")
 CONNECT_TIMEOUT_S = 10.0
 

@@ -13,8 +13,6 @@ from submit_tf_job.errors import UsageError
 from submit_tf_job.storage.base import Stat, Storage, join
 from submit_tf_job.storage.failures import translated
 
-__all__ = ["LocalStorage"]
-
 
 @dataclass(frozen=True)
 class _LocalFile:

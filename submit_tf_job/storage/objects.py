@@ -11,8 +11,6 @@ from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.storage.base import PathExists, Stat, Storage, join, name_of
 from submit_tf_job.storage.failures import translated
 
-__all__ = ["ObjectStorage"]
-
 PROTOCOLS = {"s3a": "s3", "s3n": "s3"}  # Hadoop's scheme: fsspec's protocol
 PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs"}
 

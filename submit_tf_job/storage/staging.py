@@ -37,18 +37,6 @@ from submit_tf_job.storage.base import (
     parent_of,
 )
 
-__all__ = [
-    "Leftover",
-    "Sent",
-    "forget",
-    "forget_earlier",
-    "forget_job",
-    "forget_leftover",
-    "stage",
-    "stage_secret",
-    "sweep",
-]
-
 USED = ".used"
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600

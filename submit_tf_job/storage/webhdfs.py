@@ -19,8 +19,6 @@ from submit_tf_job.host.kerberos import library
 from submit_tf_job.storage.base import PathExists, Stat, Storage, join
 from submit_tf_job.storage.failures import translated
 
-__all__ = ["WebHdfsStorage"]
-
 DEFAULT_PORTS = {"webhdfs": 9870, "swebhdfs": 9871}  # DFS_NAMENODE_HTTP(S)_PORT_DEFAULT
 CONNECT_TIMEOUT_S = 10.0
 CHECK_ADDRESS = "Check host and port of the NameNode's web server."

@@ -11,16 +11,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-__all__ = [
-    "AM_LOG",
-    "ContainerEnd",
-    "container_ends",
-    "container_of",
-    "deciding_role",
-    "first_tasks",
-    "last_error",
-]
-
 AM_LOG = "serviceam.log"
 # Diagnostics quote up to two files of 4096 bytes, and a table of processes.
 DIAGNOSTICS_LENGTH = 12_000

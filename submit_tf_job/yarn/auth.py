@@ -20,16 +20,6 @@ from submit_tf_job.host.secretfile import one_secret, read_secret
 if TYPE_CHECKING:
     import requests
 
-__all__ = [
-    "Auth",
-    "Credentials",
-    "DelegationTokenAuth",
-    "GatewayAuth",
-    "SimpleAuth",
-    "check_protected",
-    "sent_again",
-]
-
 TOKEN_HEADER = "X-Hadoop-Delegation-Token"  # noqa: S105 - DelegationTokenAuthenticator.DELEGATION_TOKEN_HEADER
 
 

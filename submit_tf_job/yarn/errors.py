@@ -28,16 +28,6 @@ from submit_tf_job.yarn.response import Reply
 if TYPE_CHECKING:
     from submit_tf_job.yarn.auth import Auth
 
-__all__ = [
-    "ServiceTorn",
-    "ServiceUnreadable",
-    "no_such_service",
-    "refusal",
-    "services_disabled",
-    "unauthenticated",
-    "unexpected",
-]
-
 
 class ServiceUnreadable(ClusterUnavailable):
     """The ResourceManager works, but the service's AM cannot be queried: it restarts, or is not

@@ -58,14 +58,6 @@ from submit_tf_job.yarn.submission_steps import (
     in_words,
 )
 
-__all__ = [
-    "KeyedSubmission",
-    "StoredRuns",
-    "Submitted",
-    "live_runs",
-    "submit",
-]
-
 _LOG = logging.getLogger(__name__)
 SUBMIT_S = 300.0
 SPOILED_MAX = 8

@@ -15,8 +15,6 @@ from urllib.parse import SplitResult, urlsplit
 from submit_tf_job.yarn.response import Reply
 from submit_tf_job.yarn.transport_errors import TransportError
 
-__all__ = ["ResourceManagers", "addresses_of"]
-
 Resolve = Callable[[str], frozenset[str]]
 
 

@@ -14,18 +14,6 @@ from submit_tf_job.yarn.resource_manager import Deadline, ResourceManager
 from submit_tf_job.yarn.response import Reply
 from submit_tf_job.yarn.transport_errors import TransportError
 
-__all__ = [
-    "NodeContainer",
-    "all_nodes",
-    "app_activities",
-    "configuration",
-    "label_exclusivity",
-    "live_apps",
-    "node_container",
-    "queue_apps",
-    "scheduler",
-]
-
 _WS = "/ws/v1/cluster"
 # NodeState; without this query the ResourceManager omits nodes that are not active.
 _EVERY_NODE_STATE = "NEW,RUNNING,UNHEALTHY,DECOMMISSIONED,LOST,REBOOTED,DECOMMISSIONING,SHUTDOWN"

@@ -21,8 +21,6 @@ from submit_tf_job.yarn.auth import Auth, sent_again
 if TYPE_CHECKING:
     import requests
 
-__all__ = ["KerberosAuth"]
-
 _COOKIE = re.compile(r'\bhadoop\.auth="?[^";\s]')  # a 401 sets an empty one
 
 

@@ -20,20 +20,6 @@ from submit_tf_job.yarn.response import Reply
 from submit_tf_job.yarn.rest import Download, Interrupted
 from submit_tf_job.yarn.transport_errors import TransportError
 
-__all__ = [
-    "WORDLESS",
-    "ContainerGone",
-    "LogStream",
-    "LogText",
-    "NoSuchLogFile",
-    "NodeLogFile",
-    "NodeManagers",
-    "NodeUnreachable",
-    "log_file_path",
-    "log_files_of",
-    "size_params",
-]
-
 NODES_KEPT_S = 30.0
 REFRESH_S = 2.0
 FRAME_MAX = 8192

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 
 from submit_tf_job.yarn.observed import Answer, items, number_of, text_of, whole_of
 
-__all__ = ["NO_RESOURCE", "Partition", "Queue", "QueueResources", "QueueUser", "Scheduler"]
-
 
 @dataclass(frozen=True)
 class QueueResources:

@@ -15,21 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-__all__ = [
-    "Artifact",
-    "Component",
-    "ConfigFile",
-    "Configuration",
-    "JSONObject",
-    "KerberosPrincipal",
-    "PlacementConstraint",
-    "PlacementPolicy",
-    "Resource",
-    "ResourceInformation",
-    "Service",
-    "dumps",
-]
-
 JSONObject: TypeAlias = dict[str, object]
 RestartPolicy: TypeAlias = Literal["ALWAYS", "ON_FAILURE", "NEVER"]
 ArtifactType: TypeAlias = Literal["DOCKER", "TARBALL", "SERVICE"]

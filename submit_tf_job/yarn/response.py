@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 
 from submit_tf_job.errors import BadAnswer
 
-__all__ = ["Reply", "clean", "xml_fields"]
-
 _WORDS_MAX = 600  # maximum number of characters of Hadoop's message in an error message
 
 

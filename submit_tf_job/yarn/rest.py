@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from submit_tf_job.yarn.session import Session
 
-__all__ = ["AnswerLost", "Deadline", "Download", "HttpClient", "Interrupted", "Timeouts"]
-
 _LOG = logging.getLogger(__name__)
 BODY_MAX = 64 * 1024 * 1024
 ROUNDS_MAX = 1000  # the deadline ends the rounds earlier; this limits them if the clock stops

@@ -22,22 +22,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Job
 
-__all__ = [
-    "SUFFIX",
-    "Again",
-    "content_key",
-    "fits",
-    "head_of",
-    "host_name",
-    "is_run",
-    "is_run_of",
-    "job_of",
-    "may_be_short",
-    "registry_user",
-    "run_name",
-    "short_head",
-]
-
 SUFFIX = len("-4k3f7qa2")
 # The digit tells a run from a job's own name that ends in a word, such as `mnist-evaluate`.
 _RUN = re.compile(r"(?P<head>[a-z][a-z0-9-]*)-[0-9][a-z2-7]{7}")

@@ -27,8 +27,6 @@ from urllib3.exceptions import LocationValueError
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.inputfile import reason, refuse_special
 
-__all__ = ["Session"]
-
 # Content encodings that are not in this list, or are nested, are rejected: each layer may expand
 # the data a thousandfold.
 _ENCODINGS = ("gzip", "deflate")

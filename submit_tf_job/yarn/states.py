@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = [
-    "GOING_ON",
-    "AppState",
-    "ComponentState",
-    "ContainerState",
-    "FinalStatus",
-    "ServiceState",
-]
-
 
 class _State(str, Enum):
     @classmethod

@@ -28,8 +28,6 @@ from submit_tf_job.yarn.resource_manager import (
 )
 from submit_tf_job.yarn.states import ServiceState
 
-__all__ = ["Remaining", "places_of", "remaining", "stop", "wait_until_ended", "wait_until_gone"]
-
 # a healthy application has ended 2 s after PUT STOPPED: hadoop-facts.md#stopping
 KILL_AFTER_S = 30.0
 

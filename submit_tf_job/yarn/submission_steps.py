@@ -14,25 +14,6 @@ from typing import TypeAlias
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.states import AppState
 
-__all__ = [
-    "IN_FLIGHT_S",
-    "RECOVERS_S",
-    "SETTLE_S",
-    "WITHDRAWN",
-    "Action",
-    "Adopt",
-    "Next",
-    "Post",
-    "StoredRun",
-    "Taken",
-    "View",
-    "Wait",
-    "Withdraw",
-    "decide",
-    "in_order",
-    "in_words",
-]
-
 # state may be stale for 2 s after a failover (hadoop-facts.md#failover)
 SETTLE_S = 10.0
 # jars may be uploaded inside a POST (hadoop-facts.md#jar-upload-inside-the-post); the longest

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.yarn.response import Reply
 
-__all__ = ["TransportError", "transport_error_of"]
-
 _TLS_ALERT = "\\x15\\x03"  # a TLS server's response to plain HTTP, as urllib3 quotes it
 _RETRY_AFTER_MAX_S = 30.0
 _UNKNOWN_CA = "Set ca_file to the CA that signed the certificate."

@@ -10,8 +10,6 @@ from typing import NoReturn
 from submit_tf_job.errors import JobSpecError, Problem
 from submit_tf_job.host.located.nodes import Location
 
-__all__ = ["BUILT_IN", "MAX_PROBLEMS", "Diagnostics", "Unreadable", "Where", "closest"]
-
 AlwaysNone = NoReturn | None  # noqa: RUF020 - mypy lets a caller `return` it, which it does not with a plain None
 BUILT_IN = Location("default")
 # A file of 1 MiB can hold 100,000 problems, and each costs a search for similar keys.

@@ -23,8 +23,6 @@ from submit_tf_job.host.located.nodes import (
 )
 from submit_tf_job.host.located.yaml_source import MAX_DEPTH, MAX_NODES
 
-__all__ = ["read_json"]
-
 _STRINGS = json.JSONDecoder()
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")

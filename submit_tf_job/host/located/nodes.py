@@ -12,21 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-__all__ = [
-    "Items",
-    "Location",
-    "Node",
-    "Pair",
-    "Scalar",
-    "ScalarKind",
-    "Table",
-    "clip",
-    "describe",
-    "from_python",
-    "key_places",
-    "to_python",
-]
-
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]*:[^/\s]*@")
 _SHOWN = 48
 _MOST_DIGITS = 1000

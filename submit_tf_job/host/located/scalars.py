@@ -12,8 +12,6 @@ import re
 
 from submit_tf_job.host.located.nodes import Scalar, ScalarKind
 
-__all__ = ["kind_of_plain", "retyped", "surprising"]
-
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _BOOLEAN = frozenset(("true", "True", "TRUE", "false", "False", "FALSE"))
 _WHOLE = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")

@@ -21,8 +21,6 @@ from submit_tf_job.host.located.nodes import (
 )
 from submit_tf_job.host.located.yaml_source import EMPTY, read_yaml
 
-__all__ = ["MAX_BYTES", "decode", "parse", "parse_file", "read_mapping"]
-
 MAX_BYTES = 1024 * 1024
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 

@@ -12,8 +12,6 @@ from xml.parsers import expat
 from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
 from submit_tf_job.host.located.nodes import Location, Pair, Scalar, ScalarKind, Table, clip
 
-__all__ = ["read_xml"]
-
 # org.apache.hadoop.conf.Configuration.Parser; only name and value have a meaning for a job
 _PARTS = ("name", "value", "description", "final", "source", "tag")
 

@@ -26,8 +26,6 @@ from submit_tf_job.host.located.scalars import kind_of_plain
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["EMPTY", "MAX_ALIASES", "MAX_DEPTH", "MAX_NODES", "parse_flow", "read_yaml"]
-
 EMPTY = "the file is empty; `submit_tf_job init` writes a job spec to begin with"
 MAX_DEPTH = 20
 MAX_NODES = (
