@@ -125,14 +125,18 @@ def result_of(handle: JobHandle, task: str) -> Any:
 
 
 def _left(handle: JobHandle, task: str, *, needed: bool) -> bytes | None:
-    """Return what a task left, after waiting until its logs can be read; None for nothing."""
-    cluster = handle.client.cluster
-    within_s, were_read = None if needed else 0.0, False
-    for _ in waiting.LOGS_ARE_COLLECTED.attempts(cluster.clock, cluster.sleep, within_s=within_s):
+    """Return what a task left, after waiting until its logs can be read; None for nothing.
+
+    What is not `needed` is not there where its other files are.
+    """
+    cluster, were_read = handle.client.cluster, False
+    for _ in waiting.LOGS_ARE_COLLECTED.attempts(cluster.clock, cluster.sleep):
         lines = _result_lines(handle, task)
         if lines:
             return base64.b64decode("".join(lines))
         were_read = were_read or lines is not None
+        if were_read and not needed:
+            break
     if needed and not were_read:
         raise SubmitTFJobError(
             f"{handle.name} succeeded, and what {task} returned cannot be read: "

@@ -18,6 +18,7 @@ import requests
 from tests import clusters
 from tests.airflow.harness import Airflow, environment, install, run_inside
 from tests.clusters import Cluster
+from tests.tool import SUBMIT_S
 
 pytestmark = pytest.mark.cluster
 
@@ -65,7 +66,7 @@ def run_dag(airflow: Airflow, dag: str) -> subprocess.CompletedProcess[str]:
         cwd=airflow.home,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=SUBMIT_S,
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.clusters import Cluster
 from tests.promises.conftest import SMALL
 from tests.proxy import Fault, Judge, Proxy
-from tests.tool import Tool
+from tests.tool import SUBMIT_S, Tool
 
 pytestmark = pytest.mark.cluster
 
@@ -99,7 +99,7 @@ def test_six_clients_at_once_have_one_job(tool: Tool, judge: Judge, unique: str)
     name = f"six-{unique}"
     path = tiny(tool, name)
     clients = [tool.start("submit", path, "--detach", "-o", "json") for _ in range(6)]
-    ends = [(client.communicate(timeout=120), client.returncode) for client in clients]
+    ends = [(client.communicate(timeout=SUBMIT_S), client.returncode) for client in clients]
     assert [status for _, status in ends] == [0] * 6, ends
     answered = {json.loads(out)["application_id"] for (out, _), _ in ends}
     assert len(answered) == 1, ends

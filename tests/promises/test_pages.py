@@ -24,7 +24,7 @@ PAGES = [
 # what has been done already: the installation, and the cluster
 DONE = ("export ", "python3 -m venv ", "python3.11 -m venv ", "submit_tf_job sandbox ")
 ELSEWHERE = "getent "  # on a node of a cluster with Registry DNS
-COMMAND_S = 300
+COMMAND_S = 900
 
 
 @pytest.mark.parametrize("page", PAGES)

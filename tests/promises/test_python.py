@@ -20,7 +20,7 @@ import pytest
 
 from tests import clusters
 from tests.clusters import Cluster
-from tests.tool import Tool
+from tests.tool import SUBMIT_S, Tool
 
 SCRIPT = Path(__file__).parent / "user_script"
 ON_THE_CLUSTER = (
@@ -33,7 +33,6 @@ ON_THE_CLUSTER = (
     "HorovodRunner",
     "run_on_yarn",
 )
-CALL_S = 540  # eight jobs, five side by side, on two busy cores
 
 
 @dataclass
@@ -64,7 +63,7 @@ class User:
 
     def result(self, process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
         """Return the JSON object that a script prints, and its stderr."""
-        stdout, stderr = process.communicate(timeout=CALL_S)
+        stdout, stderr = process.communicate(timeout=SUBMIT_S)
         self.jobs += re.findall(r"^Submitted (\S+)", stderr, re.MULTILINE)
         assert process.returncode == 0, stderr
         found: dict[str, Any] = json.loads(stdout.splitlines()[-1])
@@ -73,7 +72,12 @@ class User:
     def tool(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [str(self.python), "-m", "submit_tf_job", *words]
         return subprocess.run(
-            command, env=self.environ, cwd=self.cwd, capture_output=True, text=True, timeout=120
+            command,
+            env=self.environ,
+            cwd=self.cwd,
+            capture_output=True,
+            text=True,
+            timeout=SUBMIT_S,
         )
 
 
@@ -118,7 +122,7 @@ def interrupted(process: subprocess.Popen[str], after: str) -> str:
         if after in line:
             break
     process.send_signal(signal.SIGINT)
-    _stdout, rest = process.communicate(timeout=60)
+    _stdout, rest = process.communicate(timeout=SUBMIT_S)
     assert process.returncode == -signal.SIGINT
     return "".join(lines) + rest
 

@@ -25,7 +25,7 @@ import yaml
 from tests.clusters import Cluster
 from tests.gateways import Gateway
 from tests.pages import blocks
-from tests.tool import Tool, gone
+from tests.tool import SUBMIT_S, Tool, gone
 
 pytestmark = pytest.mark.cluster
 PAGE = Path(__file__).parents[2] / "docs" / "schedulers.md"
@@ -79,7 +79,7 @@ class Host:
             env={**self.environ, **variables},
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=SUBMIT_S,
         )
 
 

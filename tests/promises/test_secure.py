@@ -17,7 +17,7 @@ from tests.clusters import Cluster
 from tests.json_page import check
 from tests.promises.conftest import SMALL
 from tests.promises.training import trained
-from tests.tool import Tool
+from tests.tool import SUBMIT_S, Tool
 
 pytestmark = [
     pytest.mark.cluster,
@@ -105,7 +105,7 @@ def test_active_resource_manager_dies_while_a_job_is_followed(
     following = docked.start("submit", spec, "-o", "json")
     seen = docked.until(name, lambda status: status["state"] == "RUNNING")
     secure.kill(_active(secure, docked.cwd / "tickets"))
-    stdout, stderr = following.communicate(timeout=240)
+    stdout, stderr = following.communicate(timeout=SUBMIT_S)
     assert following.returncode == 0, stderr
     told = json.loads(stdout)
     assert (told["state"], told["confirmed"], told["application_id"]) == (

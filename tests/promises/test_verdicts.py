@@ -14,7 +14,7 @@ import requests
 
 from tests.clusters import Cluster
 from tests.promises.conftest import SMALL, Fleet, readable
-from tests.tool import Result, Tool, application_master, bootstrap_of, gone
+from tests.tool import SUBMIT_S, Result, Tool, application_master, bootstrap_of, gone
 
 pytestmark = pytest.mark.cluster
 
@@ -206,7 +206,7 @@ def test_detached_job_survives_its_application_master(tool: Tool, unique: str) -
     tool.until(name, lambda seen: seen["roles"].get("worker", {}).get("succeeded") == 1)
     os.kill(application_master(name), signal.SIGKILL)
     watch = tool.start("watch", name, "-o", "json")
-    stdout, stderr = watch.communicate(timeout=180)
+    stdout, stderr = watch.communicate(timeout=SUBMIT_S)
     assert watch.returncode == 0, stdout + stderr
     assert (json.loads(stdout)["state"], json.loads(stdout)["confirmed"]) == ("SUCCEEDED", True)
     assert len((tool.cwd / "am-killed").read_text().splitlines()) == 1, "its command ran again"

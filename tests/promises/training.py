@@ -8,7 +8,7 @@ import subprocess
 from tests import clusters
 from tests.clusters import ROOT, Cluster
 from tests.hdfs import environ_of
-from tests.tool import Tool, gone
+from tests.tool import SUBMIT_S, Tool, gone
 
 SPECS = ROOT / "specs"
 
@@ -21,7 +21,7 @@ def run(cluster: Cluster, *argv: object) -> str:
         env=environ_of(cluster),
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=SUBMIT_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -44,9 +44,7 @@ def trained(tool: Tool, cluster: Cluster, name: str, *options: object) -> None:
     command = json.dumps(words)
     tool.jobs.append(name)
     spec = SPECS / "multi-worker.yaml"
-    done = tool(
-        "submit", spec, "--name", name, "--set", f"command={command}", *options, timeout=480
-    )
+    done = tool("submit", spec, "--name", name, "--set", f"command={command}", *options)
     assert done.status == 0, done.stderr + done.stdout
     assert done.stdout.splitlines()[0].startswith(f"{name}  SUCCEEDED after ")
     assert "Confirmed by YARN and by " in done.stdout
