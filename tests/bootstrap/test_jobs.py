@@ -561,6 +561,33 @@ def test_fewer_gpus_than_asked_for_fail_the_job_before_the_training(
     assert job.stdout("worker-0") == ""
 
 
+# A container's /dev, seen by this process alone.
+DEVICES = """
+mkdir dev; mount -t tmpfs none dev
+for one in null zero random urandom; do touch dev/$one; mount --bind /dev/$one dev/$one; done
+mkdir dev/dri; (cd dev; touch %s); mount --move dev /dev
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a process a /dev of its own")
+@pytest.mark.parametrize(
+    ("files", "gpus"),
+    [
+        ("nvidia0 nvidia1 nvidiactl nvidia-uvm", ["NVIDIA GPU"] * 2),
+        ("kfd dri/card0 dri/renderD128 dri/renderD129", ["AMD GPU"] * 2),
+    ],
+)
+def test_without_a_vendors_tool_device_files_count(
+    job: Cluster, monkeypatch: pytest.MonkeyPatch, files: str, gpus: list[str]
+) -> None:
+    roles = pair("true")
+    job.job({**roles, "worker": {**roles["worker"], "gpus": 2}}, gpus="yarn.io/gpu")
+    monkeypatch.setattr(job, "inside", lambda _name: ["unshare", "--mount"])
+    job.start(shell=DEVICES % files)
+    assert set(job.wait_all().values()) == {0}
+    assert {entry["task"]: entry.get("gpus") for entry in job.report()["tasks"]}["worker-0"] == gpus
+
+
 def test_a_role_that_chooses_its_devices_itself_is_not_judged(job: Cluster) -> None:
     env = with_gpus(job, LISTED, asked=4)
     job.task["roles"]["worker"]["env"] = {"CUDA_VISIBLE_DEVICES": "0"}
