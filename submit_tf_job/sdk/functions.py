@@ -192,8 +192,9 @@ def _noted(error: BaseException, name: str, cause: Cause) -> BaseException:
 
 
 def say(line: str) -> None:
-    """Print a line about a job; stdout is the script's own."""
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 - a script says what it does
+    """Print a whole line about a job: other threads print theirs. stdout is the script's own."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def _value(packed: bytes | None, name: str, task: str) -> Any:
