@@ -1,66 +1,28 @@
-"""Read IndexedFile, the second format of aggregated logs.
+"""Read IndexedFile, the second format of aggregated logs, whose index is a serialized Java object.
 
     file    uuid · data · index · length of the index (4) · uuid;
             each later upload appends newline · data · index · length · uuid
     uuid    SHA-256 of the application's id
-    index   Java objects: everything uploaded so far
+    index   an IndexedLogsMeta: everything uploaded so far
 
-Source:
+Sources: Java Object Serialization Specification, chapter 6, and
 org.apache.hadoop.yarn.logaggregation.filecontroller.ifile.LogAggregationIndexedFileController.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
 
-from submit_tf_job.hadoop_logs.cursor import (
-    INFLATED_STEP,
-    Cursor,
-    InflatingCursor,
-    PlainCursor,
-    Source,
-)
-from submit_tf_job.hadoop_logs.interfaces import Snapshot
-from submit_tf_job.hadoop_logs.javaobject import Fields, JavaObject, elements, entries, read_object
+from submit_tf_job.hadoop_logs.cursor import Fields, Region, Source
+from submit_tf_job.hadoop_logs.interfaces import Damaged, Snapshot
 
 UUID = 32
 MAX_INDEX = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True)
-class IndexedContent:
-    """The bytes of one log file, in a separate region."""
-
-    source: Source
-    compression: str
-    start: int
-    stored: int
-    size: int
-
-    def stream(self, start: int) -> Iterator[bytes]:
-        """Read from `start` to the end."""
-        cursor = self._cursor()
-        cursor.skip(start)
-        left = self.size - start
-        while left > 0:
-            data = cursor.read(min(left, INFLATED_STEP))
-            if not data:
-                raise self.source.damaged(f"a log file ends {left} bytes too early")
-            left -= len(data)
-            yield data
-
-    def _cursor(self) -> Cursor:
-        if self.compression == "gz":
-            return InflatingCursor(self.source, self.start, self.stored)
-        if self.compression == "none":
-            return PlainCursor(self.source, self.start, self.stored)
-        raise self.source.damaged(
-            f"its compression {self.compression!r} is not supported (none and gz are)"
-        )
 
 
 def application_uuid(app_id: str) -> bytes:
@@ -70,84 +32,235 @@ def application_uuid(app_id: str) -> bytes:
     return hashlib.sha256(app_id.encode()).digest()
 
 
-def read_checksum(data: bytes, where: Source) -> tuple[str, int] | None:
-    """Parse the checksum file of an unfinished upload: the node file's name, and its valid size.
+def read_checksum(file: Source) -> tuple[str, int]:
+    """Read the checksum file of an unfinished upload: the node file's name, and its valid size.
 
-    Returns:
-        None where it is empty.
+    Raises:
+        Damaged: It is empty or incomplete.
     """
-    if len(data) < 4:
-        return None
-    fields = Fields(BytesIO(data).read, where.damaged)
+    fields = Fields(BytesIO(file.read(0, min(file.size, 8192))).read, file.damaged)
     name = fields.exactly(fields.integer(4), limit=4096).decode("utf-8", "replace")
     return name, fields.integer(8)
 
 
-def read_indexed(source: Source, app_id: str, node: str) -> list[Snapshot]:
+def read_indexed(source: Source, node: str) -> list[Snapshot]:
     """Read the index, nearly always with one request.
 
     Args:
-        source: The file.
-        app_id: The application.
+        source: The file, which ends with the application's UUID.
         node: The node, if the index names none.
 
     Returns:
         The log files, the oldest upload first.
 
     Raises:
-        Damaged: It is not a complete IndexedFile of this application.
+        Damaged: It is not a complete IndexedFile.
     """
-    uuid = application_uuid(app_id)
     tail = source.tail()
-    if len(tail) < UUID + 4 or not tail.endswith(uuid):
-        raise source.damaged("it does not end as an IndexedFile of this application does")
     length = int.from_bytes(tail[-UUID - 4 : -UUID], "big", signed=True)
     end = source.size - UUID - 4
     if not 0 < length <= min(end, MAX_INDEX):
         raise source.damaged(f"an index of {length} bytes")
-    index = read_object(source.read(end - length, length), Fields(BytesIO().read, source.damaged))
-    if not isinstance(index, JavaObject):
-        raise source.damaged("its index is not an IndexedLogsMeta")
-    compression = str(index.fields.get("compressName") or "none").lower()
-    node = str(index.fields.get("nodeId") or node)
+    index = _fields_of(read_object(source.read(end - length, length), source.damaged), source)
+    compression = str(index.get("compressName") or "none").lower()
+    node = str(index.get("nodeId") or node)
     return [
-        log
-        for upload in elements(index.fields.get("logMetas"))
-        for log in _upload(source, compression, node, upload)
+        _log(source, compression, node, _number(source, upload, "uploadTimeStamp"), log)
+        for upload in (_fields_of(each, source) for each in _elements(index.get("logMetas")))
+        for of_container in _elements(upload.get("logMetas"))[1::2]  # a map: keys and values
+        for log in _elements(of_container)
     ]
 
 
-def _upload(source: Source, compression: str, node: str, meta: Any) -> Iterator[Snapshot]:
-    if not isinstance(meta, JavaObject):
-        raise source.damaged("an upload in its index is invalid")
-    uploaded_ms = _number(source, meta, "uploadTimeStamp")
-    for _container, found in entries(meta.fields.get("logMetas")):
-        for log in elements(found):
-            yield _log(source, compression, node, uploaded_ms, log)
-
-
 def _log(source: Source, compression: str, node: str, uploaded_ms: int, meta: Any) -> Snapshot:
-    if not isinstance(meta, JavaObject):
-        raise source.damaged("a log file in its index is invalid")
+    log = _fields_of(meta, source)
     start, stored, size = (
-        _number(source, meta, name) for name in ("startIndex", "fileCompressedSize", "fileSize")
+        _number(source, log, name) for name in ("startIndex", "fileCompressedSize", "fileSize")
     )
     if min(start, stored, size) < 0 or start + stored > source.size:
         raise source.damaged("a log file lies outside of it")
     return Snapshot(
-        container_id=str(meta.fields.get("containerId") or ""),
+        container_id=str(log.get("containerId") or ""),
         node=node,
-        name=str(meta.fields.get("fileName") or ""),
+        name=str(log.get("fileName") or ""),
         size=size,
         declared_size=size,
         uploaded_ms=uploaded_ms,
-        modified_ms=_number(source, meta, "lastModifiedTime"),
-        content=IndexedContent(source, compression, start, stored, size),
+        modified_ms=_number(source, log, "lastModifiedTime"),
+        region=Region(source, compression, start, stored),
+        extents=((0, size),),
     )
 
 
-def _number(source: Source, meta: JavaObject, name: str) -> int:
-    value = meta.fields.get(name)
+def _fields_of(value: Any, source: Source) -> dict[str, Any]:
+    if not isinstance(value, JavaObject):
+        raise source.damaged("its index is not an IndexedLogsMeta")
+    return value.fields
+
+
+def _elements(value: Any) -> list[Any]:
+    """Return the elements of a java.util.List, or the keys and values of a Map in turn."""
+    written = value.written if isinstance(value, JavaObject) else []
+    return [item for item in written if not isinstance(item, bytes)]
+
+
+def _number(source: Source, fields: dict[str, Any], name: str) -> int:
+    value = fields.get(name)
     if not isinstance(value, int):
         raise source.damaged(f"{name} is missing in its index")
     return value
+
+
+# --- Java's serialized objects, as plain values; no class is loaded -------------------------------
+
+MAGIC = bytes.fromhex("aced0005")
+NULL, REFERENCE, CLASS_DESC, OBJECT, STRING, BLOCK, END = 0x70, 0x71, 0x72, 0x73, 0x74, 0x77, 0x78
+LONG_BLOCK, LONG_STRING, ENUM = 0x7A, 0x7C, 0x7E
+HAS_WRITE_METHOD, SERIALIZABLE = 1, 2
+FIRST_HANDLE = 0x7E0000
+MAX_DEPTH = 60
+MAX_VALUES = 2_000_000
+PRIMITIVES = {"B": "b", "C": "H", "D": "d", "F": "f", "I": "i", "J": "q", "S": "h", "Z": "?"}
+
+
+@dataclass
+class _ClassDesc:
+    name: str
+    flags: int = 0
+    fields: list[tuple[str, str]] = field(default_factory=list)
+    parent: _ClassDesc | None = None
+
+    def lineage(self) -> list[_ClassDesc]:
+        """The class and its parent classes, topmost first."""
+        found: list[_ClassDesc] = []
+        current: _ClassDesc | None = self
+        while current is not None and len(found) < MAX_DEPTH:
+            found.insert(0, current)
+            current = current.parent
+        return found
+
+
+@dataclass
+class JavaObject:
+    """One deserialised Java object.
+
+    Attributes:
+        fields: Its fields by name, including those of parent classes.
+        written: Values that its class wrote itself: elements of a collection, raw bytes.
+    """
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    written: list[Any] = field(default_factory=list)
+
+
+def read_object(data: bytes, damaged: Callable[[str], Damaged]) -> Any:
+    """Read the first object of a serialization stream.
+
+    Raises:
+        Damaged: The stream is invalid, incomplete, of more than `MAX_VALUES` values, or has some of
+            a kind that Hadoop does not write.
+    """
+    if not data.startswith(MAGIC):
+        raise damaged("its index is not a Java object")
+    return _JavaReader(data[len(MAGIC) :], damaged).value(0)
+
+
+class _JavaReader:
+    def __init__(self, data: bytes, damaged: Callable[[str], Damaged]) -> None:
+        self._size = len(data)
+        self._in = Fields(BytesIO(data).read, damaged)
+        self._handles: list[Any] = []
+        self._left = MAX_VALUES
+
+    def value(self, depth: int) -> Any:
+        return self._tagged(self._in.unsigned(1), depth)
+
+    def _tagged(self, tag: int, depth: int) -> Any:
+        self._left -= 1
+        if depth > MAX_DEPTH or self._left < 0:
+            raise self._in.damaged("its index is too deep or too large")
+        if tag == NULL:
+            return None
+        if tag == REFERENCE:
+            return self._reference()
+        if tag in (STRING, LONG_STRING):
+            return self._handle(self._in.decode(self._sized(tag)))
+        if tag == OBJECT:
+            return self._object(depth)
+        if tag == ENUM:
+            self._class_desc(depth + 1)
+            place = len(self._handles)
+            self._handle(None)
+            self._handles[place] = self.value(depth + 1)
+            return self._handles[place]
+        if tag in (BLOCK, LONG_BLOCK):
+            return self._sized(tag)
+        if tag == CLASS_DESC:
+            return self._new_class(depth)
+        raise self._in.damaged(
+            f"its index holds a value of kind {tag:#x}, which Hadoop does not write"
+        )
+
+    def _sized(self, tag: int) -> bytes:
+        """Read the bytes of a string or block, which follow their number."""
+        digits = {STRING: 2, LONG_STRING: 8, BLOCK: 1, LONG_BLOCK: 4}[tag]
+        return self._in.exactly(self._in.unsigned(digits), limit=self._size)
+
+    def _handle(self, value: Any) -> Any:
+        self._handles.append(value)
+        return value
+
+    def _reference(self) -> Any:
+        number = self._in.integer(4) - FIRST_HANDLE
+        if not 0 <= number < len(self._handles):
+            raise self._in.damaged("its index has an invalid reference")
+        return self._handles[number]
+
+    def _class_desc(self, depth: int) -> _ClassDesc | None:
+        found = self.value(depth)
+        if found is None or isinstance(found, _ClassDesc):
+            return found
+        raise self._in.damaged("a class is missing in its index")
+
+    def _new_class(self, depth: int) -> _ClassDesc:
+        described = _ClassDesc(self._in.utf())
+        self._in.exactly(8)  # serialVersionUID
+        self._handle(described)
+        described.flags = self._in.unsigned(1)
+        for _ in range(self._in.unsigned(2)):
+            kind = chr(self._in.unsigned(1))
+            name = self._in.utf()
+            if kind not in PRIMITIVES:
+                self.value(depth + 1)  # the field's class, a string
+            described.fields.append((kind, name))
+        self._written(depth)  # class annotations
+        described.parent = self._class_desc(depth + 1)
+        return described
+
+    def _object(self, depth: int) -> JavaObject:
+        described = self._class_desc(depth + 1)
+        if described is None:
+            raise self._in.damaged("a class is missing in its index")
+        found: JavaObject = self._handle(JavaObject())
+        for level in described.lineage():
+            if not level.flags & SERIALIZABLE:
+                raise self._in.damaged(
+                    f"its index holds a {level.name}, which Hadoop does not write"
+                )
+            for kind, name in level.fields:
+                found.fields[name] = self._value_of(kind, depth)
+            if level.flags & HAS_WRITE_METHOD:
+                found.written += self._written(depth)
+        return found
+
+    def _written(self, depth: int) -> list[Any]:
+        found = []
+        while (tag := self._in.unsigned(1)) != END:
+            found.append(self._tagged(tag, depth + 1))
+        return found
+
+    def _value_of(self, kind: str, depth: int) -> Any:
+        if kind not in PRIMITIVES:
+            return self.value(depth + 1)
+        form = ">" + PRIMITIVES[kind]
+        return struct.unpack(form, self._in.exactly(struct.calcsize(form)))[0]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from submit_tf_job.hadoop_logs.cursor import Region
+
+# a log file's bytes are read in pieces of this size
+STEP = 1024 * 1024
+Extent = tuple[int, int]
 
 
 class Damaged(Exception):
@@ -52,17 +59,6 @@ class LogStore(Protocol):
         """Open a file for random access."""
 
 
-class Content(Protocol):
-    """The bytes of one uploaded log file."""
-
-    def stream(self, start: int) -> Iterator[bytes]:
-        """Read from `start` to the end in pieces of at most about a megabyte.
-
-        Raises:
-            Damaged: The file is not in a format of Hadoop's.
-        """
-
-
 @dataclass(frozen=True)
 class Snapshot:
     """One upload of one log file by a NodeManager.
@@ -76,7 +72,8 @@ class Snapshot:
             upload, and then the files after it are lost.
         uploaded_ms: Time of the upload, in milliseconds since the epoch.
         modified_ms: When the log file itself was last changed; None where the format lacks it.
-        content: Its bytes.
+        region: The part of the node file with its bytes.
+        extents: Position and length of each part of them in the region, when inflated.
     """
 
     container_id: str
@@ -86,13 +83,29 @@ class Snapshot:
     declared_size: int
     uploaded_ms: int
     modified_ms: int | None
-    content: Content = field(repr=False, compare=False)
+    region: Region = field(repr=False, compare=False)
+    extents: tuple[Extent, ...] = field(repr=False, compare=False)
 
     def stream(self, *, tail: int | None = None) -> Iterator[bytes]:
-        """Read it, or its last `tail` bytes, in pieces."""
-        if tail is None:
-            tail = self.size
-        return self.content.stream(max(0, self.size - tail))
+        """Read it, or its last `tail` bytes, in pieces of at most about a megabyte.
+
+        Raises:
+            Damaged: The file is not in a format of Hadoop's.
+        """
+        left_out = 0 if tail is None else max(0, self.size - tail)
+        cursor = self.region.cursor()
+        for position, length in self.extents:
+            passed = min(left_out, length)
+            left_out -= passed
+            left = length - passed
+            if left:
+                cursor.skip(position + passed - cursor.position)
+            while left:
+                data = cursor.read(min(left, STEP))
+                if not data:
+                    raise self.region.source.damaged(f"a log file ends {left} bytes too early")
+                left -= len(data)
+                yield data
 
     def read(self, *, tail: int | None = None) -> bytes:
         """Read it, or its last `tail` bytes, at once."""

@@ -1,13 +1,17 @@
-"""Node files of an application: one per NodeManager, several under rolling aggregation."""
+"""Directories and node files of an application's aggregated logs, for every Hadoop since 2.x.
+
+There is one node file per NodeManager, several under rolling aggregation.
+"""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from submit_tf_job.hadoop_logs import tfile
-from submit_tf_job.hadoop_logs.cursor import Memory, Source
+from submit_tf_job.hadoop_logs.cursor import MAX_ENTRIES, Memory, Source
 from submit_tf_job.hadoop_logs.indexedfile import (
     UUID,
     application_uuid,
@@ -15,45 +19,120 @@ from submit_tf_job.hadoop_logs.indexedfile import (
     read_indexed,
 )
 from submit_tf_job.hadoop_logs.interfaces import Damaged, DirectoryEntry, LogStore, Snapshot
-from submit_tf_job.hadoop_logs.layout import AppDirectory, node_file
 
 TEMPORARY = ".tmp"  # LogAggregationUtils: TMP_FILE_SUFFIX
 CHECKSUM = "-checksum"  # LogAggregationIndexedFileController.CHECK_SUM_FILE_SUFFIX
-ARCHIVE = ".har"
+_APP_ID = re.compile(r"application_\d+_(\d+)")
+_NODE_FILE = re.compile(r"(?P<host>.+)_(?P<port>\d{1,5})(?:_(?P<uploaded>\d{12,14}))?")
 
 
-class _Uploading:
-    """A file of a temporary name, which has its final name as soon as its upload is done.
+@dataclass(frozen=True)
+class LogSettings:
+    """A cluster's configuration of log aggregation.
 
     Attributes:
-        size: Its bytes when it was opened.
+        root: Directory or URI, `yarn.nodemanager.remote-app-log-dir`; without a scheme it lies on
+            the default file system.
+        enabled: Whether logs are aggregated; None where unknown.
+        retain_s: Seconds after which the history server deletes them, None for never.
+        every_container: Whether the NodeManagers collect the logs of every container.
     """
 
-    def __init__(self, store: LogStore, path: str) -> None:
-        self._store, self._final = store, path.removesuffix(TEMPORARY)
-        try:
-            self._file = store.open(path)
-        except FileNotFoundError:
-            self._file = store.open(self._final)
-        self.size = self._file.size
+    root: str = "/tmp/logs"  # noqa: S108 - YarnConfiguration.DEFAULT_NM_REMOTE_APP_LOG_DIR
+    other_roots: tuple[str, ...] = ()
+    enabled: bool | None = None
+    retain_s: int | None = None
+    every_container: bool = True
 
-    def read_range(self, start: int, length: int) -> bytes:
-        """Read a part of it."""
-        try:
-            return self._file.read_range(start, length)
-        except FileNotFoundError:
-            self._file = self._store.open(self._final)
-            return self._file.read_range(start, length)
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> LogSettings:
+        """Read the properties of yarn-site.xml or of the ResourceManager's `/conf`; ignore invalid
+        values.
+        """
+        default = cls()
+        root = properties.get("yarn.nodemanager.remote-app-log-dir") or default.root
+        own = (
+            value
+            for name, value in properties.items()
+            if re.fullmatch(r"yarn\.log-aggregation\.[^.]+\.remote-app-log-dir", name) and value
+        )
+        enabled = properties.get("yarn.log-aggregation-enable", "").strip().lower()
+        retain = properties.get("yarn.log-aggregation.retain-seconds", "").strip()
+        policy = properties.get("yarn.nodemanager.log-aggregation.policy.class", "").strip()
+        return cls(
+            root=root,
+            other_roots=tuple(sorted({value for value in own if value != root})),
+            enabled={"true": True, "false": False}.get(enabled),
+            retain_s=int(retain) if re.fullmatch(r"[1-9]\d{0,11}", retain) else None,
+            every_container=not policy or policy.endswith(".AllContainerLogAggregationPolicy"),
+        )
+
+
+# --- directories ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AppDirectory:
+    """One directory that holds node files of the application."""
+
+    path: str
+    entries: tuple[DirectoryEntry, ...]
+
+
+def find_directories(store: LogStore, root: str, user: str, app_id: str) -> list[AppDirectory]:
+    """Return the application's directories under one root, with any suffix and format.
+
+    Searches each directory of the user: `bucket-<suffix>-<format>/<NNNN>/<application>` (Hadoop
+    3.3 and later), `<suffix>-<format>/<application>` (3.1.4, 3.2) and `<suffix>/<application>`
+    (before).
+    """
+    found = []
+    for directory in _list(store, f"{root.rstrip('/')}/{user}"):
+        if directory.is_dir:
+            path = _application_path(
+                f"{root.rstrip('/')}/{user}/{directory.name}", directory.name, app_id
+            )
+            entries = _list(store, path)
+            if entries:
+                found.append(AppDirectory(path, tuple(entries)))
+    return found
+
+
+def _list(store: LogStore, path: str) -> Sequence[DirectoryEntry]:
+    try:
+        return store.list_dir(path)
+    except FileNotFoundError:
+        return ()
+
+
+def _application_path(path: str, name: str, app_id: str) -> str:
+    number = _APP_ID.fullmatch(app_id)
+    if name.startswith("bucket-") and number:
+        # LogAggregationUtils.getRemoteBucketDir
+        return f"{path}/{int(number[1]) % 10000:04d}/{app_id}"
+    return f"{path}/{app_id}"
+
+
+# --- node files -----------------------------------------------------------------------------------
+
+
+def node_file(name: str) -> tuple[str, int] | None:
+    """Parse the name of a node file: the NodeId with `_` for `:`, and under rolling aggregation the
+    time in milliseconds, else 0 (LogAggregationUtils.getNodeString).
+    """
+    found = _NODE_FILE.fullmatch(name)
+    if found is None:
+        return None
+    return f"{found['host']}:{found['port']}", int(found["uploaded"] or 0)
 
 
 @dataclass
-class NodeFiles:
+class NodeFile:
     """One node file.
 
     Attributes:
         node: NodeId, `host:port`.
         uploaded_ms: The time in its name, else of its last change.
-        unfinished: Whether it has no trailer.
         safe_end: Its valid size during a further upload; None for all of it.
         problems: A sentence for each part that could not be read.
     """
@@ -64,108 +143,43 @@ class NodeFiles:
     node: str
     uploaded_ms: int
     memory: Memory
-    unfinished: bool = False
     safe_end: int | None = None
     problems: list[str] = field(default_factory=list)
-    _found: list[Snapshot | None] = field(default_factory=list)  # None ends a container's record
-    _rest: Iterator[Snapshot | None] | None = None
-    _complete: bool = False
-    _by_index: bool = False  # the index lists all log files at once
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _found: list[Snapshot] | None = None
 
-    def each(self) -> Iterator[Snapshot]:
-        """Yield its log files, oldest upload first; read the file once, as they are consumed.
+    def snapshots(self) -> list[Snapshot]:
+        """Return all its log files, oldest upload first; read it once.
 
         A missing or damaged part becomes an entry of `problems`.
         """
-        return (snapshot for snapshot in self._entries() if snapshot is not None)
+        if self._found is None:
+            found: list[Snapshot] = []
+            self.problems = []  # of an attempt during which the storage failed
+            try:
+                for snapshot in self._read():
+                    if len(found) == MAX_ENTRIES:
+                        self.problems.append(
+                            f"{self.path}: more than {MAX_ENTRIES} log files; the rest is left out"
+                        )
+                        break
+                    found.append(snapshot)
+            except Damaged as error:
+                self.problems.append(str(error))
+            except FileNotFoundError:
+                self.problems.append(f"{self.path}: was deleted during the reading")
+            self._found = found
+        return self._found
 
-    def snapshots(self) -> list[Snapshot]:
-        """Return all its log files, oldest upload first."""
-        return list(self.each())
-
-    def seek(self, name: str) -> Iterator[Snapshot]:
-        """Yield log files of a name, read as they are consumed; with an index newest first."""
-        next(self.each(), None)
-        found = reversed(self.snapshots()) if self._by_index else self.each()
-        return (snapshot for snapshot in found if snapshot.name == name)
-
-    def of(self, container_id: str) -> Iterator[Snapshot]:
-        """Yield the log files of a container; in a TFile they are in one record."""
-        seen = False
-        for snapshot in self._entries():
-            if snapshot is not None and snapshot.container_id == container_id:
-                seen = True
-                yield snapshot
-            elif seen and not self._by_index:
-                return  # the rest belongs to other containers
-
-    def _entries(self) -> Iterator[Snapshot | None]:
-        position = 0
-        while self._has(position):
-            yield self._found[position]
-            position += 1
-
-    def _has(self, position: int) -> bool:
-        with self._lock:
-            while position >= len(self._found) and not self._complete:
-                self._advance()
-            return position < len(self._found)
-
-    def _advance(self) -> None:
-        if self._rest is None:
-            self._found, self.problems = [], []
-            self._rest = self._read(self.problems)
-        try:
-            self._found.append(next(self._rest))
-        except StopIteration:
-            self._complete = True
-        except BaseException:
-            # the storage failed: the next call starts again, in the same order
-            self._rest = None
-            raise
-
-    def _read(self, problems: list[str]) -> Iterator[Snapshot | None]:
-        try:
-            file = _Uploading(self.store, self.path) if self.unfinished else None
-            source = Source(
-                file or self.store.open(self.path),
-                self.path,
-                memory=self.memory,
-                size=self.safe_end,
-            )
-            if source.tail().endswith(tfile.MAGIC):
-                yield from self._tfile(source, tfile.read_index(source), problems)
-            elif self.unfinished:
-                yield from self._tfile(source, tfile.salvage_index(source), problems)
-            elif source.tail()[-UUID:] == application_uuid(self.app_id):
-                found = read_indexed(source, self.app_id, self.node)
-                self._by_index = True
-                yield from found
-            else:
-                raise source.damaged("it is neither a TFile nor an IndexedFile")
-        except Damaged as error:
-            problems.append(str(error))
-        except FileNotFoundError:
-            problems.append(f"{self.path}: was deleted during the reading")
-
-    def _tfile(
-        self, source: Source, index: tfile.Index, problems: list[str]
-    ) -> Iterator[Snapshot | None]:
-        for log in tfile.scan(source, index, problems):
-            if log is None:
-                yield None
-            else:
-                yield Snapshot(
-                    log.container_id,
-                    self.node,
-                    log.name,
-                    log.size,
-                    log.declared_size,
-                    self.uploaded_ms,
-                    None,
-                    log.content,
-                )
+    def _read(self) -> Iterator[Snapshot]:
+        file = self.store.open(self.path)
+        source = Source(file, self.path, memory=self.memory, size=self.safe_end)
+        tail = source.tail()
+        if tail.endswith(tfile.MAGIC):
+            yield from tfile.read_tfile(source, self.node, self.uploaded_ms, self.problems)
+        elif tail[-UUID:] == application_uuid(self.app_id):
+            yield from read_indexed(source, self.node)
+        else:
+            raise source.damaged("it is neither a TFile nor an IndexedFile")
 
 
 @dataclass
@@ -175,13 +189,11 @@ class Survey:
     Attributes:
         nodes: Node files that can be read.
         pending: NodeIds with an unfinished upload.
-        archives: HAR archives (`mapred archive-logs`), which are not supported.
         problems: Sentences about other files.
     """
 
-    nodes: list[NodeFiles] = field(default_factory=list)
+    nodes: list[NodeFile] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
-    archives: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -191,42 +203,22 @@ def survey(
     """Return the directories' entries by kind."""
     found = Survey()
     for directory in directories:
-        finished = {entry.name for entry in directory.entries}
+        names = {entry.name for entry in directory.entries}
         ends = _safe_ends(store, directory)
         for entry in directory.entries:
-            _take(found, store, app_id, directory, entry, memory, ends, finished)
+            final = entry.name.removesuffix(TEMPORARY)
+            named = node_file(final)
+            if entry.is_dir or named is None:
+                continue
+            path, end = f"{directory.path}/{entry.name}", ends.get(entry.name)
+            if final != entry.name:  # HDFS shows no bytes of a TFile until it is renamed
+                found.pending += [named[0]] if final not in names else []
+            elif not entry.size or end == 0:
+                found.problems.append(f"{path}: is still empty")
+            else:
+                node, uploaded_ms = named[0], named[1] or entry.modified_ms
+                found.nodes.append(NodeFile(store, app_id, path, node, uploaded_ms, memory, end))
     return found
-
-
-def _take(
-    found: Survey,
-    store: LogStore,
-    app_id: str,
-    directory: AppDirectory,
-    entry: DirectoryEntry,
-    memory: Memory,
-    ends: dict[str, int],
-    names: set[str],
-) -> None:
-    path = f"{directory.path}/{entry.name}"
-    if entry.name.endswith(ARCHIVE):
-        found.archives.append(path)
-        return
-    unfinished = entry.name.endswith(TEMPORARY)
-    final = entry.name.removesuffix(TEMPORARY)
-    named = node_file(final)
-    if entry.is_dir or named is None or (unfinished and final in names):
-        return
-    if unfinished:
-        found.pending.append(named[0])
-    # HDFS shows no bytes of a TFile until it is renamed
-    if not entry.size or ends.get(entry.name) == 0:
-        if not unfinished:
-            found.problems.append(f"{path}: is still empty")
-        return
-    node, uploaded_ms = named[0], named[1] or entry.modified_ms
-    end = ends.get(entry.name)
-    found.nodes.append(NodeFiles(store, app_id, path, node, uploaded_ms, memory, unfinished, end))
 
 
 def _safe_ends(store: LogStore, directory: AppDirectory) -> dict[str, int]:
@@ -234,15 +226,8 @@ def _safe_ends(store: LogStore, directory: AppDirectory) -> dict[str, int]:
     ends: dict[str, int] = {}
     for entry in directory.entries:
         if entry.name.endswith(CHECKSUM) and not entry.is_dir:
-            said = _safe_end(store, f"{directory.path}/{entry.name}")
-            if said is not None:
-                ends[said[0]] = max(0, said[1])
+            path = f"{directory.path}/{entry.name}"
+            with suppress(FileNotFoundError, Damaged):  # it has just been written, or removed
+                name, end = read_checksum(Source(store.open(path), path))
+                ends[name] = max(0, end)
     return ends
-
-
-def _safe_end(store: LogStore, path: str) -> tuple[str, int] | None:
-    try:
-        source = Source(store.open(path), path)
-        return read_checksum(source.read(0, min(source.size, 8192)), source)
-    except (FileNotFoundError, Damaged):
-        return None

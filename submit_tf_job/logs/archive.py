@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError
-from submit_tf_job.logs.collected import AggregatedLogs, ContainerLogs
+from submit_tf_job.logs.collected import AggregatedLogs
 from submit_tf_job.logs.entries import AM_FILES, AM_TASK, LogSource, TaskContainer
-from submit_tf_job.logs.parallel import in_threads
+from submit_tf_job.logs.merge import in_threads
 from submit_tf_job.logs.sources import CollectedLogs, ServedLogs, StreamServer
 
 _WORKERS = 8
@@ -74,26 +74,20 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
         if alone and _never_restarted(content):
             return Archive("collected", CollectedLogs(logs), tuple(alone), logs.warnings)
     found = logs.containers()
-    reports = [
-        file.snapshots[-1].read()
-        for container in found
-        if (file := container.file(contract.REPORT_FILE))
-    ]
-    known = {
-        container.id: container
-        for content in reports
-        for container in from_report(content).values()
-    }
-    by_node = groupby(
-        sorted(found, key=lambda container: container.node), key=lambda container: container.node
-    )
-    groups = [list(group) for _node, group in by_node]
-    named = [
-        container
-        for group in in_threads(lambda group: _named(group, known), groups, _WORKERS)
-        for container in group
-    ]
-    return Archive("collected", CollectedLogs(logs, found), _sorted(named), logs.warnings)
+    source = CollectedLogs(logs, found)
+    known: dict[str, TaskContainer] = {}
+    nodes: dict[str, list[TaskContainer]] = {}
+    for one in found:
+        file = one.file(contract.REPORT_FILE)
+        known |= from_report(file.snapshots[-1].read()) if file else {}
+        host = one.node.rpartition(":")[0]
+        nodes.setdefault(one.node, []).append(TaskContainer("", one.container_id, host))
+
+    def of_node(containers: list[TaskContainer]) -> list[TaskContainer]:
+        return [_named(source, container, known) for container in containers]
+
+    named = chain.from_iterable(in_threads(of_node, list(nodes.values()), _WORKERS))
+    return Archive("collected", source, _sorted(named), logs.warnings)
 
 
 def _never_restarted(content: bytes) -> bool:
@@ -107,35 +101,10 @@ def _never_restarted(content: bytes) -> bool:
     )
 
 
-def _named(group: Iterable[ContainerLogs], known: dict[str, TaskContainer]) -> list[TaskContainer]:
-    out = []
-    for container in group:
-
-        def read_end(name: str, most: int, container: ContainerLogs = container) -> bytes:
-            file = container.file(name)
-            try:
-                return b"".join(file.stream(tail=most)) if file else b""
-            except SubmitTFJobError:
-                return b""
-
-        task = name_of(
-            container.container_id, (file.name for file in container.files), read_end, known
-        )
-        out.append(TaskContainer(task, container.container_id, container.node.rpartition(":")[0]))
-    return out
-
-
-def _sorted(containers: Iterable[TaskContainer]) -> tuple[TaskContainer, ...]:
-    return tuple(sorted(containers, key=lambda container: container.order))
-
-
-def _in_source(source: LogSource, container: TaskContainer) -> TaskContainer | None:
-    try:
-        files = [file.name for file in source.files(container)]
-    except SubmitTFJobError:
-        return None
-    if not files:
-        return None
+def _named(
+    source: LogSource, container: TaskContainer, known: Mapping[str, TaskContainer]
+) -> TaskContainer:
+    """Return a container with its task."""
 
     def read_end(name: str, most: int) -> bytes:
         try:
@@ -143,9 +112,12 @@ def _in_source(source: LogSource, container: TaskContainer) -> TaskContainer | N
         except SubmitTFJobError:
             return b""
 
-    return TaskContainer(
-        name_of(container.id, files, read_end, {}), container.id, container.host, container.address
-    )
+    files = [file.name for file in source.files(container)]
+    return replace(container, task=name_of(container.id, files, read_end, known))
+
+
+def _sorted(containers: Iterable[TaskContainer]) -> tuple[TaskContainer, ...]:
+    return tuple(sorted(containers, key=lambda container: container.order))
 
 
 def served(server: StreamServer, address: str, am_containers: Sequence[str]) -> Archive:
@@ -163,25 +135,18 @@ def served(server: StreamServer, address: str, am_containers: Sequence[str]) -> 
     source = ServedLogs(server, address)
     found: list[TaskContainer] = []
     for first in am_containers:
-        stem, _, _number = first.rpartition("_")
-        number, misses = 1, 0
+        stem, number, misses = first.rpartition("_")[0], 1, 0
         while misses < _GAP:
-            container = _on_server(source, f"{stem}_{number:06d}")
-            found += [container] if container else []
-            misses = 0 if container else misses + 1
+            container = TaskContainer("", f"{stem}_{number:06d}")
+            try:
+                found.append(_named(source, container, {}))
+                misses = 0
+            except NoSuchJob:
+                misses += 1
             number += 1
     if not found:
         raise NoSuchJob(f"the log server at {address} has no logs of it")
     return Archive("log-server", source, _sorted(found))
-
-
-def _on_server(source: ServedLogs, container_id: str) -> TaskContainer | None:
-    container = TaskContainer(AM_TASK, container_id)
-    try:
-        source.files(container)
-    except NoSuchJob:
-        return None
-    return _in_source(source, container)
 
 
 # --- the task of a container ---

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from submit_tf_job.errors import AuthError, BadAnswer, NoSuchJob, SubmitTFJobError
@@ -24,239 +24,17 @@ from submit_tf_job.hadoop_logs.interfaces import (
     LogStore,
     Snapshot,
 )
-from submit_tf_job.hadoop_logs.layout import AppDirectory, LogSettings, find_directories
-from submit_tf_job.hadoop_logs.node_files import NodeFiles, Survey, survey
-from submit_tf_job.logs.parallel import in_threads
-
-__all__ = [
-    "Absence",
-    "AggregatedLogs",
-    "CollectedFile",
-    "ContainerLogs",
-    "LogSettings",
-    "LogStore",
-    "NoLogs",
-    "Snapshot",
-    "WhatYarnSays",
-    "content",
-]
+from submit_tf_job.hadoop_logs.node_files import (
+    AppDirectory,
+    LogSettings,
+    NodeFile,
+    Survey,
+    find_directories,
+    survey,
+)
+from submit_tf_job.logs.merge import in_threads
 
 WORKERS = 8  # node files are small and remote: most of the time is latency
-
-
-class AggregatedLogs:
-    """The collected logs of one application.
-
-    Args:
-        store: Open storage of the file system of `settings.root`.
-        app_id: `application_…`.
-        user: Owner of the application.
-        settings: The cluster's configuration of log aggregation.
-        said: The ResourceManager's report, for the reason of missing logs.
-
-    Example:
-        >>> logs = AggregatedLogs(storage, "application_1700000000000_0001", user="alice")  # doctest: +SKIP
-        >>> [(found.container_id, [file.name for file in found.files]) for found in logs.containers()]  # doctest: +SKIP
-        >>> logs.read("container_1700000000000_0001_01_000002", "stderr.txt", tail=4096)  # doctest: +SKIP
-    """  # noqa: E501
-
-    def __init__(
-        self,
-        store: LogStore,
-        app_id: str,
-        *,
-        user: str,
-        settings: LogSettings | None = None,
-        said: WhatYarnSays | None = None,
-    ) -> None:
-        self._store = store
-        self._app_id = app_id
-        self._user = user
-        self._settings = settings or LogSettings()
-        self._said = said or WhatYarnSays()
-        self._memory = Memory()
-        self._survey: Survey | None = None
-
-    @property
-    def settings(self) -> LogSettings:
-        """The cluster's configuration of log aggregation."""
-        return self._settings
-
-    # --- listing ---
-
-    def containers(self) -> tuple[ContainerLogs, ...]:
-        """List all containers with their log files, in the order of their ids.
-
-        Raises:
-            NoLogs: The application has none; see `reason`.
-            AuthError: They may not be read.
-            BadAnswer: None of the files can be read.
-        """
-        nodes = self._nodes()
-        found = in_threads(NodeFiles.snapshots, nodes, WORKERS)
-        snapshots = [snapshot for of_node in found for snapshot in of_node]
-        problems = [problem for node in nodes for problem in node.problems]
-        if not snapshots and problems:
-            raise BadAnswer(
-                problems[0],
-                hint="The container's own node may still have them.",
-                details={"problems": problems},
-            )
-        return _grouped(snapshots)
-
-    def find(self, name: str) -> Iterator[Snapshot]:
-        """Yield the files of a name, of all containers, reading as little as possible.
-
-        Raises:
-            NoLogs: The application has no logs.
-            AuthError: They may not be read.
-        """
-        for logs in sorted(self._nodes(), key=lambda logs: -logs.uploaded_ms):
-            yield from logs.seek(name)
-
-    def container(self, container_id: str, *, node: str | None = None) -> ContainerLogs | None:
-        """List the files of one container; with `node` (see `read`) read that node's file only.
-
-        Raises:
-            NoLogs: The application has no logs.
-            AuthError: They may not be read.
-        """
-        nodes = sorted(self._nodes(), key=lambda logs: not _is_at(logs, node))
-        home = next((logs.node for logs in nodes if any(logs.of(container_id))), None)
-        found = [log for logs in nodes if logs.node == home for log in logs.of(container_id)]
-        return next(iter(_grouped(found)), None)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Sentences about damaged files and unfinished uploads found so far."""
-        if self._survey is None:
-            return ()
-        pending = [f"{node} has not finished its upload" for node in self._survey.pending]
-        archived = [
-            f"{path} is a Hadoop archive, which is not supported" for path in self._survey.archives
-        ]
-        damaged = [problem for node in self._survey.nodes for problem in node.problems]
-        return (*pending, *archived, *self._survey.problems, *damaged)
-
-    # --- contents ---
-
-    def read(
-        self, container_id: str, name: str, *, tail: int | None = None, node: str | None = None
-    ) -> bytes:
-        """Read one log file, or its last `tail` bytes, at once.
-
-        Args:
-            container_id: The container.
-            name: The file.
-            tail: Number of bytes at its end; None for all.
-            node: NodeId (`host:port`), or host, whose file is read first.
-
-        Raises:
-            NoLogs: The container or file does not exist, or the application has no logs.
-            AuthError: They may not be read.
-            BadAnswer: The file is not in a format of Hadoop's.
-        """
-        container = self.container(container_id, node=node)
-        if container is None:
-            raise NoLogs(
-                f"{self._app_id}: there are no logs of {container_id}",
-                Absence.NOTHING,
-                hint="Check the container's id.",
-            )
-        file = container.file(name)
-        if file is None:
-            names = ", ".join(file.name for file in container.files)
-            raise NoLogs(
-                f"{container_id}: has no log file {name}", Absence.NOTHING, hint=f"It has {names}."
-            )
-        return b"".join(content(file, tail))
-
-    # --- finding ---
-
-    def _nodes(self) -> list[NodeFiles]:
-        if self._survey is None or not self._survey.nodes:
-            self._survey = survey(self._store, self._app_id, self._directories(), self._memory)
-        if not self._survey.nodes:
-            raise self._why_nothing(self._survey)
-        return self._survey.nodes
-
-    def _directories(self) -> list[AppDirectory]:
-        found = self._directories_under(self._settings.root)
-        for root in self._settings.other_roots:
-            # another file system, or not readable; only the first root is required
-            with suppress(SubmitTFJobError):
-                found += self._directories_under(root)
-        return found
-
-    def _directories_under(self, root: str) -> list[AppDirectory]:
-        try:
-            return find_directories(self._store, root, self._user, self._app_id)
-        except AuthError as error:
-            raise AuthError(
-                f"{root}/{self._user}: not allowed to read the logs of {self._user}: "
-                f"{error.message}",
-                hint=f"Use the account of {self._user}, or one in the directory's group: "
-                f"aggregated logs have mode 770.",
-            ) from None
-
-    def _why_nothing(self, found: Survey) -> NoLogs:
-        if found.archives:
-            message = (
-                f"{self._app_id}: its logs are in the Hadoop archive {found.archives[0]}, which "
-                f"is not supported"
-            )
-            return NoLogs(
-                message, Absence.ARCHIVED, hint=f"yarn logs -applicationId {self._app_id}"
-            )
-        if found.pending or found.problems:
-            message = f"{self._app_id}: its logs are just being uploaded"
-            return NoLogs(message, Absence.NOT_YET, hint="Try again in a few seconds.")
-        where = f"{self._settings.root}/{self._user}"
-        return _explain(
-            self._app_id,
-            where,
-            self._said,
-            enabled=self._settings.enabled,
-            retain_s=self._settings.retain_s,
-        )
-
-
-def content(file: CollectedFile, tail: int | None) -> Iterator[bytes]:
-    """Read a file in pieces; damage is an error for the user."""
-    try:
-        yield from file.stream(tail=tail)
-    except Damaged as error:
-        hint = "Other nodes' logs may still be read."
-        raise BadAnswer(str(error), hint=hint) from error
-
-
-def _is_at(logs: NodeFiles, node: str | None) -> bool:
-    return node is not None and (logs.node == node or logs.node.rpartition(":")[0] == node)
-
-
-def _grouped(snapshots: list[Snapshot]) -> tuple[ContainerLogs, ...]:
-    by_container: dict[str, dict[str, list[Snapshot]]] = {}
-    for snapshot in sorted(snapshots, key=lambda found: found.uploaded_ms):
-        by_container.setdefault(snapshot.container_id, {}).setdefault(snapshot.name, []).append(
-            snapshot
-        )
-    return tuple(
-        ContainerLogs(
-            container_id=container_id,
-            node=next(iter(files.values()))[0].node,
-            files=tuple(CollectedFile(name, tuple(found)) for name, found in sorted(files.items())),
-        )
-        for container_id, files in sorted(by_container.items(), key=lambda item: _order(item[0]))
-    )
-
-
-def _order(container_id: str) -> tuple[list[int], str]:
-    """Return the key that sorts by attempt and number, without an epoch (`container_e17_…`)."""
-    return [int(number) for number in re.findall(r"\d+", container_id)[-4:]], container_id
-
-
-# --- why there are none ---
-
 # an AM runs for 30 s after it has unregistered, a NodeManager counts as lost after 10 minutes
 LATEST_UPLOAD_S = 900
 
@@ -272,7 +50,6 @@ class Absence(str, Enum):
     OFF = "off"
     DELETED = "deleted"
     FAILED = "failed"
-    ARCHIVED = "archived"
     NOTHING = "nothing"
 
 
@@ -308,71 +85,239 @@ class WhatYarnSays:
         return max(0, (self.now_ms - self.finished_ms) // 1000)
 
 
-def _explain(
-    app_id: str, where: str, said: WhatYarnSays, *, enabled: bool | None, retain_s: int | None
-) -> NoLogs:
-    """Return the error with the reason for missing logs.
+@dataclass
+class AggregatedLogs:
+    """The collected logs of one application.
 
     Args:
-        app_id: The application.
-        where: Directory that was searched.
-        said: The ResourceManager's report.
-        enabled: `yarn.log-aggregation-enable`, if known.
-        retain_s: `yarn.log-aggregation.retain-seconds`, None for unlimited or unknown.
-    """
-    if said.status == _OFF or (enabled is False and said.status is None):
-        message = (
-            f"{app_id}: the cluster does not collect logs (yarn.log-aggregation-enable is false)"
+        store: Open storage of the file system of `settings.root`.
+        app_id: `application_…`.
+        user: Owner of the application.
+        settings: The cluster's configuration of log aggregation.
+        said: The ResourceManager's report, for the reason of missing logs.
+
+    Example:
+        >>> logs = AggregatedLogs(storage, "application_1700000000000_0001", user="alice")  # doctest: +SKIP
+        >>> [(found.container_id, [file.name for file in found.files]) for found in logs.containers()]  # doctest: +SKIP
+        >>> logs.read("container_1700000000000_0001_01_000002", "stderr.txt", tail=4096)  # doctest: +SKIP
+    """  # noqa: E501
+
+    store: LogStore
+    app_id: str
+    user: str
+    settings: LogSettings = LogSettings()
+    said: WhatYarnSays = WhatYarnSays()
+    _memory: Memory = field(default_factory=Memory)
+    _survey: Survey = field(default_factory=Survey)
+
+    # --- listing ---
+
+    def containers(self) -> tuple[ContainerLogs, ...]:
+        """List all containers with their log files, in the order of their ids.
+
+        Raises:
+            NoLogs: The application has none; see `reason`.
+            AuthError: They may not be read.
+            BadAnswer: None of the files can be read.
+        """
+        nodes = self._nodes()
+        found = in_threads(NodeFile.snapshots, nodes, WORKERS)
+        snapshots = [snapshot for of_node in found for snapshot in of_node]
+        problems = [problem for node in nodes for problem in node.problems]
+        if not snapshots and problems:
+            raise BadAnswer(
+                problems[0],
+                hint="The container's own node may still have them.",
+                details={"problems": problems},
+            )
+        return _grouped(snapshots)
+
+    def find(self, name: str) -> Iterator[Snapshot]:
+        """Yield the files of a name, of all containers, the newest upload first, reading as few
+        node files as possible.
+
+        Raises:
+            NoLogs: The application has no logs.
+            AuthError: They may not be read.
+        """
+        for logs in sorted(self._nodes(), key=lambda logs: -logs.uploaded_ms):
+            yield from (found for found in reversed(logs.snapshots()) if found.name == name)
+
+    def container(self, container_id: str, *, node: str | None = None) -> ContainerLogs | None:
+        """List the files of one container; with `node` (see `read`) read that node's file only.
+
+        Raises:
+            NoLogs: The application has no logs.
+            AuthError: They may not be read.
+        """
+        nodes = sorted(self._nodes(), key=lambda logs: not _is_at(logs, node))
+        for home in dict.fromkeys(logs.node for logs in nodes):
+            of_node = [log for logs in nodes if logs.node == home for log in logs.snapshots()]
+            found = _grouped([log for log in of_node if log.container_id == container_id])
+            if found:
+                return found[0]
+        return None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about damaged files and unfinished uploads found so far."""
+        pending = [f"{node} has not finished its upload" for node in self._survey.pending]
+        damaged = [problem for node in self._survey.nodes for problem in node.problems]
+        return (*pending, *self._survey.problems, *damaged)
+
+    # --- contents ---
+
+    def read(
+        self, container_id: str, name: str, *, tail: int | None = None, node: str | None = None
+    ) -> bytes:
+        """Read one log file, or its last `tail` bytes, at once.
+
+        Args:
+            container_id: The container.
+            name: The file.
+            tail: Number of bytes at its end; None for all.
+            node: NodeId (`host:port`), or host, whose file is read first.
+
+        Raises:
+            NoLogs: The container or file does not exist, or the application has no logs.
+            AuthError: They may not be read.
+            BadAnswer: The file is not in a format of Hadoop's.
+        """
+        container = self.container(container_id, node=node)
+        if container is None:
+            raise NoLogs(
+                f"{self.app_id}: there are no logs of {container_id}",
+                Absence.NOTHING,
+                hint="Check the container's id.",
+            )
+        file = container.file(name)
+        if file is None:
+            names = ", ".join(file.name for file in container.files)
+            raise NoLogs(
+                f"{container_id}: has no log file {name}", Absence.NOTHING, hint=f"It has {names}."
+            )
+        return b"".join(content(file, tail))
+
+    # --- finding ---
+
+    def _nodes(self) -> list[NodeFile]:
+        if not self._survey.nodes:
+            self._survey = survey(self.store, self.app_id, self._directories(), self._memory)
+        if not self._survey.nodes:
+            raise self._why_nothing()
+        return self._survey.nodes
+
+    def _directories(self) -> list[AppDirectory]:
+        found = self._directories_under(self.settings.root)
+        for root in self.settings.other_roots:
+            # another file system, or not readable; only the first root is required
+            with suppress(SubmitTFJobError):
+                found += self._directories_under(root)
+        return found
+
+    def _directories_under(self, root: str) -> list[AppDirectory]:
+        try:
+            return find_directories(self.store, root, self.user, self.app_id)
+        except AuthError as error:
+            raise AuthError(
+                f"{root}/{self.user}: not allowed to read the logs of {self.user}: "
+                f"{error.message}",
+                hint=f"Use the account of {self.user}, or one in the directory's group: "
+                f"aggregated logs have mode 770.",
+            ) from None
+
+    def _why_nothing(self) -> NoLogs:
+        where = f"{self.settings.root}/{self.user}"
+        reason, message, hint = _reason(where, self.said, self.settings)
+        if self._survey.pending or self._survey.problems:
+            reason, message = Absence.NOT_YET, "its logs are just being uploaded"
+            hint = "Try again in a few seconds."
+        return NoLogs(f"{self.app_id}: {message}", reason, hint=hint)
+
+
+def content(file: CollectedFile, tail: int | None) -> Iterator[bytes]:
+    """Read a file in pieces; damage is an error for the user."""
+    try:
+        yield from file.stream(tail=tail)
+    except Damaged as error:
+        hint = "Other nodes' logs may still be read."
+        raise BadAnswer(str(error), hint=hint) from error
+
+
+def _is_at(logs: NodeFile, node: str | None) -> bool:
+    return node is not None and (logs.node == node or logs.node.rpartition(":")[0] == node)
+
+
+def _grouped(snapshots: list[Snapshot]) -> tuple[ContainerLogs, ...]:
+    by_container: dict[str, dict[str, list[Snapshot]]] = {}
+    for snapshot in sorted(snapshots, key=lambda found: found.uploaded_ms):
+        by_container.setdefault(snapshot.container_id, {}).setdefault(snapshot.name, []).append(
+            snapshot
         )
-        return NoLogs(
-            message,
+    return tuple(
+        ContainerLogs(
+            container_id=container_id,
+            node=next(iter(files.values()))[0].node,
+            files=tuple(CollectedFile(name, tuple(found)) for name, found in sorted(files.items())),
+        )
+        for container_id, files in sorted(by_container.items(), key=lambda item: _order(item[0]))
+    )
+
+
+def _order(container_id: str) -> tuple[list[int], str]:
+    """Return the key that sorts by attempt and number, without an epoch (`container_e17_…`)."""
+    return [int(number) for number in re.findall(r"\d+", container_id)[-4:]], container_id
+
+
+def _reason(
+    where: str, said: WhatYarnSays, settings: LogSettings
+) -> tuple[Absence, str, str]:
+    """Return why a directory has no logs of an application: the reason, the sentence, the hint."""
+    age = said.age_s
+    if said.status == _OFF or (settings.enabled is False and said.status is None):
+        return (
             Absence.OFF,
-            hint="They are on the nodes only, as long as the NodeManagers keep them.",
+            "the cluster does not collect logs (yarn.log-aggregation-enable is false)",
+            "They are on the nodes only, as long as the NodeManagers keep them.",
         )
     if said.running:
-        message = (
-            f"{app_id}: still running; logs are collected when all its containers on a node "
-            f"have ended"
+        return (
+            Absence.NOT_YET,
+            "still running; logs are collected when all its containers on a node have ended",
+            "Until then the NodeManagers serve them.",
         )
-        return NoLogs(message, Absence.NOT_YET, hint="Until then the NodeManagers serve them.")
-    age = said.age_s
     if said.status in _UNDER_WAY and (age is None or age < LATEST_UPLOAD_S):
         ended = "" if age is None else f", {age} s after its end"
-        message = f"{app_id}: its logs are not collected yet{ended}"
-        return NoLogs(
-            message,
+        return (
             Absence.NOT_YET,
-            hint="Try again in half a minute; NodeManagers upload once the last container has "
-            "ended.",
+            f"its logs are not collected yet{ended}",
+            "Try again in half a minute; NodeManagers upload once the last container has ended.",
         )
-    if retain_s is not None and age is not None and age >= retain_s:
-        message = (
-            f"{app_id}: its logs are deleted: it ended {_span(age)} ago, and the cluster keeps "
-            f"them for {_span(retain_s)}"
-        )
-        return NoLogs(
-            message, Absence.DELETED, hint="yarn.log-aggregation.retain-seconds sets how long."
+    if settings.retain_s is not None and age is not None and age >= settings.retain_s:
+        return (
+            Absence.DELETED,
+            f"its logs are deleted: it ended {_span(age)} ago, and the cluster keeps them for "
+            f"{_span(settings.retain_s)}",
+            "yarn.log-aggregation.retain-seconds sets how long.",
         )
     if said.status in _FAILED:
-        message = f"{app_id}: no node could upload its logs (log aggregation: {said.status})"
-        return NoLogs(
-            message,
+        return (
             Absence.FAILED,
-            hint="Check the NodeManagers' own logs; the files may still be on the nodes.",
+            f"no node could upload its logs (log aggregation: {said.status})",
+            "Check the NodeManagers' own logs; the files may still be on the nodes.",
         )
     if said.status == "SUCCEEDED":
-        message = f"{app_id}: its logs were collected, but are not in {where}"
-        return NoLogs(
-            message,
+        return (
             Absence.DELETED,
-            hint="They were deleted since, or yarn.nodemanager.remote-app-log-dir of the "
-            "cluster is another directory.",
+            f"its logs were collected, but are not in {where}",
+            "They were deleted since, or yarn.nodemanager.remote-app-log-dir of the cluster is "
+            "another directory.",
         )
-    return NoLogs(
-        f"{app_id}: there are no logs in {where}",
+    return (
         Absence.NOTHING,
-        hint="Check the application's user, and yarn.nodemanager.remote-app-log-dir. Or the logs "
-        "were never collected, or were deleted since.",
+        f"there are no logs in {where}",
+        "Check the application's user, and yarn.nodemanager.remote-app-log-dir. Or the logs were "
+        "never collected, or were deleted since.",
     )
 
 

@@ -1,45 +1,162 @@
-"""Cut the bytes of a file into runs of lines; filter runs; find the start of a tail."""
+"""Lines of a log file: their times, by what they say and by the bootstrap's index; runs of lines,
+filters, and the start of a tail.
+"""
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta, timezone, tzinfo
 
+from submit_tf_job.container import contract
 from submit_tf_job.logs.entries import Origin, Run
-from submit_tf_job.logs.times import Dates
 
 LONGEST_LINE = 64 * 1024  # bounds the memory for a file without line ends
 FIRST_TAIL = 8 * 1024
 TAIL_GROWTH = 8
 NEVER = float("-inf")
-_STYLE = re.compile("\x1b\\[[0-9;]*m")
 MOST_UNDATED = 16
+_STYLE = re.compile("\x1b\\[[0-9;]*m")
+
+# --- times in lines -------------------------------------------------------------------------------
+
+_ISO = (
+    rb"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?[ ]?(Z\b|[+-]\d\d:?\d\d\b)?"
+)
+# glog: level, month, day; TensorFlow and absl write no year
+_ABSL = rb"[IWEFD](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,9})"
+# Up to 24 characters may precede it, such as "[", "INFO " or "[worker] WARNING:", but no digits:
+# those belong to another value.
+_LINE = re.compile(rb"^(?:" + _ABSL + rb"|[^\d\n]{0,24}?" + _ISO + rb")", re.MULTILINE)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_FROM_ANOTHER_ZONE = timedelta(days=2)
 
 
-class Cutter:
-    """Splits bytes into complete lines, and buffers the incomplete last line."""
+class Dates:
+    """Parser for the times of lines.
 
-    def __init__(self) -> None:
-        """Start with an empty buffer."""
-        self._rest = b""
+    Args:
+        now: The current time, in the zone of lines without a zone.
+    """
 
-    def feed(self, data: bytes) -> bytes:
-        """Add bytes to the buffer and return the complete lines."""
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._zone: tzinfo = now.tzinfo or timezone.utc
+        self._second: dict[bytes, float] = {}  # cache: thousands of lines share a second
+
+    def find(self, data: bytes) -> Iterator[tuple[int, float]]:
+        """Yield the offset and the time, in seconds since the epoch, of each line with a time."""
+        for found in _LINE.finditer(data):
+            at = self._time(found)
+            if at is not None:
+                yield found.start(), at
+
+    def _time(self, found: re.Match[bytes]) -> float | None:
+        parse, first, last = self._iso, 7, 12
+        if found[1]:
+            parse, first, last = self._absl, 1, 5
+        key = found.string[found.start(first) : found.end(last)] + (found[14] or b"")
+        second = self._second.get(key)
+        if second is None:
+            try:
+                second = parse(found)
+            except (ValueError, OverflowError):
+                return None  # such as 2026-13-45
+            if len(self._second) > 10_000:
+                self._second.clear()
+            self._second[key] = second
+        return second + float(b"0." + (found[6] or found[13] or b"0"))
+
+    def _absl(self, found: re.Match[bytes]) -> float:
+        month, day, hour, minute, second = (int(found[number]) for number in range(1, 6))
+        for year in range(self._now.year + 1, self._now.year - 8, -1):
+            try:
+                moment = datetime(year, month, day, hour, minute, second, tzinfo=self._zone)
+            except ValueError:  # February 29 of a common year
+                continue
+            if moment <= self._now + _FROM_ANOTHER_ZONE:
+                return moment.timestamp()
+        raise ValueError("no year fits")
+
+    def _iso(self, found: re.Match[bytes]) -> float:
+        year, month, day, hour, minute, second = (int(found[number]) for number in range(7, 13))
+        zone = self._zone
+        if found[14]:
+            zone = _zone(found[14].decode())
+        return datetime(year, month, day, hour, minute, second, tzinfo=zone).timestamp()
+
+
+def _zone(text: str) -> tzinfo:
+    if text == "Z":
+        return timezone.utc
+    digits = text[1:].replace(":", "")
+    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return timezone(offset * int(f"{text[0]}1"))
+
+
+def node_time(text: str | None) -> datetime | None:
+    """Parse a NodeManager's time, in its own zone: `Sat Nov 21 10:53:21 +0000 2026`
+    (Java's `EEE MMM dd HH:mm:ss Z yyyy`).
+    """
+    try:
+        _day, name, day, time, zone, year = (text or "").split()
+        hour, minute, second = map(int, time.split(":"))
+        month = _MONTHS.index(name) + 1
+        return datetime(int(year), month, int(day), hour, minute, second, tzinfo=_zone(zone))
+    except (ValueError, OverflowError):
+        return None
+
+
+# --- runs ----------------------------------------------------------------------------------------
+
+
+class RunCutter:
+    """Cuts a file into runs of whole lines: a line with a time begins a new one.
+
+    Args:
+        origin: The container and file.
+        dates: Parses times; None where the order does not matter: every piece is one run.
+    """
+
+    def __init__(self, origin: Origin, dates: Dates | None) -> None:
+        self.origin = origin
+        self._dates = dates
+        self._rest = b""  # the last line, as long as it is incomplete
+        self._order = NEVER
+
+    def cut(self, pieces: Iterable[bytes]) -> Iterator[Run]:
+        """Yield all runs of a file."""
+        for piece in pieces:
+            yield from self.feed(piece)
+        yield from self.flush()
+
+    def feed(self, data: bytes) -> Iterator[Run]:
+        """Yield the runs of the lines that the next bytes complete."""
         end = data.rfind(b"\n") + 1
-        if end:
-            lines, self._rest = self._rest + data[:end], data[end:]
-        else:
-            lines, self._rest = b"", self._rest + data
+        lines = self._rest + data[:end] if end else b""
+        self._rest = data[end:] if end else self._rest + data
         if len(self._rest) > LONGEST_LINE:
             lines, self._rest = lines + self._rest + b"\n", b""
-        return lines
+        yield from self._runs(lines)
 
-    def flush(self) -> bytes:
-        """Return the incomplete line with a line end added, and clear the buffer."""
+    def flush(self) -> Iterator[Run]:
+        """Yield the incomplete last line, with a line end added."""
         rest, self._rest = self._rest, b""
-        return rest and rest + b"\n"
+        yield from self._runs(rest and rest + b"\n")
+
+    def _runs(self, lines: bytes) -> Iterator[Run]:
+        if not lines:
+            return
+        begun, at = 0, None
+        for place, time in self._dates.find(lines) if self._dates else ():
+            if place > begun:
+                yield Run(self.origin, at, self._order, lines[begun:place])
+            # a clock that was set back must not reorder a file
+            begun, at, self._order = place, time, max(self._order, time)
+        yield Run(self.origin, at, self._order, lines[begun:])
 
 
 def text_of(line: bytes) -> str:
@@ -47,39 +164,7 @@ def text_of(line: bytes) -> str:
     return line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
 
 
-def dated(
-    origin: Origin, pieces: Iterable[bytes], dates: Dates | None, cutter: Cutter | None = None
-) -> Iterator[Run]:
-    """Cut a file into runs: a line with a time begins a new one.
-
-    Args:
-        origin: The container and file.
-        pieces: Its bytes.
-        dates: Parses times; None where the order does not matter: every piece is one run.
-        cutter: Keeps the last line where it is incomplete; without one, that line is yielded too.
-    """
-    order = NEVER
-    keeper = cutter or Cutter()
-    for piece in pieces:
-        for run in runs_of(origin, keeper.feed(piece), dates, order):
-            order = run.order
-            yield run
-    if cutter is None:
-        yield from runs_of(origin, keeper.flush(), dates, order)
-
-
-def runs_of(origin: Origin, lines: bytes, dates: Dates | None, order: float) -> Iterator[Run]:
-    """Cut whole lines into runs; `order` is the latest time in the file so far."""
-    if not lines:
-        return
-    begun, at = 0, None
-    if dates:
-        for place, time in dates.find(lines):
-            if place > begun:
-                yield Run(origin, at, order, lines[begun:place])
-            # a clock that was set back must not reorder a file
-            begun, at, order = place, time, max(order, time)
-    yield Run(origin, at, order, lines[begun:])
+# --- filters --------------------------------------------------------------------------------------
 
 
 def matching(runs: Iterable[Run], fits: Callable[[str], object]) -> Iterator[Run]:
@@ -219,3 +304,75 @@ def as_left(line: str) -> str:
     Removes colours: Keras 3 prints coloured bars.
     """
     return _STYLE.sub("", line.rstrip("\r").rpartition("\r")[2])
+
+
+# --- the index of times ---------------------------------------------------------------------------
+
+# sorted pairs: an offset in a file, and the time when the bytes there were written
+Stamps = tuple[tuple[int, float], ...]
+
+_WRITING_S = 1.0  # a program formats a line's time up to 1 s before it writes the line
+
+
+def read_stamps(data: bytes) -> dict[str, Stamps]:
+    """Parse an index into stamps by file; ignore invalid lines."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for line in data.splitlines():
+        words = line.split(b" ")
+        try:
+            name, offset, time = words[0].decode("ascii"), int(words[1]), float(words[2])
+        except (ValueError, IndexError):
+            continue
+        if offset >= 0 and 0 <= time < 1e11:
+            found.setdefault(name, []).append((offset, time))
+    return {name: tuple(sorted(pairs)) for name, pairs in found.items()}
+
+
+def offset_before(stamps: Stamps, since: float) -> int:
+    """Return an offset before which all lines are older than `since`."""
+    at = bisect.bisect_right([_latest(stamps, time) for _offset, time in stamps], since)
+    return (0, *(offset for offset, _time in stamps))[at]
+
+
+def _latest(stamps: Stamps, time: float) -> float:
+    """Return the latest write time for a record at `time`; records of long tasks are rare."""
+    age = max(0.0, time - stamps[0][1])
+    return time + next(pace for until, pace in contract.TIMES_PACES if age < until)
+
+
+def stamped(runs: Iterable[Run], start: int, stamps: Stamps) -> Iterator[Run]:
+    """Set each run's time of writing, and cut runs where it changes.
+
+    Args:
+        runs: All runs of a file from `start` on.
+        start: Offset of the first in the file.
+        stamps: The file's index.
+    """
+    offsets = [offset for offset, _time in stamps]
+    latest = float("-inf")
+    for run in runs:
+        for part in _cut(run, start, offsets):
+            at = bisect.bisect_right(offsets, start) - 1
+            latest, written = max(latest, run.order), None
+            if at >= 0:
+                begun = stamps[at][1]
+                floor = begun if part.at is None else begun - _WRITING_S
+                latest, written = max(latest, floor), _latest(stamps, begun)
+            yield part._replace(order=latest, written=written)
+            start += len(part.data)
+
+
+def _cut(run: Run, start: int, offsets: list[int]) -> Iterator[Run]:
+    """Cut a run at the first line at or behind each offset."""
+    place, rest = 0, run
+    first = bisect.bisect_right(offsets, start)
+    last = bisect.bisect_left(offsets, start + len(run.data))
+    for offset in offsets[first:last]:
+        end = offset - start
+        if end > place and run.data[end - 1 : end] != b"\n":
+            end = run.data.find(b"\n", end) + 1
+        if not place < end < len(run.data):
+            continue
+        yield rest._replace(data=run.data[place:end])
+        place, rest = end, run._replace(at=None)
+    yield rest._replace(data=run.data[place:])

@@ -1,4 +1,4 @@
-"""Merge many files by time, with few of them open."""
+"""Read many files: several requests at once, and lines merged by time, with few files open."""
 
 from __future__ import annotations
 
@@ -7,14 +7,34 @@ import math
 import os
 import struct
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.logs.entries import Origin, Run
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 OPEN_AT_ONCE = 8  # an open file holds a connection and up to 4 MiB
 _WINDOW = 64 * 1024
 _HEAD = struct.Struct("<dddI")
+
+
+def in_threads(call: Callable[[T], R], values: Sequence[T], most: int) -> list[R]:
+    """Return the result for each value, in their order; several are computed in threads.
+
+    Args:
+        call: The function.
+        values: Its arguments.
+        most: Maximum number of threads.
+    """
+    threads = min(most, len(values))
+    if threads <= 1:
+        return [call(value) for value in values]
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        return list(pool.map(call, values))
 
 
 def in_order(files: Sequence[Iterable[Run]]) -> Iterator[Run]:
@@ -40,15 +60,11 @@ def _when(run: Run) -> float:
 
 
 def _packed(time: float | None) -> float:
-    if time is None:
-        return math.nan
-    return time
+    return math.nan if time is None else time
 
 
 def _unpacked(time: float) -> float | None:
-    if math.isnan(time):
-        return None
-    return time
+    return None if math.isnan(time) else time
 
 
 class _Spool:
@@ -82,16 +98,17 @@ class _Spool:
         return self._again(origin, start, self._file.tell())
 
     def _again(self, origin: Origin, place: int, end: int) -> Iterator[Run]:
-        window, at_window = b"", place
-        while place < end:
-            for wanted in (_HEAD.size, 0):
-                need = wanted or _HEAD.size + _HEAD.unpack_from(window, place - at_window)[3]
-                if place + need > at_window + len(window):
-                    size = max(need, min(_WINDOW, end - place))
-                    window, at_window = os.pread(self._file.fileno(), size, place), place
-            at, order, written, length = _HEAD.unpack_from(window, place - at_window)
-            begin = place - at_window + _HEAD.size
-            yield Run(
-                origin, _unpacked(at), order, window[begin : begin + length], _unpacked(written)
-            )
-            place += _HEAD.size + length
+        window, at = b"", 0  # the bytes from `place` on, and where the next run begins in them
+        while place + at < end:
+            have = len(window) - at
+            need = _HEAD.size
+            if have >= need:
+                need += _HEAD.unpack_from(window, at)[3]
+            if have < need:
+                place, at = place + at, 0
+                size = max(need, min(_WINDOW, end - place))
+                window = os.pread(self._file.fileno(), size, place)
+                continue
+            time, order, written, length = _HEAD.unpack_from(window, at)
+            at += _HEAD.size + length
+            yield Run(origin, _unpacked(time), order, window[at - length : at], _unpacked(written))

@@ -21,9 +21,8 @@ from submit_tf_job.logs.entries import (
     Run,
     TaskContainer,
 )
-from submit_tf_job.logs.merge import in_order
-from submit_tf_job.logs.parallel import in_threads
-from submit_tf_job.logs.times import Dates, Stamps, offset_before, read_stamps, stamped
+from submit_tf_job.logs.lines import Dates, Stamps
+from submit_tf_job.logs.merge import in_order, in_threads
 
 WORKERS = 8
 NO_ROLES: Mapping[str, int] = {}
@@ -205,24 +204,23 @@ def dates_of(info: FileInfo, now: float) -> Dates:
     return Dates(moment.astimezone(info.zone))
 
 
-def tail_size(
-    source: LogSource, file: LogFile, selection: LogSelection, dates: Dates, stamps: Stamps = ()
-) -> int | None:
-    """Return how many bytes of a file's end to read; None for all of it."""
+def start_of(
+    source: LogSource, file: LogFile, selection: LogSelection, dates: Dates, stamps: Stamps
+) -> int:
+    """Return the offset from which a file has to be read."""
     size = file.info.size
     if not size:
-        return None
-    enough = None
+        return 0
     if selection.since is not None and stamps:
-        return size - offset_before(stamps, selection.since)
+        return min(size, lines.offset_before(stamps, selection.since))
     if selection.since is not None:
         enough = lines.begins_before(selection.since, dates)
     elif selection.tail is not None and selection.grep is None:
         enough = lines.begins_at(selection.tail, dates, selection.hide)
-    if enough is None:
-        return None
-    return lines.start_of_tail(
-        lambda tail: source.read(file.container, file.info.name, tail=tail), size, enough
+    else:
+        return 0
+    return size - lines.start_of_tail(
+        lambda tail: source.read(*file.origin, tail=tail), size, enough
     )
 
 
@@ -236,54 +234,53 @@ def file_runs(
     times: bool = True,
 ) -> Iterator[Run]:
     """Yield the selected lines of one file."""
-    if file.info.size == 0 or (
-        selection.since is not None
-        and file.info.modified
-        and file.info.modified.timestamp() < selection.since
-    ):
+    info, since = file.info, selection.since
+    if info.size == 0 or (since and info.modified and info.modified.timestamp() < since):
         return
-    dates = dates_of(file.info, now)
-    stamps: Stamps = ()
-    if times and file.has_times:
-        stamps = stamps_of(source, file)
-    tail = tail_size(source, file, selection, dates, stamps)
-    pieces = source.read(file.container, file.info.name, tail=tail)
-    runs = lines.dated(file.origin, pieces, dates if times else None)
-    if stamps:
-        start = 0
-        if tail is not None:
-            start = max(0, (file.info.size or 0) - tail)
-        runs = stamped(runs, start, stamps)
-    yield from filtered(runs, file, selection, say)
+    dates = dates_of(info, now)
+    stamps = stamps_of(source, file.origin) if times and file.has_times else ()
+    start = start_of(source, file, selection, dates, stamps)
+    pieces = source.read(*file.origin, tail=(info.size or 0) - start if start else None)
+    runs = lines.RunCutter(file.origin, dates if times else None).cut(pieces)
+    yield from filtered(runs, file.origin, selection, say, start, stamps)
 
 
-def stamps_of(source: LogSource, file: LogFile) -> Stamps:
+def stamps_of(source: LogSource, origin: Origin) -> Stamps:
     """Return a file's times of writing from the bootstrap's index; () where it cannot be read."""
     try:
-        data = b"".join(source.read(file.container, contract.TIMES_FILE))
+        data = b"".join(source.read(origin.container, contract.TIMES_FILE))
     except SubmitTFJobError:
         return ()
-    return read_stamps(data).get(file.info.name, ())
+    return lines.read_stamps(data).get(origin.file, ())
 
 
 def filtered(
-    runs: Iterator[Run], file: LogFile, selection: LogSelection, say: Say
-) -> Iterator[Run]:
-    """Yield the selected lines of a file's runs."""
+    runs: Iterable[Run],
+    origin: Origin,
+    selection: LogSelection,
+    say: Say,
+    start: int,
+    stamps: Stamps,
+) -> Iterable[Run]:
+    """Yield the selected lines of a file's runs, which begin at an offset."""
+    if stamps:
+        runs = lines.stamped(runs, start, stamps)
     if selection.since is not None:
-        where = f"{file.info.name} of {file.container.task}"
+        where = f"{origin.file} of {origin.container.task}"
         runs = lines.after(
             runs,
             selection.since,
             lambda: say(f"{where} has no times; every line that may be new is shown"),
         )
+    runs = wanted_lines(runs, selection)
+    return lines.last_lines(runs, selection.tail) if selection.tail is not None else runs
+
+
+def wanted_lines(runs: Iterable[Run], selection: LogSelection) -> Iterable[Run]:
+    """Yield the lines that are not hidden and match."""
     if selection.hide is not None:
         runs = lines.without(runs, selection.hide)
-    if selection.grep is not None:
-        runs = lines.matching(runs, selection.grep.search)
-    if selection.tail is not None:
-        runs = lines.last_lines(runs, selection.tail)
-    return runs
+    return lines.matching(runs, selection.grep.search) if selection.grep else runs
 
 
 def surviving(runs: Iterator[Run], file: LogFile, say: Say) -> Iterator[Run]:

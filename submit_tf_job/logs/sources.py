@@ -10,9 +10,10 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, SubmitTFJobError
-from submit_tf_job.logs.collected import AggregatedLogs, ContainerLogs, content
+from submit_tf_job.hadoop_logs.interfaces import ContainerLogs
+from submit_tf_job.logs.collected import AggregatedLogs, content
 from submit_tf_job.logs.entries import FileInfo, NoSuchLog, TaskContainer
-from submit_tf_job.logs.times import node_time
+from submit_tf_job.logs.lines import node_time
 from submit_tf_job.yarn.errors import refusal
 from submit_tf_job.yarn.nodemanager import (
     WORDLESS,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from submit_tf_job.errors import AuthError, NoSuchJob, SubmitTFJobError
+from submit_tf_job.errors import AuthError, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.follow_events import (
     End,
@@ -38,7 +38,6 @@ from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
-    from submit_tf_job.logs.archive import Archive
     from submit_tf_job.logs.entries import Run, TaskContainer
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
@@ -258,7 +257,6 @@ def _started_by_others(
 # --- the output of the deciding task --------------------------------------------------------------
 
 
-_PULSE_S = 1.0
 _WORTH_SAYING_S = 30.0
 _AFTER_FAILURE_S = 15.0  # a NodeManager that does not respond must not delay the watch
 
@@ -273,20 +271,17 @@ class TaskOutput:
 
     def __init__(self, cluster: Cluster, *, tail: int | None = None) -> None:
         from submit_tf_job.logs.entries import MACHINE_AND_BOOTSTRAP_LINES, LogSelection
-        from submit_tf_job.logs.follow import LogFollower, LoggedContainers, PollIntervals
+        from submit_tf_job.logs.follow import LogFollower
         from submit_tf_job.logs.sources import NodeLogs
 
         self._clock, self._tail = cluster.clock, tail
         self._follower = LogFollower(
-            lambda: LoggedContainers((), over=False),
             NodeLogs(cluster.nodes),
-            _nothing_collected,
             LogSelection(tail=tail, hide=MACHINE_AND_BOOTSTRAP_LINES),
-            pulse=PollIntervals(_PULSE_S),
-            clock=cluster.clock,
-            wall=cluster.wall,
-            sleep=cluster.sleep,
-            say=self._note,
+            cluster.clock,
+            cluster.wall,
+            cluster.sleep,
+            self._note,
         )
         self._trouble, self._failing_since = "", float("inf")
         self._taken: TaskContainer | None = None
@@ -360,7 +355,3 @@ def _deciding(status: JobStatus) -> TaskContainer | None:
     if newest is None or not newest.id:
         return None
     return TaskContainer(task or "", newest.id, newest.bare_host)
-
-
-def _nothing_collected() -> Archive:
-    raise NoSuchJob("collected logs are not read while a job is watched")

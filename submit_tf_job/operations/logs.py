@@ -125,20 +125,23 @@ class JobLogs:
 
     def follow(self, selection: LogSelection) -> Reading:
         """Return a reader that continues until the job is over."""
-        from submit_tf_job.logs.follow import LogFollower, PollIntervals
+        from submit_tf_job.logs.follow import JobFollower
         from submit_tf_job.logs.read import Reading
 
         cluster, settings = self.cluster, self.cluster.settings
-        follower = LogFollower(
-            self._roster,
+        follower = JobFollower(
             self._node_shelf(),
-            lambda: replace(self, app=cluster.client.app(self.app.id) or self.app).archive(),
             selection,
-            pulse=PollIntervals(settings.poll.min_s, settings.timeouts.unreachable_s),
-            clock=cluster.clock,
-            wall=cluster.wall,
-            sleep=cluster.sleep,
-            say=self.say,
+            cluster.clock,
+            cluster.wall,
+            cluster.sleep,
+            self.say,
+            roster=self._roster,
+            archive=lambda: replace(
+                self, app=cluster.client.app(self.app.id) or self.app
+            ).archive(),
+            poll_s=settings.poll.min_s,
+            unreachable_s=settings.timeouts.unreachable_s,
         )
         return Reading(lambda _times: follower.runs(), self._expected(), following=True)
 

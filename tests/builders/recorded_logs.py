@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.errors import AuthError
-from submit_tf_job.logs.collected import AggregatedLogs, LogSettings
+from submit_tf_job.hadoop_logs.node_files import LogSettings
+from submit_tf_job.logs.collected import AggregatedLogs, WhatYarnSays
 from submit_tf_job.storage import NoSuchPath
 from submit_tf_job.storage.local_files import LocalStorage
 
@@ -62,7 +63,8 @@ def reader(
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(content)
     found = LogSettings(root="/nowhere" if others else str(root), other_roots=others)
-    return AggregatedLogs(store, app_id, user="alice", settings=replace(found, **known), said=said)
+    settings = replace(found, **known)
+    return AggregatedLogs(store, app_id, "alice", settings, said or WhatYarnSays())
 
 
 def container(app_id: str, number: int) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import requests
 
-from submit_tf_job.logs.collected import AggregatedLogs, Snapshot
+from submit_tf_job.hadoop_logs.interfaces import Snapshot
+from submit_tf_job.logs.collected import AggregatedLogs
 from submit_tf_job.storage import Storage, open_storage
 from tests import clusters
 from tests.clusters import Cluster

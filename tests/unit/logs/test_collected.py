@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from submit_tf_job.errors import AuthError, BadAnswer, SubmitTFJobError
-from submit_tf_job.logs.collected import AggregatedLogs, LogSettings, NoLogs, WhatYarnSays
+from submit_tf_job.hadoop_logs.node_files import LogSettings
+from submit_tf_job.logs.collected import AggregatedLogs, NoLogs, WhatYarnSays
 from tests.builders.log_files import log, record, write_tfile
 from tests.builders.recorded_logs import DATA, Counting, container, reader, recorded, recording
 from tests.examples import examples
@@ -156,7 +157,6 @@ def test_log_settings_with_a_root_per_format(tmp_path: Path) -> None:
 
 # --- while it is written --------------------------------------------------------------------------
 
-CUT = TFILE[: TFILE.rindex(b"data:BCFile.index") - 400]
 UNFINISHED = "h1:8041 has not finished its upload"
 
 
@@ -164,10 +164,9 @@ UNFINISHED = "h1:8041 has not finished its upload"
     ("files", "least", "warning"),
     [
         ({"h1_8041.tmp": b"", "h2_8041": TFILE}, len(ROWS), UNFINISHED),
-        ({"h1_8041.tmp": CUT}, len(ROWS) // 2 + 1, UNFINISHED),
         ({"h1_8041": TFILE, "h1_8041.tmp": TFILE[:5000]}, len(ROWS), ""),
     ],
-    ids=["begun", "interrupted", "finished"],
+    ids=["begun", "finished"],
 )
 def test_containers_during_an_upload(
     tmp_path: Path, files: dict[str, bytes], least: int, warning: str
@@ -206,22 +205,6 @@ def test_containers_are_listed_again_when_none_were_found(tmp_path: Path) -> Non
         logs.containers()
     (tmp_path / HERE / "h1_8041").write_bytes(TFILE)
     assert number_of_files(logs) == len(ROWS)
-
-
-def test_file_that_gets_its_final_name_while_it_is_read(tmp_path: Path) -> None:
-    """A NodeManager closes a file, and then renames it: a look may be between the two."""
-
-    class Renaming(Counting):
-        def open(self, path: str) -> Any:
-            opened = None if before else super().open(path)
-            if path.endswith(".tmp"):
-                Path(path).rename(path.removesuffix(".tmp"))
-            return opened or super().open(path)
-
-    for before in (True, False):
-        logs = reader(tmp_path / str(before), {f"{HERE}/h1_8041.tmp": TFILE}, APP, store=Renaming())
-        assert number_of_files(logs) == len(ROWS)
-        assert logs.read(container(APP, 2), "short") == b"no final newline"
 
 
 def test_containers_when_a_file_is_deleted_meanwhile(tmp_path: Path) -> None:
@@ -279,13 +262,6 @@ def test_containers_of_another_user(tmp_path: Path) -> None:
         with pytest.raises(AuthError, match="not allowed to read the logs of alice: ") as caught:
             call()
         assert "account of alice" in caught.value.hint
-
-
-def test_no_logs_names_a_hadoop_archive(tmp_path: Path) -> None:
-    with pytest.raises(NoLogs, match=r"are in the Hadoop archive .*\.har, which is") as caught:
-        reader(tmp_path, {f"{HERE}/{APP}.har/part-0": b"x"}, APP).containers()
-    assert caught.value.details == {"reason": "archived"}
-    assert f"yarn logs -applicationId {APP}" in caught.value.hint
 
 
 # --- rolled logs ----------------------------------------------------------------------------------

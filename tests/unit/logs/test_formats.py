@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import tracemalloc
 from io import BytesIO
 from pathlib import Path
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from submit_tf_job.errors import BadAnswer
-from submit_tf_job.hadoop_logs.javaobject import Fields
+from submit_tf_job.hadoop_logs.cursor import Fields
 from tests.builders.log_files import log, record, reserved, utf, vint, write_tfile
 from tests.builders.recorded_logs import Counting, reader
 from tests.examples import examples
@@ -108,20 +107,6 @@ def test_read_skips_a_damaged_block(tmp_path: Path) -> None:
 def test_read_refuses_what_it_does_not_know(tmp_path: Path, data: bytes, why: str) -> None:
     with pytest.raises(BadAnswer, match=why):
         found(tmp_path, data)
-
-
-@pytest.mark.parametrize("compression", ["none", "gz"])
-def test_read_an_interrupted_upload(tmp_path: Path, compression: str) -> None:
-    noise = random.Random(1).randbytes(300_000)
-    rows = [record(TWO, log("b", b"b") + log("c", noise))]
-    blocks = [[*reserved(), record(ONE, log("a", noise))], rows]
-    whole = write_tfile(blocks, compression=compression, with_end=False)
-    for data, least in ((whole, 300_000), (whole[:-100_000], 100_001)):
-        files, said = found(tmp_path, data, f"{FILE}.tmp")
-        assert (files["a"], files["b"], set(files)) == (noise, b"b", {"a", "b", "c"})
-        assert noise.startswith(files["c"])
-        assert least <= len(files["c"]) <= 300_000
-        assert said.count("\n") == (data != whole), said
 
 
 # --- any place of any file ------------------------------------------------------------------------

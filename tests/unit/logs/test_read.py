@@ -19,8 +19,8 @@ from submit_tf_job.logs.entries import (
     Run,
     TaskContainer,
 )
+from submit_tf_job.logs.lines import Dates, node_time
 from submit_tf_job.logs.sources import log_server_of
-from submit_tf_job.logs.times import Dates, node_time
 
 NOW = datetime(2026, 5, 12, 12, 30, tzinfo=timezone.utc)
 NOON = datetime(2026, 5, 12, 12, 0, tzinfo=timezone.utc).timestamp()
@@ -30,7 +30,11 @@ OUT = Origin(WORKER, "stdout.txt")
 
 
 def runs(*pieces: bytes, dates: Dates | None = DATES, origin: Origin = OUT) -> Iterator[Run]:
-    return lines.dated(origin, pieces, dates)
+    return lines.RunCutter(origin, dates).cut(pieces)
+
+
+def time_of(line: bytes, dates: Dates = DATES) -> float | None:
+    return next((at for _place, at in dates.find(line)), None)
 
 
 def text(found: Iterator[Run]) -> bytes:
@@ -61,7 +65,7 @@ nan | """
 @pytest.mark.parametrize("row", DATED.splitlines())
 def test_dates_of_lines(row: str) -> None:
     after_noon_s, _, line = row.partition(" | ")
-    found = DATES.of(line.encode())
+    found = time_of(line.encode())
     wanted = NOON + float(after_noon_s)
     assert pytest.approx(wanted, abs=1e-6, nan_ok=True) == (found or float("nan"))
 
@@ -76,13 +80,13 @@ def test_dates_of_lines(row: str) -> None:
 )
 def test_dates_without_a_year_take_the_last_that_fits(now: str, line: str, then: str) -> None:
     at = datetime.fromisoformat(f"{then}+00:00").timestamp()
-    assert Dates(datetime.fromisoformat(f"{now}+00:00")).of(line.encode()) == at
+    assert time_of(line.encode(), Dates(datetime.fromisoformat(f"{now}+00:00"))) == at
 
 
 def test_times_have_the_zone_of_the_node() -> None:
     east = Dates(NOW.astimezone(timezone(timedelta(hours=2))))
-    assert east.of(b"2026-05-12 14:00:01 x") == NOON + 1
-    assert east.of(b"2026-05-12T12:00:01Z x") == NOON + 1
+    assert time_of(b"2026-05-12 14:00:01 x", east) == NOON + 1
+    assert time_of(b"2026-05-12T12:00:01Z x", east) == NOON + 1
     read = datetime(2026, 11, 21, 9, 23, 21, tzinfo=timezone.utc)
     assert node_time("Sat Nov 21 10:53:21 +0130 2026") == read
     for odd in (None, "", "yesterday", "Sat Nov 31 10:53:21 +0000 2026", "Sat Nov 21 10:53 2026"):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from submit_tf_job.container import contract, task_files
 from submit_tf_job.logs import lines
 from submit_tf_job.logs.entries import Origin, Run, TaskContainer
+from submit_tf_job.logs.lines import offset_before, read_stamps, stamped
 from submit_tf_job.logs.read import log_lines
-from submit_tf_job.logs.times import offset_before, read_stamps, stamped
 from tests.builders.task_info import task_info
 
 OUT = Origin(TaskContainer("worker-0", "c1"), "stdout.txt")
