@@ -5,44 +5,33 @@ program's stderr, the exit status.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.diagnose.capacity import ways_out
 from submit_tf_job.diagnose.cause import Cause
-from submit_tf_job.diagnose.container_patterns import CONTAINER
-from submit_tf_job.diagnose.patterns import PROGRAM, STILL_RUNS, recognise
-from submit_tf_job.diagnose.statuses import LOST, meaning_of, of_executor
-from submit_tf_job.diagnose.tracebacks import OF_TORCHRUN, PythonError, python_error
+from submit_tf_job.diagnose.patterns import PROGRAM, STILL_RUNS, recognise, role_of
+from submit_tf_job.diagnose.statuses import CONTAINER, LOST, meaning_of, of_executor
 from submit_tf_job.host.units import memory_text
 from submit_tf_job.yarn.amlog import ContainerEnd
 
 OF_MEMORY = ("out-of-memory", "killed")
+BOOTSTRAP_SAYS = "[submit_tf_job] "
+_NOT_THE_PROGRAM = (BOOTSTRAP_SAYS, contract.OUTCOME_MARK)
 _LINE = 500
 _LAST_LINES = 30
 _TRACEBACK = 32_000
-_USED = re.compile(
-    r"Current usage: (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) physical memory used"
-)
-_USED_VIRTUAL = re.compile(r"; (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) virtual memory used")
-_OF_CHILD = re.compile(r"^Root Cause [^\n]*\n(?:[^\n]*\n){0,5}? +exitcode +: (-?\d+)", re.MULTILINE)
-_PEER = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
-_MIB = {"B": 1 / 1024**2, "KB": 1 / 1024, "MB": 1.0, "GB": 1024.0, "TB": 1024.0**2}
-_GRAIN = 256
-# of bash, in a command that goes on after it
-_NO_COMMAND = re.compile(r"^(?:\S+: )?line \d+: ([^\s:]+): command not found$", re.MULTILINE)
-BOOTSTRAP_SAYS = "[submit_tf_job] "
-_NOT_THE_PROGRAM = (BOOTSTRAP_SAYS, contract.OUTCOME_MARK)
-
-
-def role_of(task: str) -> str:
-    """Return the role of a task: `worker` of `worker-3`."""
-    return task.rpartition("-")[0] or task
 
 
 # --- YARN ---
 
+_USED = re.compile(
+    r"Current usage: (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) physical memory used"
+)
+_USED_VIRTUAL = re.compile(r"; (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) virtual memory used")
+_MIB = {"B": 1 / 1024**2, "KB": 1 / 1024, "MB": 1.0, "GB": 1024.0, "TB": 1024.0**2}
+_GRAIN = 256
 _BY_YARN = {
     -100: (
         "node-lost",
@@ -259,30 +248,28 @@ def by_missing_task(task: str, stderr: str) -> Cause | None:
     )
 
 
-def by_bootstrap(
-    reason: str, message: str, status: int | None, stderr: str = "", task: str = ""
-) -> Cause | None:
+def by_bootstrap(task: str, reason: str, message: str, stderr: str) -> Cause | None:
     """Return the cause that the bootstrap reports; None if the program exited by itself.
 
     Of a task that had not finished, its last lines may say what it waited for.
     """
-    if reason == "not-finished":
-        waits = recognise(_telling(stderr, None), STILL_RUNS, task=task)
-        if waits:
-            return replace(waits, sentence=f"{waits.sentence}: {message}")
-    if (
-        status in (contract.EXIT_DECIDING_LOST, contract.EXIT_JOB_FAILED)
-        and reason not in _BY_BOOTSTRAP
-    ):
-        return None
-    if reason in ("command-not-found", "not-executable") and " exited with status " in message:
-        return None  # bash's status for a part of the command, which its own message names
     if reason not in _BY_BOOTSTRAP:
         return None
+    if reason == "not-finished" and (
+        waits := recognise(_telling(stderr, None), STILL_RUNS, task=task)
+    ):
+        return replace(waits, sentence=f"{waits.sentence}: {message}")
+    if reason in ("command-not-found", "not-executable") and " exited with status " in message:
+        return None  # bash's status for a part of the command, which its own message names
     return Cause(_CODES.get(reason, reason), message, _BY_BOOTSTRAP[reason])
 
 
 # --- the program ---
+
+_OF_CHILD = re.compile(r"^Root Cause [^\n]*\n(?:[^\n]*\n){0,5}? +exitcode +: (-?\d+)", re.MULTILINE)
+_PEER = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
+# of bash, in a command that goes on after it
+_NO_COMMAND = re.compile(r"^(?:\S+: )?line \d+: ([^\s:]+): command not found$", re.MULTILINE)
 
 
 def by_program(
@@ -366,6 +353,105 @@ def _short(text: str) -> str:
     return "\n".join(line[:_LINE] for line in text.splitlines())
 
 
+# --- the Python exception -------------------------------------------------------------------------
+
+_START = "Traceback (most recent call last):"
+_FRAME = re.compile(r'^\s+File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?')
+_LAST = re.compile(r"^(?:[A-Za-z_][\w.]*\.\w+|[A-Z_]\w*)(?:: .*)?$")
+# Names of exception classes, for errors without a traceback such as SyntaxError.
+_BARE = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?\w*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$")
+_LIBRARY = re.compile(
+    r"/(?:site|dist)-packages/|/lib/python3(?:\.\d+)?/|/bin/torchrun$|^<frozen |/python3?\.\d+/lib/|^<__array_function__"  # noqa: E501
+)
+OF_TORCHRUN = "ChildFailedError"
+# PyTorch writes it before each line of a traceback once the process group exists (seen on 2.15)
+_RANK = re.compile(r"^\[rank\d+\]:(?: |$)")
+_LONGEST = 500  # excludes Java's stack, which HDFS clients append
+
+
+@dataclass(frozen=True)
+class PythonError:
+    """A Python exception.
+
+    Attributes:
+        name: Its class without the module, `ModuleNotFoundError`.
+        last_line: The traceback's last line.
+        file: The user's own file that it came from, or "".
+        line: The line in that file.
+        text: The whole traceback, with the lines that follow it.
+    """
+
+    name: str
+    last_line: str
+    file: str = ""
+    line: int | None = None
+    text: str = ""
+
+    @property
+    def place(self) -> str:
+        """File and line, `train.py:12`, or ""."""
+        return f"{self.file.rpartition('/')[2]}:{self.line}" if self.file else ""
+
+
+def python_error(stderr: str) -> PythonError | None:
+    """Return the exception of the last traceback in a program's stderr, or None.
+
+    Exceptions that Python ignored ("Exception ignored in …", in finalizers at exit) are skipped,
+    because they do not end a program.
+    """
+    lines = [_RANK.sub("", line) for line in stderr.split("\n")]
+    starts = [
+        number
+        for number, line in enumerate(lines)
+        if line.strip().endswith(_START)
+        and not (number and lines[number - 1].startswith("Exception ignored in"))
+    ]
+    if not starts:
+        return _without_traceback(lines)
+    for start in reversed(starts):
+        error = _of_traceback(lines[start:])
+        # torchrun's own exception follows that of the process that it ran
+        if error is None or error.name != OF_TORCHRUN or start == starts[0]:
+            return error
+    return None
+
+
+def _of_traceback(lines: list[str]) -> PythonError | None:
+    """Return the exception whose traceback begins at the first line."""
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    frames: list[re.Match[str]] = []
+    for written in lines[1:]:
+        line = written[indent:] if written[:indent].isspace() else written
+        if frame := _FRAME.match(line):
+            frames.append(frame)
+        # other lines that begin so are of TensorFlow's C++ code, which logs to the same stderr
+        elif line.strip() and not line.startswith((" ", "\t")) and _LAST.match(line):
+            return _error(line, frames, "\n".join(lines))
+    return None
+
+
+def _without_traceback(lines: list[str]) -> PythonError | None:
+    for number in range(len(lines) - 1, -1, -1):
+        if _BARE.match(lines[number]):
+            begin = max(0, number - 5)
+            frames = [frame for line in lines[begin:number] if (frame := _FRAME.match(line))]
+            if frames:
+                return _error(lines[number], frames, "\n".join(lines[begin:]))
+    return None
+
+
+def _error(line: str, frames: list[re.Match[str]], text: str) -> PythonError:
+    name = line.partition(":")[0].rpartition(".")[2].strip()
+    own = next((frame for frame in reversed(frames) if not _LIBRARY.search(frame["file"])), None)
+    return PythonError(
+        name,
+        line.partition("\\n\\tat ")[0].strip()[:_LONGEST],
+        own["file"] if own else "",
+        int(own["line"]) if own else None,
+        text,
+    )
+
+
 # --- the exit status ---
 
 _BY_STATUS = {
@@ -406,13 +492,7 @@ def by_status(task: str, status: int | None, asked_mib: int | None) -> Cause | N
         hint = f"mostly the kernel, at a memory limit: {_more_memory(task, asked_mib)}"
         return Cause("killed", f"{task} was {meaning_of(status)}", hint, {"asked_mib": asked_mib})
     code, hint = _BY_STATUS.get(status, ("exited", ""))
-    meaning = meaning_of(status)
-    if status > 128:
-        return Cause(
-            code,
-            f"{task} was {meaning}" if meaning else f"{task} ended with exit status {status}",
-            hint,
-        )
-    return Cause(
-        code, f"{task} ended with exit status {status}{': ' + meaning if meaning else ''}", hint
-    )
+    meaning, ended = meaning_of(status), f"ended with exit status {status}"
+    if meaning:
+        ended = f"was {meaning}" if status > 128 else f"{ended}: {meaning}"
+    return Cause(code, f"{task} {ended}", hint)

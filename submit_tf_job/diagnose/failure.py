@@ -14,9 +14,9 @@ from typing import Any
 from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.diagnose.cause import Cause, Consequence
-from submit_tf_job.diagnose.container_patterns import CONTAINER, MASTER, NEVER_GRANTED
 from submit_tf_job.diagnose.evidence import (
     BOOTSTRAP_SAYS,
+    PythonError,
     by_bootstrap,
     by_container,
     by_docker,
@@ -24,13 +24,17 @@ from submit_tf_job.diagnose.evidence import (
     by_program,
     by_status,
     by_yarn,
-    role_of,
 )
-from submit_tf_job.diagnose.patterns import recognise
-from submit_tf_job.diagnose.statuses import meaning_of, of_executor
-from submit_tf_job.diagnose.tracebacks import PythonError
+from submit_tf_job.diagnose.patterns import recognise, role_of
+from submit_tf_job.diagnose.statuses import (
+    CONTAINER,
+    MASTER,
+    NEVER_GRANTED,
+    meaning_of,
+    of_executor,
+)
 from submit_tf_job.observation import Evidence, JobStatus
-from submit_tf_job.yarn.amlog import ContainerEnd
+from submit_tf_job.yarn.amlog import ContainerEnd, container_ends, deciding_role, last_error
 from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 
 KEPT = 20
@@ -74,7 +78,6 @@ class FailureEvidence:
     Attributes:
         seen: The job's last status.
         suspect: The task that may be the cause.
-        others: Tasks that failed after it, in order of time.
         ends: The ends of containers in the ApplicationMaster's log.
         stderr: The end of the suspect's stderr.
         sandbox: Whether the cluster is a sandbox, which may run plain processes on purpose.
@@ -84,12 +87,26 @@ class FailureEvidence:
 
     seen: JobStatus
     suspect: FailedTask | None = None
-    others: tuple[FailedTask, ...] = ()
     ends: tuple[ContainerEnd, ...] = ()
     stderr: str = ""
     am_error: str = ""
     sandbox: bool = False
     missing: tuple[str, str] | None = None
+
+    @property
+    def needs_am_log(self) -> bool:
+        """Whether the ApplicationMaster's log may explain more: a task was ended from outside, or
+        never reported.
+        """
+        suspect = self.suspect
+        if suspect is None or suspect.reason in ("lost", "killed", "peers-missing"):
+            return True
+        return suspect.status in (None, 137, 143)
+
+    @property
+    def others(self) -> tuple[FailedTask, ...]:
+        """The tasks that failed later, by the deciding task's report, in order of time."""
+        return failed_tasks(self.seen)[1:]
 
     def end_of(self, suspect: FailedTask) -> ContainerEnd | None:
         """Return the end of the suspect's container, or None."""
@@ -100,7 +117,7 @@ class FailureEvidence:
 # --- the first task that failed ---
 
 
-def suspects(seen: JobStatus) -> tuple[FailedTask, ...]:
+def failed_tasks(seen: JobStatus) -> tuple[FailedTask, ...]:
     """Return the failed tasks in the deciding task's report, the first failure first; or the
     deciding task if it was stopped.
     """
@@ -146,70 +163,62 @@ def _text(value: Any) -> str | None:
     return value[:_LINE] if isinstance(value, str) and value else None
 
 
-def needs_am(suspect: FailedTask | None) -> bool:
-    """Return whether the ApplicationMaster's log may explain more: a task was ended from outside,
-    or never reported.
+def evidence_of(seen: JobStatus, *, sandbox: bool = False) -> FailureEvidence:
+    """Return the evidence of a job's last status; with other sources, further fields are known."""
+    return FailureEvidence(seen, next(iter(failed_tasks(seen)), None), sandbox=sandbox)
+
+
+def with_am_log(clues: FailureEvidence, log: str) -> FailureEvidence:
+    """Return the evidence with the ApplicationMaster's log.
+
+    The report has precedence where it and the log name different tasks, unless its task never
+    reported, or it names none because the job was stopped.
     """
-    if suspect is None or suspect.reason in ("lost", "killed", "peers-missing"):
-        return True
-    return suspect.status in (None, 137, 143)
+    clues = replace(clues, ends=container_ends(log), am_error=last_error(log))
+    found = _failed_container(clues, deciding_role(log)) or _silent_success(clues)
+    told, report = clues.suspect, clues.seen.report
+    named = report is not None and report.first_failure is not None
+    if found is None or (
+        told is not None
+        and (told.container_id == found.container_id or (named and told.reason != "peers-missing"))
+    ):
+        return clues
+    return replace(clues, suspect=found)
 
 
-def suspect_of(
-    ends: Sequence[ContainerEnd], seen: JobStatus, deciding_role: str | None = None
-) -> FailedTask | None:
-    """Return the task whose container failed first, from the ApplicationMaster's log.
+def _failed_container(clues: FailureEvidence, decides: str | None) -> FailedTask | None:
+    """Return the task whose container failed first.
 
     Args:
-        ends: The ends of containers in that log.
-        seen: The job's last status; if its report lists missing tasks, one of them is the cause.
-        deciding_role: The role whose end was the end of the job.
+        clues: The evidence. If the report lists missing tasks, one of them is the cause.
+        decides: The role whose end was the end of the job.
     """
-    failed = [end for end in ends if end.failed]
-    if seen.report is not None and seen.report.missing:
+    failed, report = [end for end in clues.ends if end.failed], clues.seen.report
+    if report is not None and report.missing:
         # The report's list is truncated; the start waits only for the missing tasks.
-        missing = set(seen.report.missing)
-        failed = [end for end in failed if end.task in missing]
+        failed = [end for end in failed if end.task in set(report.missing)]
     first = [end for end in failed if end.status not in _CONSEQUENCE and not end.again] or failed
-    trains = [end for end in first if role_of(end.task) in (*_TENSORFLOW, deciding_role)] or first
-    if not trains:
-        return None
-    end = trains[0]
-    return FailedTask(end.task, end.container_id, end.host, end.status)
+    trains = [end for end in first if role_of(end.task) in (*_TENSORFLOW, decides)] or first
+    return next((_of_end(end) for end in trains), None)
 
 
-def silent_of(ends: Sequence[ContainerEnd], seen: JobStatus) -> FailedTask | None:
+def _silent_success(clues: FailureEvidence) -> FailedTask | None:
     """Return the deciding task if YARN counts its container as a success and no outcome was
     reported.
     """
-    app = seen.app
+    app, seen = clues.seen.app, clues.seen
     if (
         app is None
         or app.final_status is not FinalStatus.SUCCEEDED
         or seen.evidence is not Evidence.MISSING
     ):
         return None
-    mine = [end for end in ends if end.task == seen.deciding_task and end.status == 0]
-    if not mine:
-        return None
-    return FailedTask(mine[-1].task, mine[-1].container_id, mine[-1].host, 0)
+    mine = [end for end in clues.ends if end.task == seen.deciding_task and end.status == 0]
+    return _of_end(mine[-1]) if mine else None
 
 
-def first_of(
-    told: FailedTask | None, found: FailedTask | None, seen: JobStatus
-) -> FailedTask | None:
-    """Return the first failed task: the one in the report, or the one whose container failed first.
-
-    The report has precedence, unless its task never reported, or it names none because the job was
-    stopped.
-    """
-    named = seen.report is not None and seen.report.first_failure is not None
-    if found is None or (
-        told is not None
-        and (told.container_id == found.container_id or (named and told.reason != "peers-missing"))
-    ):
-        return told
-    return found
+def _of_end(end: ContainerEnd) -> FailedTask:
+    return FailedTask(end.task, end.container_id, end.host, end.status)
 
 
 # --- the choice of a cause ---
@@ -227,12 +236,10 @@ def conclude(clues: FailureEvidence) -> Cause | None:
     cause, error = _weigh(clues, suspect)
     if suspect.reason == "peers-missing" and clues.missing is not None:
         cause = by_missing_task(*clues.missing) or cause
-    if cause is not None and cause.code == "peer-failed":
-        elsewhere = _elsewhere(clues)
-        if elsewhere is not None:
-            return elsewhere
     if cause is None:
         return None
+    if cause.code == "peer-failed" and (elsewhere := _elsewhere(clues)):
+        return elsewhere
     return _root(clues, suspect, _without_image(clues, suspect, cause), error)
 
 
@@ -302,15 +309,13 @@ def _weigh(clues: FailureEvidence, suspect: FailedTask) -> tuple[Cause | None, P
         return gone, error
     if end is not None and not suspect.reason:
         container = by_container(end, stderr)
-        cause = container or program
-        if ran and (container is None or container.code == "container-failed"):
-            cause = program
-        elif ran:
-            cause = program or container
+        if ran and container is not None and container.code == "container-failed":
+            container = None  # its command ran
+        cause = (program or container) if ran else (container or program)
         return cause or by_status(suspect.task, suspect.status, asked), error
     if suspect.reason == "lost" and end is not None and end.status == 137:
         return by_status(suspect.task, end.status, asked), error
-    said = by_bootstrap(suspect.reason, suspect.message, suspect.status, stderr, suspect.task)
+    said = by_bootstrap(suspect.task, suspect.reason, suspect.message, stderr)
     cause = said or program or by_status(suspect.task, suspect.status, asked)
     return cause and _from_outside(clues, suspect, cause), error
 
@@ -452,10 +457,9 @@ def _consequences(clues: FailureEvidence, root: FailedTask) -> tuple[Consequence
         return tuple(
             Consequence(end.task, end.status, meaning_of(end.status)) for end in later[:KEPT]
         )
-    failed = [other for other in (clues.suspect, *clues.others) if other is not None]
-    first = suspects(clues.seen)[:1]
-    all_failed = list(dict.fromkeys([*first, *failed, *suspects(clues.seen)]))
-    others = [other for other in all_failed if other.task != root.task]
+    told = failed_tasks(clues.seen)
+    failed = dict.fromkeys([*told[:1], clues.suspect, *told])
+    others = [other for other in failed if other is not None and other.task != root.task]
     return tuple(_consequence(other, root) for other in others)[:KEPT]
 
 

@@ -14,10 +14,9 @@ every comparison leaves out what a client cannot know, in the job's favour:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from submit_tf_job.diagnose.amounts import clause, listed, memory, plural
+from submit_tf_job.diagnose.amounts import clause, listed, memory, plural, resource
 from submit_tf_job.diagnose.situation import free_of, total_of
 from submit_tf_job.errors import Refused
 from submit_tf_job.host.units import memory_text
@@ -43,40 +42,31 @@ class Obstacle(NamedTuple):
     hint: str = "ask for less"
 
 
-@dataclass(frozen=True)
-class _Group:
+class _Group(NamedTuple):
     """The tasks of one role; `gpus` is 0 if its GPUs, `resource`, cannot be compared."""
 
     role: Role
+    count: int
+    mib: int
     gpus: int
     resource: str
-
-    @property
-    def mib(self) -> int:
-        return self.role.memory_mib
-
-    @property
-    def count(self) -> int:
-        return self.role.least
-
-    @property
-    def label(self) -> str:
-        return _label(self.role)
+    label: str
 
 
-@dataclass(frozen=True)
-class _Scope:
+class _Scope(NamedTuple):
     """Tasks, and the nodes on which they may run.
 
     Attributes:
         master_mib: Memory that the ApplicationMaster takes of the same nodes.
         who: The nodes, as the subject of a sentence with its verb.
+        when: What of the nodes is compared, as the end of a sentence.
     """
 
     groups: tuple[_Group, ...]
     rooms: tuple[QueueResources, ...]
     master_mib: int
     who: str
+    when: str
 
 
 def may_not_fit(job: Job) -> bool:
@@ -106,7 +96,7 @@ def fits_never(
     known = [(node, total) for node in left if (total := total_of(node)).memory_mib]
     if known and len(known) == len(left):
         groups = _comparable(groups, [room for _, room in known])
-        found += _of_scopes(_scopes(groups, known), "in all")
+        found += _of_nodes(groups, known, "in all")
         found += _of_spread(groups, left)
     if all(node.state == "RUNNING" for node in left):
         found += _of_queue(job, groups, nodes, scheduler)
@@ -125,7 +115,7 @@ def fits_not_now(
     found: list[Obstacle] = []
     if known and len(known) == len(running):
         groups = _comparable(groups, [total_of(node) for node in running])
-        found += _of_scopes(_scopes(groups, known), "free now")
+        found += _of_nodes(groups, known, "free now")
     queue = scheduler.find(job.queue) if scheduler and job.queue else None
     if not found and scheduler and queue:
         found += _of_room_of_queue(groups, scheduler, queue)
@@ -134,7 +124,14 @@ def fits_not_now(
 
 def _groups(job: Job, gpu_resource: str = "") -> tuple[_Group, ...]:
     return tuple(
-        _Group(role, role.gpus, role.gpu_resource or gpu_resource)
+        _Group(
+            role,
+            role.least,
+            role.memory_mib,
+            role.gpus,
+            role.gpu_resource or gpu_resource,
+            _label(role),
+        )
         for role in job.roles.values()
         if role.kind is not RoleKind.SIDECAR
     )
@@ -143,7 +140,7 @@ def _groups(job: Job, gpu_resource: str = "") -> tuple[_Group, ...]:
 def _comparable(groups: tuple[_Group, ...], rooms: Sequence[QueueResources]) -> tuple[_Group, ...]:
     """Leave out GPUs of which no node reports any, as Hadoop 3.1.0 does of all."""
     known = {name for room in rooms for name, amount in room.additional.items() if amount}
-    return tuple(group if group.resource in known else replace(group, gpus=0) for group in groups)
+    return tuple(group if group.resource in known else group._replace(gpus=0) for group in groups)
 
 
 def _label(role: Role) -> str:
@@ -167,27 +164,24 @@ def _of_labels(job: Job, nodes: Sequence[Node]) -> Iterator[Obstacle]:
 # --- nodes ---
 
 
-def _scopes(
-    groups: tuple[_Group, ...], nodes: Sequence[tuple[Node, QueueResources]]
-) -> Iterator[_Scope]:
-    """Yield all tasks with all nodes, then those of each label with the nodes of that label."""
-    rooms = tuple(room for _, room in nodes)
-    yield _Scope(groups, rooms, _MASTER_MIB, _have(len(rooms)))
-    for label in dict.fromkeys(group.label for group in groups if group.label):
-        rooms = tuple(room for node, room in nodes if label in node.labels)
-        those = tuple(group for group in groups if group.label == label)
-        yield _Scope(those, rooms, 0, _have(len(rooms), f" labelled {label}"))
-
-
-def _of_scopes(scopes: Iterator[_Scope], when: str) -> Iterator[Obstacle]:
-    """Yield the first obstacle of each scope."""
-    for scope in scopes:
-        obstacle = next((found for check in _CHECKS if (found := check(scope, when))), None)
+def _of_nodes(
+    groups: tuple[_Group, ...], nodes: Sequence[tuple[Node, QueueResources]], when: str
+) -> Iterator[Obstacle]:
+    """Yield the first obstacle of all tasks on all nodes, then of those of each label on the nodes
+    of that label.
+    """
+    for label in ("", *dict.fromkeys(group.label for group in groups if group.label)):
+        rooms = tuple(room for node, room in nodes if not label or label in node.labels)
+        those = tuple(group for group in groups if not label or group.label == label)
+        verb = "has" if len(rooms) == 1 else "have"
+        who = f"{plural(len(rooms), 'node')}{clause(' labelled {}', label)} {verb}"
+        scope = _Scope(those, rooms, 0 if label else _MASTER_MIB, who, when)
+        obstacle = _memory(scope) or _gpus(scope) or _packing(scope)
         if obstacle:
             yield obstacle
 
 
-def _memory(scope: _Scope, when: str) -> Obstacle | None:
+def _memory(scope: _Scope) -> Obstacle | None:
     asked = sum(group.count * group.mib for group in scope.groups)
     there = sum(room.memory_mib for room in scope.rooms)
     if asked + scope.master_mib <= there:
@@ -196,12 +190,12 @@ def _memory(scope: _Scope, when: str) -> Obstacle | None:
     return Obstacle(
         _path(scope.groups, "memory"),
         f"the job needs {memory(asked)} at once ({_shown(scope.groups, _each_memory)}){more}, "
-        f"and {scope.who} {memory(there)} {when}",
+        f"and {scope.who} {memory(there)} {scope.when}",
     )
 
 
-def _gpus(scope: _Scope, when: str) -> Obstacle | None:
-    for name in _resources(scope):
+def _gpus(scope: _Scope) -> Obstacle | None:
+    for name in dict.fromkeys(group.resource for group in scope.groups if group.gpus):
         groups = tuple(group for group in scope.groups if group.gpus and group.resource == name)
         asked = sum(group.count * group.gpus for group in groups)
         there = sum(room.amount(name) for room in scope.rooms)
@@ -209,16 +203,12 @@ def _gpus(scope: _Scope, when: str) -> Obstacle | None:
             return Obstacle(
                 _path(groups, "gpus"),
                 f"the job needs {_of_kind(asked, groups[0])} at once "
-                f"({_shown(groups, _each_gpus)}), and {scope.who} {there} {when}",
+                f"({_shown(groups, _each_gpus)}), and {scope.who} {there} {scope.when}",
             )
     return None
 
 
-def _resources(scope: _Scope) -> list[str]:
-    return list(dict.fromkeys(group.resource for group in scope.groups if group.gpus))
-
-
-def _packing(scope: _Scope, when: str) -> Obstacle | None:
+def _packing(scope: _Scope) -> Obstacle | None:
     """Return an obstacle if more tasks of at least some size exist than nodes can hold.
 
     A node of M MiB holds at most M // s containers of s MiB or more, and likewise of GPUs, however
@@ -241,12 +231,9 @@ def _packing(scope: _Scope, when: str) -> Obstacle | None:
                     _path(large, "instances"),
                     f"the job needs {plural(tasks, 'container')} of {each} or more at once "
                     f"({_shown(large, _each)}), and {scope.who} room for {places} such "
-                    f"containers {when}",
+                    f"containers {scope.when}",
                 )
     return None
-
-
-_CHECKS: tuple[Callable[[_Scope, str], Obstacle | None], ...] = (_memory, _gpus, _packing)
 
 
 def _holds(room: QueueResources, mib: int, name: str, gpus: int) -> int:
@@ -291,8 +278,8 @@ def _of_queue(
         if limit is not None and _exceeds(asked, limit, strict=not scheduler.is_capacity):
             yield Obstacle(
                 "queue",
-                f"the job needs {_three(asked)} at once, and queue {item.path} may have at most "
-                f"{_three(limit)}",
+                f"the job needs {resource(asked)} at once, and queue {item.path} may have at most "
+                f"{resource(limit)}",
             )
             return
 
@@ -331,9 +318,8 @@ def _of_room_of_queue(
 
 
 def _size(group: _Group) -> QueueResources:
-    count = group.count
-    more = {group.resource: count * group.gpus} if group.gpus else {}
-    return QueueResources(count * group.mib, count * group.role.cpus, more)
+    more = {group.resource: group.count * group.gpus} if group.gpus else {}
+    return QueueResources(group.count * group.mib, group.count * group.role.cpus, more)
 
 
 def _path(groups: Sequence[_Group], key: str) -> str:
@@ -361,16 +347,6 @@ def _of_kind(number: int, group: _Group) -> str:
 
 def _each(group: _Group) -> str:
     return _each_memory(group) + clause(" and {}", group.gpus and _each_gpus(group))
-
-
-def _have(nodes: int, which: str = "") -> str:
-    verb = "has" if nodes == 1 else "have"
-    return f"{plural(nodes, 'node')}{which} {verb}"
-
-
-def _three(amount: QueueResources) -> str:
-    words = [memory(amount.memory_mib), plural(amount.vcores, "core")]
-    return listed([*words, *(f"{count} {name}" for name, count in amount.additional.items())], 9)
 
 
 # --- one container ---

@@ -172,64 +172,51 @@ def _late(situation: Situation) -> Iterator[Cause]:
     """Yield the causes for tasks that have a container and have not reported: YARN for one that was
     lost, the node before the launch script has run, the task after that.
     """
-    lost = [task for task in situation.late if task.lost]
-    started = [task for task in situation.late if task.started and not task.lost]
     waiting = [task for task in situation.late if not task.started and not task.lost]
-    if lost:
-        yield Cause(
-            "task-not-replaced",
-            f"{_late_names(lost)} {_have(lost)} been lost, and YARN has no new container for "
-            f"{'it' if len(lost) == 1 else 'them'} yet",
-            "YARN asks for one when it knows that the former has ended: for a node that fell "
-            "silent after yarn.nm.liveness-monitor.expiry-interval-ms (mostly 10 min)",
-            _late_facts(lost),
+    what, hint = "the container is being started", "its node is slow, or has much to do"
+    if any(task.node_state.startswith("LOCALIZ") for task in waiting):
+        what = "their files and packages are being brought to the node"
+        hint = "a node fetches what was staged from HDFS once, the next job finds it there"
+    elif situation.has_image:
+        what = "the image is being pulled, or the container started"
+        hint = (
+            "a first pull of a large image takes minutes; pull it on the nodes beforehand, or use "
+            "a smaller one"
         )
-    if waiting:
-        localizing = [task for task in waiting if task.node_state.startswith("LOCALIZ")]
-        what, hint = "the container is being started", "its node is slow, or has much to do"
-        if localizing:
-            what = "their files and packages are being brought to the node"
-            hint = "a node fetches what was staged from HDFS once, the next job finds it there"
-        elif situation.has_image:
-            what = "the image is being pulled, or the container started"
-            hint = (
-                "a first pull of a large image takes minutes; pull it on the nodes beforehand, or "
-                "use a smaller one"
-            )
-        yield Cause(
-            "image-or-files",
-            f"{_late_names(waiting)} {_have(waiting)} a container and {_have(waiting)} not "
-            f"started: {what}",
-            hint,
-            _late_facts(waiting),
-        )
-    if started:
-        yield Cause(
-            "task-not-arrived",
-            f"{_late_names(started)} {_have(started)} been started and {_have(started)} "
-            f"not arrived",
-            "is there Python 3.6 or later in the image, and can the container resolve the "
-            "deciding task's name? its log says",
-            _late_facts(started),
-        )
+    yield from _late_cause(
+        "task-not-replaced",
+        [task for task in situation.late if task.lost],
+        "been lost, and YARN has no new container for {it} yet",
+        "YARN asks for one when it knows that the former has ended: for a node that fell silent "
+        "after yarn.nm.liveness-monitor.expiry-interval-ms (mostly 10 min)",
+    )
+    yield from _late_cause(
+        "image-or-files", waiting, f"a container and {{have}} not started: {what}", hint
+    )
+    yield from _late_cause(
+        "task-not-arrived",
+        [task for task in situation.late if task.started and not task.lost],
+        "been started and {have} not arrived",
+        "is there Python 3.6 or later in the image, and can the container resolve the deciding "
+        "task's name? its log says",
+    )
 
 
-def _late_names(tasks: list[LateTask]) -> str:
+def _late_cause(code: str, tasks: list[LateTask], what: str, hint: str) -> Iterator[Cause]:
+    if not tasks:
+        return
+    have, it = ("has", "it") if len(tasks) == 1 else ("have", "them")
     oldest = max((task.waiting_s for task in tasks if task.waiting_s is not None), default=None)
     hosts = sorted({task.host for task in tasks if task.host})
+    names = [task.task for task in tasks]
     age = "" if oldest is None else f", for {seconds(oldest)},"
-    return f"{listed([task.task for task in tasks])}{clause(' on {}', listed(hosts))}{age}"
-
-
-def _have(tasks: list[LateTask]) -> str:
-    return "has" if len(tasks) == 1 else "have"
-
-
-def _late_facts(tasks: list[LateTask]) -> dict[str, object]:
-    return {
-        "tasks": [task.task for task in tasks],
-        "hosts": sorted({task.host for task in tasks if task.host}),
-    }
+    yield Cause(
+        code,
+        f"{listed(names)}{clause(' on {}', listed(hosts))}{age} {have} "
+        f"{what.format(have=have, it=it)}",
+        hint,
+        {"tasks": names, "hosts": hosts},
+    )
 
 
 def _jobs_ahead(situation: Situation) -> Iterator[Cause]:

@@ -65,23 +65,14 @@ class Source:
 
     Attributes:
         where: Its name in messages.
-        size: Bytes; during a further upload only the valid ones.
+        size: Bytes.
     """
 
-    def __init__(
-        self,
-        reader: RangeSource,
-        where: str,
-        *,
-        memory: Memory | None = None,
-        size: int | None = None,
-    ) -> None:
+    def __init__(self, reader: RangeSource, where: str, memory: Memory) -> None:
         self.where = where
         self.size = reader.size
-        if size is not None:
-            self.size = min(size, reader.size)
         self._reader = reader
-        self._memory = memory or Memory()
+        self._memory = memory
         self._tail = b""
         self._kept = (0, b"")
         self.piece: Piece | None = None

@@ -32,17 +32,6 @@ def application_uuid(app_id: str) -> bytes:
     return hashlib.sha256(app_id.encode()).digest()
 
 
-def read_checksum(file: Source) -> tuple[str, int]:
-    """Read the checksum file of an unfinished upload: the node file's name, and its valid size.
-
-    Raises:
-        Damaged: It is empty or incomplete.
-    """
-    fields = Fields(BytesIO(file.read(0, min(file.size, 8192))).read, file.damaged)
-    name = fields.exactly(fields.integer(4), limit=4096).decode("utf-8", "replace")
-    return name, fields.integer(8)
-
-
 def read_indexed(source: Source, node: str) -> list[Snapshot]:
     """Read the index, nearly always with one request.
 
@@ -84,7 +73,6 @@ def _log(source: Source, compression: str, node: str, uploaded_ms: int, meta: An
         node=node,
         name=str(log.get("fileName") or ""),
         size=size,
-        declared_size=size,
         uploaded_ms=uploaded_ms,
         modified_ms=_number(source, log, "lastModifiedTime"),
         region=Region(source, compression, start, stored),

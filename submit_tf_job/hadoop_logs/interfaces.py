@@ -68,8 +68,6 @@ class Snapshot:
         node: NodeId, `host:port`.
         name: File name in the container's log directory, as text; not safe as a path.
         size: Number of bytes.
-        declared_size: The size in its header; more than `size` if the file shrank during the
-            upload, and then the files after it are lost.
         uploaded_ms: Time of the upload, in milliseconds since the epoch.
         modified_ms: When the log file itself was last changed; None where the format lacks it.
         region: The part of the node file with its bytes.
@@ -80,7 +78,6 @@ class Snapshot:
     node: str
     name: str
     size: int
-    declared_size: int
     uploaded_ms: int
     modified_ms: int | None
     region: Region = field(repr=False, compare=False)

@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from submit_tf_job.hadoop_logs import tfile
 from submit_tf_job.hadoop_logs.cursor import MAX_ENTRIES, Memory, Source
-from submit_tf_job.hadoop_logs.indexedfile import (
-    UUID,
-    application_uuid,
-    read_checksum,
-    read_indexed,
-)
+from submit_tf_job.hadoop_logs.indexedfile import UUID, application_uuid, read_indexed
 from submit_tf_job.hadoop_logs.interfaces import Damaged, DirectoryEntry, LogStore, Snapshot
 
 TEMPORARY = ".tmp"  # LogAggregationUtils: TMP_FILE_SUFFIX
+# beside an IndexedFile while a further upload is appended to it
 CHECKSUM = "-checksum"  # LogAggregationIndexedFileController.CHECK_SUM_FILE_SUFFIX
 _APP_ID = re.compile(r"application_\d+_(\d+)")
 _NODE_FILE = re.compile(r"(?P<host>.+)_(?P<port>\d{1,5})(?:_(?P<uploaded>\d{12,14}))?")
@@ -133,7 +128,6 @@ class NodeFile:
     Attributes:
         node: NodeId, `host:port`.
         uploaded_ms: The time in its name, else of its last change.
-        safe_end: Its valid size during a further upload; None for all of it.
         problems: A sentence for each part that could not be read.
     """
 
@@ -143,7 +137,6 @@ class NodeFile:
     node: str
     uploaded_ms: int
     memory: Memory
-    safe_end: int | None = None
     problems: list[str] = field(default_factory=list)
     _found: list[Snapshot] | None = None
 
@@ -171,8 +164,7 @@ class NodeFile:
         return self._found
 
     def _read(self) -> Iterator[Snapshot]:
-        file = self.store.open(self.path)
-        source = Source(file, self.path, memory=self.memory, size=self.safe_end)
+        source = Source(self.store.open(self.path), self.path, self.memory)
         tail = source.tail()
         if tail.endswith(tfile.MAGIC):
             yield from tfile.read_tfile(source, self.node, self.uploaded_ms, self.problems)
@@ -189,12 +181,10 @@ class Survey:
     Attributes:
         nodes: Node files that can be read.
         pending: NodeIds with an unfinished upload.
-        problems: Sentences about other files.
     """
 
     nodes: list[NodeFile] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
 
 
 def survey(
@@ -204,30 +194,17 @@ def survey(
     found = Survey()
     for directory in directories:
         names = {entry.name for entry in directory.entries}
-        ends = _safe_ends(store, directory)
         for entry in directory.entries:
             final = entry.name.removesuffix(TEMPORARY)
             named = node_file(final)
             if entry.is_dir or named is None:
                 continue
-            path, end = f"{directory.path}/{entry.name}", ends.get(entry.name)
+            node, uploaded_ms = named[0], named[1] or entry.modified_ms
             if final != entry.name:  # HDFS shows no bytes of a TFile until it is renamed
-                found.pending += [named[0]] if final not in names else []
-            elif not entry.size or end == 0:
-                found.problems.append(f"{path}: is still empty")
+                found.pending += [node] if final not in names else []
+            elif not entry.size or f"{final}{CHECKSUM}" in names:
+                found.pending.append(node)
             else:
-                node, uploaded_ms = named[0], named[1] or entry.modified_ms
-                found.nodes.append(NodeFile(store, app_id, path, node, uploaded_ms, memory, end))
+                path = f"{directory.path}/{entry.name}"
+                found.nodes.append(NodeFile(store, app_id, path, node, uploaded_ms, memory))
     return found
-
-
-def _safe_ends(store: LogStore, directory: AppDirectory) -> dict[str, int]:
-    """Return the valid sizes of node files with an unfinished upload, by name."""
-    ends: dict[str, int] = {}
-    for entry in directory.entries:
-        if entry.name.endswith(CHECKSUM) and not entry.is_dir:
-            path = f"{directory.path}/{entry.name}"
-            with suppress(FileNotFoundError, Damaged):  # it has just been written, or removed
-                name, end = read_checksum(Source(store.open(path), path))
-                ends[name] = max(0, end)
-    return ends

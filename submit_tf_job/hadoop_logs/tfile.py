@@ -151,13 +151,12 @@ def read_tfile(
     for block, records in read_index(source):
         try:
             for container_id, value in _records(block, records):
-                for name, declared, extents in _logs_of(container_id, value, source, problems):
+                for name, extents in _logs_of(container_id, value, source, problems):
                     yield Snapshot(
                         container_id=container_id,
                         node=node,
                         name=name,
                         size=sum(length for _, length in extents),
-                        declared_size=declared,
                         uploaded_ms=uploaded_ms,
                         modified_ms=None,
                         region=block,
@@ -182,10 +181,8 @@ def _records(block: Region, records: int) -> Iterator[tuple[str, _Value]]:
 
 def _logs_of(
     container_id: str, value: _Value, source: Source, problems: list[str]
-) -> Iterator[tuple[str, int, tuple[Extent, ...]]]:
-    """Yield the name, the declared size and the places of each log file in a value
-    (AggregatedLogFormat.LogValue).
-    """
+) -> Iterator[tuple[str, tuple[Extent, ...]]]:
+    """Yield the name and the places of each log file in a value (AggregatedLogFormat.LogValue)."""
     fields = Fields(value.read, source.damaged)
     while first := value.read(2):
         try:
@@ -205,4 +202,4 @@ def _logs_of(
                 f"uploaded: {size} of {declared} bytes are there, "
                 "and the container's later files are among them"
             )
-        yield name, declared, extents
+        yield name, extents

@@ -105,8 +105,8 @@ class AggregatedLogs:
     store: LogStore
     app_id: str
     user: str
-    settings: LogSettings = LogSettings()
-    said: WhatYarnSays = WhatYarnSays()
+    settings: LogSettings = field(default_factory=LogSettings)
+    said: WhatYarnSays = field(default_factory=WhatYarnSays)
     _memory: Memory = field(default_factory=Memory)
     _survey: Survey = field(default_factory=Survey)
 
@@ -163,7 +163,7 @@ class AggregatedLogs:
         """Sentences about damaged files and unfinished uploads found so far."""
         pending = [f"{node} has not finished its upload" for node in self._survey.pending]
         damaged = [problem for node in self._survey.nodes for problem in node.problems]
-        return (*pending, *self._survey.problems, *damaged)
+        return (*pending, *damaged)
 
     # --- contents ---
 
@@ -229,7 +229,7 @@ class AggregatedLogs:
     def _why_nothing(self) -> NoLogs:
         where = f"{self.settings.root}/{self.user}"
         reason, message, hint = _reason(where, self.said, self.settings)
-        if self._survey.pending or self._survey.problems:
+        if self._survey.pending:
             reason, message = Absence.NOT_YET, "its logs are just being uploaded"
             hint = "Try again in a few seconds."
         return NoLogs(f"{self.app_id}: {message}", reason, hint=hint)

@@ -43,29 +43,23 @@ class LogFile:
         return Origin(self.container, self.info.name)
 
 
+@dataclass(frozen=True)
 class Reading:
     """Log lines that are read while they are iterated, once.
 
-    Args:
+    Attributes:
         make: Starts reading; its argument is whether to parse the times of lines.
         tasks: The tasks; more may be added while a job is followed.
         following: Whether the logs continue until the job is over.
     """
 
-    def __init__(
-        self,
-        make: Callable[[bool], Iterator[Run]],
-        tasks: Sequence[str],
-        *,
-        following: bool = False,
-    ) -> None:
-        self._make = make
-        self.tasks = tuple(dict.fromkeys(tasks))
-        self.following = following
+    make: Callable[[bool], Iterator[Run]]
+    tasks: tuple[str, ...]
+    following: bool = False
 
     def __iter__(self) -> Iterator[LogLine]:
         """Yield lines."""
-        return log_lines(self._make(True))
+        return log_lines(self.make(True))
 
     def runs(self, *, times: bool = False) -> Iterator[Run]:
         """Yield lines in larger parts, which is faster.
@@ -73,7 +67,7 @@ class Reading:
         Args:
             times: Whether to parse the times of lines where the order does not need them.
         """
-        return self._make(times)
+        return self.make(times)
 
 
 def chosen(
@@ -304,7 +298,7 @@ def read(
             [surviving(file_runs(source, file, selection, now, say), file, say) for file in files]
         )
 
-    return Reading(make, [file.container.task for file in files])
+    return Reading(make, tuple(dict.fromkeys(file.container.task for file in files)))
 
 
 def log_lines(runs: Iterable[Run]) -> Iterator[LogLine]:

@@ -143,7 +143,7 @@ class JobLogs:
             poll_s=settings.poll.min_s,
             unreachable_s=settings.timeouts.unreachable_s,
         )
-        return Reading(lambda _times: follower.runs(), self._expected(), following=True)
+        return Reading(lambda _times: follower.runs(), tuple(self._expected()), following=True)
 
     def _expected(self) -> list[str]:
         """Return the tasks that will be followed; none if they are not known yet."""

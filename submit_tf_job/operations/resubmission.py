@@ -203,7 +203,8 @@ def ran_out_of_memory(status: JobStatus, cause: Cause | None) -> bool:
 def _with_more_memory(
     planned: Plan, earlier: Resubmission, former: str, cause: Cause, task: str
 ) -> Step:
-    from submit_tf_job.diagnose.evidence import mib, role_of
+    from submit_tf_job.diagnose.evidence import mib
+    from submit_tf_job.diagnose.patterns import role_of
     from submit_tf_job.plan import plan
 
     job, role = planned.job, role_of(task)

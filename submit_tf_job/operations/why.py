@@ -266,28 +266,16 @@ def _investigate(cluster: Cluster, seen: JobStatus) -> Cause | None:
 
 def _gather(cluster: Cluster, seen: JobStatus) -> Cause | None:
     from submit_tf_job.diagnose.evidence import OF_MEMORY
-    from submit_tf_job.diagnose.failure import (
-        FailureEvidence,
-        conclude,
-        first_of,
-        needs_am,
-        silent_of,
-        suspect_of,
-        suspects,
-    )
-    from submit_tf_job.yarn.amlog import container_ends, deciding_role, last_error
+    from submit_tf_job.diagnose.failure import conclude, evidence_of, with_am_log
+    from submit_tf_job.yarn.amlog import container_ends
 
     if seen.app is None:
         return None
-    known = suspects(seen)
-    first = next(iter(known), None)
-    clues = FailureEvidence(seen, first, known[1:], sandbox=bool(cluster.settings.sandbox))
-    asked_am = needs_am(clues.suspect)
+    clues = evidence_of(seen, sandbox=bool(cluster.settings.sandbox))
+    asked_am = clues.needs_am_log
     if asked_am:
         log = am_log(cluster, seen.app)
-        clues = replace(clues, ends=container_ends(log), am_error=last_error(log))
-        found = suspect_of(clues.ends, seen, deciding_role(log)) or silent_of(clues.ends, seen)
-        clues = replace(clues, suspect=first_of(clues.suspect, found, seen))
+        clues = with_am_log(clues, log)
         if clues.suspect is not None and clues.suspect.reason == "peers-missing":
             clues = replace(clues, missing=_missing(cluster, seen, log))
     if clues.suspect is not None:

@@ -157,7 +157,7 @@ def _as_java_prints(found: Snapshot, node_file: str, uploaded_ms: int) -> bytes:
     header = f"Container: {found.container_id} on {node_file}"
     head = (
         f"{header}\nLogAggregationType: AGGREGATED\n{'=' * len(header)}\nLogType:{found.name}\n"
-        f"LogLastModifiedTime:{when:%a %b %d %H:%M:%S +0000 %Y}\nLogLength:{found.declared_size}\nLogContents:\n"
+        f"LogLastModifiedTime:{when:%a %b %d %H:%M:%S +0000 %Y}\nLogLength:{found.size}\nLogContents:\n"
     )
     end = f"End of LogType:{found.name}"
     stars = "*" * (len(end.encode("utf-16-le")) // 2 + 50)

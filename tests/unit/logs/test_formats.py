@@ -49,7 +49,7 @@ def found(root: Path, data: bytes, name: str = FILE) -> tuple[dict[str, bytes], 
     """Return the files of a node file, and what is said of it."""
     logs = reader(root, {name: data}, APP)
     files = [s for one in logs.containers() for file in one.files for s in file.snapshots]
-    assert all(len(one.read()) == one.size <= one.declared_size for one in files)
+    assert all(len(one.read()) == one.size for one in files)
     return {one.name: one.read() for one in files}, "\n".join(logs.warnings)
 
 
