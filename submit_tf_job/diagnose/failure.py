@@ -7,7 +7,7 @@ A diagnosis explains a verdict and never changes it (`observation.verdict`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -46,7 +46,7 @@ class _Group(NamedTuple):
     """The tasks of one role; `gpus` is 0 if its GPUs, `resource`, cannot be compared."""
 
     role: Role
-    count: int
+    tasks: int
     mib: int
     gpus: int
     resource: str
@@ -74,7 +74,7 @@ def may_not_fit(job: Job) -> bool:
     label. One container is compared with the largest one by `check_largest`.
     """
     groups = _groups(job)
-    return sum(group.count for group in groups) > 1 or any(map(_label, job.roles.values()))
+    return sum(group.tasks for group in groups) > 1 or any(map(_label, job.roles.values()))
 
 
 def fits_never(
@@ -182,7 +182,7 @@ def _of_nodes(
 
 
 def _memory(scope: _Scope) -> Obstacle | None:
-    asked = sum(group.count * group.mib for group in scope.groups)
+    asked = sum(group.tasks * group.mib for group in scope.groups)
     there = sum(room.memory_mib for room in scope.rooms)
     if asked + scope.master_mib <= there:
         return None
@@ -197,7 +197,7 @@ def _memory(scope: _Scope) -> Obstacle | None:
 def _gpus(scope: _Scope) -> Obstacle | None:
     for name in dict.fromkeys(group.resource for group in scope.groups if group.gpus):
         groups = tuple(group for group in scope.groups if group.gpus and group.resource == name)
-        asked = sum(group.count * group.gpus for group in groups)
+        asked = sum(group.tasks * group.gpus for group in groups)
         there = sum(room.amount(name) for room in scope.rooms)
         if asked > there:
             return Obstacle(
@@ -223,7 +223,7 @@ def _packing(scope: _Scope) -> Obstacle | None:
                 for g in scope.groups
                 if g.mib >= mib and (not gpus or (g.resource == name and g.gpus >= gpus))
             )
-            tasks = sum(group.count for group in large)
+            tasks = sum(group.tasks for group in large)
             places = sum(_holds(room, mib, name, gpus) for room in scope.rooms)
             if tasks > places:
                 each = memory(mib) + clause(" and {}", gpus and _of_kind(gpus, large[0]))
@@ -247,10 +247,10 @@ def _holds(room: QueueResources, mib: int, name: str, gpus: int) -> int:
 def _of_spread(groups: tuple[_Group, ...], nodes: Sequence[Node]) -> Iterator[Obstacle]:
     for group in groups:
         placement = group.role.placement
-        if placement and placement.spread == "node" and group.count > len(nodes):
+        if placement and placement.spread == "node" and group.tasks > len(nodes):
             yield Obstacle(
                 f"roles.{group.role.name}.placement",
-                f"each of {plural(group.count, 'task')} of {group.role.name} needs a node of its "
+                f"each of {plural(group.tasks, 'task')} of {group.role.name} needs a node of its "
                 f"own, and there are {plural(len(nodes), 'node')}",
             )
 
@@ -299,7 +299,7 @@ def _exceeds(asked: QueueResources, limit: QueueResources, *, strict: bool) -> b
 def _of_room_of_queue(
     groups: tuple[_Group, ...], scheduler: Scheduler, queue: Queue
 ) -> Iterator[Obstacle]:
-    asked = sum(group.count * group.mib for group in groups if not group.label)
+    asked = sum(group.tasks * group.mib for group in groups if not group.label)
     for item in scheduler.line(queue):
         share = item.partition()
         if share.limit is None or share.used is None:
@@ -318,17 +318,17 @@ def _of_room_of_queue(
 
 
 def _size(group: _Group) -> QueueResources:
-    more = {group.resource: group.count * group.gpus} if group.gpus else {}
-    return QueueResources(group.count * group.mib, group.count * group.role.cpus, more)
+    more = {group.resource: group.tasks * group.gpus} if group.gpus else {}
+    return QueueResources(group.tasks * group.mib, group.tasks * group.role.cpus, more)
 
 
 def _path(groups: Sequence[_Group], key: str) -> str:
-    largest = max(groups, key=lambda group: group.count * (group.mib + group.gpus))
+    largest = max(groups, key=lambda group: group.tasks * (group.mib + group.gpus))
     return f"roles.{largest.role.name}.{key}"
 
 
 def _shown(groups: Sequence[_Group], each: Callable[[_Group], str]) -> str:
-    return listed([f"{group.role.name} {group.count} x {each(group)}" for group in groups])
+    return listed([f"{group.role.name} {group.tasks} x {each(group)}" for group in groups])
 
 
 def _each_memory(group: _Group) -> str:

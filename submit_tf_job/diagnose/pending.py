@@ -79,12 +79,10 @@ def diagnose(situation: Situation) -> tuple[Cause, ...]:
     found = {(cause.code, cause.sentence): cause for rule in rules for cause in rule(situation)}
     if any(cause.code == "masters-only" for cause in found.values()):
         found = {key: cause for key, cause in found.items() if cause.code not in REPLACED}
-    causes = sorted(found.values(), key=lambda cause: CODES.index(cause.code))
+    causes = list(found.values())
     if all(cause.code in _MINOR for cause in causes):
-        causes = sorted(
-            [*causes, *_otherwise(situation)], key=lambda cause: CODES.index(cause.code)
-        )
-    return tuple(causes)
+        causes += _otherwise(situation)
+    return tuple(sorted(causes, key=lambda cause: CODES.index(cause.code)))
 
 
 def is_normal(cause: Cause, waiting_s: float) -> bool:
@@ -96,23 +94,17 @@ def _refused(situation: Situation) -> Iterator[Cause]:
     """Yield the cause if the ResourceManager rejects a request at every heartbeat of the
     ApplicationMaster (hadoop-facts.md#requests-that-are-never-granted).
     """
-    line = next(
-        (
-            line.strip()
-            for line in situation.app.diagnostics.splitlines()
-            if "Invalid resource request" in line
-        ),
-        "",
-    )
-    if line:
-        yield Cause(
-            "request-refused",
-            f"the ResourceManager refuses the containers that the job asks for: "
-            f"{line.partition(', please note')[0][:400]}",
-            "ask for less in memory, cpus or gpus of the role; the job can only be "
-            "stopped and submitted anew",
-            {"diagnostics": line},
-        )
+    for line in map(str.strip, situation.app.diagnostics.splitlines()):
+        if "Invalid resource request" in line:
+            yield Cause(
+                "request-refused",
+                f"the ResourceManager refuses the containers that the job asks for: "
+                f"{line.partition(', please note')[0][:400]}",
+                "ask for less in memory, cpus or gpus of the role; the job can only be "
+                "stopped and submitted anew",
+                {"diagnostics": line},
+            )
+            return
 
 
 def _history(situation: Situation) -> Iterator[Cause]:

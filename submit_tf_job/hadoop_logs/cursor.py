@@ -1,4 +1,4 @@
-"""Read forward through a part of a remote file, in few and small requests: bytes, numbers, texts."""
+"""Read forward through a part of a remote file, by few small requests: bytes, numbers, texts."""
 
 from __future__ import annotations
 

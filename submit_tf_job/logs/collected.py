@@ -220,8 +220,7 @@ class AggregatedLogs:
             return find_directories(self.store, root, self.user, self.app_id)
         except AuthError as error:
             raise AuthError(
-                f"{root}/{self.user}: not allowed to read the logs of {self.user}: "
-                f"{error.message}",
+                f"{root}/{self.user}: not allowed to read the logs of {self.user}: {error.message}",
                 hint=f"Use the account of {self.user}, or one in the directory's group: "
                 f"aggregated logs have mode 770.",
             ) from None
@@ -269,9 +268,7 @@ def _order(container_id: str) -> tuple[list[int], str]:
     return [int(number) for number in re.findall(r"\d+", container_id)[-4:]], container_id
 
 
-def _reason(
-    where: str, said: WhatYarnSays, settings: LogSettings
-) -> tuple[Absence, str, str]:
+def _reason(where: str, said: WhatYarnSays, settings: LogSettings) -> tuple[Absence, str, str]:
     """Return why a directory has no logs of an application: the reason, the sentence, the hint."""
     age = said.age_s
     if said.status == _OFF or (settings.enabled is False and said.status is None):

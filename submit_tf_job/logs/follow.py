@@ -145,9 +145,7 @@ class LogFollower:
         news = self._news()
         runs = chain.from_iterable(in_threads(self._increment, news, _WORKERS))
         yield from wanted_lines(sorted(runs, key=lambda run: run.order), self.selection)
-        self._more = any(
-            file.place < file.size for followed, file in news if not followed.failures
-        )
+        self._more = any(file.place < file.size for followed, file in news if not followed.failures)
 
     def _news(self) -> list[tuple[_Container, _OpenLog]]:
         """List the selected files that have grown."""

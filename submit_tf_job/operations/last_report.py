@@ -9,8 +9,8 @@ from pathlib import Path
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
-from submit_tf_job.host.hadoopconf import read_xml
 from submit_tf_job.hadoop_logs.node_files import LogSettings
+from submit_tf_job.host.hadoopconf import read_xml
 from submit_tf_job.logs.archive import LAUNCH_SCRIPT
 from submit_tf_job.logs.collected import Absence, AggregatedLogs, NoLogs, WhatYarnSays
 from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence, with_outcome

@@ -179,7 +179,10 @@ def test_containers_during_an_upload(
 
 
 def test_indexed_file_is_not_read_during_a_further_upload(tmp_path: Path) -> None:
-    files = {f"{INDEXED_HERE}/h1_8041": INDEXED + b"\nhalf", f"{INDEXED_HERE}/h1_8041-checksum": b""}
+    files = {
+        f"{INDEXED_HERE}/h1_8041": INDEXED + b"\nhalf",
+        f"{INDEXED_HERE}/h1_8041-checksum": b"",
+    }
     with pytest.raises(NoLogs, match="just being uploaded"):
         reader(tmp_path, files, INDEXED_APP).containers()
 
