@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from submit_tf_job.host.located.nodes import Items, Node, Scalar, ScalarKind, Table
 from submit_tf_job.host.located.scalars import kind_of_plain, surprising
-from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.job import Job, Remark
 from submit_tf_job.jobspec.keys import JOB, ROLE
-from submit_tf_job.jobspec.reader import Defaults, read
+from submit_tf_job.jobspec.reader import ReadJob
 
 _PLAIN = re.compile(r"[A-Za-z0-9_/$][\w./=+@$ -]*(?::[\w./=+@$-]+)*")
 _BLOCK = re.compile(r"[^\s#][^\t\r\x00-\x08\x0b-\x1f\x7f-\x9f]*")
@@ -46,54 +45,15 @@ class Conversion:
     job: Job
 
 
-def convert(
-    content: str | bytes | Sequence[str],
-    *,
-    source: str,
-    host: Host,
-    defaults: Defaults,
-    dialect: str | None = None,
-    overrides: Sequence[str] = (),
-    name: str | None = None,
-) -> Conversion:
-    """Convert a file or a command line; return a job spec unchanged, except for overrides.
-
-    Args:
-        content: The file, or the words of a command line.
-        source: Its name in messages.
-        host: The files of this host that the job may use.
-        defaults: The site's settings for keys that the job does not state.
-        dialect: The name of the format; None to recognise it.
-        overrides: `path=value`, as `--set` takes them.
-        name: The job's name instead of the file's.
-
-    Raises:
-        JobSpecError: The error has every problem found.
-    """
-    job, root, reading = read(
-        content,
-        source=source,
-        host=host,
-        defaults=defaults,
-        overrides=overrides,
-        name=name,
-        dialect=dialect,
-    )
-    file = source.rpartition("/")[2]
-    if reading is None:
-        text = content.decode("utf-8") if isinstance(content, bytes) else str(content)
-        if overrides or name is not None:
-            text = write(root, f"From {file}", ())
-        return Conversion("", "", text, (), (), job)
-    title = f"From {file}: {reading.dialect} ({reading.version})"
-    return Conversion(
-        reading.dialect,
-        reading.version,
-        write(root, title, reading.remarks),
-        tuple(reading.remarks),
-        tuple(reading.silent),
-        job,
-    )
+def convert(found: ReadJob) -> Conversion:
+    """Return a job that was read as a job spec: one that no override changed as it is."""
+    file, made = found.source.rpartition("/")[2], found.translation
+    if made is None:
+        text = write(found.tree, f"From {file}", ()) if found.text is None else found.text
+        return Conversion("", "", text, (), (), found.job)
+    remarks = tuple(made.remarks)
+    text = write(found.tree, f"From {file}: {made.dialect} ({made.version})", remarks)
+    return Conversion(made.dialect, made.version, text, remarks, tuple(made.silent), found.job)
 
 
 def write(root: Table, title: str, remarks: Sequence[Remark]) -> str:

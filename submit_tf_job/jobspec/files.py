@@ -16,7 +16,7 @@ from typing import Any
 from submit_tf_job.container import contract
 from submit_tf_job.host.located.diagnostics import Where
 from submit_tf_job.host.located.nodes import clip
-from submit_tf_job.jobspec.digests import Digests
+from submit_tf_job.jobspec.file_contents import KnownContents
 from submit_tf_job.jobspec.job import PATTERN, HostFile, RemoteFile, ShippedFile
 from submit_tf_job.jobspec.path_kinds import ON_HDFS, ON_THE_WEB, without_secrets
 
@@ -90,7 +90,7 @@ class Shipper:
     def __post_init__(self) -> None:
         """Open the cache of hashes of this directory."""
         cache = self.host.cache / "hashes" if self.host.cache else None
-        self.digests = Digests(cache, self.host.base or Path())
+        self.contents = KnownContents(cache, self.host.base or Path())
 
     def ship(
         self, values: Mapping[str, Any], at: Where
@@ -350,7 +350,7 @@ class Shipper:
                 self._held[identity] = Path(path).read_bytes()
                 self._bytes_held += len(self._held[identity])
         held = self._held.get(identity)
-        return self.digests.file(Path(path), status) if held is None else held
+        return self.contents.file(Path(path), status) if held is None else held
 
     def described(self, path: Path) -> HostFile:
         """Return the description of a file of this host.
@@ -363,7 +363,7 @@ class Shipper:
         if not stat.S_ISREG(status.st_mode):
             raise CannotShip("is not a file")
         self._reserve(status.st_size)
-        return self.digests.file(path.absolute(), status)
+        return self.contents.file(path.absolute(), status)
 
     def _archive(self, file: HostFile, target: str) -> ShippedFile:
         self.check(file)
@@ -385,15 +385,8 @@ class Shipper:
         Raises:
             CannotShip: It is not an archive, is damaged, or has members outside its directory.
         """
-        from submit_tf_job.jobspec import archives
-
-        checked = f"archive {file.sha256} {archives.kind(file.path.name)} {links}"
-        if self.digests.is_proven(checked):
-            return
-        why = archives.trouble(file.path, links=links)
-        if why:
+        if why := self.contents.archive_problem(file, links=links):
             raise CannotShip(why)
-        self.digests.prove(checked)
 
     def _reserve(self, size: int) -> None:
         self._bytes += size

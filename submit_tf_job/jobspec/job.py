@@ -317,7 +317,7 @@ class HostFile:
     Attributes:
         path: Its path.
         size: Bytes.
-        sha256: `digests.sha256_of` the file, in hexadecimal digits.
+        sha256: `file_contents.sha256_of` the file, in hexadecimal digits.
         stamp: Size, times and inode when it was hashed, to detect changes; see `stamp_of`.
     """
 

@@ -12,7 +12,6 @@ from typing import Any
 from submit_tf_job.container.contract import RETRY_ANY, RETRY_LOST, RETRY_OOM
 from submit_tf_job.host.located.diagnostics import closest
 from submit_tf_job.host.located.nodes import clip
-from submit_tf_job.jobspec.grammar import Key, Keys
 from submit_tf_job.jobspec.job import (
     DEFAULT_GROW_AFTER_S,
     DEFAULT_NODE_LOSSES,
@@ -48,6 +47,8 @@ from submit_tf_job.jobspec.kinds import (
     NO_LABEL,
     PORT,
     PUBLISHED,
+    Key,
+    Keys,
     enum,
     factor,
     good_members,

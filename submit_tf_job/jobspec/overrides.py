@@ -17,9 +17,8 @@ from submit_tf_job.host.located.nodes import (
     clip,
 )
 from submit_tf_job.host.located.yaml_source import parse_flow
-from submit_tf_job.jobspec.grammar import Kind
 from submit_tf_job.jobspec.keys import JOB, ROLES
-from submit_tf_job.jobspec.kinds import group
+from submit_tf_job.jobspec.kinds import Kind, group
 
 SET = "--set"
 

@@ -7,9 +7,8 @@ import re
 
 from submit_tf_job.host.located.diagnostics import closest
 from submit_tf_job.host.located.nodes import clip
-from submit_tf_job.jobspec.grammar import Kind
 from submit_tf_job.jobspec.job import PATTERN, Mount
-from submit_tf_job.jobspec.kinds import matching, text
+from submit_tf_job.jobspec.kinds import Kind, matching, text
 
 SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs", "file", "s3", "s3a", "gs", "abfs", "abfss")
 _WITH_HOST = (*SCHEMES[2:4], *SCHEMES[5:])

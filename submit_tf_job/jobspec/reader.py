@@ -5,7 +5,7 @@ problem in it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -44,46 +44,43 @@ from submit_tf_job.jobspec.job import (
     ShippedFile,
 )
 from submit_tf_job.jobspec.keys import JOB, SHARED, SITE
-from submit_tf_job.jobspec.kinds import group
 from submit_tf_job.jobspec.overrides import SET, apply
 from submit_tf_job.jobspec.roles import (
+    Defaults,
     Layer,
     RoleDraft,
-    Shapes,
     merge_files,
     merge_mounts,
     read_layer,
     read_role,
 )
 from submit_tf_job.jobspec.rules import JobDraft
-from submit_tf_job.jobspec.schema import partial_schema, schema
 from submit_tf_job.jobspec.validate import typed
 
 if TYPE_CHECKING:
     from submit_tf_job.dialects.translation import Translation
 
 WITNESS_MIB = 256
+_NO_DEFAULTS = Defaults()
 
 
 @dataclass(frozen=True)
-class Defaults:
-    """The site's settings for keys that a job spec does not state.
+class ReadJob:
+    """A job that was read.
 
     Attributes:
-        job: A partial job spec: image, queue, network, env, mounts, hadoop, lifetime, …
-        shapes: Named resource shapes: {"big": {"cpus": 8, "memory": "32Gi", "gpus": 1}}.
-        source: Their name in messages.
-        task_memory: The memory of a task for which a file of another system states none, as
-            "4Gi"; None to ask for it.
+        job: The job.
+        tree: The tree of its job spec, with the overrides.
+        source: Its name in messages.
+        text: The job spec as it is; None of one that was changed, or has another format.
+        translation: Its translation from another format; None of a job spec.
     """
 
-    job: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
-    shapes: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: MappingProxyType({}))
-    source: str = "settings"
-    task_memory: str | None = None
-
-
-_NO_DEFAULTS = Defaults()
+    job: Job
+    tree: Table
+    source: str
+    text: str | None
+    translation: Translation | None
 
 
 def read_file(path: Path) -> bytes:
@@ -100,20 +97,7 @@ def read_file(path: Path) -> bytes:
         ) from None
 
 
-def loads(
-    text: str | bytes,
-    *,
-    source: str,
-    base: Path | None,
-    overrides: Sequence[str] = (),
-    name: str | None = None,
-    defaults: Defaults = _NO_DEFAULTS,
-    hadoop_conf: Path | None = None,
-    krb5_conf: Sequence[Path] = (),
-    cache: Path | None = None,
-    uploads: Path | None = None,
-    dialect: str | None = None,
-) -> Job:
+def loads(text: str | bytes, *, source: str, base: Path | None, **more: Any) -> Job:
     """Read a job spec from text.
 
     Args:
@@ -121,15 +105,7 @@ def loads(
         source: Its name in messages.
         base: The directory from which relative paths start; None if no file of this host may be
             read.
-        overrides: `path=value`, as `--set` takes them; a later one wins.
-        name: The job's name instead of the file's.
-        defaults: The site's settings for keys that the job spec does not state.
-        hadoop_conf: The Hadoop configuration directory of this host, for `hadoop.conf: inline`.
-        krb5_conf: The krb5.conf files of this host, for `kerberos.krb5_conf: inline`.
-        cache: The directory for hashes of files and for packages; None for no cache.
-        uploads: The directory of the files that came with the text; with `base` None the job spec
-            may name only those.
-        dialect: The file's format, "jobspec" for none of other systems; None to recognise it.
+        more: The other arguments of `read`; `host` is one with more than a base.
 
     Raises:
         JobSpecError: It is not a valid job spec; the error has every problem found.
@@ -137,16 +113,7 @@ def loads(
     Example:
         >>> loads(text, source="train.yaml", base=Path(), overrides=["roles.worker.instances=8"])
     """
-    host = Host(base, hadoop_conf, tuple(krb5_conf), cache, uploads)
-    return read(
-        text,
-        source=source,
-        host=host,
-        defaults=defaults,
-        overrides=overrides,
-        name=name,
-        dialect=dialect,
-    )[0]
+    return read(text, source=source, **{"host": Host(base), **more}).job
 
 
 def read(
@@ -154,30 +121,31 @@ def read(
     *,
     source: str,
     host: Host,
-    defaults: Defaults,
-    overrides: Sequence[str],
-    name: str | None,
-    dialect: str | None,
-) -> tuple[Job, Table, Translation | None]:
+    defaults: Defaults = _NO_DEFAULTS,
+    overrides: Sequence[str] = (),
+    name: str | None = None,
+    dialect: str | None = None,
+) -> ReadJob:
     """Read a file, or a command line of another system.
 
     Args:
         content: The file; or the words of a command line, with the program.
         source: Its name in messages.
         host: The files of this host that the job may use.
-        defaults: As for `loads`, as are the other arguments.
-
-    Returns:
-        The job, the tree of its job spec with the overrides, and its translation if it has another
-        format.
+        defaults: The site's settings for keys that the job spec does not state.
+        overrides: `path=value`, as `--set` takes them; a later one wins.
+        name: The job's name instead of the file's.
+        dialect: The file's format, "jobspec" for none of other systems; None to recognise it.
 
     Raises:
         JobSpecError: It is not a valid job; the error has every problem found.
     """
     notes = Diagnostics(source)
+    text: str | None = None
     try:
         if isinstance(content, (str, bytes)):
-            root, reading = _tree_of(decode(content, notes.source), notes, dialect)
+            text = decode(content, source)
+            root, reading = _tree_of(text, notes, dialect)
         else:
             root, reading = dialects.read_command(content, notes, host.base or Path(), dialect)
     except Unreadable as error:
@@ -195,7 +163,9 @@ def read(
     assert isinstance(root, Table)  # any other is refused
     if reading is not None:
         job = replace(job, remarks=tuple(reading.remarks))
-    return job, root, reading
+    if reading is not None or overrides or name is not None:
+        text = None
+    return ReadJob(job, root, source, text, reading)
 
 
 def _tree_of(text: str, notes: Diagnostics, dialect: str | None) -> tuple[Node, Translation | None]:
@@ -222,48 +192,36 @@ def _tree_of(text: str, notes: Diagnostics, dialect: str | None) -> tuple[Node, 
 def _read_job(root: Node, notes: Diagnostics, host: Host, defaults: Defaults) -> Job:
     """Return the job of a located tree, overrides applied."""
     shipper, at = Shipper(host), Where("", notes)
-    site = _read_site(defaults, notes)
+    place = Location(defaults.source)
+    site = typed(from_python(dict(defaults.job), place), SITE, at, place) or {}
     site_layer = read_layer(site, at, shipper)
-    place = Location(root.place.source, 1, 1)
-    own = typed(_without_set_roles(root, notes), group(JOB), schema(), at, place)
+    own = typed(
+        _without_set_roles(root, notes), JOB, at, Location(root.place.source, line=1, column=1)
+    )
     if own is None:
         notes.check()
         raise AssertionError("a root that is not a mapping is a problem")
-    draft = _read_draft(own, site, at, Shapes(defaults.shapes, defaults.source), shipper)
-    _read_of_host(draft, shipper)
-    if "image" not in draft.layer.states:
-        draft.layer.image = site_layer.image
+    draft = _read_draft(own, site, at, defaults, shipper)
     deciding = rules.decide(draft)
     rules.check(draft, deciding)
     roles = {
         name: _finish_role(draft, role, site_layer, deciding) for name, role in draft.roles.items()
     }
-    shipper.digests.save()
+    shipper.contents.save()
     notes.check()
     return _build(draft, {name: role for name, role in roles.items() if role}, deciding)
 
 
-def _read_site(defaults: Defaults, notes: Diagnostics) -> dict[str, Any]:
-    """Return the values of the settings for a job spec, None for a wrong one."""
-    place = Location(defaults.source)
-    root = from_python(dict(defaults.job), place)
-    return typed(root, group(SITE), partial_schema(SITE), Where("", notes), place) or {}
-
-
 def _read_draft(
-    own: dict[str, Any], site: dict[str, Any], at: Where, shapes: Shapes, shipper: Shipper
+    own: dict[str, Any], site: dict[str, Any], at: Where, defaults: Defaults, shipper: Shipper
 ) -> JobDraft:
-    mixed = {**{key: value for key, value in site.items() if key not in SHARED}, **own}
-    values = {key: value for key, value in mixed.items() if key not in {*SHARED, "roles"}}
-    roles, roles_read = _read_roles(own.get("roles") or {}, at, shapes, shipper)
-    draft = JobDraft(at, read_layer(own, at, shipper), roles, values, frozenset(own), roles_read)
+    values = {key: value for key, value in (site | own).items() if key not in {*SHARED, "roles"}}
+    stated = own.get("roles") or {}
+    roles = _read_roles(stated, at.member("roles"), defaults, shipper)
+    roles_read = 0 < len(roles) == len(stated)
+    draft = JobDraft(at, read_layer(own, at, shipper), roles, values, roles_read)
     rules.fill_defaults(draft)
-    if values.get("network") == "none" and sum(role.instances for role in roles.values()) > 1:
-        draft.fail(
-            "network",
-            "without a network the tasks cannot find one another; use host, bridge, or "
-            "the name of a network",
-        )
+    _read_of_host(draft, shipper)
     return draft
 
 
@@ -281,18 +239,17 @@ def _read_of_host(draft: JobDraft, shipper: Shipper) -> None:
 
 
 def _read_roles(
-    stated: Mapping[str, dict[str, Any] | None], at: Where, shapes: Shapes, shipper: Shipper
-) -> tuple[dict[str, RoleDraft], bool]:
-    """Return the roles, and whether all of them are valid."""
+    stated: Mapping[str, dict[str, Any] | None], at: Where, defaults: Defaults, shipper: Shipper
+) -> dict[str, RoleDraft]:
     roles: dict[str, RoleDraft] = {}
     for name, values in stated.items():
-        inside, known_as = at.member("roles").member(name), "chief" if name == "master" else name
+        inside, known_as = at.member(name), "chief" if name == "master" else name
         if known_as in roles:
             first = roles[known_as].path.removeprefix("roles.")
             inside.fail(f"chief and master are two names of one role; keep {first}, drop this")
         elif values is not None:
-            roles[known_as] = read_role(values, known_as, inside, shapes, shipper)
-    return roles, 0 < len(roles) == len(stated)
+            roles[known_as] = read_role(values, known_as, inside, defaults, shipper)
+    return roles
 
 
 def _without_set_roles(root: Node, notes: Diagnostics) -> Node:
@@ -320,37 +277,43 @@ def _no_such_role(name: str, others: list[str]) -> str:
 
 
 def _finish_role(job: JobDraft, role: RoleDraft, site: Layer, deciding: str | None) -> Role | None:
-    own, shared = role.layer, job.layer
-    image = own.image if "image" in own.states else shared.image
-    if "image" not in own.states | shared.states | site.states:
+    layers = (site, job.layer, role.layer)
+    stated = next((layer for layer in reversed(layers) if "image" in layer.values), None)
+    image = stated.values["image"] if stated else None
+    if stated is None:
         job.fail(
             "image",
             "missing; say which Docker image to run, e.g. image: registry.example.com/ml/tf:2.15",
         )
-    command = own.command
-    if command is None and "command" not in own.states:
-        command = shared.command if rules.takes_job_command(job, role, deciding) else None
+    command = role.layer.values.get("command")
+    if "command" not in role.layer.values:
+        if rules.takes_job_command(job, role, deciding):
+            command = job.layer.values.get("command")
         rules.check_command(job, role, deciding)
-    files = merge_files([shared.files, own.files], job.at.notes)
-    mounts = merge_mounts([site.mounts, shared.mounts, own.mounts])
-    _place_merged(role, "files", [found.place for found in files])
-    _place_merged(role, "mounts", [found.place for found in mounts])
+    files = merge_files([job.layer.files, role.layer.files])
+    mounts = merge_mounts([layer.mounts for layer in layers])
+    _place_merged(role, "files", [at.place for _, at in files])
+    _place_merged(role, "mounts", [place for _, place in mounts])
     if job.at.notes.problems or image is None or command is None:
         return None  # after a problem no job is built
     restart, max_restarts = role.values.pop("restart", (Restart.NEVER, 0))
-    keras = {LEGACY_KERAS: "1"} if job.values.get("keras") is KerasMode.LEGACY else {}
+    env = {LEGACY_KERAS: "1"} if job.values.get("keras") is KerasMode.LEGACY else {}
+    docker: dict[str, Any] = {}
+    for layer in layers:
+        env |= layer.mapping("env")
+        docker |= layer.mapping("docker")
     return Role(
         name=role.name,
         command=command,
         image=image,
-        env=MappingProxyType({**keras, **site.env, **shared.env, **own.env}),
-        files=tuple(found.value for found in files if isinstance(found.value, ShippedFile)),
-        remote_files=tuple(found.value for found in files if isinstance(found.value, RemoteFile)),
-        mounts=tuple(found.value for found in mounts),
+        env=MappingProxyType(env),
+        files=tuple(file for file, _ in files if isinstance(file, ShippedFile)),
+        remote_files=tuple(file for file, _ in files if isinstance(file, RemoteFile)),
+        mounts=tuple(mount for mount, _ in mounts),
         restart=restart,
         max_restarts=max_restarts,
-        docker=DockerOptions(**{**site.docker, **shared.docker, **own.docker}),
-        workdir=own.workdir or shared.workdir,
+        docker=DockerOptions(**docker),
+        workdir=role.layer.values.get("workdir") or job.layer.values.get("workdir") or "",
         **{"instances": 1, **role.values, "kind": rules.kind_of(job, role, deciding)},
     )
 

@@ -7,50 +7,56 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
-from submit_tf_job.host.located.diagnostics import BUILT_IN, Diagnostics, Where, closest
+from submit_tf_job.host.located.diagnostics import BUILT_IN, Where, closest
 from submit_tf_job.host.located.nodes import Location, clip, from_python
 from submit_tf_job.jobspec.files import Shipper
 from submit_tf_job.jobspec.host_keys import read_python
-from submit_tf_job.jobspec.job import (
-    TRAINING_ROLES,
-    Command,
-    Mount,
-    RemoteFile,
-    Restart,
-    ShippedFile,
-)
+from submit_tf_job.jobspec.job import TRAINING_ROLES, Mount, RemoteFile, Restart, ShippedFile
 from submit_tf_job.jobspec.keys import ROLE, SHAPE, SHARED
-from submit_tf_job.jobspec.kinds import group
-from submit_tf_job.jobspec.schema import partial_schema
 from submit_tf_job.jobspec.validate import typed
 
-T = TypeVar("T")
-AnyFile: TypeAlias = ShippedFile | RemoteFile
+Files: TypeAlias = list[tuple[ShippedFile | RemoteFile, Where]]
+Mounts: TypeAlias = list[tuple[Mount, Location]]
 
 
 @dataclass(frozen=True)
-class Found(Generic[T]):
-    """A value with its path and location."""
+class Defaults:
+    """The site's settings for keys that a job spec does not state.
 
-    value: T
-    path: str
-    place: Location
+    Attributes:
+        job: A partial job spec: image, queue, network, env, mounts, hadoop, lifetime, …
+        shapes: Named resource shapes: {"big": {"cpus": 8, "memory": "32Gi", "gpus": 1}}.
+        source: Their name in messages.
+        task_memory: The memory of a task for which a file of another system states none, as
+            "4Gi"; None to ask for it.
+    """
+
+    job: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    shapes: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: MappingProxyType({}))
+    source: str = "settings"
+    task_memory: str | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Layer:
-    """The shared keys of one level: the site, the job or one role."""
+    """The shared keys of one level: the site, the job or one role.
 
-    image: str | None = None
-    command: Command | None = None
-    states: frozenset[str] = frozenset()  # the keys that the user wrote, valid or not
-    env: Mapping[str, str] = field(default_factory=dict)
-    files: list[Found[AnyFile]] = field(default_factory=list)
-    mounts: list[Found[Mount]] = field(default_factory=list)
-    docker: dict[str, Any] = field(default_factory=dict)
-    workdir: str = ""
+    Attributes:
+        values: What it states, None for a wrong value.
+        files: The files of its `files`, each with its path.
+        mounts: Its good mounts, each with its location.
+    """
+
+    values: Mapping[str, Any]
+    files: Files
+    mounts: Mounts
+
+    def mapping(self, key: str) -> Mapping[str, Any]:
+        """Return a mapping that it states; an empty one if it states none, or a wrong one."""
+        return self.values.get(key) or {}
 
 
 @dataclass
@@ -93,39 +99,8 @@ class RoleDraft:
         self.at.fail(message, key)
 
 
-@dataclass(frozen=True)
-class Shapes:
-    """The named resource shapes that the settings define."""
-
-    shapes: Mapping[str, Mapping[str, object]]
-    source: str
-
-    def read(self, name: str, at: Where) -> tuple[dict[str, Any], Where] | None:
-        """Return the shape that a role names, with its path."""
-        if name not in self.shapes:
-            return at.fail(self._unknown(name))
-        place = Location(f"{self.source}, shape {name}")
-        shape, inside = from_python(self.shapes[name], place), Where(f"shapes.{name}", at.notes)
-        values = typed(shape, group(SHAPE), partial_schema(SHAPE), inside, place)
-        return None if values is None else (values, inside)
-
-    def _unknown(self, name: str) -> str:
-        if not self.shapes:
-            return (
-                f"unknown shape {clip(name)}; the settings define none, so write cpus, memory "
-                f"and gpus here"
-            )
-        near = closest(name, list(self.shapes))
-        meant = (
-            f"did you mean '{near}'?"
-            if near
-            else f"the settings define {', '.join(sorted(self.shapes))}"
-        )
-        return f"unknown shape {clip(name)}; {meant}"
-
-
 def read_role(
-    stated: Mapping[str, Any], name: str, at: Where, shapes: Shapes, shipper: Shipper
+    stated: Mapping[str, Any], name: str, at: Where, defaults: Defaults, shipper: Shipper
 ) -> RoleDraft:
     """Return one role.
 
@@ -133,13 +108,13 @@ def read_role(
         stated: The values that the job spec states, None for a wrong one.
         name: The role's name in the job: chief if the user wrote master.
         at: The role's path.
-        shapes: The shapes of the settings.
+        defaults: Has the shapes of the settings.
         shipper: Reads files of this host.
     """
     values = {key: value for key, value in stated.items() if key not in {*SHARED, "shape"}}
-    shape = shapes.read(stated["shape"], at.member("shape")) if stated.get("shape") else None
+    shape = _read_shape(stated["shape"], at, defaults) if stated.get("shape") else None
     if shape is not None:
-        values = _from_shape(*shape, at) | values
+        values = shape | values
         if "memory_mib" not in values:
             hint = ROLE.rows["memory"].missing
             at.fail(f"missing; its shape has none either; {hint}", "memory")
@@ -150,14 +125,29 @@ def read_role(
     return RoleDraft(name, at, read_layer(stated, at, shipper), values)
 
 
-def _from_shape(values: dict[str, Any], inside: Where, at: Where) -> dict[str, Any]:
-    """Return the resources of a shape, and record where they are stated."""
+def _read_shape(name: str, at: Where, defaults: Defaults) -> dict[str, Any] | None:
+    """Return the resources of the shape that a role names, and record where they are stated."""
+    if name not in defaults.shapes:
+        return at.fail(_unknown_shape(name, list(defaults.shapes)), "shape")
+    place, inside = Location(f"{defaults.source}, shape {name}"), Where(f"shapes.{name}", at.notes)
+    values: dict[str, Any] | None = typed(
+        from_python(defaults.shapes[name], place), SHAPE, inside, place
+    )
     places = at.notes.places
-    for name in SHAPE.rows:
-        found, own = places.get(inside.member(name).path), at.member(name).path
+    for key in SHAPE.rows if values is not None else ():
+        found, own = places.get(inside.member(key).path), at.member(key).path
         if found is not None and places.get(own, BUILT_IN) == BUILT_IN:
             places[own] = found
     return values
+
+
+def _unknown_shape(name: str, known: list[str]) -> str:
+    meant = f"the settings define {', '.join(sorted(known))}"
+    if near := closest(name, known):
+        meant = f"did you mean '{near}'?"
+    if not known:
+        meant = "the settings define none, so write cpus, memory and gpus here"
+    return f"unknown shape {clip(name)}; {meant}"
 
 
 # --- the keys that a job and its roles share ---
@@ -171,23 +161,15 @@ def read_layer(values: Mapping[str, Any], at: Where, shipper: Shipper) -> Layer:
         at: Its path.
         shipper: Reads files of this host.
     """
-    layer = Layer(states=frozenset(values))
-    layer.image = values.get("image")
-    layer.command = values.get("command")
-    layer.env = values.get("env") or {}
-    layer.workdir = values.get("workdir") or ""
-    layer.docker = values.get("docker") or {}
-    layer.files = [
-        Found(file, inside.path, inside.place)
+    files: Files = [
+        (file, inside)
         for item, inside in _located(values, "files", at)
         for file in shipper.ship(item, inside) or ()
     ]
-    layer.mounts = [
-        Found(mount, inside.path, inside.place) for mount, inside in _located(values, "mounts", at)
-    ]
-    merge_files([layer.files], at.notes)
-    _refuse_same_target(layer.mounts, at.notes)
-    return layer
+    mounts = list(_located(values, "mounts", at))
+    merge_files([files])
+    _refuse_same_target(mounts)
+    return Layer(values, files, [(mount, inside.place) for mount, inside in mounts])
 
 
 def _located(values: Mapping[str, Any], name: str, at: Where) -> Iterator[tuple[Any, Where]]:
@@ -197,54 +179,46 @@ def _located(values: Mapping[str, Any], name: str, at: Where) -> Iterator[tuple[
             yield item, at.member(name).item(index)
 
 
-def _refuse_same_target(mounts: list[Found[Mount]], notes: Diagnostics) -> None:
-    first: dict[str, Found[Mount]] = {}
-    for found in mounts:
-        earlier = first.setdefault(posixpath.normpath(found.value.target), found)
-        if earlier is not found:
-            notes.problem(
-                found.place,
-                found.path,
-                f"{clip(found.value.target)} is already the target of {earlier.path}; drop "
-                f"one, or choose another",
+def _refuse_same_target(mounts: list[tuple[Mount, Where]]) -> None:
+    first: dict[str, Where] = {}
+    for mount, at in mounts:
+        earlier = first.setdefault(posixpath.normpath(mount.target), at)
+        if earlier is not at:
+            at.fail(
+                f"{clip(mount.target)} is already the target of {earlier.path}; drop one, or "
+                f"choose another"
             )
 
 
-def merge_mounts(layers: Iterable[list[Found[Mount]]]) -> list[Found[Mount]]:
+def merge_mounts(layers: Iterable[Mounts]) -> Mounts:
     """Return the mounts of all layers; at the same target a later layer replaces an earlier one."""
-    merged: dict[str, Found[Mount]] = {}
-    for layer in layers:
-        for found in layer:
-            merged[posixpath.normpath(found.value.target)] = found
-    return list(merged.values())
+    every = (found for layer in layers for found in layer)
+    return list({posixpath.normpath(found[0].target): found for found in every}.values())
 
 
-def merge_files(layers: Iterable[list[Found[AnyFile]]], notes: Diagnostics) -> list[Found[AnyFile]]:
+def merge_files(layers: Iterable[Files]) -> Files:
     """Return the files of all layers; report two files with the same name, and a file with the name
     of another file's directory.
     """
-    merged: dict[str, Found[AnyFile]] = {}
-    directories: dict[str, Found[AnyFile]] = {}
+    merged: dict[str, tuple[ShippedFile | RemoteFile, Where]] = {}
+    directories: dict[str, tuple[ShippedFile | RemoteFile, Where]] = {}
     reported: set[str] = set()
-    for found in (found for layer in layers for found in layer):
-        name = found.value.name
+    for file, at in (found for layer in layers for found in layer):
+        name = file.name
         above = name.split("/")[:-1]
         parents = ["/".join(above[: depth + 1]) for depth in range(len(above))]
-        clash = (
-            merged.get(name)
-            or directories.get(name)
-            or next((merged[parent] for parent in parents if parent in merged), None)
-        )
-        if clash and found.path in reported:
-            continue
-        if clash:
-            reported.add(found.path)
-            message = f"{clip(name)} is already shipped by {clash.path}" + (
-                "" if clash.value.name == name else f" as {clip(clash.value.name)}"
+        others = (merged.get(name), directories.get(name), *map(merged.get, parents))
+        clash = next(filter(None, others), None)
+        if clash is None:
+            merged[name] = file, at
+            for parent in parents:
+                directories.setdefault(parent, (file, at))
+        elif at.path not in reported:
+            reported.add(at.path)
+            other, where = clash
+            as_name = "" if other.name == name else f" as {clip(other.name)}"
+            at.fail(
+                f"{clip(name)} is already shipped by {where.path}{as_name}; drop one, or give it "
+                f"another dst"
             )
-            notes.problem(found.place, found.path, f"{message}; drop one, or give it another dst")
-            continue
-        merged[name] = found
-        for parent in parents:
-            directories.setdefault(parent, found)
     return list(merged.values())

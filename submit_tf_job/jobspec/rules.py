@@ -45,7 +45,6 @@ class JobDraft:
     Attributes:
         at: The path of the whole job spec.
         values: Fields of `Job`; a wrong value is None, an absent one is omitted.
-        stated: The fields that the job spec itself states, not only the settings.
         roles_read: Whether all roles could be read, so that an absent role is missing.
     """
 
@@ -53,7 +52,6 @@ class JobDraft:
     layer: Layer
     roles: dict[str, RoleDraft]
     values: dict[str, Any]
-    stated: frozenset[str]
     roles_read: bool
 
     @property
@@ -167,7 +165,7 @@ def takes_job_command(job: JobDraft, role: RoleDraft, deciding: str | None) -> b
 def check_command(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
     """Report a role that has no command and may not use the job's."""
     if takes_job_command(job, role, deciding):
-        if "command" not in job.layer.states:
+        if "command" not in job.layer.values:
             job.fail("command", "missing; say what the tasks run, e.g. command: python train.py")
     elif job.strategy is not None and not _is_misspelt(job, role):
         why = (
@@ -196,6 +194,12 @@ def check(job: JobDraft, deciding: str | None) -> None:
             )
     if job.strategy is not None and job.roles_read:
         _check_roles(job, RULES[job.strategy])
+    if job.values.get("network") == "none" and sum(r.instances for r in job.roles.values()) > 1:
+        job.fail(
+            "network",
+            "without a network the tasks cannot find one another; use host, bridge, or the name "
+            "of a network",
+        )
     for role in job.roles.values():
         _check_kind(job, role, deciding)
     _check_master(job)
@@ -215,7 +219,7 @@ def _is_misspelt(job: JobDraft, role: RoleDraft) -> bool:
     """
     if job.strategy and RULES[job.strategy].others is RoleKind.TRAINS:
         return False
-    own_name = role.is_training or "command" in role.layer.states
+    own_name = role.is_training or "command" in role.layer.values
     return not own_name and role_meant(role.name) is not None
 
 
@@ -383,7 +387,7 @@ def _check_keras(job: JobDraft) -> None:
         ("", job.layer),
         *((role.path + ".", role.layer) for role in job.roles.values()),
     ]:
-        if layer.env.get(LEGACY_KERAS, "1") != "1":
+        if layer.mapping("env").get(LEGACY_KERAS, "1") != "1":
             job.fail(
                 f"{path}env.{LEGACY_KERAS}",
                 'keras: legacy sets it to "1"; leave one of the two out',

@@ -1,4 +1,5 @@
-"""Decide by the JSON Schema what is wrong in a located tree, and return its typed values.
+"""The JSON Schema of job specs; decide by it what is wrong in a located tree, and return its typed
+values.
 
 The jsonschema library finds the errors; here each becomes a sentence at its location, by the row of
 the key table. Beside them are the problems that a schema cannot see: text without quotes that YAML
@@ -25,7 +26,8 @@ from submit_tf_job.host.located.nodes import (
     to_python,
 )
 from submit_tf_job.host.located.scalars import retyped, surprising
-from submit_tf_job.jobspec.grammar import Key, Keys, Kind
+from submit_tf_job.jobspec.keys import INPUT, JOB, OUTPUT, ROLE, SHARED
+from submit_tf_job.jobspec.kinds import Key, Keys, Kind, group
 
 _Path = tuple[str | int, ...]
 _Error = Any  # jsonschema's ValidationError, each of whose attributes has "unset" in its type
@@ -43,18 +45,96 @@ _JSON_TYPES = {
 }
 
 
-def typed(root: Node, kind: Kind, schema: Mapping[str, Any], at: Where, place: Location) -> Any:
+# --- the JSON Schema ---
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft-07) of the job spec, for editors and other tools.
+
+    Example:
+        >>> schema()["title"]
+        'submit_tf_job job spec'
+    """
+    whole = JOB.schema()
+    at_schema = {
+        "description": "Where an editor finds this schema; not read otherwise.",
+        "type": "string",
+        "examples": ["./job.schema.json"],
+    }
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "submit_tf_job job spec",
+        "description": "One distributed TensorFlow job on YARN. Reference: submit_tf_job help "
+        "job-spec. Rules that join several keys (which roles a strategy needs) are in part here "
+        "and in full in `submit_tf_job validate`.",
+        **whole,
+        "properties": {"$schema": at_schema, **whole["properties"]},
+        "allOf": [
+            _under("single", _SINGLE, legacy_master={"const": False}),
+            _under(
+                "multi-worker",
+                {"required": ["worker"], "properties": {"ps": False}},
+                legacy_master={"const": False},
+            ),
+            _under(
+                "parameter-server", {"required": ["worker", "ps"]}, legacy_master={"const": False}
+            ),
+            _under("estimator", {"anyOf": [{"required": [name]} for name in ("chief", "master")]}),
+        ],
+        "definitions": _definitions(),
+    }
+
+
+def _definitions() -> dict[str, Any]:
+    defined = (
+        JOB.rows["name"],
+        JOB.rows["lifetime"],
+        ROLE.rows["memory"],
+        *(keys.rows["uri"] for keys in (INPUT, OUTPUT)),
+    )
+    return {
+        "role": {
+            "description": "All tasks of one role.",
+            **ROLE.schema(),
+            "examples": [{"instances": 4, "cpus": 4, "memory": "16Gi", "gpus": 1}],
+        },
+        **{name: key.schema() for name, key in SHARED.items()},
+        **{key.kind.definition: key.kind.schema() for key in defined},
+    }
+
+
+_SINGLE: dict[str, Any] = {
+    "properties": {
+        "ps": False,
+        "evaluator": False,
+        "worker": {"properties": {"instances": {"maximum": 1}}},
+    },
+    "oneOf": [{"required": [name]} for name in ("chief", "master", "worker")],
+}
+
+
+def _under(strategy: str, roles: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    return {
+        "if": {"properties": {"strategy": {"const": strategy}}, "required": ["strategy"]},
+        "then": {"properties": {"roles": roles, **keys}},
+    }
+
+
+# --- the check ---
+
+
+def typed(root: Node, keys: Keys, at: Where, place: Location) -> Any:
     """Return the typed value of a located tree, with None for each wrong value in it.
 
     Args:
         root: The tree.
-        kind: The kind of its value.
-        schema: The JSON Schema that decides.
+        keys: The keys of its mapping, whose JSON Schema decides.
         at: The path of the tree; collects problems, and the location of every value.
         place: The location of the tree.
     """
     at.notes.places[at.path] = place
-    return _Check(root, kind, at).result(schema)
+    decides = schema() if keys is JOB else {**keys.schema(), "definitions": _definitions()}
+    return _Check(root, group(keys), at).result(decides)
 
 
 @dataclass(frozen=True)

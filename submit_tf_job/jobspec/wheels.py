@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from submit_tf_job.host.inputfile import read_input
-from submit_tf_job.jobspec.digests import sha256_of
+from submit_tf_job.jobspec.file_contents import sha256_of
 
 HOST_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 PIP_S = 1800

@@ -94,10 +94,10 @@ class LocalCache:
             try:
                 if archive.name.endswith(".zip"):
                     with zipfile.ZipFile(archive) as packed:
-                        packed.extractall(path)  # noqa: S202 - jobspec.archives has checked it
+                        packed.extractall(path)  # noqa: S202 - jobspec.file_contents has checked it
                 else:
                     with tarfile.open(archive) as found:
-                        found.extractall(path)  # noqa: S202 - jobspec.archives has checked it
+                        found.extractall(path)  # noqa: S202 - jobspec.file_contents has checked it
             except (OSError, tarfile.TarError, zipfile.BadZipFile) as error:
                 raise UsageError(
                     f"{archive.name} cannot be unpacked: {error}", hint="pack it anew"

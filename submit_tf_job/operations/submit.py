@@ -34,6 +34,7 @@ from submit_tf_job.yarn.run_names import Again
 if TYPE_CHECKING:
     from submit_tf_job.dialects.conversion import Conversion
     from submit_tf_job.jobspec import Defaults
+    from submit_tf_job.jobspec.files import Host
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.plan import Plan, Upload
     from submit_tf_job.storage.staging import Sent
@@ -102,20 +103,17 @@ def load_job(
         text = jobspec.read_file(path)
     else:
         where = (base or Path.cwd()) if host_files else None
-    job = jobspec.loads(
+    host = _host(where, settings, uploads)
+    found = jobspec.read(
         text,
         source=str(path),
-        base=where,
+        host=host if host_files else replace(host, cache=None),
+        defaults=_defaults(settings),
         overrides=overrides,
         name=name,
-        defaults=_defaults(settings),
-        hadoop_conf=settings.hadoop_conf,
-        krb5_conf=krb5_conf_files(settings),
-        cache=directories().cache if host_files else None,
-        uploads=uploads,
         dialect=dialect,
     )
-    return replace(job, given=Given(text.decode(errors="replace"), tuple(overrides)))
+    return replace(found.job, given=Given(text.decode(errors="replace"), tuple(overrides)))
 
 
 def read_text(path: Path) -> str:
@@ -131,6 +129,13 @@ def read_text(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = f"cannot be read: {reason(error)}"
         raise JobSpecError([Problem(0, 0, "", why, str(path))]) from None
+
+
+def _host(base: Path | None, settings: Settings, uploads: Path | None = None) -> Host:
+    from submit_tf_job.jobspec.files import Host
+
+    cache = directories().cache
+    return Host(base, settings.hadoop_conf, krb5_conf_files(settings), cache, uploads)
 
 
 def _defaults(settings: Settings) -> Defaults:
@@ -171,17 +176,19 @@ def convert(
     Raises:
         JobSpecError: The error has every problem found.
     """
+    from submit_tf_job import jobspec
     from submit_tf_job.dialects import conversion
-    from submit_tf_job.jobspec.files import Host
 
     made = conversion.convert(
-        content,
-        source=source,
-        host=Host(base, settings.hadoop_conf, krb5_conf_files(settings), directories().cache, None),
-        defaults=_defaults(settings),
-        dialect=dialect,
-        overrides=overrides,
-        name=name,
+        jobspec.read(
+            content,
+            source=source,
+            host=_host(base, settings),
+            defaults=_defaults(settings),
+            overrides=overrides,
+            name=name,
+            dialect=dialect,
+        )
     )
     lost = [remark for remark in made.remarks if remark.level == "warning"]
     if strict and lost:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job import jobspec
+from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.job import Command, Job, Role, RoleKind, Strategy
 from submit_tf_job.jobspec.rules import default_kind
 from submit_tf_job.plan import Site, plan
@@ -31,13 +32,8 @@ KEY = "0123456789abcdef"
 
 def load(path: Path) -> Job:
     """Return the job of an example job spec."""
-    return jobspec.loads(
-        path.read_bytes(),
-        source=str(path),
-        base=path.parent,
-        hadoop_conf=HADOOP_CONF,
-        krb5_conf=[KRB5_CONF],
-    )
+    host = Host(path.parent, HADOOP_CONF, (KRB5_CONF,))
+    return jobspec.read(path.read_bytes(), source=str(path), host=host).job
 
 
 def spec_job(text: str = "", roles: str = "", **more: Any) -> Job:

@@ -10,8 +10,8 @@ import pytest
 
 from submit_tf_job.dialects.conversion import convert
 from submit_tf_job.errors import JobSpecError
+from submit_tf_job.jobspec import Defaults, read
 from submit_tf_job.jobspec.files import Host
-from submit_tf_job.jobspec.reader import Defaults
 from submit_tf_job.plan import Site, plan
 
 GOLDEN = Path(__file__).parents[1] / "unit/dialects/golden"
@@ -71,8 +71,8 @@ def check(number: int) -> bool:
     name, text = fuzzed(number)
     start = time.process_time()
     try:
-        made = convert(text, source=name, host=Host(), defaults=DEFAULTS)
-        own = convert(made.text, source="job.yaml", host=Host(), defaults=DEFAULTS)
+        made = convert(read(text, source=name, host=Host(), defaults=DEFAULTS))
+        own = convert(read(made.text, source="job.yaml", host=Host(), defaults=DEFAULTS))
         assert own.text == made.text, number
         assert plan(own.job, SITE).body == plan(made.job, SITE).body, number
     except JobSpecError as error:

@@ -18,6 +18,7 @@ from submit_tf_job import jobspec
 from submit_tf_job.container import contract
 from submit_tf_job.diagnose import statuses
 from submit_tf_job.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_TERMINATED, TABLE
+from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.job import Job, RoleKind
 from submit_tf_job.observation import JobState
 from submit_tf_job.plan import Site, plan
@@ -204,7 +205,7 @@ def load(block: Block, base: Path) -> Job:
     for name in block.mark.partition("needs ")[2].split(", "):
         if name:
             (base / name).write_text("")
-    return jobspec.loads(block.text, source="docs", base=base, hadoop_conf=HADOOP_CONF)
+    return jobspec.read(block.text, source="docs", host=Host(base, HADOOP_CONF)).job
 
 
 @pytest.mark.parametrize(("page", "block"), YAML, ids=name_of)

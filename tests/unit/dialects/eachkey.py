@@ -16,10 +16,9 @@ from submit_tf_job.dialects import dialect_of
 from submit_tf_job.dialects.conversion import Conversion, convert
 from submit_tf_job.dialects.rows import Fate, ForeignKey
 from submit_tf_job.errors import JobSpecError
-from submit_tf_job.jobspec import loads
+from submit_tf_job.jobspec import loads, read
 from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.job import Job
-from submit_tf_job.jobspec.reader import Defaults
 from submit_tf_job.plan import Site, plan
 
 HOST = Host(None, None, (), None, None)
@@ -94,7 +93,7 @@ class Given(NamedTuple):
 
     def converted(self, dialect: str | None = None) -> Conversion:
         more: Any = {"source": self.source, "host": self.host, "overrides": self.sets}
-        return convert(self.content, defaults=Defaults(), dialect=dialect, **more)
+        return convert(read(self.content, dialect=dialect, **more))
 
 
 @dataclass(frozen=True)

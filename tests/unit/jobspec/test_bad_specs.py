@@ -10,6 +10,7 @@ import pytest
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import Defaults, loads, read_file
+from submit_tf_job.jobspec.files import Host
 from tests.unit.jobspec import bad_specs
 
 CASES = bad_specs.cases()
@@ -33,7 +34,7 @@ def problems(case: bad_specs.Case, base: Path) -> list[str]:
             overrides=case.overrides,
             name=case.name,
             defaults=Defaults(**case.defaults),
-            hadoop_conf=base / case.hadoop_conf if case.hadoop_conf else None,
+            host=Host(base, base / case.hadoop_conf if case.hadoop_conf else None),
         )
     return str(caught.value).replace(str(base), "<dir>").split("\n")
 

@@ -13,6 +13,7 @@ import pytest
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import loads
+from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.job import HostFile, Job, PackageKind, Packages, ShippedFile
 
 HEAD = "name: t\nimage: tf\ncommand: x\nstrategy: multi-worker\n"
@@ -156,7 +157,7 @@ def loaded(tree: Path, files: str, tmp_path: Path, python: str = "") -> Job:
         f"{HEAD}files: {files}\nroles: {{chief: {{memory: 1Gi}}, worker: {{memory: "
         f"1Gi}}}}\n{python}"
     )
-    return loads(text, source="train.yaml", base=tree, cache=tmp_path / "cache")
+    return loads(text, source="train.yaml", base=tree, host=Host(tree, cache=tmp_path / "cache"))
 
 
 @pytest.mark.parametrize(
@@ -332,10 +333,10 @@ def test_files_takes_uploads_only(tmp_path: Path) -> None:
         f"1Gi}}}}\nfiles: {listed}\n"
     )
     local = loads(text, source="job.yaml", base=tmp_path)
-    uploaded = loads(text, source="job.yaml", base=None, uploads=tmp_path)
+    uploaded = loads(text, source="job.yaml", base=None, host=Host(uploads=tmp_path))
     assert uploaded == local
     with pytest.raises(JobSpecError, match=r"'train\.py' did not come with the request"):
-        loads(text, source="job.yaml", base=None, uploads=tmp_path / "src")
+        loads(text, source="job.yaml", base=None, host=Host(uploads=tmp_path / "src"))
 
 
 # --- files of HDFS and of web servers ---
@@ -368,5 +369,5 @@ def test_files_of_a_web_server_are_refused_in_a_gateway(tmp_path: Path) -> None:
             f"{HEAD}files: ['https://169.254.169.254/x']\nroles: {{worker: {{memory: 1Gi}}}}\n",
             source="train.yaml",
             base=None,
-            uploads=tmp_path,
+            host=Host(uploads=tmp_path),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.jobspec import Defaults, loads
+from submit_tf_job.jobspec.files import Host
 from submit_tf_job.jobspec.job import Job
 from tests.builders.keytabs import RECORDED, keytab
 
@@ -17,7 +19,7 @@ PRINCIPAL = "svc/_HOST@EXAMPLE.COM"
 SECRET = "Sixteen-Byte-Key"
 
 
-def job(base: Path | None, kerberos: dict[str, str], **more: object) -> Job:
+def job(base: Path | None, kerberos: dict[str, str], krb5_conf: Sequence[Path] = ()) -> Job:
     spec = {
         "name": "t",
         "image": "i",
@@ -26,7 +28,8 @@ def job(base: Path | None, kerberos: dict[str, str], **more: object) -> Job:
         "roles": {"chief": {"memory": "1Gi"}},
         "kerberos": kerberos,
     }
-    return loads(json.dumps(spec), source="train.json", base=base, **more)  # type: ignore[arg-type]
+    host = Host(base, krb5_conf=tuple(krb5_conf))
+    return loads(json.dumps(spec), source="train.json", base=base, host=host)
 
 
 def refused(base: Path | None, path: str, principal: str = PRINCIPAL) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job.jobspec import example, loads
+from submit_tf_job.jobspec.files import Host
 from tests.unit.messages import completed
 
 STRATEGIES = ("single", "multi-worker", "parameter-server", "estimator", "torch", "jax", "custom")
@@ -49,7 +50,7 @@ def test_hadoop_conf_inline_takes_the_files_of_this_host(tmp_path: Path) -> None
     (tmp_path / "yarn-site.xml").write_bytes(b"<configuration></configuration>")
     (tmp_path / "ssl-server.xml").write_bytes(b"secret")
     text = completed(["hadoop: {conf: inline}"])
-    conf = loads(text, source="x", base=None, hadoop_conf=tmp_path).hadoop
+    conf = loads(text, source="x", base=None, host=Host(None, tmp_path)).hadoop
     assert conf is not None
     assert [(file.name, file.content) for file in conf.files] == [
         ("core-site.xml", b"<configuration/>"),

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from submit_tf_job.jobspec import Defaults, loads, schema
+from submit_tf_job.jobspec.files import Host
 from tests.builders.keytabs import keytab
 
 SCHEMA = schema()
@@ -93,8 +94,7 @@ def accepted(here: Path, spec: dict[str, Any]) -> None:
         json.dumps(spec),
         source="x.json",
         base=here,
-        hadoop_conf=here,
-        krb5_conf=[here / "core-site.xml"],
+        host=Host(here, here, (here / "core-site.xml",)),
         defaults=Defaults(shapes={"big": {"memory": "1Gi"}}),
     )
 
