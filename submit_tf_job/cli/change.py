@@ -6,11 +6,14 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, JobArgument, completed
 from submit_tf_job.cli.jobs import seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import deletion_object, job_object
+from submit_tf_job.operations import change
+from submit_tf_job.operations.stop import delete as delete_job
+from submit_tf_job.operations.stop import owner
+from submit_tf_job.operations.stop import stop as stop_job
 from submit_tf_job.report.follow_text import change_object
 from submit_tf_job.report.job_text import job_lines
 
@@ -44,7 +47,7 @@ def scale(
     role, _, count = target.partition("=")
     if not role or not (count.isascii() and count.isdecimal()):
         raise UsageError(f"{target!r} is not ROLE=N", hint="such as monitor=2")
-    _print(context, operations.scale(context.cluster(), job, role, int(count), wait=wait))
+    _print(context, change.scale(context.cluster(), job, role, int(count), wait=wait))
 
 
 def restart(
@@ -63,7 +66,7 @@ def restart(
     \b
     Example: submit_tf_job restart mnist worker-1
     """
-    _print(context, operations.restart(context.cluster(), job, task, wait=wait))
+    _print(context, change.restart(context.cluster(), job, task, wait=wait))
 
 
 def priority(
@@ -76,7 +79,7 @@ def priority(
     \b
     Example: submit_tf_job priority mnist 5
     """
-    _print(context, operations.set_priority(context.cluster(), job, value))
+    _print(context, change.set_priority(context.cluster(), job, value))
 
 
 def move(
@@ -90,7 +93,7 @@ def move(
     \b
     Example: submit_tf_job move mnist research
     """
-    _print(context, operations.move(context.cluster(), job, queue, wait=wait))
+    _print(context, change.move(context.cluster(), job, queue, wait=wait))
 
 
 def extend(
@@ -105,11 +108,11 @@ def extend(
     \b
     Example: submit_tf_job extend mnist 12h
     """
-    _print(context, operations.extend(context.cluster(), job, seconds(lifetime, "DURATION") or 0))
+    _print(context, change.extend(context.cluster(), job, seconds(lifetime, "DURATION") or 0))
 
 
-def _print(context: Context, change: operations.Change) -> None:
-    context.result([change.message], lambda: change_object(change))
+def _print(context: Context, made: change.Change) -> None:
+    context.result([made.message], lambda: change_object(made))
 
 
 # --- stop and delete ------------------------------------------------------------------------------
@@ -153,13 +156,13 @@ def stop(
       submit_tf_job stop application_1795256400000_0007 --yes
     """
     cluster = context.cluster()
-    owner, me = operations.owner(cluster, job), cluster.settings.user
-    if owner not in (None, me):
-        context.confirm(f"{job} is a job of {owner}, and you are {me}. Stop it?", yes=yes)
+    theirs, me = owner(cluster, job), cluster.settings.user
+    if theirs not in (None, me):
+        context.confirm(f"{job} is a job of {theirs}, and you are {me}. Stop it?", yes=yes)
     context.interrupted = (
         f"The request to stop {job} may have been sent; check with: submit_tf_job status {job}"
     )
-    status = operations.stop(
+    status = stop_job(
         cluster, job, wait=wait, grace_s=seconds(grace, "--grace"), on_wait=context.say
     )
     context.result(job_lines(status), lambda: job_object(status))
@@ -179,7 +182,7 @@ def delete(
       submit_tf_job delete mnist
       submit_tf_job delete mnist-4k3f7qa2
     """
-    deleted = operations.delete(
+    deleted = delete_job(
         context.cluster(),
         job,
         force=force,

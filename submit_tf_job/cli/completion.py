@@ -16,7 +16,7 @@ from submit_tf_job.host.inputfile import reason
 from submit_tf_job.settings import AUTH_METHODS, directories, known_profiles
 
 if TYPE_CHECKING:
-    from submit_tf_job.operations import Cluster
+    from submit_tf_job.operations.cluster import Cluster
 
 SHELLS = ("bash", "zsh", "fish")
 _NAME, _VARIABLE = "submit_tf_job", "_SUBMIT_TF_JOB_COMPLETE"
@@ -97,7 +97,7 @@ def values(kind: str, params: Mapping[str, Any], incomplete: str) -> list[str]:
 
 
 def _cluster(params: Mapping[str, Any]) -> Cluster:
-    from submit_tf_job import operations
+    from submit_tf_job.operations.cluster import connect
 
     context = Context(params.get("profile"), params.get("rm"))
     context.user, context.auth, context.as_user = map(params.get, ("user", "auth", "as_user"))
@@ -105,25 +105,24 @@ def _cluster(params: Mapping[str, Any]) -> Cluster:
     if settings.credentials.command is not None:
         raise PermissionError("a command that may ask for a password is not run for a completion")
     timeouts = replace(settings.timeouts, connect_s=ANSWER_S, read_s=ANSWER_S, failover_s=ANSWER_S)
-    return operations.connect(replace(settings, timeouts=timeouts))
+    return connect(replace(settings, timeouts=timeouts))
 
 
 def _jobs(params: Mapping[str, Any]) -> Iterable[str]:
-    from submit_tf_job import operations
-    from submit_tf_job.operations.listing import JobSelection
+    from submit_tf_job.operations.listing import JobSelection, list_jobs
 
     cluster = _cluster(params)
-    listed = operations.list_jobs(
+    listed = list_jobs(
         cluster, JobSelection(user=cluster.settings.user, limit=_JOBS), answer_s=ANSWER_S
     )
     return [job.name for job in listed if job.name]
 
 
 def _components(params: Mapping[str, Any]) -> Mapping[str, int]:
-    from submit_tf_job import operations
+    from submit_tf_job.operations.runs import find
 
     cluster = _cluster(params)
-    service = cluster.client.get_service(operations.find(cluster, str(params["job"])).run)
+    service = cluster.client.get_service(find(cluster, str(params["job"])).run)
     return {component.name: component.number_of_containers or 0 for component in service.components}
 
 

@@ -36,7 +36,7 @@ from submit_tf_job.report.table import clean
 from submit_tf_job.settings import Settings, load_settings, process_environment
 
 if TYPE_CHECKING:
-    from submit_tf_job.operations import Cluster
+    from submit_tf_job.operations.cluster import Cluster
 
 EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE, the shell's exit status
 HINT_INDENT = "  hint: "
@@ -97,11 +97,11 @@ class Context:
             leave_no_core()
         return settings
 
-    def cluster(self) -> Cluster:
+    def cluster(self, settings: Settings | None = None) -> Cluster:
         """Return the cluster of the settings."""
-        from submit_tf_job.operations import connect
+        from submit_tf_job.operations.cluster import connect
 
-        return connect(self.settings())
+        return connect(settings or self.settings())
 
     @property
     def width(self) -> int | None:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from submit_tf_job import operations
 from submit_tf_job.cli.context import Context
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import job_object
+from submit_tf_job.operations.follow import Event, until_end
+from submit_tf_job.operations.read_status import error_of
+from submit_tf_job.operations.submit import load_job
 from submit_tf_job.report.follow_text import EventLines
 from submit_tf_job.report.job_text import job_lines
 from submit_tf_job.settings import Settings
@@ -78,7 +80,7 @@ def read_job(
         say: Called with each remark about a file of another format.
         dialect: What `--from` gave.
     """
-    job = operations.load_job(
+    job = load_job(
         Path(spec),
         settings,
         overrides=overrides or (),
@@ -112,7 +114,7 @@ def read_content(spec: str) -> bytes:
 def print_events(
     context: Context,
     name: str,
-    events: Iterable[operations.Event],
+    events: Iterable[Event],
     sleep: Callable[[float], None],
     *,
     progress_every_s: float = 0.0,
@@ -132,12 +134,12 @@ def print_events(
     """
     lines = EventLines(progress_every_s=progress_every_s)
 
-    def show(event: operations.Event) -> None:
+    def show(event: Event) -> None:
         for line in lines.lines(event):
             context.say(line)
 
     try:
-        end = operations.until_end(events, sleep, show)
+        end = until_end(events, sleep, show)
     except BaseException:
         context.interrupted = lines.still(name)
         raise
@@ -147,7 +149,7 @@ def print_events(
 def finish(context: Context, status: JobStatus, cause: Cause | None = None) -> int:
     """Print a job's status and the cause of its failure, and return its exit status."""
     context.result(job_lines(status, cause=cause), lambda: job_object(status, cause=cause))
-    error = operations.error_of(status)
+    error = error_of(status)
     return error.exit_status if error else 0
 
 

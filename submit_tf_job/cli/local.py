@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, SpecArgument, coloured
 from submit_tf_job.cli.jobs import FromOption, NameOption, SetOption, finish, read_job, seconds
+from submit_tf_job.operations.data_check import DataCheck
+from submit_tf_job.operations.follow import Event, Restarts
 from submit_tf_job.settings import process_environment
 
 if TYPE_CHECKING:
@@ -67,14 +68,14 @@ def local(
             stream.write(printer.line(task, text))
             stream.flush()
 
-    lines, restarts = EventLines(), operations.Restarts()
+    lines, restarts = EventLines(), Restarts()
 
     def report(status: JobStatus) -> None:
-        events: list[operations.Event] = [*restarts.notices(status), status]
+        events: list[Event] = [*restarts.notices(status), status]
         for line in (line for event in events for line in lines.lines(event)):
             context.say(line)
 
-    data = operations.DataCheck(job, settings, here=True)
+    data = DataCheck(job, settings, here=True)
     data.look()
     context.interrupted = f"{job.name} was ended."
     runner = None

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, completed, document, printable
 from submit_tf_job.cli.jobs import finish, print_events, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import listing_object
+from submit_tf_job.operations.follow import follow, until_end
+from submit_tf_job.operations.listing import list_jobs, open_listing
+from submit_tf_job.operations.run_records import run_history
+from submit_tf_job.operations.runs import find
 from submit_tf_job.report.job_table import history_lines, listing_lines
 
 if TYPE_CHECKING:
@@ -74,7 +77,7 @@ def list_(
     chosen = replace(
         selection(settings.user, owner, everybody, queue, state, since, limit), every_run=runs
     )
-    jobs = operations.list_jobs(operations.connect(settings), chosen)
+    jobs = list_jobs(context.cluster(settings), chosen)
     context.result(
         listing_lines(jobs, width=context.width, with_user=chosen.user != settings.user, runs=runs),
         lambda: listing_object(jobs),
@@ -104,7 +107,7 @@ def history(
       submit_tf_job history mnist
       submit_tf_job history mnist -o json | jq -r '.runs[].end.state'
     """
-    records = operations.run_history(context.cluster(), job, limit)
+    records = run_history(context.cluster(), job, limit)
     context.result(
         history_lines(records, width=context.width), lambda: document("RunHistory", runs=records)
     )
@@ -194,8 +197,8 @@ def watch(
             )
         return _watch_all(
             context,
-            operations.open_listing(
-                operations.connect(settings),
+            open_listing(
+                context.cluster(settings),
                 selection(settings.user, owner, everybody, queue, None, since, None),
             ),
             every,
@@ -215,9 +218,9 @@ def watch(
             )
     from submit_tf_job.report.live import DETAILS_EVERY_S, JobView
 
-    cluster = operations.connect(settings)
-    ref = operations.find(cluster, job)
-    events = operations.follow(cluster, ref, details_every_s=DETAILS_EVERY_S)
+    cluster = context.cluster(settings)
+    ref = find(cluster, job)
+    events = follow(cluster, ref, details_every_s=DETAILS_EVERY_S)
     if not sys.stdout.isatty() or context.json or context.quiet:
         return print_events(context, ref.name, events, cluster.sleep)
     context.interrupted = (
@@ -227,7 +230,7 @@ def watch(
         live = JobView(
             cluster, lambda picture: show(picture.draw), with_lines=lines, leave="Ctrl-C detaches"
         )
-        end = operations.until_end(events, cluster.sleep, live.take)
+        end = until_end(events, cluster.sleep, live.take)
     return finish(context, end.status, end.cause)
 
 

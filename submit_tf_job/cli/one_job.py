@@ -9,13 +9,20 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, JobArgument, coloured, completed, document
 from submit_tf_job.cli.jobs import print_events, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import description_object, job_object, link_object
 from submit_tf_job.observation import JobState
+from submit_tf_job.operations import read_status
 from submit_tf_job.operations.description import events_of
+from submit_tf_job.operations.follow import follow
+from submit_tf_job.operations.links import find_links, is_reachable, tunnel_command
+from submit_tf_job.operations.logs import log_files
+from submit_tf_job.operations.logs import logs as read_logs
+from submit_tf_job.operations.runs import find
+from submit_tf_job.operations.take_stacks import take_stacks
+from submit_tf_job.operations.why import diagnose, is_waiting, why_failed, why_pending
 from submit_tf_job.report.detail_text import (
     description_lines,
     events_lines,
@@ -36,9 +43,9 @@ def status(context: Context, job: JobArgument) -> None:
       submit_tf_job status application_1795256400000_0007 -o json | jq -r .state
     """
     cluster = context.cluster()
-    status = operations.status(cluster, job)
-    pending = operations.why_pending(cluster, status) if operations.is_waiting(status) else ()
-    cause = operations.why_failed(cluster, status)
+    status = read_status.status(cluster, job)
+    pending = why_pending(cluster, status) if is_waiting(status) else ()
+    cause = why_failed(cluster, status)
     context.result(job_lines(status, pending, cause), lambda: job_object(status, pending, cause))
 
 
@@ -71,9 +78,9 @@ def wait(
     if condition not in ("ready", "done"):
         raise UsageError(f"--for takes ready or done, not {condition!r}")
     timeout_s, cluster = seconds(timeout), context.cluster()
-    ref = operations.find(cluster, job)
+    ref = find(cluster, job)
     ready = (JobState.RUNNING, JobState.FINISHING)
-    events = operations.follow(
+    events = follow(
         cluster,
         ref,
         own=True,
@@ -96,8 +103,8 @@ def describe(context: Context, job: JobArgument) -> None:
       submit_tf_job describe mnist -o json | jq '.task_list[].host'
     """
     cluster = context.cluster()
-    found = operations.describe(cluster, job)
-    diagnosis = operations.diagnose(cluster, found)
+    found = read_status.describe(cluster, job)
+    diagnosis = diagnose(cluster, found)
     lines = description_lines(found, diagnosis, now_ms=int(time.time() * 1000), width=context.width)
     context.result(lines, lambda: description_object(found, diagnosis.pending, diagnosis.failure))
 
@@ -108,7 +115,7 @@ def events(context: Context, job: JobArgument) -> None:
     \b
     Example: submit_tf_job events mnist
     """
-    found = operations.describe(context.cluster(), job)
+    found = read_status.describe(context.cluster(), job)
     happened = events_of(found)
     context.result(events_lines(happened), lambda: events_object(found.name, happened))
 
@@ -172,12 +179,12 @@ def logs(
 
     cluster = context.cluster()
     if list_:
-        inventory = operations.log_files(cluster, job, task, am=am, say=context.say)
+        inventory = log_files(cluster, job, task, am=am, say=context.say)
         context.result(inventory_lines(inventory), lambda: inventory_object(inventory))
         return
     names = [name for given in file or [] for name in given.split(",") if name]
     since_s = seconds(since, "--since")
-    reading = operations.logs(
+    reading = read_logs(
         cluster,
         job,
         task,
@@ -223,7 +230,7 @@ def stacks(
       submit_tf_job stacks mnist
       submit_tf_job logs mnist worker-1 --file stacks.txt
     """
-    found = operations.take_stacks(context.cluster(), job, task)
+    found = take_stacks(context.cluster(), job, task)
     context.result(stacks_lines(found), lambda: stacks_object(found))
 
 
@@ -262,8 +269,8 @@ def open_(
       submit_tf_job open mnist
       submit_tf_job open mnist tensorboard --browser
     """
-    link, *others = operations.find_links(context.cluster(), job, role, port)
-    reachable = operations.is_reachable(link)
+    link, *others = find_links(context.cluster(), job, role, port)
+    reachable = is_reachable(link)
     context.result([link.url], lambda: document("Link", **link_object(link), reachable=reachable))
     for other in others:
         context.say(f"{other.task}: {other.url}")
@@ -310,8 +317,8 @@ def tunnel(
       submit_tf_job tunnel mnist tensorboard
       $(submit_tf_job tunnel mnist tensorboard --via edge01 -q)
     """
-    link = operations.find_links(context.cluster(), job, role, port)[0]
-    words, url = operations.tunnel_command(link, via=via, local_port=local_port)
+    link = find_links(context.cluster(), job, role, port)[0]
+    words, url = tunnel_command(link, via=via, local_port=local_port)
     context.result(
         [shlex.join(words)],
         lambda: document("Tunnel", **link_object(link), command=words, local_url=url),

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job import operations
 from submit_tf_job.cli.context import Context
 from submit_tf_job.cli.jobs import FromOption, SetOption, read_job, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jobspec.job import NO_IMAGE, Job
+from submit_tf_job.operations.staging import sweep_staging
 from submit_tf_job.report.setup_text import (
     doctor_object,
     examination_lines,
@@ -233,5 +233,5 @@ def gc(
       submit_tf_job staging gc --older-than 12h
     """
     limit = timedelta(seconds=seconds(older_than, "--older-than") or WEEK_S)
-    swept = operations.sweep_staging(context.cluster(), older_than=limit, dry_run=dry_run)
+    swept = sweep_staging(context.cluster(), older_than=limit, dry_run=dry_run)
     context.result(sweep_lines(swept), lambda: sweep_object(swept))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, SpecArgument, completed, document
 from submit_tf_job.cli.jobs import (
     FromOption,
@@ -25,6 +24,8 @@ from submit_tf_job.cli.jobs import (
 )
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.jobspec.job import Job
+from submit_tf_job.operations.submit import convert as convert_job
+from submit_tf_job.operations.submit import make_plan
 from submit_tf_job.plan import Plan
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def render(
         raise UsageError("--explain and --task show different things; leave one of the two out")
     settings = context.settings()
     job = read_job(spec, settings, overrides, name, context.say, dialect)
-    planned = operations.make_plan(job, settings, key=submission_id, lifetime=detach)
+    planned = make_plan(job, settings, key=submission_id, lifetime=detach)
     if explain:
         context.result(_explain_lines(job, planned), lambda: _explain_object(job, planned))
         return
@@ -148,7 +149,7 @@ def validate(
         problems[spec] = []
         try:
             job = read_job(spec, settings, overrides, None, context.say, dialect)
-            operations.make_plan(job, settings)
+            make_plan(job, settings)
         except JobSpecError as error:
             problems[spec] = list(error.problems)
     found = [str(problem) for spec in specs for problem in problems[spec]]
@@ -250,7 +251,7 @@ def convert(
     if not is_command:
         content = read_content(file)
     try:
-        made = operations.convert(
+        made = convert_job(
             content,
             context.settings(),
             source=_COMMAND_LINE if is_command else file,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from submit_tf_job import operations
 from submit_tf_job.cli.context import Context, SpecArgument, coloured, completed
 from submit_tf_job.cli.jobs import (
     FromOption,
@@ -27,7 +26,9 @@ from submit_tf_job.diagnose.amounts import size
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.host.located.nodes import to_python
 from submit_tf_job.jsonview import submission_object
-from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL
+from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL, follow
+from submit_tf_job.operations.submit import load_job, make_plan
+from submit_tf_job.operations.submit import submit as submit_job
 from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, submitted_lines
 from submit_tf_job.yarn.run_names import Again
 
@@ -124,7 +125,7 @@ class How:
 
     def plan(self, job: Job, settings: Settings) -> Plan:
         """Return the plan of a job that was read; nothing is sent."""
-        return operations.make_plan(
+        return make_plan(
             job,
             settings,
             key=self.submission_id,
@@ -140,9 +141,9 @@ def submit_plan(context: Context, settings: Settings, planned: Plan, how: How) -
     context.interrupted = (
         f"{planned.job.name} may have been submitted. Run the same command again to find out."
     )
-    cluster = operations.connect(settings)
+    cluster = context.cluster(settings)
     with upload_progress(context, planned.job.name) as on_upload:
-        done = operations.submit(planned, cluster, on_upload=on_upload, on_wait=context.say)
+        done = submit_job(planned, cluster, on_upload=on_upload, on_wait=context.say)
     for line in submitted_lines(
         done, cluster.settings.resource_managers[0], detail=context.verbose
     ):
@@ -162,7 +163,7 @@ def submit_plan(context: Context, settings: Settings, planned: Plan, how: How) -
         logs = sys.stderr.isatty()
     # The output goes to stderr, as all messages do: stdout has the result only.
     output = logs and not context.quiet
-    events = operations.follow(
+    events = follow(
         cluster,
         done.ref,
         planned,
@@ -332,7 +333,7 @@ def run(
     _ask_for_missing(asked.image, asked.memory, settings)
     try:
         made = job_of_program(asked, Path.cwd(), overrides or ())
-        job = operations.load_job(Path("run"), settings, text=made.text.encode(), dialect="jobspec")
+        job = load_job(Path("run"), settings, text=made.text.encode(), dialect="jobspec")
         planned = how.plan(job, settings)  # nothing is shown or kept of what would be refused
     except JobSpecError as error:
         raise by_option(error) from None

@@ -142,8 +142,7 @@ def _name_node(settings: Settings) -> str:
 def _run(
     cluster: Cluster, spec: Mapping[str, Any]
 ) -> tuple[JobStatus, tuple[Mapping[str, Any], ...], Cause | None]:
-    from submit_tf_job.operations.follow import follow
-    from submit_tf_job.operations.follow_events import until_end
+    from submit_tf_job.operations.follow import follow, until_end
     from submit_tf_job.operations.submit import load_job, make_plan, submit
 
     path = Path(f"{spec['name']}.json")

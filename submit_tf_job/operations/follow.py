@@ -9,20 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import AuthError, SubmitTFJobError
+from submit_tf_job.observation import JobStatus
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.follow_events import (
-    End,
-    Event,
-    NextRun,
-    Notice,
-    Pause,
-    PrintedLine,
-    Trouble,
-    Waits,
-)
 from submit_tf_job.operations.resubmission import (
     NOT_SUBMITTED,
     Resubmission,
@@ -31,15 +23,14 @@ from submit_tf_job.operations.resubmission import (
     ran_out_of_memory,
     run_after,
 )
-from submit_tf_job.operations.submit import submit
-from submit_tf_job.operations.watch_run import watch_run
+from submit_tf_job.operations.submit import Submission, submit
+from submit_tf_job.operations.watch_run import Pause, Trouble, watch_run
 from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
 from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.logs.entries import Run, TaskContainer
-    from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
 
 EXPLAIN_EVERY_S = 15.0  # it takes requests
@@ -47,6 +38,78 @@ OUTPUT_EVERY_S = 1.0
 TAIL = 20  # lines of output that are read of a run that an earlier client has submitted
 # The submitter reads the logs for the cause, and posts the next run.
 NEXT_RUN_WITHIN_S, NEXT_RUN_EVERY_S = 60.0, 2.0
+
+
+@dataclass(frozen=True)
+class PrintedLine:
+    """A line that the deciding task has written, such as `worker-0 | step 7`."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Why the job waits.
+
+    Attributes:
+        causes: The most important one first.
+        is_news: Whether the first cause is another one than before.
+    """
+
+    causes: tuple[Cause, ...]
+    is_news: bool
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A sentence for people: all tasks start again, the job is submitted again."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class NextRun:
+    """The run that `retries.memory` starts after one that ran out of memory; it is followed now.
+
+    Attributes:
+        ref: The run.
+        submission: Its submission, if this follower has submitted it.
+    """
+
+    ref: JobRef
+    submission: Submission | None = None
+
+
+@dataclass(frozen=True)
+class End:
+    """The last event.
+
+    Attributes:
+        status: The last status.
+        cause: Why the job failed, if it did.
+    """
+
+    status: JobStatus
+    cause: Cause | None = None
+
+
+Event = JobStatus | Trouble | PrintedLine | Waits | Notice | NextRun | Pause | End
+
+
+def until_end(
+    events: Iterable[Event],
+    sleep: Callable[[float], None],
+    show: Callable[[Event], None] = lambda _event: None,
+) -> End:
+    """Show the events of a job but pauses, for which this thread sleeps; return the last one."""
+    for event in events:
+        if isinstance(event, Pause):
+            sleep(event.seconds)
+        elif isinstance(event, End):
+            return event
+        else:
+            show(event)
+    raise AssertionError  # `follow` ends with an `End`, or an error
 
 
 def follow(

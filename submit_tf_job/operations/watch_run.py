@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, SubmitTFJobError
 from submit_tf_job.observation import (
@@ -20,7 +20,6 @@ from submit_tf_job.observation import (
     given_up,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.follow_events import Pause, Trouble
 from submit_tf_job.operations.read_status import StatusReader
 from submit_tf_job.waiting import JOB_IS_FORGOTTEN_S, WATCH_ANSWERS_S
 
@@ -29,6 +28,20 @@ LOGS_S = 60.0  # for logs that can only explain a verdict, or a file system that
 # For logs that the verdict depends on: longer than `observation.COLLECTED_WITHIN_S`, after which
 # they count as lost by this machine's clock.
 VERDICT_S = 200.0
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """The cluster does not answer, and is asked again; the next status ends the trouble."""
+
+    error: ClusterUnavailable
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Nothing happens for a number of seconds: wait for them, then take the next event."""
+
+    seconds: float
 
 
 def wait_for_end(

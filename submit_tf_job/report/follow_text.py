@@ -12,14 +12,8 @@ from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.jsonview import FORMAT_VERSION
 from submit_tf_job.observation import JobStatus
 from submit_tf_job.operations.description import links_of
-from submit_tf_job.operations.follow_events import (
-    Event,
-    NextRun,
-    Notice,
-    PrintedLine,
-    Trouble,
-    Waits,
-)
+from submit_tf_job.operations.follow import Event, NextRun, Notice, PrintedLine, Waits
+from submit_tf_job.operations.watch_run import Trouble
 from submit_tf_job.report.job_text import cause_lines, change_line, change_text, link_lines
 
 if TYPE_CHECKING:

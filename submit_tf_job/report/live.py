@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job import operations
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.host.units import duration_text
 from submit_tf_job.observation import JobReport, JobStatus
+from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.description import TaskDetail, limits_of, links_of, tasks_of
-from submit_tf_job.operations.follow_events import Event, Trouble, Waits
+from submit_tf_job.operations.follow import Event, Waits
+from submit_tf_job.operations.read_status import last_lines
+from submit_tf_job.operations.watch_run import Trouble
+from submit_tf_job.operations.why import is_waiting
 from submit_tf_job.report.detail_text import task_rows
 from submit_tf_job.report.job_text import (
     awaited_words,
@@ -43,7 +46,7 @@ class JobView:
 
     def __init__(
         self,
-        cluster: operations.Cluster,
+        cluster: Cluster,
         show: Callable[[JobView], None],
         *,
         with_lines: bool,
@@ -59,11 +62,11 @@ class JobView:
         """Take what an event tells, and draw."""
         if isinstance(event, JobStatus):
             self._last, self._trouble = event, ""
-            if not operations.is_waiting(event):
+            if not is_waiting(event):
                 self._pending = ()
             if self._with_lines and self._cluster.clock() - self._read_at >= _LINES_EVERY_S:
                 self._read_at = self._cluster.clock()
-                self._lines = operations.last_lines(self._cluster, event, most=_LINES_OF)
+                self._lines = last_lines(self._cluster, event, most=_LINES_OF)
         elif isinstance(event, Waits):
             self._pending = event.causes
         elif isinstance(event, Trouble):

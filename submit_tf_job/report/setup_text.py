@@ -14,7 +14,7 @@ from submit_tf_job.settings import Settings, keys
 
 if TYPE_CHECKING:
     from submit_tf_job.doctor.findings import Check, Examination
-    from submit_tf_job.operations import Sweep
+    from submit_tf_job.operations.staging import Sweep
     from submit_tf_job.storage.staging import Leftover
 
 _WORDS = {"ok": "ok", "warning": "WARNING", "failure": "FAILURE"}

@@ -21,8 +21,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from submit_tf_job import operations
 from submit_tf_job.errors import AuthError, UsageError
+from submit_tf_job.operations.cluster import Cluster, check_identity, connect
+from submit_tf_job.operations.listing import gpus_of_run, list_jobs
+from submit_tf_job.operations.resubmission import next_step_of_json, runs_of
+from submit_tf_job.operations.runs import find, has_run, live_runs, other_job_of_key
+from submit_tf_job.operations.stop import delete
+from submit_tf_job.operations.submit import load_job, make_plan, read_text, submit
 from submit_tf_job.sdk.handle import JobHandle
 from submit_tf_job.sdk.status import JobState, Status
 from submit_tf_job.settings import Settings, keys, load_settings
@@ -94,9 +99,9 @@ class Client:
         self._origin: Client | None = None
 
     @cached_property
-    def cluster(self) -> operations.Cluster:
+    def cluster(self) -> Cluster:
         """The connection, which `close` closes."""
-        made = operations.connect(self.settings, secret=self._secret)
+        made = connect(self.settings, secret=self._secret)
         weakref.finalize(self, made.client.close)
         return replace(made, own_jobs_only=self._own_jobs_only)
 
@@ -175,7 +180,7 @@ class Client:
         if isinstance(spec, (str, Path)):
             path = Path(spec)
             if render is not None:
-                text, base = render(operations.read_text(path)).encode(), path.parent
+                text, base = render(read_text(path)).encode(), path.parent
         elif isinstance(spec, Mapping):
             path, text = Path("<mapping>"), json.dumps(dict(spec), default=str).encode()
         elif not isinstance(spec, Job):
@@ -190,7 +195,7 @@ class Client:
             )
         else:
             return spec
-        return operations.load_job(
+        return load_job(
             path,
             self.settings,
             overrides=overrides,
@@ -219,7 +224,7 @@ class Client:
         Raises:
             JobSpecError: Every problem at once, each with its line.
         """
-        return operations.load_job(
+        return load_job(
             Path(source),
             self.settings,
             text=content,
@@ -261,7 +266,7 @@ class Client:
             JobSpecError: The job cannot be planned.
         """
         _check_texts(submission_id=submission_id)
-        return operations.make_plan(
+        return make_plan(
             self.load(spec, overrides=overrides, name=name, dialect=dialect),
             self.settings,
             key=submission_id,
@@ -311,7 +316,7 @@ class Client:
                 once=once,
                 dialect=dialect,
             )
-        done = operations.submit(planned, self.cluster, on_wait=_log.warning)
+        done = submit(planned, self.cluster, on_wait=_log.warning)
         for remark in planned.job.remarks:
             _log.log(_LEVELS[remark.level], "%s", remark)
         for warning in done.warnings:
@@ -320,7 +325,7 @@ class Client:
 
     def live(self, job: str) -> tuple[JobHandle, ...]:
         """Return the handles of the live runs of one's own job, the oldest first."""
-        found = operations.live_runs(self.cluster, job)
+        found = live_runs(self.cluster, job)
         return tuple(JobHandle(self, ref) for ref in found)
 
     def starting(self, job: str, within_s: float = 20.0) -> JobHandle | None:
@@ -336,7 +341,7 @@ class Client:
         """Return the names of the runs that a plan's submission may have had, with those by
         `retries.memory`.
         """
-        return operations.runs_of(planned)
+        return runs_of(planned)
 
     def warnings(self, planned: Plan) -> tuple[str, ...]:
         """Return what `submit_tf_job render` warns of: problems that YARN does not refuse."""
@@ -346,17 +351,17 @@ class Client:
         """Return whether the run of a plan is known, alive or over; False where the cluster does
         not tell.
         """
-        return operations.has_run(self.cluster, planned)
+        return has_run(self.cluster, planned)
 
     def other_job(self, planned: Plan) -> str | None:
         """Return the name of another job that a plan's `submission_id` was used for, or None."""
-        return operations.other_job_of_key(self.cluster, planned)
+        return other_job_of_key(self.cluster, planned)
 
     def gpus(self, run: str) -> int | None:
         """Return the GPUs of a run that waits or runs, 0 if it has ended; None if that cannot be
         told before it runs.
         """
-        return operations.gpus_of_run(self.cluster, run)
+        return gpus_of_run(self.cluster, run)
 
     def check_identity(self) -> None:
         """Check that the cluster takes the client for the user of its settings, and with `as_user`
@@ -365,7 +370,7 @@ class Client:
         Raises:
             AuthError: It takes it for another user, or with `as_user` does not say for whom.
         """
-        operations.check_identity(self.cluster)
+        check_identity(self.cluster)
         # Hadoop before 3.1.1 does not return it
         if self.settings.as_user is not None and self.cluster.client.who_am_i() is None:
             raise AuthError(
@@ -392,7 +397,7 @@ class Client:
         """
         from submit_tf_job.doctor.checks import doctor
 
-        operations.check_identity(self.cluster)
+        check_identity(self.cluster)
         return doctor(self.settings, only=only or None, client=self.cluster.client).findings
 
     @property
@@ -418,13 +423,13 @@ class Client:
         Raises:
             SubmitTFJobError: As `submit`.
         """
-        step = operations.next_step_of_json(planned, ended)
+        step = next_step_of_json(planned, ended)
         if step is None:
             return None
         _log.warning(step.said)
         if step.plan is None:
             return None
-        done = operations.submit(step.plan, self.cluster, on_wait=_log.warning)
+        done = submit(step.plan, self.cluster, on_wait=_log.warning)
         return JobHandle(self, done.ref, submission=done, planned=planned)
 
     def attach(self, name: str, *, own: bool = False) -> JobHandle:
@@ -439,7 +444,7 @@ class Client:
             NoSuchJob: There is no such job.
         """
         _check_texts(name=name)
-        ref = operations.find(self.cluster, name)
+        ref = find(self.cluster, name)
         return JobHandle(self, ref, by_name=name == ref.name, own=own)
 
     def delete(self, job: str, *, force: bool = False) -> tuple[str, ...]:
@@ -454,7 +459,7 @@ class Client:
             NameTaken: A run is alive, and `force` was not given.
             AuthError: The job belongs to another user.
         """
-        return operations.delete(self.cluster, job, force=force)
+        return delete(self.cluster, job, force=force)
 
     def jobs(
         self,
@@ -494,7 +499,7 @@ class Client:
         except ValueError as error:
             raise UsageError(f"{error}; states are {', '.join(JobState)}") from None
         chosen = JobSelection(whose, queue, chosen_states, within_s, limit, frozenset(names))
-        return ListedJobs(operations.list_jobs(self.cluster, chosen))
+        return ListedJobs(list_jobs(self.cluster, chosen))
 
 
 def _check_list(name: str, value: Iterable[str]) -> None:

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from submit_tf_job.operations.follow_events import (
-    NextRun,
-    Notice,
-    Pause,
-    PrintedLine,
-    Trouble,
-    Waits,
-)
+from submit_tf_job.operations.follow import NextRun, Notice, PrintedLine, Waits
+from submit_tf_job.operations.watch_run import Pause, Trouble
 from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, EventLines
 from submit_tf_job.report.table import clean
 from submit_tf_job.sdk.client import Status

@@ -465,8 +465,9 @@ def _run_here(
     job: Mapping[str, Any],
     timeout_s: float | None,
 ) -> R:
-    from submit_tf_job import operations
     from submit_tf_job.local import LocalRun, run_local
+    from submit_tf_job.operations.data_check import DataCheck
+    from submit_tf_job.operations.read_status import error_of
 
     left: dict[str, bytes] = {}
 
@@ -482,7 +483,7 @@ def _run_here(
     with tempfile.TemporaryDirectory(prefix="submit_tf_job-call-") as directory:
         spec = {"image": "local", **_named(function, client, job), "python": sys.executable}
         loaded = client.load(call_spec(function, args, dict(kwargs), spec, Path(directory)))
-        data = operations.DataCheck(loaded, client.settings, here=True)
+        data = DataCheck(loaded, client.settings, here=True)
         data.look()
         done = run_local(
             loaded,
@@ -494,7 +495,7 @@ def _run_here(
             then=keep,
             lists=data.lists,
         )
-    error = operations.error_of(done.status)
+    error = error_of(done.status)
     if error is None:
         task = loaded.deciding_task
         value: R = _value(left.get(task), loaded.name, task)

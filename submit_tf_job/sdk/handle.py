@@ -8,8 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job import operations
 from submit_tf_job.observation import JobStatus
+from submit_tf_job.operations.change import Change, scale
+from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.follow import End, NextRun, Notice, follow, until_end
+from submit_tf_job.operations.follow import Event as Followed
+from submit_tf_job.operations.links import Links, all_links
+from submit_tf_job.operations.logs import logs
+from submit_tf_job.operations.read_status import describe, status
+from submit_tf_job.operations.stop import delete, stop
+from submit_tf_job.operations.submit import Submission
+from submit_tf_job.operations.take_stacks import JobStacks, take_stacks
+from submit_tf_job.operations.watch_run import Pause
+from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
 from submit_tf_job.sdk.status import Status
 
 if TYPE_CHECKING:
@@ -33,8 +44,8 @@ class JobHandle:
     """
 
     client: Client
-    ref: operations.JobRef
-    submission: operations.Submission | None = field(default=None, repr=False)
+    ref: JobRef
+    submission: Submission | None = field(default=None, repr=False)
     planned: Plan | None = field(default=None, repr=False)
     by_name: bool = field(default=False, repr=False)
     own: bool = field(default=False, repr=False)
@@ -58,7 +69,7 @@ class JobHandle:
         return self.ref.application_id
 
     @property
-    def _cluster(self) -> operations.Cluster:
+    def _cluster(self) -> Cluster:
         return self.client.cluster
 
     @property
@@ -75,11 +86,11 @@ class JobHandle:
 
     def status(self) -> Status:
         """Return its current status; UNKNOWN if nothing of the run is left."""
-        return Status(operations.status(self._cluster, self.ref))
+        return Status(status(self._cluster, self.ref))
 
     def describe(self) -> Status:
         """Return its current status with its tasks and the attempts of its ApplicationMaster."""
-        return Status(operations.describe(self._cluster, self.ref))
+        return Status(describe(self._cluster, self.ref))
 
     def wait(
         self,
@@ -105,9 +116,9 @@ class JobHandle:
         """
         last: tuple[object, ...] = ()
 
-        def report(event: operations.Event) -> None:
+        def report(event: Followed) -> None:
             nonlocal last
-            if isinstance(event, operations.Notice):
+            if isinstance(event, Notice):
                 _log.warning(event.text)
             if not isinstance(event, JobStatus) or on_change is None:
                 return
@@ -150,9 +161,9 @@ class JobHandle:
         for event in self._follow(timeout_s, output_every_s=output_every_s, explain=explain):
             if isinstance(event, JobStatus):
                 yield Status(event)
-            elif isinstance(event, operations.End):
+            elif isinstance(event, End):
                 yield Status(event.status, event.cause)
-            elif isinstance(event, operations.Pause) and not pauses:
+            elif isinstance(event, Pause) and not pauses:
                 self._cluster.sleep(event.seconds)
             else:
                 yield event
@@ -198,7 +209,7 @@ class JobHandle:
 
         lines = EventLines(progress_every_s=PROGRESS_EVERY_S if output else 0.0)
 
-        def show(event: operations.Event) -> None:
+        def show(event: Followed) -> None:
             for line in lines.lines(event):
                 say(clean(line))
 
@@ -217,9 +228,9 @@ class JobHandle:
         timeout_s: float | None,
         until: Callable[[Status], bool] | None = None,
         **reading: Any,
-    ) -> Iterator[operations.Event]:
+    ) -> Iterator[Followed]:
         """Yield the events of the job; this is the handle of the next run once that has come."""
-        for event in operations.follow(
+        for event in follow(
             self._cluster,
             self.ref,
             self.planned,
@@ -229,14 +240,12 @@ class JobHandle:
             timeout_s=timeout_s,
             **reading,
         ):
-            if isinstance(event, operations.NextRun):
+            if isinstance(event, NextRun):
                 self.ref, self.submission = event.ref, event.submission
             yield event
 
-    def _end_of(
-        self, events: Iterator[operations.Event], show: Callable[[operations.Event], None]
-    ) -> Status:
-        end = operations.until_end(events, self._cluster.sleep, show)
+    def _end_of(self, events: Iterator[Followed], show: Callable[[Followed], None]) -> Status:
+        end = until_end(events, self._cluster.sleep, show)
         return Status(end.status, end.cause)
 
     def result(self, timeout_s: float | None = None) -> Status:
@@ -285,7 +294,7 @@ class JobHandle:
         Raises:
             NoSuchJob: The job has no logs; the message has the reason.
         """
-        reading = operations.logs(
+        reading = logs(
             self._cluster,
             self.ref,
             task,
@@ -300,7 +309,7 @@ class JobHandle:
         )
         return Lines(reading)
 
-    def stacks(self, task: str | None = None) -> operations.JobStacks:
+    def stacks(self, task: str | None = None) -> JobStacks:
         """Return where the Python processes of its running tasks stand, one that differs first.
 
         Args:
@@ -311,7 +320,7 @@ class JobHandle:
             Refused: Its commands do not run, or Hadoop is older than 3.3.
             DeadlinePassed: The deciding task has not answered within a minute.
         """
-        return operations.take_stacks(self._cluster, self.ref, task)
+        return take_stacks(self._cluster, self.ref, task)
 
     @property
     def page(self) -> str:
@@ -319,11 +328,11 @@ class JobHandle:
         rm = self.client.settings.resource_managers[0]
         return f"{rm}/cluster/app/{self.application_id}"
 
-    def links(self) -> operations.Links:
+    def links(self) -> Links:
         """Return what a browser can show of the job while it runs: its logs, and what tasks serve
         (`ports` of the job spec).
         """
-        return operations.all_links(self._cluster, self.ref)
+        return all_links(self._cluster, self.ref)
 
     def why_pending(self, seen: Status | None = None) -> tuple[Cause, ...]:
         """Return why the job waits, the most important cause first; () if it does not wait.
@@ -332,7 +341,7 @@ class JobHandle:
             seen: Its status, if that was read just now.
         """
         job = (seen or self.status()).job
-        return operations.why_pending(self._cluster, job) if operations.is_waiting(job) else ()
+        return why_pending(self._cluster, job) if is_waiting(job) else ()
 
     def why_failed(self, seen: Status | None = None) -> Cause | None:
         """Return the first cause of the job's failure; None if it did not fail.
@@ -340,7 +349,7 @@ class JobHandle:
         Args:
             seen: Its last status, if that was read already.
         """
-        return operations.why_failed(self._cluster, (seen or self.status()).job)
+        return why_failed(self._cluster, (seen or self.status()).job)
 
     def stop(self, *, wait: bool = True, grace_s: float | None = None) -> Status:
         """Stop the job, and by default wait until it is over; do nothing if it is over.
@@ -350,9 +359,9 @@ class JobHandle:
             grace_s: Seconds for the tasks to save and end before YARN stops the job; None for
                 `stop_grace` of its spec, which applies only with `wait`.
         """
-        return Status(operations.stop(self._cluster, self.ref, wait=wait, grace_s=grace_s))
+        return Status(stop(self._cluster, self.ref, wait=wait, grace_s=grace_s))
 
-    def scale(self, role: str, count: int, *, wait: bool = True) -> operations.Change:
+    def scale(self, role: str, count: int, *, wait: bool = True) -> Change:
         """Change the number of tasks of a sidecar or an elastic role while the job runs.
 
         Args:
@@ -364,11 +373,11 @@ class JobHandle:
             UsageError: The role cannot be scaled, or not to that number.
             Refused: The job does not run, or another command has scaled the role meanwhile.
         """
-        return operations.scale(self._cluster, self.application_id, role, count, wait=wait)
+        return scale(self._cluster, self.application_id, role, count, wait=wait)
 
     def delete(self, *, force: bool = False) -> bool:
         """Delete the run, with `force` also while it lives; return whether it existed."""
-        return bool(operations.delete(self._cluster, self.run, force=force))
+        return bool(delete(self._cluster, self.run, force=force))
 
 
 class Lines(Iterator["LogLine"]):

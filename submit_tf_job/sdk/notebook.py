@@ -13,7 +13,7 @@ from submit_tf_job.report.live import JobView
 from submit_tf_job.report.table import clean
 
 if TYPE_CHECKING:
-    from submit_tf_job.operations import Cluster
+    from submit_tf_job.operations.cluster import Cluster
     from submit_tf_job.operations.listing import ListedJob
 
 _WIDTH, _HEIGHT = 120, 40  # the width of a cell; the browser scrolls wider lines

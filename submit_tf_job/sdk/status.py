@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.observation import JobState, JobStatus
-from submit_tf_job.operations import error_of
+from submit_tf_job.operations.read_status import error_of
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause

@@ -14,11 +14,18 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from submit_tf_job import operations, storage
+from submit_tf_job import storage
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, SubmitTFJobError, error_class
 from submit_tf_job.observation import Evidence
 from submit_tf_job.operations import last_report
+from submit_tf_job.operations.cluster import Cluster
+from submit_tf_job.operations.resubmission import NOT_SUBMITTED, next_step
+from submit_tf_job.operations.runs import find
+from submit_tf_job.operations.staging import sweep_staging
+from submit_tf_job.operations.stop import delete, stop
+from submit_tf_job.operations.submit import Submission, load_job, make_plan, submit
+from submit_tf_job.operations.watch_run import wait_for_end
 from submit_tf_job.plan import Plan, planner
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.auth import SimpleAuth
@@ -94,8 +101,8 @@ def plan_of(
         (base / "alice.keytab").touch(0o600)
         (base / "alice.keytab").write_bytes(keytab("alice/node1.example.com@EXAMPLE.COM"))
         text = (spec + _STAGED if hdfs else spec).encode()
-        job = operations.load_job(Path("train.yaml"), settings, text=text, base=base)
-    return operations.make_plan(job, settings, key=key, again=again)
+        job = load_job(Path("train.yaml"), settings, text=text, base=base)
+    return make_plan(job, settings, key=key, again=again)
 
 
 @dataclass(frozen=True)
@@ -295,46 +302,44 @@ class People:
         cluster = self._connect(actor)
         if order.verb in ("delete", "force-delete"):
             with suppress(NoSuchJob):
-                operations.delete(cluster, NAME, force=order.verb == "force-delete")
+                delete(cluster, NAME, force=order.verb == "force-delete")
         elif order.verb == "delete-run":
-            operations.delete(cluster, operations.find(cluster, NAME).run)
+            delete(cluster, find(cluster, NAME).run)
         elif order.verb == "stop":
-            operations.stop(cluster, NAME)
+            stop(cluster, NAME)
         elif order.verb == "gc":
-            operations.sweep_staging(cluster, older_than=timedelta(seconds=600))
+            sweep_staging(cluster, older_than=timedelta(seconds=600))
         else:
             self._submit(cluster, planned, order, report)
 
-    def _submit(
-        self, cluster: operations.Cluster, planned: Plan, order: Order, report: Report
-    ) -> None:
-        done = operations.submit(planned, cluster)
+    def _submit(self, cluster: Cluster, planned: Plan, order: Order, report: Report) -> None:
+        done = submit(planned, cluster)
         self._says(report, done)
         report.said_at = self.kernel.now
         while order.watch:
-            status = operations.wait_for_end(cluster, done.ref, own=True, timeout_s=4000.0)
+            status = wait_for_end(cluster, done.ref, own=True, timeout_s=4000.0)
             report.verdict = status.state.value
             app = self.cluster.apps.get(status.application_id or "")
             ran = app is not None and app.ran_from is not None
-            step = operations.next_step(cluster, planned, status, _OOM if ran else None)
+            step = next_step(cluster, planned, status, _OOM if ran else None)
             if step is None or step.plan is None:
                 return
             self.kernel.log(report.by, f"follows {done.ref.run} by {step.plan.run}")
             try:
-                done = operations.submit(step.plan, cluster)
-            except operations.NOT_SUBMITTED as error:
+                done = submit(step.plan, cluster)
+            except NOT_SUBMITTED as error:
                 self.kernel.log(report.by, f"does not submit it again: {error.message[:200]}")
                 return
             self._says(report, done)
 
-    def _says(self, report: Report, done: operations.Submission) -> None:
+    def _says(self, report: Report, done: Submission) -> None:
         report.app_id, report.run = done.ref.application_id, done.ref.run
         report.adopted, report.verdict = done.adopted, ""
         how = "adopted" if report.adopted else "submitted"
         self.said[report.by, report.run] = self.kernel.now
         self.kernel.log(report.by, f"says: {how} as {report.run} {report.app_id}")
 
-    def _connect(self, actor: Actor) -> operations.Cluster:
+    def _connect(self, actor: Actor) -> Cluster:
         site = self.cluster.site
         settings = settings_of(servers=site.servers, hdfs=site.hdfs)
         shortest_s, longest_s = site.poll_s
@@ -349,7 +354,7 @@ class People:
             resolve=lambda host: frozenset({host}),
             adapter=Connection(self.network, lambda: actor, actor.name),
         )
-        return operations.Cluster(
+        return Cluster(
             settings,
             client,
             NodeManagers(client),
@@ -370,7 +375,7 @@ def world_storage(cluster: Yarn, collides: bool) -> Iterator[None]:
         return found
 
     def read_report(
-        _cluster: operations.Cluster, app: AppReport, *_arguments: Any
+        _cluster: Cluster, app: AppReport, *_arguments: Any
     ) -> tuple[Evidence, bytes | None]:
         known = cluster.apps.get(app.id)
         if known is None or known.lingers:

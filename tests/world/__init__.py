@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from submit_tf_job import operations
+from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.settings import Settings
 from tests.builders.command_line import GOOD, Cli, Done
 from tests.builders.host import hadoop_xml
@@ -43,8 +43,8 @@ class World:
         self.application = self.name = ""  # of the run that was submitted last
         self.cluster.yarn.on_end = self._ended
 
-    def connect(self, settings: Settings, **_ignored: Any) -> operations.Cluster:
-        """Return what `operations.connect` returns, on this cluster."""
+    def connect(self, settings: Settings, **_ignored: Any) -> Cluster:
+        """Return what `operations.cluster.connect` returns, on this cluster."""
         clock = self.cluster.clock
         return self.cluster.connect(settings, wall=lambda: clock.epoch_ms() / 1000)
 
@@ -204,7 +204,8 @@ def world_of(cli: Cli, home: Path) -> Iterator[World]:
     """Let every command of this process meet one simulated cluster."""
     with pytest.MonkeyPatch.context() as patch:
         made = World(cli, home, patch)
-        patch.setattr(operations, "connect", made.connect)
+        for place in ("operations.cluster", "sdk.client"):
+            patch.setattr(f"submit_tf_job.{place}.connect", made.connect)
         expanded = "submit_tf_job.storage.local_files.LocalStorage.home"
         patch.setattr(expanded, lambda _storage, user: str(home / user))
         yield made

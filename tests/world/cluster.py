@@ -69,7 +69,7 @@ class FakeCluster:
     def connect(
         self, settings: Settings, client: ResourceManager | None = None, **more: Any
     ) -> Cluster:
-        """Return what `operations.connect` returns, on this cluster."""
+        """Return what `operations.cluster.connect` returns, on this cluster."""
         client = client or self.client(settings.login, settings.as_user)
         return Cluster(settings, client, NodeManagers(client), self.clock, self.clock.sleep, **more)
 

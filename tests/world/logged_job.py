@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job import operations
+from submit_tf_job.operations.logs import logs
 from submit_tf_job.settings import load_settings
 from submit_tf_job.yarn.records import dumps
 from tests.builders.services import service_of
@@ -55,7 +55,7 @@ class Job:
         self.clock.after(after_s, end)
 
     def logs(self, task: str | None = None, **options: Any) -> list[str]:
-        reading = operations.logs(
+        reading = logs(
             self.api,
             "mnist",
             task,

@@ -25,7 +25,7 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 
-from submit_tf_job import errors, operations
+from submit_tf_job import errors
 from submit_tf_job.airflow import hook as hooks
 from submit_tf_job.airflow.hook import SubmitTFJobHook
 from submit_tf_job.airflow.operator import SubmitTFJobOperator, task_run
@@ -34,6 +34,7 @@ from submit_tf_job.airflow.sensor import SubmitTFJobSensor
 from submit_tf_job.airflow.task_run import TaskRun
 from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
 from submit_tf_job.operations.cluster import JobRef
+from submit_tf_job.operations.watch_run import Pause
 from submit_tf_job.plan import Plan
 from tests.airflow.inside.conftest import FakeHook
 from tests.world.cluster import FakeCluster
@@ -385,14 +386,14 @@ def test_trigger_does_not_block_the_loop(hook: FakeHook, monkeypatch: pytest.Mon
     """Looks of four triggers that end when the loop says so, and the triggers are cancelled then."""
     looks, go_on = [], threading.Event()
 
-    def slow(*_given: Any, **_more: Any) -> Iterator[operations.Pause]:
+    def slow(*_given: Any, **_more: Any) -> Iterator[Pause]:
         while True:
             looks.append(go_on)
             assert go_on.wait(60), "the loop waits for a look"
-            yield operations.Pause(0.01)
+            yield Pause(0.01)
 
-    monkeypatch.setattr("submit_tf_job.operations.follow", slow)
-    monkeypatch.setattr("submit_tf_job.operations.find", lambda *_given: JobRef("x", "a", "x"))
+    monkeypatch.setattr("submit_tf_job.sdk.handle.follow", slow)
+    monkeypatch.setattr("submit_tf_job.sdk.client.find", lambda *_given: JobRef("x", "a", "x"))
 
     async def follow(one: SubmitTFJobTrigger) -> None:
         async for _event in one.run():
