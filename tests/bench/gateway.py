@@ -13,10 +13,9 @@ from pathlib import Path
 
 import requests
 
+from submit_tf_job import Client
 from submit_tf_job.gateway.callers import line_of
-from submit_tf_job.operations.cluster import connect
-from submit_tf_job.operations.submit import load_job, make_plan
-from submit_tf_job.operations.submit import submit as submit_job
+from submit_tf_job.operations import submit as submission
 from submit_tf_job.settings import Settings, load_settings
 from tests.bench.measure import Row
 from tests.gateway.conftest import JOB, TOKEN, Process
@@ -51,11 +50,11 @@ def _direct(settings: Settings) -> Submit:
     """Return what the gateway does for a request, without the gateway; each thread has its
     connection, as each caller has.
     """
-    cluster = connect(settings)
+    client = Client(settings=settings)
 
     def submit(name: str) -> None:
-        job = load_job(Path("body.json"), settings, text=_body(name), host_files=False)
-        submit_job(make_plan(job, settings, key=f"bench-{name}"), cluster)
+        job = submission.load_job(Path("body.json"), settings, text=_body(name), host_files=False)
+        submission.submit(submission.make_plan(job, settings, key=f"bench-{name}"), client.cluster)
 
     return submit
 

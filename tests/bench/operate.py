@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job.operations.listing import JobSelection, Listing
+from submit_tf_job.operations import listing
 from submit_tf_job.yarn.auth import SimpleAuth
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.bench.cluster import bench_sandbox
@@ -69,12 +69,12 @@ def measure_fleet(jobs: int, looks: int = LOOKS) -> FleetTimes:
     """Watch jobs that run, on a server that replays the recorded answer under as many ids."""
     with _replaying(jobs) as (url, asked):
         client = ResourceManager([url], SimpleAuth("alice"))
-        listing = Listing(
-            lambda: JobSelection(user="alice").jobs(client.apps(user="alice")),
+        rows = listing.Listing(
+            lambda: listing.JobSelection(user="alice").jobs(client.apps(user="alice")),
             clock=time.monotonic,
             sleep=lambda _seconds: None,
         )
-        watched = listing.watch()
+        watched = rows.watch()
         tracemalloc.start()
         try:
             assert all(len(seen) == jobs for seen, _changed in islice(watched, 5))

@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from submit_tf_job.operations.cluster import connect
+from submit_tf_job import Client
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.bench.cluster import bench_sandbox
@@ -35,7 +35,8 @@ def _failovers(cluster: Cluster, settings: Settings, rounds: int) -> Row:
     """
     late, whole = [], []
     for _ in range(rounds):
-        client = connect(settings).client
+        of_settings = Client(settings=settings)  # closes its connection when it is collected
+        client = of_settings.cluster.client
         client.apps()
         active = client.rms.urls[0]
         probe = _Probe(settings, next(url for url in cluster.info["rm_urls"] if url != active))
@@ -61,9 +62,8 @@ class _Probe(threading.Thread):
 
     def __init__(self, settings: Settings, url: str) -> None:
         super().__init__(daemon=True)
-        self._client = ResourceManager(
-            [url], connect(settings).client.auth, ca_file=settings.ca_file
-        )
+        auth = Client(settings=settings).cluster.client.auth
+        self._client = ResourceManager([url], auth, ca_file=settings.ca_file)
         self.answered = 0.0
 
     def run(self) -> None:

@@ -18,14 +18,16 @@ from submit_tf_job import storage
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, SubmitTFJobError, error_class
 from submit_tf_job.observation import Evidence
-from submit_tf_job.operations import last_report
+from submit_tf_job.operations import (
+    last_report,
+    resubmission,
+    runs,
+    staging,
+    stop,
+    submit,
+    watch_run,
+)
 from submit_tf_job.operations.cluster import Cluster
-from submit_tf_job.operations.resubmission import NOT_SUBMITTED, next_step
-from submit_tf_job.operations.runs import find
-from submit_tf_job.operations.staging import sweep_staging
-from submit_tf_job.operations.stop import delete, stop
-from submit_tf_job.operations.submit import Submission, load_job, make_plan, submit
-from submit_tf_job.operations.watch_run import wait_for_end
 from submit_tf_job.plan import Plan, planner
 from submit_tf_job.settings import Settings, load_settings
 from submit_tf_job.yarn.auth import SimpleAuth
@@ -101,8 +103,8 @@ def plan_of(
         (base / "alice.keytab").touch(0o600)
         (base / "alice.keytab").write_bytes(keytab("alice/node1.example.com@EXAMPLE.COM"))
         text = (spec + _STAGED if hdfs else spec).encode()
-        job = load_job(Path("train.yaml"), settings, text=text, base=base)
-    return make_plan(job, settings, key=key, again=again)
+        job = submit.load_job(Path("train.yaml"), settings, text=text, base=base)
+    return submit.make_plan(job, settings, key=key, again=again)
 
 
 @dataclass(frozen=True)
@@ -302,37 +304,37 @@ class People:
         cluster = self._connect(actor)
         if order.verb in ("delete", "force-delete"):
             with suppress(NoSuchJob):
-                delete(cluster, NAME, force=order.verb == "force-delete")
+                stop.delete(cluster, NAME, force=order.verb == "force-delete")
         elif order.verb == "delete-run":
-            delete(cluster, find(cluster, NAME).run)
+            stop.delete(cluster, runs.find(cluster, NAME).run)
         elif order.verb == "stop":
-            stop(cluster, NAME)
+            stop.stop(cluster, NAME)
         elif order.verb == "gc":
-            sweep_staging(cluster, older_than=timedelta(seconds=600))
+            staging.sweep_staging(cluster, older_than=timedelta(seconds=600))
         else:
             self._submit(cluster, planned, order, report)
 
     def _submit(self, cluster: Cluster, planned: Plan, order: Order, report: Report) -> None:
-        done = submit(planned, cluster)
+        done = submit.submit(planned, cluster)
         self._says(report, done)
         report.said_at = self.kernel.now
         while order.watch:
-            status = wait_for_end(cluster, done.ref, own=True, timeout_s=4000.0)
+            status = watch_run.wait_for_end(cluster, done.ref, own=True, timeout_s=4000.0)
             report.verdict = status.state.value
             app = self.cluster.apps.get(status.application_id or "")
             ran = app is not None and app.ran_from is not None
-            step = next_step(cluster, planned, status, _OOM if ran else None)
+            step = resubmission.next_step(cluster, planned, status, _OOM if ran else None)
             if step is None or step.plan is None:
                 return
             self.kernel.log(report.by, f"follows {done.ref.run} by {step.plan.run}")
             try:
-                done = submit(step.plan, cluster)
-            except NOT_SUBMITTED as error:
+                done = submit.submit(step.plan, cluster)
+            except resubmission.NOT_SUBMITTED as error:
                 self.kernel.log(report.by, f"does not submit it again: {error.message[:200]}")
                 return
             self._says(report, done)
 
-    def _says(self, report: Report, done: Submission) -> None:
+    def _says(self, report: Report, done: submit.Submission) -> None:
         report.app_id, report.run = done.ref.application_id, done.ref.run
         report.adopted, report.verdict = done.adopted, ""
         how = "adopted" if report.adopted else "submitted"

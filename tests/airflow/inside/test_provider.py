@@ -33,8 +33,8 @@ from submit_tf_job.airflow.provider import FIELDS
 from submit_tf_job.airflow.sensor import SubmitTFJobSensor
 from submit_tf_job.airflow.task_run import TaskRun
 from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
+from submit_tf_job.operations import watch_run
 from submit_tf_job.operations.cluster import JobRef
-from submit_tf_job.operations.watch_run import Pause
 from submit_tf_job.plan import Plan
 from tests.airflow.inside.conftest import FakeHook
 from tests.world.cluster import FakeCluster
@@ -386,11 +386,11 @@ def test_trigger_does_not_block_the_loop(hook: FakeHook, monkeypatch: pytest.Mon
     """Looks of four triggers that end when the loop says so, and the triggers are cancelled then."""
     looks, go_on = [], threading.Event()
 
-    def slow(*_given: Any, **_more: Any) -> Iterator[Pause]:
+    def slow(*_given: Any, **_more: Any) -> Iterator[watch_run.Pause]:
         while True:
             looks.append(go_on)
             assert go_on.wait(60), "the loop waits for a look"
-            yield Pause(0.01)
+            yield watch_run.Pause(0.01)
 
     monkeypatch.setattr("submit_tf_job.sdk.handle.follow", slow)
     monkeypatch.setattr("submit_tf_job.sdk.client.find", lambda *_given: JobRef("x", "a", "x"))
