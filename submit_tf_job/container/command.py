@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract, environment, facts, ports, task_files
+from submit_tf_job.container import contract, environment, ports, program_variables, task_files
 from submit_tf_job.container.child import STOPS, Child, Signals, oom_kills
 from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
@@ -129,7 +129,7 @@ class TaskCommand:
             for reservation in self._reservations():
                 reservation.release()
             if "horovod" in self.info.task.get("variables", ()):
-                from submit_tf_job.container.systems import horovod  # imports an HTTP server
+                from submit_tf_job.container import horovod  # imports an HTTP server
 
                 self.close_servers = horovod.serve(self.info)
             self.run("starting", self.info.roles[self.info.role]["command"])
@@ -138,7 +138,7 @@ class TaskCommand:
 
     def set_variables(self) -> None:
         """Set the facts, TF_CONFIG, and what other frameworks and other systems read."""
-        found, files = facts.program_variables(self.info)
+        found, files = program_variables.all_variables(self.info)
         if self.info.task.get("tf_config", "counts") == "counts":
             self.env.pop(contract.ENV_TF_CONFIG, None)
         value = found.pop(contract.ENV_TF_CONFIG, "")

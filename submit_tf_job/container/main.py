@@ -103,12 +103,12 @@ def _part(info: Info, loop: Loop, command: TaskCommand) -> DecidingTask | OtherT
 def _prepare(info: Info, env: dict[str, str], command: TaskCommand) -> None:
     environment.require_image(info)
     if info.task.get("gpus") and info.roles[info.role]["gpus"]:
-        from submit_tf_job.container.devices import gpus
+        from submit_tf_job.container import gpus
 
         gpus.check(info, dict(env, **info.roles[info.role].get("env", {})))
     tars = [name for name in _TARS if os.path.isfile(name)]
     if tars or info.task.get("files"):  # many jobs have none
-        from submit_tf_job.container.shipping import shipped
+        from submit_tf_job.container import shipped
 
         shipped.deliver(info, tars)
     for warning in environment.prepare(info, env):
@@ -116,7 +116,7 @@ def _prepare(info: Info, env: dict[str, str], command: TaskCommand) -> None:
     if info.task.get("files"):
         shipped.find_packages(info, env)
     if info.task.get("framework") == "tensorflow":
-        from submit_tf_job.container.frameworks import installed
+        from submit_tf_job.container import installed
 
         for warning in installed.check(info, env):
             command.warn(warning)
@@ -135,7 +135,7 @@ def _credentials(info: Info, env: dict[str, str], command: TaskCommand) -> None:
     """Give the program its HDFS credentials: delegation tokens, or a ticket of its own."""
     if not info.task.get("tokens"):
         return
-    from submit_tf_job.container.delegation.tokens import Tokens
+    from submit_tf_job.container.tokens import Tokens
 
     tokens = None
     try:
@@ -147,7 +147,7 @@ def _credentials(info: Info, env: dict[str, str], command: TaskCommand) -> None:
         command.warn(str(err))
     login = None
     if "login" in info.task.get("kerberos", {}):
-        from submit_tf_job.container.login.login import log_in
+        from submit_tf_job.container.login import log_in
 
         login = log_in(info, env, command.warn)
     if login:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from submit_tf_job.container.frameworks import installed
+from submit_tf_job.container import installed
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.doctor.findings import Check, Subject
 

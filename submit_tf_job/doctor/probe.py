@@ -104,7 +104,7 @@ def tokens() -> "dict[str, str]":
         wanted = "tokens" in json.load(handle)
     if not wanted:
         return result(OK, "{} bytes at {}".format(os.path.getsize(path), path))
-    module = _of_bootstrap("delegation.tokens")
+    module = _of_bootstrap("tokens")
     cache = os.environ.get("KRB5CCNAME", "")
     ticket = ["a ticket in " + cache] if cache and os.path.exists(cache[len("FILE:") :]) else []
     said = [
@@ -159,7 +159,7 @@ def tensorflow() -> "dict[str, str]":
 
 def keras() -> "dict[str, str]":
     """Return the versions of Keras, and whether the strategies of several tasks work with them."""
-    installed = _of_bootstrap("frameworks.installed")
+    installed = _of_bootstrap("installed")
     found = installed.versions(sys.executable, os.environ)
     why = installed.misfit("multi-worker", found, installed.uses_legacy(os.environ))
     if why:

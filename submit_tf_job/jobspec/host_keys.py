@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from submit_tf_job.container.login import keytab
+from submit_tf_job.container import keytab
 from submit_tf_job.host.inputfile import open_input, read_input, reason
 from submit_tf_job.host.located.diagnostics import Where
 from submit_tf_job.host.located.nodes import clip

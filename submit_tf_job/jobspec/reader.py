@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job import dialects
 from submit_tf_job.container import contract
-from submit_tf_job.container.frameworks.installed import LEGACY_KERAS
+from submit_tf_job.container.installed import LEGACY_KERAS
 from submit_tf_job.errors import JobSpecError, Problem
 from submit_tf_job.host.inputfile import read_input, reason
 from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable, Where, closest

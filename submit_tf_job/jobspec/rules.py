@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.frameworks.installed import LEGACY_KERAS
+from submit_tf_job.container.installed import LEGACY_KERAS
 from submit_tf_job.host.located.diagnostics import Where
 from submit_tf_job.host.located.nodes import clip
 from submit_tf_job.jobspec.job import (

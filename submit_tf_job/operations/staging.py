@@ -49,7 +49,7 @@ def check_keytab(planned: Plan, settings: Settings) -> None:
 
 
 def _trouble_on_hdfs(kerberos: Kerberos, settings: Settings) -> str:
-    from submit_tf_job.container.login import keytab
+    from submit_tf_job.container import keytab
     from submit_tf_job.storage import NoSuchPath
 
     try:

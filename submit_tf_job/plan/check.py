@@ -13,8 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from submit_tf_job.container import contract
-from submit_tf_job.container.login import keytab
+from submit_tf_job.container import contract, keytab
 from submit_tf_job.errors import JobSpecError, Problem, Refused
 from submit_tf_job.host.kerberos import short_name
 from submit_tf_job.host.located.diagnostics import BUILT_IN

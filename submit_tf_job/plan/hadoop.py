@@ -7,8 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from submit_tf_job.container import contract
-from submit_tf_job.container.login import keytab
+from submit_tf_job.container import contract, keytab
 from submit_tf_job.errors import Problem
 from submit_tf_job.jobspec.job import Job, Kerberos, Mount, OwnLogin, ShippedFile
 from submit_tf_job.plan.delivery import Contribution, File, Stage

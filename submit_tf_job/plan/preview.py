@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from submit_tf_job.container import contract, environment, facts
+from submit_tf_job.container import contract, environment, program_variables
 from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.tfconfig import split_instance
@@ -74,7 +74,7 @@ def preview(planned: Plan, task: str) -> TaskPreview:
     found: dict[str, str] = dict(job.roles[role].env)
     info = _info(planned, task)
     found.update(_variables(info))
-    others, files = facts.program_variables(info)
+    others, files = program_variables.all_variables(info)
     found.update((name, text) for name, text in others.items() if name not in _OF_A_RUN)
     found.update(_fixed_ports(job, role))
     return TaskPreview(

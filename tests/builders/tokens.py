@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from submit_tf_job.container.delegation.tokens import HDFS, MAGIC, Token, number
+from submit_tf_job.container.tokens import HDFS, MAGIC, Token, number
 
 PASSWORD = b"not-a-password-!"
 

@@ -28,7 +28,7 @@ PROGRAM = """
 import json, os, stat, sys
 sys.path.insert(0, "bootstrap.zip")
 from hdfs_native import Client
-from submit_tf_job.container.delegation.tokens import Tokens
+from submit_tf_job.container.tokens import Tokens
 
 path = "/user/nobody/" + os.environ["TFJOB_NAME"] + os.environ["TFJOB_ROLE"]
 with Client().create(path) as file:

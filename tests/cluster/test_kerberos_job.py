@@ -33,7 +33,7 @@ PROGRAM = """
 import glob, json, os, subprocess, sys, time
 sys.path.insert(0, "bootstrap.zip")
 from hdfs_native import Client
-from submit_tf_job.container.delegation.tokens import Tokens
+from submit_tf_job.container.tokens import Tokens
 
 [token] = Tokens({"HADOOP_TOKEN_FILE_LOCATION": "container_tokens"}).summaries
 if "--late" in sys.argv:

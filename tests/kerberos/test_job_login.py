@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.container import contract
-from submit_tf_job.container.login import keytab
+from submit_tf_job.container import contract, keytab
 from tests.bootstrap.harness import Cluster, cluster, role
 from tests.builders.keytabs import keytab as made
 from tests.builders.tokens import hdfs_token, token_file

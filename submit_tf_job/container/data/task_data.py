@@ -18,8 +18,8 @@ from typing import Any
 from submit_tf_job.container import contract, environment
 from submit_tf_job.container.data.store import StoreError, retry
 from submit_tf_job.container.data.webhdfs_client import GIVEN_TOKENS
-from submit_tf_job.container.delegation.tokens import ENV_FILE, when
 from submit_tf_job.container.info import BootstrapProblem, Info, log
+from submit_tf_job.container.tokens import ENV_FILE, when
 
 INPUTS, OUTPUTS = "tfjob-inputs", "tfjob-outputs"  # directories in the working directory
 SILENCE_S = 300.0  # longest time without a message of the copying process

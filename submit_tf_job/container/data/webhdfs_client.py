@@ -21,7 +21,7 @@ from submit_tf_job.container.data.store import (
     may_pass,
     store_errors,
 )
-from submit_tf_job.container.delegation.tokens import ENV_FILE, HDFS, Tokens, number
+from submit_tf_job.container.tokens import ENV_FILE, HDFS, Tokens, number
 
 TIMEOUT_S = 60.0
 # YARN's own token file: a program with a login of its own gets another one

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.container import contract, environment, facts
+from submit_tf_job.container import contract, environment, program_variables
 from submit_tf_job.container.info import BootstrapProblem, Info
 from tests.unit.container.descriptions import description
 from tests.unit.container.descriptions import role as role_of
@@ -191,7 +191,7 @@ def test_java_home_by_the_java_in_the_path(tmp_path: Path) -> None:
 def test_long_lists_of_hosts_are_files(tmp_path: Path) -> None:
     roles = {"chief": role_of(1, "trains"), "my-worker": role_of(5000, "trains")}
     given = {contract.ENV_INSTANCE: "chief-0", contract.ENV_HOSTNAME: "chief-0.mnist.alice.lan"}
-    env, files = facts.program_variables(Info(description(roles), given, str(tmp_path)))
+    env, files = program_variables.all_variables(Info(description(roles), given, str(tmp_path)))
     assert "TFJOB_HOSTS_MY_WORKER" not in env
     lines = files[env["TFJOB_HOSTFILE_MY_WORKER"]].splitlines()
     assert (len(lines), lines[4999]) == (5000, "my-worker-4999.mnist.alice.lan:2222")

@@ -8,7 +8,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job.container.login import keytab
+from submit_tf_job.container import keytab
 from tests.builders.keytabs import RECORDED
 from tests.builders.keytabs import keytab as made
 

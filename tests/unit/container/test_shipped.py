@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, shipped
 from submit_tf_job.container.info import BootstrapProblem, Info
-from submit_tf_job.container.shipping import shipped
 from tests.unit.container.descriptions import description, role
 
 HERE = "{}.{}".format(*sys.version_info[:2])

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, shipped
 from submit_tf_job.container.info import BootstrapProblem, Info
-from submit_tf_job.container.shipping import shipped
 from tests.unit.container.descriptions import description, role
 
 Member = tuple[str, bytes, int]

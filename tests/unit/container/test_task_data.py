@@ -12,10 +12,9 @@ from typing import Any
 import fsspec
 import pytest
 
-from submit_tf_job.container import contract, hadoop
+from submit_tf_job.container import contract, hadoop, tokens
 from submit_tf_job.container.data import store, stores, transfer, webhdfs_client
 from submit_tf_job.container.data.task_data import Data
-from submit_tf_job.container.delegation import tokens
 from submit_tf_job.container.info import BootstrapProblem, Info
 from tests.unit.container.descriptions import description
 from tests.unit.container.descriptions import role as role_of

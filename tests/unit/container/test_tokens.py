@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job.container.delegation import tokens
-from submit_tf_job.container.delegation.tokens import Reader, Token, Tokens
+from submit_tf_job.container import tokens
+from submit_tf_job.container.tokens import Reader, Token, Tokens
 from tests.builders.tokens import PASSWORD, hdfs_token, identifier, token_file
 
 KMS = Token(b"kms", identifier(until=4.1e9), PASSWORD, b"kms-dt", b"10.0.0.1:9600")

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
 
-from submit_tf_job.container import facts
 from submit_tf_job.container.info import BootstrapProblem, Info
 from submit_tf_job.container.names import listening_socket
+from submit_tf_job.container.program_variables import ranks
 
 # Gloo's addresses are a few hundred bytes for each pair of tasks.
 MOST_BYTES = 16 * 1024 * 1024
@@ -119,7 +119,7 @@ def serve(info: Info) -> Callable[[], None] | None:
     Raises:
         BootstrapProblem: Its port is in use.
     """
-    size = int(facts.variables(info)["TFJOB_WORLD_SIZE"])
+    size = sum(info.sizes[role] for role in ranks(info))
     if not info.decides or size == 1:
         return None
     try:

@@ -1,6 +1,6 @@
 """Log in from the job's keytab, for jobs that outlive YARN's delegation tokens.
 
-This process replaces the ticket cache file as a whole after half of the ticket's lifetime. MIT's
+The bootstrap replaces the ticket cache file as a whole after half of the ticket's lifetime. MIT's
 GSSAPI (hdfs-native) could renew by itself from KRB5_CLIENT_KTNAME; Java's clients only read the
 file again.
 """
@@ -14,11 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from submit_tf_job.container import environment, task_files
+from submit_tf_job.container import environment, keytab, task_files
 from submit_tf_job.container.child import find_program, run
-from submit_tf_job.container.delegation.tokens import when
 from submit_tf_job.container.info import BootstrapProblem, Info, log
-from submit_tf_job.container.login import gss, keytab
+from submit_tf_job.container.tokens import when
 
 CACHE = "tfjob-krb5cc"
 OWN_KEYTAB = "tfjob-own.keytab"
@@ -29,6 +28,8 @@ TRANSIENT = ("Cannot contact", "no answer", "temporarily")
 ONE_ATTEMPT_S = 30.0
 LEAST_PAUSE_S = 5.0
 KINIT_LIFE_S = 3600.0  # kinit does not report the ticket's lifetime
+LIBRARY = "libgssapi_krb5.so.2"
+INITIATE, FOR_EVER = 1, 0xFFFFFFFF
 
 
 class LoginFailed(Exception):
@@ -104,7 +105,7 @@ class Login:
 
     def _by_library(self, env: Mapping[str, str]) -> float:
         """Log in with MIT's library, and return the lifetime; 0 if the image has no library."""
-        argv = [sys.executable, "-m", gss.__name__]
+        argv = [sys.executable, "-m", "submit_tf_job.container.login"]
         word, _, rest = _output(argv, environment.with_modules(env)).partition(" ")
         if word == "ok" and rest.isdigit() and int(rest):
             return float(rest)
@@ -116,7 +117,7 @@ class Login:
         kinit = find_program("kinit", env.get("PATH"))
         if not kinit:
             text = "the image has neither %s nor kinit, so that nothing here can log in"
-            raise LoginFailed(text % gss.LIBRARY)
+            raise LoginFailed(text % LIBRARY)
         argv = [kinit, "-k", "-t", self.keytab, "-c", "FILE:" + fresh, self.principal]
         output = _output(argv, env)
         if not os.path.exists(fresh):
@@ -185,3 +186,48 @@ def log_in(info: Info, env: dict[str, str], warn: Callable[[str], None]) -> Logi
     env["KRB5CCNAME"] = "FILE:" + login.cache
     env["KRB5_CLIENT_KTNAME"] = "FILE:" + login.keytab
     return login
+
+
+# --- MIT's library --------------------------------------------------------------------------------
+def gss_login() -> str:
+    """Log in once with the image's own MIT Kerberos library.
+
+    KRB5_CLIENT_KTNAME is the keytab and KRB5CCNAME the ticket cache: MIT's GSSAPI logs in with
+    these. This runs as a program of its own, so that a broken library crashes only that process.
+
+    Returns:
+        `ok` and the ticket's lifetime in seconds, `none` without the library, or `failed` and the
+        library's message.
+    """
+    import ctypes  # which not every image has
+    from ctypes import byref
+
+    try:
+        lib = ctypes.CDLL(LIBRARY)
+    except OSError:
+        return "none"
+    number = ctypes.c_uint32  # the C type OM_uint32
+    acquire, inquire = lib.gss_acquire_cred, lib.gss_inquire_cred
+    acquire.restype = inquire.restype = number
+    minor, life, cred, name = number(), number(), ctypes.c_void_p(), ctypes.c_void_p()
+    major = acquire(
+        byref(minor), None, number(FOR_EVER), None, INITIATE, byref(cred), None, byref(life)
+    )
+    # without a name the library may delay the login until the credential is inspected
+    if not major:
+        major = inquire(byref(minor), cred, byref(name), byref(life), None, None)
+    if not major:
+        return "ok %d" % life.value
+    parts = []
+    for kind, status in ((1, major), (2, minor.value)):
+        text = (ctypes.c_size_t * 2)()  # the C structure gss_buffer_desc: length and address
+        failed = lib.gss_display_status(
+            byref(number()), number(status), kind, None, byref(number()), byref(text)
+        )
+        if not failed and text[1]:
+            parts.append(ctypes.string_at(text[1], text[0]).decode("utf-8", "replace"))
+    return "failed " + " ".join(". ".join(parts).split())[:500]
+
+
+if __name__ == "__main__":
+    print(gss_login(), flush=True)

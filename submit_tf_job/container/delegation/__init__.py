@@ -1,1 +1,0 @@
-"""Read and renew Hadoop delegation tokens inside a container."""

@@ -1,1 +1,0 @@
-"""What the strategies of one framework need in a container."""

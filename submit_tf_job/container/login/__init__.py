@@ -1,1 +1,0 @@
-"""Log in to Kerberos from the job's keytab inside a container."""

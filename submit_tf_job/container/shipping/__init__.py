@@ -1,1 +1,0 @@
-"""Link and unpack the files that travel with a job."""
