@@ -13,6 +13,7 @@ from submit_tf_job.container import contract, environment, ports, program_variab
 from submit_tf_job.container.child import STOPS, Child, Signals, oom_kills
 from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
+from submit_tf_job.container.progress import Progress
 
 LEFT = (
     "the command of %s has ended, and had left processes in the background, which are not waited "
@@ -44,7 +45,7 @@ class TaskCommand:
         self.end_requested = False
         self.stop_grace_s = info.stop_grace_s  # from SIGTERM to SIGKILL
         self.nofile: tuple[int, int] | None = None
-        self.progress = task_files.Progress("")
+        self.progress = Progress("")
         self.stamps = task_files.Stamps(info)
         self.data: Data | None = None  # the job's inputs and outputs, if it declares any
         self.reserved: ports.Reservation | None = None  # the port of this task
@@ -95,7 +96,7 @@ class TaskCommand:
         """Take the environment; `problem` is the reason why the command cannot start, if any."""
         self.env, self.prepared, self.problem = env, dict(env), problem
         stdout = task_files.output_path(self.info, "stdout")
-        self.progress = task_files.Progress(env.get(contract.ENV_PROGRESS, ""), stdout)
+        self.progress = Progress(env.get(contract.ENV_PROGRESS, ""), stdout)
         if problem:
             self.fail(problem)
 

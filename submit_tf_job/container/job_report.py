@@ -18,7 +18,7 @@ from submit_tf_job.container.info import Info, log
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.rendezvous.members import Member
-from submit_tf_job.container.rendezvous.sizes import shown
+from submit_tf_job.container.rendezvous.start import elastic_sizes
 
 TASKS_LISTED = 200
 # an unchanged report is rewritten, so that its age shows whether the deciding task is running
@@ -64,7 +64,7 @@ def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
         past = job.generations.past
         report.update(generation=job.generation, generations=past, retries=used)
     if job.rules:
-        report["elastic"] = shown(job)
+        report["elastic"] = elastic_sizes(job)
     runs = job.phase == states.RUNNING
     may_be_empty = {
         "standstill": job.news.found(now, job.training(), wall) if runs else None,

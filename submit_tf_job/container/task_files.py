@@ -1,4 +1,4 @@
-"""Files of a task: its output and when that grew, progress, reports and markers."""
+"""Files of a task: its output and when that grew, reports and markers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import PREFIX, Info
-from submit_tf_job.container.keras import Keras
 
 LOOK_S = 1.0  # between two looks whether the output has grown
 STREAMS = {"stdout": 1, "stderr": 2}
-PROGRESS_LIMIT = 4096
-STDOUT_LIMIT = 65536  # bytes read per poll: the end of what the program wrote since the last one
 # A minimal image lacks en_US.UTF-8, which YARN's AM sets (seen on 3.4.2).
 NOISE = ("setlocale: LC_ALL", contract.OUTCOME_MARK, PREFIX)
 
@@ -89,115 +86,12 @@ def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) 
     return kept
 
 
-def _number(value: Any) -> float | int | None:
-    # no NaN, no infinity
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
-    return value if good else None
-
-
-def clean_progress(value: Any) -> dict[str, Any] | None:
-    """Return the valid parts of a program's progress, or None."""
-    if not isinstance(value, dict):
-        return None
-    metrics = value.get("metrics")
-    pairs = list(metrics.items())[:50] if isinstance(metrics, dict) else []
-    clean: dict[str, Any] = {
-        "step": _number(value.get("step")),
-        "total": _number(value.get("total")),
-        "metrics": {str(name)[:100]: _number(number) for name, number in pairs},
-    }
-    unit, part = value.get("unit"), _number(value.get("part"))
-    if isinstance(unit, str) and unit:
-        clean["unit"] = unit[:20]
-    if part is not None and 0 <= part <= 1:
-        clean["part"] = part
-    return clean
-
-
-class Progress:
-    """Reads progress from the file at TFJOB_PROGRESS_FILE, and from stdout.
-
-    On stdout, lines that start with `contract.PROGRESS_MARK` are progress, and so is Keras's
-    output. Once a program uses the file or the mark, Keras's output is ignored.
-    """
-
-    def __init__(self, path: str, stdout: str = "") -> None:
-        """Watch `path` and `stdout`, which may not exist; skip what stdout contains already."""
-        self.path, self.stdout, self._seen = path, stdout, (0, 0, 0)
-        self._read = size_of(stdout)
-        self._keras: Keras | None = None
-        self._reads_keras = True
-
-    def poll(self) -> dict[str, Any] | None:
-        """Return the latest valid progress since the last call; the file outranks stdout."""
-        printed = self._of_stdout()
-        written = self._of_file()
-        if written:
-            self._reads_keras = False
-        return written or printed
-
-    def _of_stdout(self) -> dict[str, Any] | None:
-        size = size_of(self.stdout)
-        if size <= self._read:
-            return None
-        try:
-            with open(open_regular(self.stdout), "rb") as source:
-                source.seek(max(self._read, size - STDOUT_LIMIT))
-                text = source.read(STDOUT_LIMIT)
-        except OSError:
-            return None
-        # a progress bar ends with a carriage return
-        end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
-        unfinished = len(text) - end
-        # An unfinished line is read again, up to a limit.
-        self._read = size - (unfinished if unfinished < PROGRESS_LIMIT else 0)
-        whole = text[:end].decode("utf-8", "replace")
-        marked = _marked(whole)
-        if marked:
-            self._reads_keras = False
-        return marked or clean_progress(self._of_keras(whole))
-
-    def _of_keras(self, whole: str) -> dict[str, Any] | None:
-        if not self._reads_keras:
-            return None
-        if self._keras is None:  # its patterns take milliseconds that a start need not wait for
-            from submit_tf_job.container import keras
-
-            self._keras = keras.Keras()
-        return self._keras.read(whole)
-
-    def _of_file(self) -> dict[str, Any] | None:
-        try:
-            found = os.stat(self.path)
-            mark = (found.st_mtime_ns, found.st_size, found.st_ino)
-            if mark == self._seen or found.st_size > PROGRESS_LIMIT:
-                return None
-            self._seen = mark
-            with open(open_regular(self.path), "rb") as source:
-                return clean_progress(json.loads(source.read(PROGRESS_LIMIT).decode("utf-8")))
-        except (OSError, ValueError, RecursionError):
-            return None
-
-
 def size_of(path: str) -> int:
     """Return the size of a file, or 0 if it does not exist."""
     try:
         return os.stat(path).st_size
     except OSError:
         return 0
-
-
-def _marked(text: str) -> dict[str, Any] | None:
-    """Return the last valid progress line of a text."""
-    for line in reversed(text.replace("\r", "\n").split("\n")):
-        if line.startswith(contract.PROGRESS_MARK):
-            try:
-                found = clean_progress(json.loads(line[len(contract.PROGRESS_MARK) :]))
-            except (ValueError, RecursionError):
-                continue
-            if found:
-                return found
-    return None
 
 
 class Stamps:

@@ -13,9 +13,11 @@ import os
 import posixpath
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 from submit_tf_job.container.data.store import (
@@ -24,14 +26,19 @@ from submit_tf_job.container.data.store import (
     FileStore,
     NotFound,
     StoreError,
+    Version,
     files_below,
     is_hidden,
+    pieces,
     store_errors,
 )
 from submit_tf_job.container.data.stores import open_store
-from submit_tf_job.container.data.upload import SIDE_BY_SIDE, OutputUpload
 
 MAGIC = re.compile(r"[*?\[]")
+SIDE_BY_SIDE = 4
+MARK = ".submit_tf_job"  # a file in each stored output; readers of Hadoop skip such names
+NEW, OLD = ".tfjob-tmp", ".tfjob-old"
+LEFT_MS = 24 * 3600 * 1000  # the age at which what an upload left is nobody's any more
 
 
 # --- downloads ------------------------------------------------------------------------------------
@@ -111,6 +118,253 @@ def _fetch(copying: Copying, store: FileStore, entry: Entry, target: str) -> Non
 
     copying.retry(fetch)
     copying.tick(0, 1)
+
+
+# --- uploads --------------------------------------------------------------------------------------
+def tree(root: str, note: Callable[[str], None]) -> tuple[list[str], list[str], list[str]]:
+    """List the directories, the files and the broken links below a directory, relative to it.
+
+    Links are followed. `note` gets a sentence about each entry that holds nothing of its own, and
+    is left out: a link to a directory around itself, a socket, a pipe.
+    """
+    directories: list[str] = []
+    files: list[str] = []
+    broken: list[str] = []
+    top = PurePath(os.path.realpath(root))
+    todo = [("", frozenset(map(str, [top, *top.parents])))]
+    while todo:
+        folder, above = todo.pop()
+        with store_errors(os.path.join(root, folder)):
+            names = os.listdir(os.path.join(root, folder))
+        for name in names:
+            relative = os.path.join(folder, name)
+            path = os.path.join(root, relative)
+            real = os.path.realpath(path)
+            if os.path.isfile(path):
+                if relative != MARK:
+                    files.append(relative)
+            elif not os.path.exists(path):
+                broken.append(relative)
+            elif not os.path.isdir(path):
+                note("%s is neither a file nor a directory; it is not stored" % relative)
+            elif real in above:
+                note("%s is a link to a directory around it; it is not stored" % relative)
+            else:
+                directories.append(relative)
+                todo.append((relative, above | {real}))
+    return sorted(directories), sorted(files), sorted(broken)
+
+
+class OutputUpload:
+    """The upload of one output: all of it or nothing at its place, and nothing that was trained is
+    dropped. Its steps bear being begun again by another process.
+
+    It is written beside its place first, so that no reader sees a part of it, and then renamed. A
+    rename fails where something is, so what another job has put there meanwhile is never lost. What
+    was there when the upload began is renamed away first, with `overwrite`, and goes to the user's
+    trash unless an upload of this program wrote it: a wrong URI shall not cost a directory of
+    somebody's.
+    """
+
+    def __init__(
+        self, store: FileStore, target: str, step: Mapping[str, Any], copying: Copying
+    ) -> None:
+        self.store, self.target, self.step, self.copying = store, target, step, copying
+        folder, name = posixpath.split(target)
+        self.prefix = posixpath.join(folder, ".%s." % name)
+        self.place = self.prefix + step["mark"] + NEW
+        self.old = self.prefix + step["mark"] + OLD
+        self.aside = "%s.failed-%s" % (target, step["run"])
+        self.was: Version | None = None
+        self.broken: list[str] = []  # links to nothing
+
+    def run(self) -> None:
+        """Store the output.
+
+        Raises:
+            StoreError: It is not at its place; the message says where it is, if anywhere.
+        """
+        directories, files, self.broken = tree(self.step["from"], self._note)
+        if not files:
+            raise StoreError("nothing was written to %s" % self.step["from"])
+        self._try(self._begin)
+        if not self.store.renames:
+            good = not self.broken and self._may_replace(self.was)
+            self.place = self.target if good else self.aside
+        self._try(lambda: self.store.remove(self.place))
+        try:
+            for name in [""] + directories:
+                self._try(partial(self.store.mkdirs, posixpath.join(self.place, name).rstrip("/")))
+            with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+                list(pool.map(self._send, files))
+            self._try(self._sign)
+            self._settle()
+        except BaseException:
+            if self.store.renames:
+                with contextlib.suppress(StoreError):
+                    self.store.remove(self.place)
+            raise
+        self._sweep()
+
+    def _try(self, call: Callable[[], Any]) -> Any:
+        return self.copying.retry(call)
+
+    def _note(self, text: str) -> None:
+        self.copying.tell(t="note", text="the output %s: %s" % (self.step["name"], text))
+
+    # --- what stands there ---
+    def _begin(self) -> None:
+        """Note what is to be replaced; finish what an earlier process of this task had begun."""
+        if self.store.renames and self.store.exists(self.old):
+            if self.store.exists(self.target):
+                self._dispose(self.old)
+            else:
+                self.store.rename(self.old, self.target)
+        if "was" in self.step:
+            self.was = self.step["was"]
+        else:
+            self.was = self.store.version(self.target)
+            self.copying.tell(t="found", name=self.step["name"], was=self.was)
+
+    def _may_replace(self, there: Version | None) -> bool:
+        """Return whether an upload may replace what is there: what was there at its beginning, or
+        what an earlier container of this task has stored.
+        """
+        if there is None or (self.step["overwrite"] and there == self.was):
+            return True
+        signed = self._signature(self.target)
+        return all(signed.get(key) == self.step[key] for key in ("run", "task"))
+
+    def _signature(self, path: str) -> dict[str, Any]:
+        """Return what the upload that wrote a directory has left in it; {} if none did."""
+        try:
+            content = b"".join(self.store.read(posixpath.join(path, MARK)))
+            found = json.loads(content.decode("utf-8"))
+        except (StoreError, ValueError) as err:
+            if isinstance(err, StoreError) and err.transient:
+                raise
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _sign(self) -> None:
+        path = posixpath.join(self.place, MARK)
+        me = {"run": self.step["run"], "task": self.step["task"]}
+        text = json.dumps(me, sort_keys=True).encode("ascii")
+        self.store.remove(path)
+        self.store.write(path, [text], len(text))
+
+    # --- copying ---
+    def _send(self, name: str) -> None:
+        source, target = os.path.join(self.step["from"], name), posixpath.join(self.place, name)
+        begun: list[bool] = []
+
+        def send() -> None:
+            if begun:  # the file may be there
+                self.store.remove(target)
+            begun.append(True)
+            with store_errors(source):
+                file = open(source, "rb")  # noqa: SIM115 - closed below; what goes wrong in between is about the target
+            with file:
+                size = os.fstat(file.fileno()).st_size
+                self.store.write(target, pieces(file, size, self.copying.tick), size)
+            if self.store.stat(target)[2] != size:
+                raise StoreError("%s: is not as long as what was written" % target, transient=True)
+
+        self._try(send)
+        self.copying.tick(0, 1)
+
+    # --- the last step ---
+    def _settle(self) -> None:
+        """Rename the upload to its target, or beside it if something else stands there."""
+        if not self.store.renames:
+            if self.place == self.aside:
+                self._set_aside(self.was)
+            return
+        there = self._try(lambda: self.store.version(self.target))
+        if self.broken or not self._try(lambda: self._may_replace(there)):
+            self._set_aside(there)
+        if there:
+            self._rename(self.target, self.old)
+            if self._try(lambda: self.store.version(self.old)) != there:  # replaced just now
+                self._rename(self.old, self.target)
+                self._set_aside(None)
+        try:
+            placed = self._rename(self.place, self.target)
+        except StoreError:
+            if there:
+                with contextlib.suppress(StoreError):
+                    self.store.rename(self.old, self.target)
+            raise
+        if there:
+            self._try(lambda: self._dispose(self.old))
+        if not placed:
+            self._set_aside(None)
+
+    def _rename(self, source: str, target: str) -> bool:
+        """Rename; return False if something is at the target."""
+
+        def rename() -> bool:
+            try:
+                self.store.rename(source, target)
+            except StoreError:
+                if not self.store.exists(target):
+                    raise
+                return not self.store.exists(source)  # then only the response was lost
+            return True
+
+        done: bool = self._try(rename)
+        return done
+
+    def _set_aside(self, there: Version | None) -> None:
+        """Leave the upload beside its target, and raise `StoreError`: it is not at its place."""
+        why = "%s: something else was stored there during the upload, and stays" % self.target
+        if self.broken:
+            why = "%s is a link to nothing" % os.path.join(self.step["from"], self.broken[0])
+        elif there == self.was and not self.step["overwrite"]:
+            why = "%s: exists already; set overwrite: true to replace it" % self.target
+        if self.store.renames:
+            self._try(lambda: self.store.remove(self.aside))
+            self._rename(self.place, self.aside)
+        raise StoreError("%s; the output is at %s" % (why, self.aside))
+
+    def _dispose(self, old: str) -> None:
+        """Remove a replaced output; what no upload wrote goes to the trash, as with `hdfs dfs -rm`
+        (TrashPolicyDefault), or beside the target where there is no trash.
+        """
+        if self._signature(old):
+            self.store.remove(old)
+            return
+        to = "%s.replaced-%s" % (self.target, self.step["run"])
+        try:
+            trash = self.store.trash(self.target)
+            if trash:
+                in_trash = trash + "/Current" + self.target
+                self.store.mkdirs(posixpath.dirname(in_trash), permission="700")
+                if self.store.exists(in_trash):
+                    in_trash += "%d" % (time.time() * 1000)
+                self.store.rename(old, in_trash)
+                to = in_trash
+        except StoreError as err:
+            if err.transient:
+                raise
+            trash = ""
+        if not trash:
+            self.store.rename(old, to)
+        self._note(
+            "what stood at %s was no output of an earlier job, and is now at %s" % (self.target, to)
+        )
+
+    def _sweep(self) -> None:
+        """Remove what uploads to this target have left that were killed more than a day ago."""
+        if not self.store.renames:
+            return
+        with contextlib.suppress(StoreError):
+            now = self.store.version(self.target)
+            for path, is_dir, _ in self.store.list(posixpath.dirname(self.target)):
+                if is_dir and path.startswith(self.prefix) and path.endswith((NEW, OLD)):
+                    left = self.store.version(path)
+                    if now and left and now[0] - left[0] > LEFT_MS:
+                        self.store.remove(path) if path.endswith(NEW) else self._dispose(path)
 
 
 # --- the program ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.rendezvous import ending, sizes, start
+from submit_tf_job.container.rendezvous import ending, start
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.generations import kind_of
 from submit_tf_job.container.rendezvous.members import Member, Rendezvous
@@ -66,11 +66,11 @@ def failed(job: Rendezvous, now: float, m: Member, record: dict[str, Any]) -> No
     """Handle a failed or lost task."""
     most: int = job.info.roles[m.role]["max_restarts"]
     lost = record["status"] is None and kind_of(record) == contract.RETRY_LOST
-    if sizes.goes_on_without(job, m, lost):
+    if start.goes_on_without(job, m, lost):
         job.set_state(m, states.LEFT_OUT)
         job.rejoining.add(m.name)
         text = "%s; %s goes on with %d tasks"
-        job.event(now, text % (record["message"], m.role, sizes.here(job, m.role)))
+        job.event(now, text % (record["message"], m.role, start.here(job, m.role)))
     elif job.phase == states.ENDING:
         if job.verdict == states.STOPPED and record["reason"] == "killed":
             job.set_state(m, states.ENDED)
@@ -182,7 +182,7 @@ def retried(job: Rendezvous, now: float, cause: Mapping[str, Any]) -> bool:
     """
     if not job.retries:
         return False
-    if sizes.shrinks(job, str(cause["task"])):
+    if start.shrinks(job, str(cause["task"])):
         text = "%s; all tasks start again, without it" % cause["message"]
         _call_next(job, now, dict(cause, reason=contract.REASON_SHRUNK), text)
         return True
@@ -217,7 +217,7 @@ def _call_next(
 
 def grow(job: Rendezvous, now: float) -> None:
     """Call the next generation for the elastic tasks that have come, if that is due."""
-    came = sizes.awaiting_growth(job, now)
+    came = start.awaiting_growth(job, now)
     if came:
         names = ", ".join(m.name for m in came[:5]) + (" and more" if len(came) > 5 else "")
         cause = job.record(came[0], now, contract.REASON_GROWN, "%s came" % names)

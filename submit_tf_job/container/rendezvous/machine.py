@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract, task_files
+from submit_tf_job.container import contract
 from submit_tf_job.container.info import Info
+from submit_tf_job.container.progress import clean_progress
 from submit_tf_job.container.rendezvous import arrivals, ending, failures, start
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.members import Member, Rendezvous
@@ -88,7 +89,7 @@ class StateMachine(Rendezvous):
     # --- progress ---------------------------------------------------------------------------------
     def record_progress(self, now: float, m: Member, value: Any) -> None:
         """Keep the progress of the deciding task, or else the latest of any task."""
-        clean = task_files.clean_progress(value)
+        clean = clean_progress(value)
         if clean:
             self.news.heard(now, m.name, clean["step"])
         if clean and (m is self.me or not self.progress or self.progress["task"] != self.me.name):

@@ -1,9 +1,9 @@
 """The state of a job in its deciding task: its tasks, and what is known and decided of them.
 
 The topics of the state machine are the other modules of this folder, functions over a
-`Rendezvous`: `arrivals` (who is here), `start` (when do the commands start), `sizes` (with how
-many tasks), `failures` (who failed first, and do all start again), `ending` (when is the job over,
-and what ends with it). `machine` has the events. No sockets and no clock: every function gets
+`Rendezvous`: `arrivals` (who is here), `start` (when do the commands start, and with how many
+tasks), `failures` (who failed first, and do all start again), `ending` (when is the job over, and
+what ends with it). `machine` has the events. No sockets and no clock: every function gets
 `now`, seconds of a monotonic clock.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import Info
+from submit_tf_job.container.progress import STILL_S, TaskNews
 from submit_tf_job.container.rendezvous.generations import Generations
-from submit_tf_job.container.standstill import STILL_S, TaskNews
 
 WAITING, RUNNING, FINISHING, ENDING = "waiting", "running", "finishing", "ending"
 PREPARING = "preparing"  # all tasks wait for `prepare`, which runs in the deciding one

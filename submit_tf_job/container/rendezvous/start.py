@@ -1,23 +1,28 @@
-"""When the commands start: every task has come, and can be reached; and in which order."""
+"""When the commands start: every task has come, and can be reached; with how many tasks, and in
+which order.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.rendezvous import ending, sizes
+from submit_tf_job.container.rendezvous import ending
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.members import Member, Rendezvous, listed
 
 # the start waits so long for the name of a task that YARN may start again on another node
 NAMES_S = 30.0
+# a generation after the first waits so long for the replacement of a lost task
+REPLACED_S = 60.0
 WITNESS_S = 60.0  # the start waits so long for a witness that was lost
 
 
 def await_all(job: Rendezvous, now: float) -> None:
     """Wait for all tasks to be ready for the next generation; sidecars go on."""
     job.await_start(now)
-    sizes.await_all(job, now)
+    _await_elastic(job, now)
     for m in job.cluster:
         m.failures, m.failed_process, m.status, m.stopping = 0, "", None, False
         job.set_state(m, states.ABSENT)
@@ -38,7 +43,7 @@ def begin(job: Rendezvous, now: float, read: float) -> None:
 def _may_start(job: Rendezvous, now: float) -> bool:
     """Return whether every task has connected, and can be reached by name or address."""
     if job.absent and job.rules:
-        sizes.do_without(job, now)
+        _do_without(job, now)
     if job.absent or _awaits_witness(job, now):
         job.complete_at = None
         return False
@@ -113,7 +118,7 @@ def start(job: Rendezvous, now: float) -> None:
         job.named = cluster - job.unresolved
     if job.barrier > 1:
         _tell_of_start(job, now, len(cluster))
-    sizes.tell_of_start(job, now)
+    _tell_of_sizes(job, now)
 
 
 def _tell_of_start(job: Rendezvous, now: float, count: int) -> None:
@@ -134,7 +139,7 @@ def _tell_of_start(job: Rendezvous, now: float, count: int) -> None:
 
 
 def _peers_missing(job: Rendezvous, now: float) -> None:
-    sizes.tell_of_missing(job, now)
+    _tell_of_missing(job, now)
     missing = job.missing()
     text = "%d of %d tasks had not arrived after %d s: "
     if not missing:
@@ -201,3 +206,111 @@ def _has_run(job: Rendezvous, role: str) -> bool:
         tolerated = min(job.count(role, states.FAILED), job.info.roles[role]["tolerate"])
         return bool(job.count(role, states.SUCCEEDED) + tolerated == wanted)
     return job.count(role, states.ALIVE, *states.OUT) == wanted
+
+
+# --- elastic roles (`instances: {min, max}`) ------------------------------------------------------
+# YARN is asked for the most tasks of a role. A generation does without those that do not come;
+# those that come while it trains wait for the next one, which is called for them after a while. A
+# job without elastic roles has no `rules`, and nothing here changes it.
+def here(job: Rendezvous, role: str) -> int:
+    """Count the tasks of a role that are connected and in this generation."""
+    return job.count(role, states.ARRIVED, states.ALIVE)
+
+
+def _do_without(job: Rendezvous, now: float) -> None:
+    """Leave out the tasks that have not come, if the others are enough and have waited."""
+    missing = [m for m in job.cluster if m.state in states.AWAITED]
+    if not all(job.is_elastic(m) and m.peer is None for m in missing):
+        return
+    # Another deciding task must not do the same with other tasks. The witness is connected to one
+    # of them: that of a task that was cut off and replaced has none, and waits.
+    if job.witness and job.witness.peer is None and not job.witness.closed:
+        return
+    if now < job.patient_until and any(m.name in job.expected for m in missing):
+        return
+    if any(here(job, role) < rule["min"] for role, rule in job.rules.items()):
+        return
+    for m in missing:
+        job.set_state(m, states.LEFT_OUT)
+        job.unresolved.discard(m.name)
+
+
+def _tell_of_sizes(job: Rendezvous, now: float) -> None:
+    """Tell with how many tasks a generation trains."""
+    for role in sorted(job.rules):
+        size = here(job, role)
+        if size < job.info.counts[role]:
+            text = "%s trains with %d of %d tasks (at least %d)"
+            job.event(now, text % (role, size, job.info.counts[role], job.rules[role]["min"]))
+
+
+def _tell_of_missing(job: Rendezvous, now: float) -> None:
+    """Tell which roles have too few tasks to start."""
+    for role in sorted(job.rules):
+        size, least = here(job, role), job.rules[role]["min"]
+        if size < least:
+            job.event(now, "%s has %d tasks, and needs at least %d" % (role, size, least))
+
+
+def _await_elastic(job: Rendezvous, now: float) -> None:
+    """Decide for which tasks the next generation waits, and how long."""
+    if not job.rules:
+        return
+    elastic = [m for m in job.cluster if job.is_elastic(m)]
+    missed = {m.name for m in elastic if job.is_missed(m)}
+    # one that YARN stopped is preempted, drained or scaled down, and comes back late or never
+    job.expected = {m.name for m in elastic if m.peer or not (m.name in missed or m.stopping)}
+    job.rejoining.clear()
+    task = job.info.task
+    # a lost task that is only cut off ends its command after `grace`
+    patience_s = max(
+        min(REPLACED_S, states.NEAR * task["start_timeout_s"]),
+        task["grace_s"] + job.info.stop_grace_s,
+    )
+    job.patient_until = now + patience_s
+    job.start_deadline = max(job.start_deadline, job.patient_until)
+    if job.barrier > 1:
+        job.unresolved.update(missed)
+
+
+def awaiting_growth(job: Rendezvous, now: float) -> list[Member]:
+    """Return the tasks that have come for the next generation, if that is due."""
+    if not job.rules or job.phase != states.RUNNING or job.failures:
+        return []
+    if now < job.generation_started + min(rule["grow_after_s"] for rule in job.rules.values()):
+        return []
+    if any(m.state in states.OUT for m in job.cluster):
+        return []
+    return [m for m in job.cluster if job.is_missed(m) and m.peer is not None]
+
+
+def shrinks(job: Rendezvous, task: str) -> bool:
+    """Return whether all tasks start again without one that YARN has ended, which is no retry."""
+    m = job.members.get(task)
+    if m is None or not job.is_elastic(m) or not m.stopping or job.me.state in states.OUT:
+        return False
+    left = [o for o in job.cluster if o.role == m.role and o.peer is not None and not o.stopping]
+    return len(left) >= int(job.rules[m.role]["min"])
+
+
+def goes_on_without(job: Rendezvous, m: Member, lost: bool) -> bool:
+    """Return whether the others go on without a lost task that serves.
+
+    ParameterServerStrategy gives a worker's steps to the others, and takes it back.
+    """
+    serves = job.is_elastic(m) and m.role_kind == contract.KIND_SERVES
+    calm = job.phase == states.RUNNING and not job.failures
+    return serves and lost and calm and here(job, m.role) >= int(job.rules[m.role]["min"])
+
+
+def elastic_sizes(job: Rendezvous) -> Mapping[str, Any]:
+    """Return the sizes of the elastic roles, for the report."""
+    left_out, counts = job.left_out(), job.info.counts
+    return {
+        role: {
+            "min": rule["min"],
+            "max": counts[role],
+            "now": counts[role] - len(left_out.get(role, ())),
+        }
+        for role, rule in job.rules.items()
+    }

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submit_tf_job.container import contract
-from submit_tf_job.container.task_files import Progress, last_lines
+from submit_tf_job.container.progress import Progress
+from submit_tf_job.container.task_files import last_lines
 
 
 # --- the tail of stderr ---------------------------------------------------------------------------

@@ -1,0 +1,241 @@
+"""The progress of tasks: what a program tells of its own, and which tasks stand still."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from typing import Any
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.task_files import open_regular, size_of
+
+PROGRESS_LIMIT = 4096
+STDOUT_LIMIT = 65536  # bytes read per poll: the end of what the program wrote since the last one
+
+
+def _number(value: Any) -> float | int | None:
+    # no NaN, no infinity
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
+    return value if good else None
+
+
+def clean_progress(value: Any) -> dict[str, Any] | None:
+    """Return the valid parts of a program's progress, or None."""
+    if not isinstance(value, dict):
+        return None
+    metrics = value.get("metrics")
+    pairs = list(metrics.items())[:50] if isinstance(metrics, dict) else []
+    clean: dict[str, Any] = {
+        "step": _number(value.get("step")),
+        "total": _number(value.get("total")),
+        "metrics": {str(name)[:100]: _number(number) for name, number in pairs},
+    }
+    unit, part = value.get("unit"), _number(value.get("part"))
+    if isinstance(unit, str) and unit:
+        clean["unit"] = unit[:20]
+    if part is not None and 0 <= part <= 1:
+        clean["part"] = part
+    return clean
+
+
+class Progress:
+    """Reads progress from the file at TFJOB_PROGRESS_FILE, and from stdout.
+
+    On stdout, lines that start with `contract.PROGRESS_MARK` are progress, and so is Keras's
+    output. Once a program uses the file or the mark, Keras's output is ignored.
+    """
+
+    def __init__(self, path: str, stdout: str = "") -> None:
+        """Watch `path` and `stdout`, which may not exist; skip what stdout contains already."""
+        self.path, self.stdout, self._seen = path, stdout, (0, 0, 0)
+        self._read = size_of(stdout)
+        self._keras: Keras | None = Keras()
+
+    def poll(self) -> dict[str, Any] | None:
+        """Return the latest valid progress since the last call; the file outranks stdout."""
+        printed = self._of_stdout()
+        written = self._of_file()
+        if written:
+            self._keras = None
+        return written or printed
+
+    def _of_stdout(self) -> dict[str, Any] | None:
+        size = size_of(self.stdout)
+        if size <= self._read:
+            return None
+        try:
+            with open(open_regular(self.stdout), "rb") as source:
+                source.seek(max(self._read, size - STDOUT_LIMIT))
+                text = source.read(STDOUT_LIMIT)
+        except OSError:
+            return None
+        # a progress bar ends with a carriage return
+        end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+        unfinished = len(text) - end
+        # An unfinished line is read again, up to a limit.
+        self._read = size - (unfinished if unfinished < PROGRESS_LIMIT else 0)
+        whole = text[:end].decode("utf-8", "replace")
+        marked = _marked(whole)
+        if marked:
+            self._keras = None
+        return marked or clean_progress(self._keras and self._keras.read(whole))
+
+    def _of_file(self) -> dict[str, Any] | None:
+        try:
+            found = os.stat(self.path)
+            mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if mark == self._seen or found.st_size > PROGRESS_LIMIT:
+                return None
+            self._seen = mark
+            with open(open_regular(self.path), "rb") as source:
+                return clean_progress(json.loads(source.read(PROGRESS_LIMIT).decode("utf-8")))
+        except (OSError, ValueError, RecursionError):
+            return None
+
+
+def _marked(text: str) -> dict[str, Any] | None:
+    """Return the last valid progress line of a text."""
+    for line in reversed(text.replace("\r", "\n").split("\n")):
+        if line.startswith(contract.PROGRESS_MARK):
+            try:
+                found = clean_progress(json.loads(line[len(contract.PROGRESS_MARK) :]))
+            except (ValueError, RecursionError):
+                continue
+            if found:
+                return found
+    return None
+
+
+# --- Keras ----------------------------------------------------------------------------------------
+# Not compiled at the start, which need not wait for that; `re` keeps them.
+_LINE_ENDS = "[\n\r\b]+"
+_STYLE = "\x1b\\[[0-9;]*m"  # Keras 3 colours its bar
+_EPOCH = r"Epoch (\d{1,9})/(\d{1,9})\b"
+_BATCH = r"(\d{1,12})/(\d{1,12}|Unknown)\s"
+_METRIC = r" - ([A-Za-z_][\w./-]{0,99}): (-?\d[\d.e+-]{0,30}|nan|inf)(?=\s|$)"
+
+
+class Keras:
+    """Parses Keras's output, and keeps the epoch between two reads.
+
+    `Epoch 3/10`, then `12/32 [=>...] - ETA: 3s - loss: 0.41`, as Keras 2 and 3 print it: with bars
+    that are redrawn (carriage returns and backspaces), and with one line per epoch (`verbose=2`).
+    """
+
+    def __init__(self) -> None:
+        self._epoch = self._epochs = 0
+        self._metrics: dict[str, float] = {}
+
+    def read(self, text: str) -> dict[str, Any] | None:
+        """Return the last progress in these whole lines, or None if they contain none."""
+        found = None
+        for line in re.split(_LINE_ENDS, text):
+            found = self._line(re.sub(_STYLE, "", line).strip()) or found
+        return found
+
+    def _line(self, line: str) -> dict[str, Any] | None:
+        epoch, batch = re.match(_EPOCH, line), re.match(_BATCH, line)
+        done = 0.0
+        if epoch and 0 < int(epoch.group(1)) <= int(epoch.group(2)):
+            self._epoch, self._epochs = int(epoch.group(1)), int(epoch.group(2))
+        elif batch and self._epochs:
+            if batch.group(2).isdigit() and int(batch.group(2)):
+                done = min(1.0, int(batch.group(1)) / int(batch.group(2)))
+        else:
+            return None
+        metrics: dict[str, float] = {}
+        for name, value in re.findall(_METRIC, line):
+            with contextlib.suppress(ValueError):
+                metrics[name] = float(value)
+        if batch and not metrics:
+            return None  # any program may print `3/10 `
+        # keep the last epoch's metrics when the next begins
+        self._metrics = metrics or self._metrics
+        part = (self._epoch - 1 + done) / self._epochs
+        return {
+            "step": self._epoch,
+            "total": self._epochs,
+            "unit": "epoch",
+            "part": round(part, 6),
+            "metrics": self._metrics,
+        }
+
+
+# --- which tasks stand still ----------------------------------------------------------------------
+# Those that have printed nothing, and told no step, for longer than usual. Only what a task has
+# done before counts as usual: one that is silent by nature (a worker whose chief prints for all) is
+# never named, and one that prints once an epoch has twice that long.
+STILL_S = 120.0  # the least time without news
+SILENT = 5  # times that, of tasks that have printed nothing but at their start
+STARTING = 0.5  # times that, in which what a program prints is no rhythm
+LISTED = 20
+
+
+class LastNews:
+    """What is known of one task."""
+
+    def __init__(self, now: float) -> None:
+        self.news_at, self.longest_s = now, 0.0
+        self.step: float | None = None
+        self.speaks = False
+
+
+class TaskNews:
+    """The news of all tasks since their commands started; without a clock."""
+
+    def __init__(self, still_s: float) -> None:
+        """Know no task; `still_s` is the least time without news."""
+        self.still_s = still_s
+        self.tasks: dict[str, LastNews] = {}
+        self.began = 0.0
+
+    def begin(self, now: float) -> None:
+        """Forget all, because the commands start (again)."""
+        self.tasks, self.began = {}, now
+
+    def heard(self, at: float, name: str, step: float | None = None) -> None:
+        """Record that a task printed something, or told a step, at a time."""
+        task = self.tasks.setdefault(name, LastNews(self.began))
+        if at > task.news_at:
+            early = self.began + STARTING * self.still_s
+            if task.news_at > early:
+                task.longest_s = max(task.longest_s, at - task.news_at)
+            task.news_at, task.speaks = at, task.speaks or at > early
+        if step is not None:
+            task.step, task.speaks = step, True
+
+    def last(self, names: list[str]) -> float:
+        """Return when the last of some tasks printed something, or told a step."""
+        known = [self.tasks[name].news_at for name in names if name in self.tasks]
+        return max(known, default=self.began)
+
+    def found(self, now: float, names: list[str], wall: float) -> dict[str, Any] | None:
+        """Return what the report says of the tasks that stand still; None if all move.
+
+        Args:
+            names: The tasks whose news counts: those that train, and run.
+            wall: What turns a time into seconds since 1970.
+        """
+        known = {name: self.tasks.get(name) or LastNews(self.began) for name in names}
+        still = {name: task for name, task in known.items() if self._is_still(now, task)}
+        moving = [task for task in known.values() if now < task.news_at + self.still_s]
+        if moving:
+            still = {name: task for name, task in still.items() if task.speaks}
+        if not still or (not moving and len(still) < len(known)):
+            return None
+        return {
+            "all": not moving,
+            "count": len(still),
+            "since": wall + max(task.news_at for task in still.values()),
+            "tasks": [
+                {"task": name, "since": wall + task.news_at, "step": task.step}
+                for name, task in list(still.items())[:LISTED]
+            ],
+            "others_step": max((t.step for t in moving if t.step is not None), default=None),
+        }
+
+    def _is_still(self, now: float, task: LastNews) -> bool:
+        limit = max(self.still_s, 2 * task.longest_s) if task.speaks else SILENT * self.still_s
+        return now >= task.news_at + limit
