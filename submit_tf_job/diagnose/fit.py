@@ -369,30 +369,22 @@ def check_largest(job: Job, site: Site, maximum: MaximumResources) -> None:
 
 def _limits(job: Job, site: Site, maximum: MaximumResources) -> Iterator[tuple[str, str]]:
     for role in job.roles.values():
-        path = f"roles.{role.name}"
-        if maximum.memory_mib is not None and role.memory_mib > maximum.memory_mib:
-            yield (
-                f"{path}.memory",
-                f"{memory_text(role.memory_mib)} is more than the "
-                f"{memory_text(maximum.memory_mib)} one container may have here",
-            )
-        if maximum.vcores is not None and role.cpus > maximum.vcores:
-            yield (
-                f"{path}.cpus",
-                f"{role.cpus} is more than the {maximum.vcores} cores one container may have here",
-            )
         name = role.gpu_resource or site.gpu_resource
         gpus = maximum.additional.get(name)
+        for key, asked, most, text, unit in (
+            ("memory", role.memory_mib, maximum.memory_mib, memory_text, ""),
+            ("cpus", role.cpus, maximum.vcores, str, " cores"),
+            ("gpus", role.gpus, gpus or None, str, f" {name}"),
+        ):
+            if most is not None and asked > most:
+                yield (
+                    f"roles.{role.name}.{key}",
+                    f"{text(asked)} is more than the {text(most)}{unit} one container may have "
+                    "here",
+                )
         if role.gpus and not gpus:
-            yield (
-                f"{path}.{'gpu_resource' if role.gpu_resource else 'gpus'}",
-                _not_offered(name, maximum),
-            )
-        elif gpus is not None and role.gpus > gpus:
-            yield (
-                f"{path}.gpus",
-                f"{role.gpus} is more than the {gpus} {name} one container may have here",
-            )
+            key = "gpu_resource" if role.gpu_resource else "gpus"
+            yield f"roles.{role.name}.{key}", _not_offered(name, maximum)
 
 
 def _not_offered(name: str, maximum: MaximumResources) -> str:

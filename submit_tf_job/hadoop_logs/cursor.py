@@ -147,41 +147,29 @@ class PlainCursor:
         self._source = source
         self._start = start
         self._length = length
-        self._buffer = b""
-        self._buffer_at = 0  # offset of the buffer in the region
+        self._buffer = b""  # the bytes from `position` on that were requested
         self._window = FIRST_WINDOW
 
     def read(self, length: int) -> bytes:
         """Read up to `length` bytes."""
         length = min(length, self._length - self.position)
-        data = self._buffered(length)
-        self.position += len(data)
-        while len(data) < length:
-            self._fill(length - len(data))
-            more = self._buffered(length - len(data))
-            self.position += len(more)
-            data += more
+        if length > len(self._buffer):
+            begin = self.position + len(self._buffer)
+            size = min(max(self._window, self.position + length - begin), self._length - begin)
+            self._buffer += self._source.read(self._start + begin, size)
+            self._window = min(self._window * 4, LARGEST_WINDOW)
+        data = self._buffer[:length]
+        self.skip(length)
         return data
 
     def skip(self, length: int) -> int:
         """Skip up to `length` bytes."""
         length = min(length, self._length - self.position)
-        self.position += length
-        if self.position > self._buffer_at + len(self._buffer) + self._window:
+        if length > len(self._buffer):
             self._window = FIRST_WINDOW
+        self._buffer = self._buffer[length:]
+        self.position += length
         return length
-
-    def _buffered(self, length: int) -> bytes:
-        offset = self.position - self._buffer_at
-        if offset < 0:
-            return b""
-        return self._buffer[offset : offset + length]
-
-    def _fill(self, wanted: int) -> None:
-        size = min(max(self._window, wanted), self._length - self.position)
-        self._buffer = self._source.read(self._start + self.position, size)
-        self._buffer_at = self.position
-        self._window = min(self._window * 4, LARGEST_WINDOW)
 
 
 class InflatingCursor:

@@ -116,16 +116,7 @@ class _ClassDesc:
     name: str
     flags: int = 0
     fields: list[tuple[str, str]] = field(default_factory=list)
-    parent: _ClassDesc | None = None
-
-    def lineage(self) -> list[_ClassDesc]:
-        """The class and its parent classes, topmost first."""
-        found: list[_ClassDesc] = []
-        current: _ClassDesc | None = self
-        while current is not None and len(found) < MAX_DEPTH:
-            found.insert(0, current)
-            current = current.parent
-        return found
+    levels: list[_ClassDesc] = field(default_factory=list)  # its parent classes first, then itself
 
 
 @dataclass
@@ -222,7 +213,8 @@ class _JavaReader:
                 self.value(depth + 1)  # the field's class, a string
             described.fields.append((kind, name))
         self._written(depth)  # class annotations
-        described.parent = self._class_desc(depth + 1)
+        parent = self._class_desc(depth + 1)
+        described.levels = [*(parent.levels if parent else ()), described]
         return described
 
     def _object(self, depth: int) -> JavaObject:
@@ -230,7 +222,7 @@ class _JavaReader:
         if described is None:
             raise self._in.damaged("a class is missing in its index")
         found: JavaObject = self._handle(JavaObject())
-        for level in described.lineage():
+        for level in described.levels:
             if not level.flags & SERIALIZABLE:
                 raise self._in.damaged(
                     f"its index holds a {level.name}, which Hadoop does not write"

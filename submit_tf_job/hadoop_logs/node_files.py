@@ -81,15 +81,15 @@ def find_directories(store: LogStore, root: str, user: str, app_id: str) -> list
     3.3 and later), `<suffix>-<format>/<application>` (3.1.4, 3.2) and `<suffix>/<application>`
     (before).
     """
-    found = []
-    for directory in _list(store, f"{root.rstrip('/')}/{user}"):
-        if directory.is_dir:
-            path = _application_path(
-                f"{root.rstrip('/')}/{user}/{directory.name}", directory.name, app_id
-            )
-            entries = _list(store, path)
-            if entries:
-                found.append(AppDirectory(path, tuple(entries)))
+    found, number = [], _APP_ID.fullmatch(app_id)
+    home = f"{root.rstrip('/')}/{user}"
+    for directory in _list(store, home):
+        path = f"{home}/{directory.name}"
+        if directory.name.startswith("bucket-") and number:
+            path += f"/{int(number[1]) % 10000:04d}"  # LogAggregationUtils.getRemoteBucketDir
+        entries = _list(store, f"{path}/{app_id}") if directory.is_dir else ()
+        if entries:
+            found.append(AppDirectory(f"{path}/{app_id}", tuple(entries)))
     return found
 
 
@@ -98,14 +98,6 @@ def _list(store: LogStore, path: str) -> Sequence[DirectoryEntry]:
         return store.list_dir(path)
     except FileNotFoundError:
         return ()
-
-
-def _application_path(path: str, name: str, app_id: str) -> str:
-    number = _APP_ID.fullmatch(app_id)
-    if name.startswith("bucket-") and number:
-        # LogAggregationUtils.getRemoteBucketDir
-        return f"{path}/{int(number[1]) % 10000:04d}/{app_id}"
-    return f"{path}/{app_id}"
 
 
 # --- node files -----------------------------------------------------------------------------------

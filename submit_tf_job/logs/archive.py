@@ -19,7 +19,7 @@ from submit_tf_job.errors import NoSuchJob, SubmitTFJobError
 from submit_tf_job.logs.collected import AggregatedLogs
 from submit_tf_job.logs.entries import AM_FILES, AM_TASK, LogSource, TaskContainer
 from submit_tf_job.logs.merge import in_threads
-from submit_tf_job.logs.sources import CollectedLogs, ServedLogs, StreamServer
+from submit_tf_job.logs.sources import ServedLogs, StreamServer
 
 _WORKERS = 8
 # containers that the ApplicationMaster released leave gaps in the numbers
@@ -72,22 +72,20 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
         content = report.read()
         alone = [found for found in from_report(content).values() if found.task == wanted]
         if alone and _never_restarted(content):
-            return Archive("collected", CollectedLogs(logs), tuple(alone), logs.warnings)
-    found = logs.containers()
-    source = CollectedLogs(logs, found)
+            return Archive("collected", logs, tuple(alone), logs.warnings)
     known: dict[str, TaskContainer] = {}
     nodes: dict[str, list[TaskContainer]] = {}
-    for one in found:
+    for one in logs.containers():
         file = one.file(contract.REPORT_FILE)
         known |= from_report(file.snapshots[-1].read()) if file else {}
         host = one.node.rpartition(":")[0]
         nodes.setdefault(one.node, []).append(TaskContainer("", one.container_id, host))
 
     def of_node(containers: list[TaskContainer]) -> list[TaskContainer]:
-        return [_named(source, container, known) for container in containers]
+        return [_named(logs, container, known) for container in containers]
 
     named = chain.from_iterable(in_threads(of_node, list(nodes.values()), _WORKERS))
-    return Archive("collected", source, _sorted(named), logs.warnings)
+    return Archive("collected", logs, _sorted(named), logs.warnings)
 
 
 def _never_restarted(content: bytes) -> bool:

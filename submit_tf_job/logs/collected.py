@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from enum import Enum
 
 from submit_tf_job.errors import AuthError, BadAnswer, NoSuchJob, SubmitTFJobError
@@ -32,6 +33,7 @@ from submit_tf_job.hadoop_logs.node_files import (
     find_directories,
     survey,
 )
+from submit_tf_job.logs.entries import FileInfo, TaskContainer
 from submit_tf_job.logs.merge import in_threads
 
 WORKERS = 8  # node files are small and remote: most of the time is latency
@@ -87,7 +89,7 @@ class WhatYarnSays:
 
 @dataclass
 class AggregatedLogs:
-    """The collected logs of one application.
+    """The collected logs of one application, a `LogSource`.
 
     Args:
         store: Open storage of the file system of `settings.root`.
@@ -99,7 +101,7 @@ class AggregatedLogs:
     Example:
         >>> logs = AggregatedLogs(storage, "application_1700000000000_0001", user="alice")  # doctest: +SKIP
         >>> [(found.container_id, [file.name for file in found.files]) for found in logs.containers()]  # doctest: +SKIP
-        >>> logs.read("container_1700000000000_0001_01_000002", "stderr.txt", tail=4096)  # doctest: +SKIP
+        >>> logs.read_file("container_1700000000000_0001_01_000002", "stderr.txt", tail=4096)  # doctest: +SKIP
     """  # noqa: E501
 
     store: LogStore
@@ -109,6 +111,7 @@ class AggregatedLogs:
     said: WhatYarnSays = field(default_factory=WhatYarnSays)
     _memory: Memory = field(default_factory=Memory)
     _survey: Survey = field(default_factory=Survey)
+    _listed: dict[str, ContainerLogs] = field(default_factory=dict)  # by container id
 
     # --- listing ---
 
@@ -130,7 +133,9 @@ class AggregatedLogs:
                 hint="The container's own node may still have them.",
                 details={"problems": problems},
             )
-        return _grouped(snapshots)
+        grouped = _grouped(snapshots)
+        self._listed = {found.container_id: found for found in grouped}
+        return grouped
 
     def find(self, name: str) -> Iterator[Snapshot]:
         """Yield the files of a name, of all containers, the newest upload first, reading as few
@@ -143,21 +148,6 @@ class AggregatedLogs:
         for logs in sorted(self._nodes(), key=lambda logs: -logs.uploaded_ms):
             yield from (found for found in reversed(logs.snapshots()) if found.name == name)
 
-    def container(self, container_id: str, *, node: str | None = None) -> ContainerLogs | None:
-        """List the files of one container; with `node` (see `read`) read that node's file only.
-
-        Raises:
-            NoLogs: The application has no logs.
-            AuthError: They may not be read.
-        """
-        nodes = sorted(self._nodes(), key=lambda logs: not _is_at(logs, node))
-        for home in dict.fromkeys(logs.node for logs in nodes):
-            of_node = [log for logs in nodes if logs.node == home for log in logs.snapshots()]
-            found = _grouped([log for log in of_node if log.container_id == container_id])
-            if found:
-                return found[0]
-        return None
-
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences about damaged files and unfinished uploads found so far."""
@@ -167,36 +157,56 @@ class AggregatedLogs:
 
     # --- contents ---
 
-    def read(
-        self, container_id: str, name: str, *, tail: int | None = None, node: str | None = None
-    ) -> bytes:
-        """Read one log file, or its last `tail` bytes, at once.
+    def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
+        """List a container's files; with its host, only that host's node files are read.
 
-        Args:
-            container_id: The container.
-            name: The file.
-            tail: Number of bytes at its end; None for all.
-            node: NodeId (`host:port`), or host, whose file is read first.
+        Raises:
+            NoLogs: It has none, or the application has none.
+            AuthError: They may not be read.
+        """
+        return tuple(
+            FileInfo(file.name, file.size, _instant(file.snapshots[-1].modified_ms))
+            for file in self._container(container).files
+        )
+
+    def read(
+        self, container: TaskContainer, file: str, *, tail: int | None = None
+    ) -> Iterator[bytes]:
+        """Read a file, or its last `tail` bytes, piece by piece.
 
         Raises:
             NoLogs: The container or file does not exist, or the application has no logs.
             AuthError: They may not be read.
             BadAnswer: The file is not in a format of Hadoop's.
         """
-        container = self.container(container_id, node=node)
-        if container is None:
-            raise NoLogs(
-                f"{self.app_id}: there are no logs of {container_id}",
-                Absence.NOTHING,
-                hint="Check the container's id.",
-            )
-        file = container.file(name)
-        if file is None:
-            names = ", ".join(file.name for file in container.files)
-            raise NoLogs(
-                f"{container_id}: has no log file {name}", Absence.NOTHING, hint=f"It has {names}."
-            )
-        return b"".join(content(file, tail))
+        of_container = self._container(container)
+        found = of_container.file(file)
+        if found is None:
+            names = ", ".join(file.name for file in of_container.files)
+            message = f"{container.id}: has no log file {file}"
+            raise NoLogs(message, Absence.NOTHING, hint=f"It has {names}.")
+        return _content(found, tail)
+
+    def read_file(
+        self, container_id: str, name: str, *, tail: int | None = None, host: str | None = None
+    ) -> bytes:
+        """Read a file at once; errors are those of `read`."""
+        return b"".join(self.read(TaskContainer("", container_id, host), name, tail=tail))
+
+    def _container(self, container: TaskContainer) -> ContainerLogs:
+        if container.id in self._listed:
+            return self._listed[container.id]
+        nodes = sorted(self._nodes(), key=lambda logs: _host(logs.node) != container.host)
+        for home in dict.fromkeys(logs.node for logs in nodes):
+            of_node = [log for logs in nodes if logs.node == home for log in logs.snapshots()]
+            for found in _grouped([log for log in of_node if log.container_id == container.id]):
+                self._listed[container.id] = found
+                return found
+        raise NoLogs(
+            f"{self.app_id}: there are no logs of {container.id}",
+            Absence.NOTHING,
+            hint="Check the container's id.",
+        )
 
     # --- finding ---
 
@@ -234,7 +244,7 @@ class AggregatedLogs:
         return NoLogs(f"{self.app_id}: {message}", reason, hint=hint)
 
 
-def content(file: CollectedFile, tail: int | None) -> Iterator[bytes]:
+def _content(file: CollectedFile, tail: int | None) -> Iterator[bytes]:
     """Read a file in pieces; damage is an error for the user."""
     try:
         yield from file.stream(tail=tail)
@@ -243,8 +253,15 @@ def content(file: CollectedFile, tail: int | None) -> Iterator[bytes]:
         raise BadAnswer(str(error), hint=hint) from error
 
 
-def _is_at(logs: NodeFile, node: str | None) -> bool:
-    return node is not None and (logs.node == node or logs.node.rpartition(":")[0] == node)
+def _host(node: str) -> str:
+    """Return the host of a NodeId."""
+    return node.rpartition(":")[0]
+
+
+def _instant(milliseconds: int | None) -> datetime | None:
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
 
 
 def _grouped(snapshots: list[Snapshot]) -> tuple[ContainerLogs, ...]:

@@ -1,18 +1,15 @@
-"""Sources of logs: NodeManagers, the collected logs, a log server."""
+"""Sources of logs over HTTP: NodeManagers, and a log server of the cluster."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timezone
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, SubmitTFJobError
-from submit_tf_job.hadoop_logs.interfaces import ContainerLogs
-from submit_tf_job.logs.collected import AggregatedLogs, content
-from submit_tf_job.logs.entries import FileInfo, NoSuchLog, TaskContainer
+from submit_tf_job.logs.entries import FileInfo, TaskContainer
 from submit_tf_job.logs.lines import node_time
 from submit_tf_job.yarn.errors import refusal
 from submit_tf_job.yarn.nodemanager import (
@@ -168,50 +165,6 @@ class NodeLogs(ServedLogs):
             except (ContainerGone, NodeUnreachable):  # noqa: PERF203 - mostly one address
                 continue
         return addresses[-1]
-
-
-class CollectedLogs:
-    """The logs that YARN collected on its file system.
-
-    Args:
-        logs: The collected logs.
-        known: Containers of an earlier listing.
-    """
-
-    def __init__(self, logs: AggregatedLogs, known: Iterable[ContainerLogs] = ()) -> None:
-        self.logs = logs
-        self._known = {found.container_id: found for found in known}
-
-    def files(self, container: TaskContainer) -> tuple[FileInfo, ...]:
-        """List a container's files."""
-        found = self._container(container)
-        return tuple(
-            FileInfo(file.name, file.size, _instant(file.snapshots[-1].modified_ms))
-            for file in found.files
-        )
-
-    def read(
-        self, container: TaskContainer, file: str, *, tail: int | None = None
-    ) -> Iterator[bytes]:
-        """Read a file or its end."""
-        found = self._container(container).file(file)
-        if found is None:
-            raise NoSuchLog(f"{container.id} has no log file {file}")
-        return content(found, tail)
-
-    def _container(self, container: TaskContainer) -> ContainerLogs:
-        if container.id not in self._known:
-            found = self.logs.container(container.id, node=container.host)
-            if found is None:
-                raise NoSuchLog(f"no logs of {container.id} were collected")
-            self._known[container.id] = found
-        return self._known[container.id]
-
-
-def _instant(milliseconds: int | None) -> datetime | None:
-    return (
-        None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
-    )
 
 
 # --- a log server ---

@@ -74,9 +74,9 @@ def read_report(cluster: Cluster, app: AppReport, conf: Path) -> tuple[Evidence,
         )
         if newest is not None:
             place = newest.container_id
-            content = logs.read(place, contract.REPORT_FILE)
+            content = logs.read_file(place, contract.REPORT_FILE)
             return Evidence.READ, with_outcome(
-                content, lambda name, most: logs.read(place, name, tail=most)
+                content, lambda name, most: logs.read_file(place, name, tail=most)
             )
         # A restarted ResourceManager does not report the NodeManagers' progress.
         if under_way or (said.status is None and said.age_s is not None and fresh):
@@ -106,7 +106,7 @@ def _why_none(logs: AggregatedLogs, is_of_a_job: Callable[[], bool]) -> Evidence
         if not any(container.file(name) for name in _AM_FILES)
     ]
     scripts = [container for container in tasks if container.file(LAUNCH_SCRIPT)]
-    contents = (logs.read(found.container_id, LAUNCH_SCRIPT) for found in scripts)
+    contents = (logs.read_file(found.container_id, LAUNCH_SCRIPT) for found in scripts)
     if any(contract.BOOTSTRAP_FILE.encode() in content for content in contents):
         return Evidence.MISSING
     if scripts:

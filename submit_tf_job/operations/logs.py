@@ -523,4 +523,4 @@ def _from_collected(
     from submit_tf_job.operations.last_report import collected_logs
 
     logs = collected_logs(app, conf, cluster.settings)
-    return logs.read(container_id, file, tail=max_bytes, node=host)
+    return logs.read_file(container_id, file, tail=max_bytes, host=host)

@@ -200,9 +200,11 @@ def test_what_java_prints(cluster: LogCluster, file_format: str, compression: st
 
     [report_of] = logs.find("job-report.json")
     assert report_of.read() == b'{"ok": true}\n'
-    assert logs.read(report_of.container_id, ODD_NAME) == b"umlaut"
-    assert logs.read(report_of.container_id, "empty") == b""
-    assert logs.read(report_of.container_id, "bytes.bin").endswith(b"\0nul \xff\xfe\xc0\x80 tail\n")
+    assert logs.read_file(report_of.container_id, ODD_NAME) == b"umlaut"
+    assert logs.read_file(report_of.container_id, "empty") == b""
+    assert logs.read_file(report_of.container_id, "bytes.bin").endswith(
+        b"\0nul \xff\xfe\xc0\x80 tail\n"
+    )
     assert {found.node for found in logs.containers()} == {
         f"localhost:{cluster.info.info['ports']['nm']}"
     }
@@ -220,7 +222,7 @@ def test_rolled_logs(cluster: LogCluster, file_format: str) -> None:
     written = [found for found in logs.containers() if found.file("app.log")]
     assert len(written) == 2
     for found in written:
-        assert logs.read(found.container_id, "app.log") == b"".join(
+        assert logs.read_file(found.container_id, "app.log") == b"".join(
             b"tick %d\n" % number for number in range(1, 10)
         )
     assert max(len(file.snapshots) for found in written for file in found.files) > 1

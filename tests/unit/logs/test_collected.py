@@ -54,11 +54,11 @@ def test_containers_equal_the_output_of_java(name: str) -> None:
 def test_read_returns_the_end_of_a_file(name: str) -> None:
     logs, second = recorded(name), container(recording(name)[0], 2)
     whole = b"tick 1\ntick 2\ntick 3\ntick 4\n"
-    assert logs.read(second, "app.log") == whole
+    assert logs.read_file(second, "app.log") == whole
     for tail in (0, 9, 10_000):
-        assert logs.read(second, "app.log", tail=tail) == whole[len(whole) - min(tail, 28) :]
-    assert logs.read(second, "empty") == b""
-    assert logs.read(second, "Über ein 😀.log") == b"umlaut"
+        assert logs.read_file(second, "app.log", tail=tail) == whole[len(whole) - min(tail, 28) :]
+    assert logs.read_file(second, "empty") == b""
+    assert logs.read_file(second, "Über ein 😀.log") == b"umlaut"
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -84,9 +84,9 @@ def test_read_indexed_with_access_lists() -> None:
 def test_read_of_an_unknown_container_or_file() -> None:
     logs = recorded("tfile-gz")
     with pytest.raises(NoLogs, match="there are no logs of container_1_1_01_000009"):
-        logs.read("container_1_1_01_000009", "stdout.txt")
+        logs.read_file("container_1_1_01_000009", "stdout.txt")
     with pytest.raises(NoLogs, match="has no log file stdout") as caught:
-        logs.read(container(APP, 2), "stdout")
+        logs.read_file(container(APP, 2), "stdout")
     assert "stdout.txt" in caught.value.hint
 
 
@@ -96,7 +96,7 @@ def test_reading_sends_few_requests(name: str) -> None:
     logs = recorded(name, store=store)
     for found in logs.containers():
         for file in found.files:
-            logs.read(found.container_id, file.name)
+            logs.read_file(found.container_id, file.name)
     assert (store.listings, store.requests) <= (3, 1)
 
 
@@ -173,7 +173,7 @@ def test_containers_during_an_upload(
 ) -> None:
     logs = reader(tmp_path, {f"{HERE}/{name}": content for name, content in files.items()}, APP)
     assert least <= number_of_files(logs) <= len(ROWS)
-    assert logs.read(container(APP, 2), "short") == b"no final newline"
+    assert logs.read_file(container(APP, 2), "short") == b"no final newline"
     assert warning in " ".join(logs.warnings)
     assert bool(warning) is bool(logs.warnings)
 
@@ -246,7 +246,7 @@ def test_no_logs_gives_the_reason(
 
 def test_containers_of_another_user(tmp_path: Path) -> None:
     logs = reader(tmp_path, {f"{HERE}/h1_8041": TFILE}, APP, store=Counting(forbidden="/alice"))
-    for call in (logs.containers, lambda: next(logs.find("x")), lambda: logs.read("c", "x")):
+    for call in (logs.containers, lambda: next(logs.find("x")), lambda: logs.read_file("c", "x")):
         with pytest.raises(AuthError, match="not allowed to read the logs of alice: ") as caught:
             call()
         assert "account of alice" in caught.value.hint
@@ -276,10 +276,10 @@ def test_read_joins_uploads(tmp_path: Path, uploads: tuple[bytes, ...], whole: b
         for number, content in enumerate(uploads)
     }
     logs = reader(tmp_path, files, APP)
-    assert logs.read(task, "app.log") == whole
+    assert logs.read_file(task, "app.log") == whole
     for tail in (0, 1, 3, 5, len(whole), len(whole) + 9):
         end = whole[len(whole) - min(tail, len(whole)) :]
-        assert logs.read(task, "app.log", tail=tail) == end
+        assert logs.read_file(task, "app.log", tail=tail) == end
     [found] = logs.containers()
     assert [one.size for one in found.files[0].snapshots] == [len(upload) for upload in uploads]
     assert found.files[0].size == len(uploads[-1])
@@ -327,7 +327,7 @@ def read_everything(root: Path, app_id: str, data: bytes, *names: str) -> None:
             for item in logs.containers():
                 for file in item.files:
                     with suppress(SubmitTFJobError):
-                        logs.read(item.container_id, file.name)
+                        logs.read_file(item.container_id, file.name)
 
 
 @pytest.mark.parametrize("sample", SAMPLES)

@@ -129,7 +129,7 @@ def test_ends_of_files_equal_slices_in_any_order(
     logs = reader(tmp_path_factory.mktemp("logs"), data, APP)
     for name, tail in asked:
         expected = files[name][len(files[name]) - min(tail, len(files[name])) :]
-        assert logs.read(TWO, name, tail=tail) == expected
+        assert logs.read_file(TWO, name, tail=tail) == expected
 
 
 @pytest.mark.parametrize(("compression", "most"), [("none", 100_000), ("gz", None)])
@@ -138,10 +138,10 @@ def test_tail_of_a_large_file_reads_little(tmp_path: Path, compression: str, mos
     data = write_tfile([reserved(), rows], compression=compression)
     store = Counting()
     logs = reader(tmp_path, {FILE: data}, APP, store=store)
-    assert logs.read(TWO, "big.log", tail=2000) == BIG[-2000:]
-    assert logs.read(TWO, "small.log") == b"small"
+    assert logs.read_file(TWO, "big.log", tail=2000) == BIG[-2000:]
+    assert logs.read_file(TWO, "small.log") == b"small"
     assert store.bytes < (most or 1.35 * len(data) + 70_000)  # what is compressed is inflated once
-    assert logs.read(TWO, "big.log") == BIG
+    assert logs.read_file(TWO, "big.log") == BIG
 
 
 @pytest.mark.slow
