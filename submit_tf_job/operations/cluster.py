@@ -259,9 +259,9 @@ def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:
 def _read_web_hdfs(settings: Settings, staging: str) -> WebStaging | None:
     from submit_tf_job.container.hadoop import resolve_viewfs, web_addresses
     from submit_tf_job.plan.site import WebStaging
-    from submit_tf_job.storage.hadoop_xml import properties
+    from submit_tf_job.storage import hadoop_properties
 
-    conf = properties(settings.hadoop_conf)
+    conf = hadoop_properties(settings.hadoop_conf)
     parts = urlsplit(staging)
     if not parts.netloc:
         parts = urlsplit(conf.get("fs.defaultFS", ""))._replace(path=parts.path)

@@ -17,15 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from submit_tf_job.errors import UsageError
+from submit_tf_job.container.hadoop import web_addresses
+from submit_tf_job.errors import SettingsError, UsageError
+from submit_tf_job.host.hadoopconf import expanded, read_xml
 from submit_tf_job.storage.base import NoSuchPath, PathExists, RangeReader, Stat, Storage, join
-from submit_tf_job.storage.hadoop_xml import (
-    default_fs,
-    is_own_hdfs,
-    is_secure,
-    properties,
-    web_address,
-)
 
 __all__ = [
     "NoSuchPath",
@@ -35,6 +30,7 @@ __all__ = [
     "Storage",
     "default_fs",
     "files_of",
+    "hadoop_properties",
     "is_own_hdfs",
     "open_storage",
 ]
@@ -81,10 +77,12 @@ def open_storage(
         )
     conf: Mapping[str, str] = {}
     if scheme.endswith(("hdfs", "viewfs")):
-        conf = properties(hadoop_conf)
+        conf = hadoop_properties(hadoop_conf)
     proxied = as_proxy and is_secure(conf)
     if scheme == "hdfs" and proxied:
-        scheme, authority = web_address(authority, conf)
+        protocol, addresses = web_addresses(authority, conf)
+        scheme = "swebhdfs" if protocol == "https" else "webhdfs"
+        authority = next(iter(addresses), authority)
     if scheme in ("hdfs", "viewfs"):
         from submit_tf_job.storage.hdfs import HdfsStorage
 
@@ -137,6 +135,75 @@ def _target(uri: str | None, hadoop_conf: Path | None) -> tuple[str, str]:
         if default.scheme == scheme:
             authority = default.netloc
     return scheme, authority
+
+
+# --- the Hadoop configuration ---------------------------------------------------------------------
+
+
+def hadoop_properties(hadoop_conf: Path | None) -> dict[str, str]:
+    """Parse core-site.xml and hdfs-site.xml; later files take precedence, `${name}` is expanded.
+
+    Raises:
+        SettingsError: The directory does not exist, or a file cannot be read.
+    """
+    if hadoop_conf is None:
+        return {}
+    if not hadoop_conf.is_dir():
+        raise SettingsError(
+            f"{hadoop_conf}: no such directory", hint="Name the directory that holds core-site.xml."
+        )
+    merged: dict[str, str] = {}
+    for file in ("core-site.xml", "hdfs-site.xml"):
+        merged.update(read_xml(hadoop_conf / file))
+    return {name: expanded(value, merged) for name, value in merged.items()}
+
+
+def default_fs(hadoop_conf: Path) -> str:
+    """Return `fs.defaultFS` of a Hadoop configuration directory, without Java.
+
+    Raises:
+        SettingsError: core-site.xml does not set it, or cannot be read.
+
+    Example:
+        >>> default_fs(Path("/etc/hadoop/conf"))  # doctest: +SKIP
+        'hdfs://nameservice1'
+    """
+    values = hadoop_properties(hadoop_conf)
+    found = values.get("fs.defaultFS") or values.get("fs.default.name")  # the name before Hadoop 2
+    if not found:
+        raise SettingsError(
+            f"{hadoop_conf / 'core-site.xml'}: fs.defaultFS is not set",
+            hint="Name the storage itself, such as hdfs://namenode:8020.",
+        )
+    if urlsplit(found).netloc:
+        return found.rstrip("/")
+    return found
+
+
+def is_own_hdfs(uri: str, hadoop_conf: Path | None) -> bool:
+    """Return whether a URI refers to an HDFS in the Hadoop configuration.
+
+    Example:
+        >>> is_own_hdfs("hdfs:///data", None)
+        True
+    """
+    parts = urlsplit(uri)
+    if parts.scheme not in ("hdfs", "viewfs"):
+        return False
+    if not parts.netloc:
+        return True
+    if hadoop_conf is None:
+        return False
+    values = hadoop_properties(hadoop_conf)
+    services = {name.strip() for name in values.get("dfs.nameservices", "").split(",")}
+    return (
+        parts.netloc == urlsplit(values.get("fs.defaultFS", "")).netloc or parts.netloc in services
+    )
+
+
+def is_secure(conf: Mapping[str, str]) -> bool:
+    """Return whether HDFS requires Kerberos (UserGroupInformation.isSecurityEnabled)."""
+    return conf.get("hadoop.security.authentication", "simple").lower() == "kerberos"
 
 
 # --- files that match a pattern -------------------------------------------------------------------

@@ -1,17 +1,26 @@
-"""The interface that every storage implements."""
+"""The interface that every storage implements, and the errors that libraries' exceptions become."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from submit_tf_job.errors import SubmitTFJobError, UsageError
+from submit_tf_job.errors import (
+    AuthError,
+    BadAnswer,
+    ClusterUnavailable,
+    Refused,
+    SubmitTFJobError,
+    UsageError,
+)
 
 PIECE = 4 * 1024 * 1024
 
@@ -40,7 +49,6 @@ class Stat:
     is_dir: bool
     mode: int | None = None
     owner: str = ""
-    group: str = ""
     modified_ms: int = 0
 
     @property
@@ -49,15 +57,27 @@ class Stat:
         return name_of(self.path)
 
 
-class RangeReader(Protocol):
-    """An open file that can be read at any offset."""
+@dataclass(frozen=True)
+class RangeReader:
+    """An open file that can be read at any offset.
 
-    @property
-    def size(self) -> int:
-        """Size in bytes when the file was opened."""
+    Attributes:
+        url: Its URI, for messages.
+        size: Size in bytes when the file was opened.
+        read: Reads so many bytes, which are there, from an offset.
+    """
+
+    url: str
+    size: int
+    read: Callable[[int, int], bytes] = field(repr=False)
 
     def read_range(self, start: int, length: int) -> bytes:
         """Read up to `length` bytes from `start`; fewer only at the end of the file."""
+        length = min(length, self.size - start)
+        if length <= 0:
+            return b""
+        with translated(self.url):
+            return self.read(start, length)
 
 
 def name_of(path: str) -> str:
@@ -92,37 +112,42 @@ class Storage(ABC):
     def __init__(self, root: str) -> None:
         self.root = root
 
-    # --- implemented by each kind of storage ---
+    # --- implemented by each kind of storage: absolute paths; any exception is translated ---
 
     @abstractmethod
-    def stat(self, path: str) -> Stat:
-        """Return the metadata of a file or directory.
-
-        Raises:
-            NoSuchPath: It does not exist.
-        """
+    def _stat(self, path: str) -> Stat: ...
 
     @abstractmethod
-    def list_dir(self, path: str) -> list[Stat]:
-        """List a directory, sorted by name.
+    def _list(self, path: str) -> list[Stat]:
+        """List a directory, in any order."""
 
-        Raises:
-            NoSuchPath: It does not exist.
-        """
+    def _open(self, path: str) -> tuple[int, Callable[[int, int], bytes]]:
+        """Return a file's size, and what reads so many bytes from an offset."""
+        found = self._stat(path)
+        if found.is_dir:
+            raise IsADirectoryError("is a directory")
+        return found.size, partial(self._read, path)
 
-    @abstractmethod
-    def open(self, path: str) -> RangeReader:
-        """Open a file for reading at any offset."""
-
-    @abstractmethod
-    def chmod(self, path: str, mode: int) -> None:
-        """Set permission bits; do nothing if the storage has none."""
+    def _read(self, path: str, start: int, length: int) -> bytes:
+        raise NotImplementedError
 
     @abstractmethod
-    def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, an empty directory, or with `recursive` a directory with its content; do
-        nothing if the path does not exist.
-        """
+    def _chmod(self, path: str, mode: int) -> None: ...
+
+    @abstractmethod
+    def _remove(self, path: str, *, recursive: bool) -> None: ...
+
+    @abstractmethod
+    def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
+        """Write a new file completely, and close it."""
+
+    @abstractmethod
+    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
+        """Move atomically; raise `FileExistsError` if the target exists, unless `overwrite`."""
+
+    @abstractmethod
+    def _mkdir(self, path: str, mode: int) -> None:
+        """Create one directory in an existing parent; do nothing if it exists."""
 
     @abstractmethod
     def home(self, user: str) -> str:
@@ -132,19 +157,48 @@ class Storage(ABC):
             UsageError: This storage has no home directories.
         """
 
-    @abstractmethod
-    def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
-        """Write a new file completely, and close it."""
-
-    @abstractmethod
-    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
-        """Move atomically; raise `PathExists` if the target exists and `overwrite` is False."""
-
-    @abstractmethod
-    def _mkdir(self, path: str, mode: int) -> None:
-        """Create one directory in an existing parent; do nothing if it exists."""
-
     # --- derived from these ---
+
+    def stat(self, path: str) -> Stat:
+        """Return the metadata of a file or directory.
+
+        Raises:
+            NoSuchPath: It does not exist.
+        """
+        path = self.path(path)
+        with translated(self.root + path):
+            return self._stat(path)
+
+    def list_dir(self, path: str) -> list[Stat]:
+        """List a directory, sorted by name.
+
+        Raises:
+            NoSuchPath: It does not exist.
+        """
+        path = self.path(path)
+        with translated(self.root + path):
+            return sorted(self._list(path), key=lambda item: item.path)
+
+    def open(self, path: str) -> RangeReader:
+        """Open a file for reading at any offset."""
+        path = self.path(path)
+        with translated(self.root + path):
+            size, read = self._open(path)
+        return RangeReader(self.root + path, size, read)
+
+    def chmod(self, path: str, mode: int) -> None:
+        """Set permission bits; do nothing if the storage has none."""
+        path = self.path(path)
+        with translated(self.root + path):
+            self._chmod(path, mode)
+
+    def remove(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, an empty directory, or with `recursive` a directory with its content; do
+        nothing if the path does not exist.
+        """
+        path = self.path(path)
+        with translated(self.root + path):
+            self._remove(path, recursive=recursive)
 
     def path(self, path: str) -> str:
         """Return the absolute path without scheme and authority.
@@ -239,8 +293,9 @@ class Storage(ABC):
         path = self.path(path)
         temporary = join(parent_of(path), f".{name_of(path)}.{os.urandom(8).hex()}.tmp")
         try:
-            self._create(temporary, [content] if isinstance(content, bytes) else content, mode)
-            self._rename(temporary, path, overwrite=overwrite)
+            self.create(temporary, [content] if isinstance(content, bytes) else content, mode)
+            with translated(self.root + path):
+                self._rename(temporary, path, overwrite=overwrite)
         except BaseException:
             with suppress(SubmitTFJobError):
                 self.remove(temporary)
@@ -248,7 +303,9 @@ class Storage(ABC):
 
     def create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
         """Write a new file under its own name; after an error, an incomplete file remains."""
-        self._create(self.path(path), pieces, mode)
+        path = self.path(path)
+        with translated(self.root + path):
+            self._create(path, pieces, mode)
 
     def rename(self, source: str, target: str) -> None:
         """Move a file, or a directory with its content, atomically.
@@ -257,7 +314,9 @@ class Storage(ABC):
             NoSuchPath: The source does not exist.
             PathExists: The target exists.
         """
-        self._rename(self.path(source), self.path(target), overwrite=False)
+        source, target = self.path(source), self.path(target)
+        with translated(self.root + target):
+            self._rename(source, target, overwrite=False)
 
     def now_ms(self, directory: str) -> int:
         """Return the time by the storage's clock, by creating a file in a directory.
@@ -282,4 +341,130 @@ class Storage(ABC):
             missing.append(current)
             current = parent_of(current)
         for directory in reversed(missing):
-            self._mkdir(directory, mode)
+            with translated(self.root + directory):
+                self._mkdir(directory, mode)
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+class _FailureRow(NamedTuple):
+    """The error of this package for a failure."""
+
+    kind: type[SubmitTFJobError]
+    hint: str = ""
+
+
+_NOT_ALLOWED = _FailureRow(AuthError, "Ask the owner for access, or name another user or path.")
+_NOT_AUTHENTICATED = _FailureRow(
+    AuthError,
+    "Get a ticket (kinit), or check that the Hadoop configuration is this cluster's.",
+)
+_NO_ROOM = _FailureRow(
+    Refused,
+    "Free room (`hdfs dfs -rm -skipTrash`), or ask for a larger quota or more DataNodes.",
+)
+_LATER = _FailureRow(
+    ClusterUnavailable,
+    "Wait until the NameNode serves again; `hdfs dfsadmin -safemode get` and `hdfs haadmin` tell.",
+)
+_WRONG_PATH = _FailureRow(UsageError, "Name another path.")
+_MISSING = _FailureRow(NoSuchPath, "Check the path, and that the storage is the right one.")
+_EXISTS = _FailureRow(PathExists)
+_UNREACHABLE = _FailureRow(ClusterUnavailable)
+_ENCRYPTED = _FailureRow(
+    Refused, "Without Java, files of an encryption zone go through webhdfs:// only."
+)
+
+# Meanings of Hadoop's messages. The patterns contain the names of Hadoop's exception classes, and
+# their messages too, since WebHDFS returns only the message.
+_WORDS: tuple[tuple[str, _FailureRow], ...] = (
+    (r"AccessControlException|AuthorizationException|Permission denied", _NOT_ALLOWED),
+    (
+        r"GSSAPIError|SASLError|NoSASLMechanism|InvalidToken|SaslException|AuthenticationException",
+        _NOT_AUTHENTICATED,
+    ),
+    (
+        r"QuotaExceeded|quota .*is exceeded|could only be (written|replicated) to|No space left|FSLimitException",  # noqa: E501
+        _NO_ROOM,
+    ),
+    (r"SafeMode|[Ss]afe mode|StandbyException|state standby|RetriableException", _LATER),
+    (r"FileAlreadyExists|AlreadyBeingCreated|already exists", _EXISTS),
+    (r"FileNotFoundException|File does not exist|FileNotFound\(|BlocksNotFound", _MISSING),
+    (
+        r"PathIsNotEmptyDirectory|is non empty|NotDirectory|not a directory|InvalidPath|is a directory",  # noqa: E501
+        _WRONG_PATH,
+    ),
+    (r"File encryption", _ENCRYPTED),
+    (r"IOError|DataTransferError|timed out|Connection (refused|reset)", _UNREACHABLE),
+)
+
+_KINDS: tuple[tuple[type[BaseException], _FailureRow], ...] = (
+    (FileNotFoundError, _MISSING),
+    (FileExistsError, _EXISTS),
+    (PermissionError, _NOT_ALLOWED),
+    (IsADirectoryError, _WRONG_PATH),
+    (NotADirectoryError, _WRONG_PATH),
+)
+_ERRNO: dict[int, _FailureRow] = {  # those for which Python has no class
+    errno.ENOSPC: _NO_ROOM,
+    errno.EDQUOT: _NO_ROOM,
+    errno.ENOTEMPTY: _WRONG_PATH,
+    errno.EROFS: _NOT_ALLOWED,
+}
+
+
+def failure(error: BaseException, where: str) -> SubmitTFJobError:
+    """Convert any exception of a storage library to an error of this package.
+
+    Args:
+        error: The library's exception.
+        where: The URI of the operation; the message starts with it.
+    """
+    words = _hadoop_words(error)
+    meaning = _meaning(error, words)
+    if meaning is _EXISTS:
+        words = "is there already"
+    elif isinstance(error, FileNotFoundError):
+        words = "no such file or directory"
+    return meaning.kind(f"{where}: {words}", hint=meaning.hint)
+
+
+def _meaning(error: BaseException, words: str) -> _FailureRow:
+    named = f"{type(error).__name__} {words}"
+    known = [row for kind, row in _KINDS if isinstance(error, kind)]
+    known += [row for pattern, row in _WORDS if re.search(pattern, named)]
+    if known:
+        return known[0]
+    if isinstance(error, OSError):
+        return _ERRNO.get(error.errno or 0, _UNREACHABLE)
+    return _FailureRow(BadAnswer)
+
+
+def _hadoop_words(error: BaseException) -> str:
+    """Return the first line of an error message; hdfs-native returns Rust's debug format,
+    `RPCError("class", "message")`, escaped.
+    """
+    text = str(error)
+    found = re.fullmatch(r'(?:Fatal)?RPCError\("([^"]*)", "(.*)"\)', text, re.DOTALL)
+    if found:
+        message = found[2].replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
+        return f"{found[1].rpartition('.')[2]}: {_first_line(message)}"
+    if isinstance(error, OSError) and error.strerror and error.errno:
+        return error.strerror
+    return _first_line(text) or type(error).__name__
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Convert any exception of the block to an error of this package."""
+    try:
+        yield
+    except SubmitTFJobError:
+        raise
+    except Exception as error:  # the libraries raise RuntimeError, ValueError and OSError
+        raise failure(error, where) from error

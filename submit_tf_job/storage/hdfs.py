@@ -16,7 +16,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -24,10 +23,9 @@ from urllib.parse import urlsplit
 from submit_tf_job import waiting
 from submit_tf_job.errors import BadAnswer, ClusterUnavailable, SubmitTFJobError, UsageError
 from submit_tf_job.storage.base import PIECE, Stat, Storage
-from submit_tf_job.storage.failures import translated
-from submit_tf_job.storage.hadoop_xml import name_nodes
 
 T = TypeVar("T")
+NAMENODE_RPC_PORT = 8020  # HdfsClientConfigKeys.DFS_NAMENODE_RPC_PORT_DEFAULT
 CONNECT_TIMEOUT_S = 10.0
 
 
@@ -132,26 +130,6 @@ def _bounded(call: Callable[[], T], timeout_s: float, what: str) -> T:
     return results[0]
 
 
-@dataclass(frozen=True)
-class _HdfsFile:
-    storage: HdfsStorage
-    path: str
-    size: int
-    native: Any
-
-    def read_range(self, start: int, length: int) -> bytes:
-        length = min(length, self.size - start)
-        if length <= 0:
-            return b""
-        where = self.storage.root + self.path
-        with translated(where):
-            return bytes(
-                _bounded(
-                    lambda: self.native.read_range(start, length), self.storage.timeout_s, where
-                )
-            )
-
-
 class HdfsStorage(Storage):
     """HDFS (or ViewFS) through hdfs-native.
 
@@ -187,7 +165,7 @@ class HdfsStorage(Storage):
         """Run one operation that may connect to the NameNode."""
         where = self.root + path
         client = self._connected()
-        with translated(where), _USER_NAME.set_to(self._user):
+        with _USER_NAME.set_to(self._user):
             return _bounded(lambda: call(client), self.timeout_s, where)
 
     def _connected(self) -> Any:
@@ -202,7 +180,7 @@ class HdfsStorage(Storage):
                     and self.root == f"hdfs://{self._addresses[0].rpartition(':')[0]}"
                 ):
                     url = f"hdfs://{self._addresses[0]}"  # hdfs-native has no default port
-                with translated(self.root), _USER_NAME.set_to(self._user):
+                with _USER_NAME.set_to(self._user):
                     # os.devnull in place of a directory, so that HADOOP_CONF_DIR is not used
                     self._client = Client(url, self._conf, os.devnull)
             return self._client
@@ -246,38 +224,31 @@ class HdfsStorage(Storage):
 
     # --- operations ---
 
-    def stat(self, path: str) -> Stat:
-        """Return the metadata of one file or directory."""
-        path = self.path(path)
+    def _stat(self, path: str) -> Stat:
         return _stat(path, self._call(path, lambda client: client.get_file_info(path)))
 
-    def list_dir(self, path: str) -> list[Stat]:
-        """List a directory, sorted by name."""
-        path = self.path(path)
+    def _list(self, path: str) -> list[Stat]:
         found = self._call(path, lambda client: list(client.list_status(path)))
-        with translated(self.root + path):
-            if len(found) == 1 and found[0].path == path:  # the list of a file is the file itself
-                raise NotADirectoryError("not a directory")
-        return sorted((_stat(item.path, item) for item in found), key=lambda item: item.path)
+        if len(found) == 1 and found[0].path == path:  # the list of a file is the file itself
+            raise NotADirectoryError("not a directory")
+        return [_stat(item.path, item) for item in found]
 
-    def open(self, path: str) -> _HdfsFile:
-        """Open a file for reading at any offset."""
-        path = self.path(path)
-        native = self._call(path, lambda client: client.read(path))
-        return _HdfsFile(self, path, len(native), native)
+    def _open(self, path: str) -> tuple[int, Callable[[int, int], bytes]]:
+        file = self._call(path, lambda client: client.read(path))
 
-    def chmod(self, path: str, mode: int) -> None:
-        """Set permission bits."""
-        path = self.path(path)
+        def read(start: int, length: int) -> bytes:  # of DataNodes
+            where = self.root + path
+            return bytes(_bounded(lambda: file.read_range(start, length), self.timeout_s, where))
+
+        return len(file), read
+
+    def _chmod(self, path: str, mode: int) -> None:
         self._call(path, lambda client: client.set_permission(path, mode))
 
-    def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, an empty directory, or with `recursive` a directory with its content."""
-        path = self.path(path)
+    def _remove(self, path: str, *, recursive: bool) -> None:
         self._call(path, lambda client: client.delete(path, recursive))
 
     def home(self, user: str) -> str:
-        """Return the path of a user's home directory."""
         # HdfsClientConfigKeys.DFS_USER_HOME_DIR_PREFIX_DEFAULT
         prefix = self._conf.get("dfs.user.home.dir.prefix", "/user")
         return f"{prefix.rstrip('/')}/{user}"
@@ -301,6 +272,17 @@ class HdfsStorage(Storage):
 
     def _mkdir(self, path: str, mode: int) -> None:
         self._call(path, lambda client: client.mkdirs(path, mode, False))
+
+
+def name_nodes(authority: str, conf: Mapping[str, str]) -> list[str]:
+    """Return the RPC addresses of an authority: one host, or all NameNodes of a nameservice
+    (HAUtilClient).
+    """
+    if ":" in authority:
+        return [authority]
+    ids = conf.get(f"dfs.ha.namenodes.{authority}", "").split(",")
+    found = [conf.get(f"dfs.namenode.rpc-address.{authority}.{one.strip()}", "") for one in ids]
+    return [address for address in found if address] or [f"{authority}:{NAMENODE_RPC_PORT}"]
 
 
 def _with_fallback(table: str, conf: Mapping[str, str]) -> dict[str, str]:
@@ -329,6 +311,5 @@ def _stat(path: str, found: Any) -> Stat:
         is_dir=found.isdir,
         mode=found.permission,
         owner=found.owner,
-        group=found.group,
         modified_ms=found.modification_time,
     )

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fsspec.implementations.webhdfs import WebHDFS
 
 from submit_tf_job.errors import BadAnswer, UsageError
 from submit_tf_job.host.kerberos import library
-from submit_tf_job.storage.base import PathExists, Stat, Storage, join
-from submit_tf_job.storage.failures import translated
+from submit_tf_job.storage.base import Stat, Storage, join, translated
 
 DEFAULT_PORTS = {"webhdfs": 9870, "swebhdfs": 9871}  # DFS_NAMENODE_HTTP(S)_PORT_DEFAULT
 CONNECT_TIMEOUT_S = 10.0
@@ -45,20 +43,6 @@ class _Client(WebHDFS):  # type: ignore[misc]  # fsspec has no types
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
         return path  # never escaped here; fsspec's version would cut at `?`
-
-
-@dataclass(frozen=True)
-class _WebFile:
-    storage: WebHdfsStorage
-    path: str
-    size: int
-
-    def read_range(self, start: int, length: int) -> bytes:
-        length = min(length, self.size - start)
-        if length <= 0:
-            return b""
-        answer = self.storage.call("OPEN", self.path, offset=start, length=length)
-        return bytes(answer.content)
 
 
 class WebHdfsStorage(Storage):
@@ -103,15 +87,14 @@ class WebHdfsStorage(Storage):
                 **options,
             )
 
-    def call(self, operation: str, path: str, method: str = "get", **options: Any) -> Any:
+    def _call(self, operation: str, path: str, method: str = "get", **options: Any) -> Any:
         """Send one WebHDFS operation and return fsspec's response."""
-        with translated(self.root + path):
-            return self._client._call(operation, method, path, **options)  # every request of fsspec
+        return self._client._call(operation, method, path, **options)  # every request of fsspec
 
     def _json(
         self, operation: str, path: str, method: str = "get", **options: Any
     ) -> Mapping[str, Any]:
-        answer = self.call(operation, path, method, **options)
+        answer = self._call(operation, path, method, **options)
         try:
             found = answer.json()
         except ValueError:
@@ -129,43 +112,29 @@ class WebHdfsStorage(Storage):
         """Return the complete URI of a path, with `hdfs://` if that is known."""
         return (self._hdfs_root or self.root) + self.path(path)
 
-    def stat(self, path: str) -> Stat:
-        """Return the metadata of one file or directory."""
-        path = self.path(path)
+    def _stat(self, path: str) -> Stat:
         return _stat(path, self._json("GETFILESTATUS", path)["FileStatus"])
 
-    def list_dir(self, path: str) -> list[Stat]:
-        """List a directory, sorted by name."""
-        path = self.path(path)
+    def _list(self, path: str) -> list[Stat]:
         found = self._json("LISTSTATUS", path)["FileStatuses"]["FileStatus"]
         if len(found) == 1 and not found[0]["pathSuffix"]:
-            raise UsageError(f"{self.root}{path}: not a directory")
-        return sorted(
-            (_stat(join(path, item["pathSuffix"]), item) for item in found),
-            key=lambda item: item.path,
-        )
+            raise NotADirectoryError("not a directory")
+        return [_stat(join(path, item["pathSuffix"]), item) for item in found]
 
-    def open(self, path: str) -> _WebFile:
-        """Open a file for reading at any offset."""
-        found = self.stat(path)
-        if found.is_dir:
-            raise UsageError(f"{self.root}{found.path}: is a directory", hint="Name a file.")
-        return _WebFile(self, found.path, found.size)
+    def _read(self, path: str, start: int, length: int) -> bytes:
+        return bytes(self._call("OPEN", path, offset=start, length=length).content)
 
-    def chmod(self, path: str, mode: int) -> None:
-        """Set permission bits."""
-        self.call("SETPERMISSION", self.path(path), "put", permission=f"{mode:o}")
+    def _chmod(self, path: str, mode: int) -> None:
+        self._call("SETPERMISSION", path, "put", permission=f"{mode:o}")
 
-    def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, an empty directory, or with `recursive` a directory with its content."""
-        self.call("DELETE", self.path(path), "delete", recursive=str(recursive).lower())
+    def _remove(self, path: str, *, recursive: bool) -> None:
+        self._call("DELETE", path, "delete", recursive=str(recursive).lower())
 
     def home(self, user: str) -> str:
-        """Return the path of a user's home directory."""
         return f"/user/{user}"
 
     def _create(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
-        first = self.call(
+        first = self._call(
             "CREATE",
             path,
             "put",
@@ -178,13 +147,13 @@ class WebHdfsStorage(Storage):
         if not where:
             raise BadAnswer(f"{self.root}{path}: CREATE named no DataNode", hint=CHECK_ADDRESS)
         broken: list[Exception] = []
-        with translated(self.root + path):
-            data = _whole(pieces, broken)
-            answer = self._client.session.put(
-                where, data=data, headers={"Content-Type": "application/octet-stream"}
-            )
-            if not answer.ok:
-                raise RuntimeError(_remote_words(answer))
+        answer = self._client.session.put(
+            where,
+            data=_whole(pieces, broken),
+            headers={"Content-Type": "application/octet-stream"},
+        )
+        if not answer.ok:
+            raise RuntimeError(_remote_words(answer))
         if broken:
             raise broken[0]
 
@@ -192,10 +161,7 @@ class WebHdfsStorage(Storage):
         # `renameoptions` selects rename2, as in hdfs://, which fails instead of returning false
         # (RenameOptionSetParam)
         how = "OVERWRITE" if overwrite else "NONE"
-        try:
-            self.call("RENAME", source, "put", destination=target, renameoptions=how)
-        except PathExists:
-            raise PathExists(f"{self.root}{target}: is there already") from None
+        self._call("RENAME", source, "put", destination=target, renameoptions=how)
 
     def _mkdir(self, path: str, mode: int) -> None:
         if not self._json("MKDIRS", path, "put", permission=f"{mode:o}").get("boolean"):
@@ -243,6 +209,5 @@ def _stat(path: str, found: Mapping[str, Any]) -> Stat:
         is_dir=is_dir,
         mode=int(found["permission"], 8),
         owner=found["owner"],
-        group=found["group"],
         modified_ms=found["modificationTime"],
     )

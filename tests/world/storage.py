@@ -15,18 +15,6 @@ __all__ = ["Hdfs"]
 ROOT = "hdfs://nn.example.com:8020"
 
 
-class _Bytes:
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-
-    @property
-    def size(self) -> int:
-        return len(self.content)
-
-    def read_range(self, start: int, length: int) -> bytes:
-        return self.content[start : start + length]
-
-
 class Hdfs(Storage):
     """One client's HDFS.
 
@@ -62,47 +50,43 @@ class Hdfs(Storage):
             where.text = json.dumps(where.spec).encode()
         return where.text
 
-    def stat(self, path: str) -> Stat:
-        path = self.path(path)
-        self._touch("stat")
-        return self._stat(path)
-
     def _stat(self, path: str) -> Stat:
+        self._touch("stat")
+        return self._seen(path)
+
+    def _seen(self, path: str) -> Stat:
         content, (name, where) = self._content(path), self._service(path)
         if content is not None:
             mode = 0o400 if "keytab" in path else 0o600
             json_of = where if where is not None and name.endswith(".json") else None
             written_ms = json_of.written_ms if json_of else self._yarn.written_ms[path]
-            return Stat(path, len(content), False, mode, "alice", "users", written_ms)
+            return Stat(path, len(content), False, mode, "alice", written_ms)
         if where is not None and (not name or (name == "lib" and where.jars)):
-            return Stat(path, 0, True, 0o700, "alice", "users", where.changed_ms)
+            return Stat(path, 0, True, 0o700, "alice", where.changed_ms)
         if path == "/" or any(other.startswith(path + "/") for other in list(self._files)):
-            return Stat(path, 0, True, 0o700, "alice", "users", 1_600_000_000_000)
+            return Stat(path, 0, True, 0o700, "alice", 1_600_000_000_000)
         raise NoSuchPath(f"{self.url(path)}: there is no such file or directory")
 
-    def list_dir(self, path: str) -> list[Stat]:
-        path = self.path(path)
+    def _list(self, path: str) -> list[Stat]:
         self._touch("list")
         services = {f"/user/{user}/.yarn/services/{name}" for user, name in self._yarn.directories}
         below = [other for other in (*list(self._files), *services) if other.startswith(path + "/")]
         if not below:
             raise NoSuchPath(f"{self.url(path)}: there is no such file or directory")
         names = sorted({other[len(path) + 1 :].partition("/")[0] for other in below})
-        return [self._stat(f"{path}/{name}") for name in names if name]
+        return [self._seen(f"{path}/{name}") for name in names if name]
 
-    def open(self, path: str) -> _Bytes:
-        path = self.path(path)
+    def _open(self, path: str) -> tuple[int, Callable[[int, int], bytes]]:
         self._touch("read " + path)
         content = self._content(path)
         if content is None:
             raise NoSuchPath(f"{self.url(path)}: there is no such file or directory")
-        return _Bytes(content)
+        return len(content), lambda start, length: content[start : start + length]
 
-    def chmod(self, path: str, mode: int) -> None:
+    def _chmod(self, path: str, mode: int) -> None:
         """Do nothing: rights are not modelled."""
 
-    def remove(self, path: str, *, recursive: bool = False) -> None:
-        path = self.path(path)
+    def _remove(self, path: str, *, recursive: bool) -> None:
         self._touch("remove")
         name, where = self._service(path)
         gone = [one for one in list(self._files) if one == path or one.startswith(path + "/")]
@@ -128,7 +112,7 @@ class Hdfs(Storage):
                 raise NoSuchPath(f"{self.url(path)}: there is no such directory")
             where.changed_ms = self._yarn.clock.epoch_ms()
         else:
-            self._stat(path.rpartition("/")[0] or "/")
+            self._seen(path.rpartition("/")[0] or "/")
         if path in self._files:
             raise PathExists(f"{self.url(path)}: exists")
         self._files[path] = b"".join(pieces)

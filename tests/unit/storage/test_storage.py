@@ -23,10 +23,15 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
     UsageError,
 )
-from submit_tf_job.storage import NoSuchPath, PathExists, default_fs, open_storage
-from submit_tf_job.storage.failures import failure
-from submit_tf_job.storage.hadoop_xml import name_nodes, properties
-from submit_tf_job.storage.hdfs import HdfsStorage
+from submit_tf_job.storage import (
+    NoSuchPath,
+    PathExists,
+    default_fs,
+    hadoop_properties,
+    open_storage,
+)
+from submit_tf_job.storage.base import failure
+from submit_tf_job.storage.hdfs import HdfsStorage, name_nodes
 
 HA = {
     "fs.defaultFS": "hdfs://ns1",
@@ -74,9 +79,9 @@ def test_the_default_file_system(tmp_path: Path, core: Any, found: str) -> None:
 
 def test_hdfs_site_outranks_core_site_and_names_expand(tmp_path: Path) -> None:
     write_conf(tmp_path, core={"a": "1", "b": "${a}${a}", "loop": "${loop}"}, hdfs={"a": "2"})
-    found = properties(tmp_path)
+    found = hadoop_properties(tmp_path)
     assert (found["a"], found["b"], found["loop"]) == ("2", "22", "${loop}")
-    assert properties(None) == {}
+    assert hadoop_properties(None) == {}
 
 
 def test_addresses_behind_an_authority() -> None:
@@ -219,7 +224,7 @@ class Native:
         assert os.environ.get("HADOOP_USER_NAME") == before
         self.seen.append((path, before))
         times = {"modification_time": 0, "permission": 0o644, "length": 1, "isdir": False}
-        return SimpleNamespace(owner="alice", group="g", **times)
+        return SimpleNamespace(owner="alice", **times)
 
 
 @pytest.fixture
