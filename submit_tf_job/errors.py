@@ -27,33 +27,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = [
-    "EXIT_INTERRUPTED",
-    "EXIT_OK",
-    "EXIT_TERMINATED",
-    "TABLE",
-    "AuthError",
-    "BadAnswer",
-    "ClusterUnavailable",
-    "DeadlinePassed",
-    "ErrorClass",
-    "InternalError",
-    "JobFailed",
-    "JobSpecError",
-    "JobStopped",
-    "NameTaken",
-    "NoSuchJob",
-    "OutputError",
-    "Problem",
-    "Refused",
-    "SandboxError",
-    "SettingsError",
-    "SubmitTFJobError",
-    "UsageError",
-    "error_class",
-    "shorten",
-]
-
 # in characters; servers' responses, values of files and arguments may be of any length
 _MESSAGE_MAX = 4000
 _DETAIL_MAX = 2000

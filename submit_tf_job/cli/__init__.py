@@ -16,15 +16,13 @@ from submit_tf_job.settings import process_environment
 if TYPE_CHECKING:
     import typer
 
-__all__ = ["COMMANDS", "SECTIONS", "SUBCOMMANDS", "add", "main"]
-
 # Section of `--help` → command → (module of this package, its line of the help), in the order of
 # `--help`. The function has the command's name, and `_` behind it if Python has that name, too.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Run jobs": {
         "submit": ("submit", "Submit a job and follow it to its end."),
         "run": ("submit", "Run a program as a job, without a job spec file."),
-        "local": ("local", "Run a job on this machine, without a cluster."),
+        "local": ("submit", "Run a job on this machine, without a cluster."),
         "validate": ("spec_files", "Report every problem of job spec files."),
         "render": ("spec_files", "Print the service that submit would post."),
         "init": ("spec_files", "Print a starter job spec."),
@@ -134,7 +132,7 @@ def _run(argv: list[str] | None) -> int:
         return run_completion(arguments)
     import typer
 
-    from submit_tf_job.cli.usage import Group
+    from submit_tf_job.cli.context import Group, run
 
     app = typer.Typer(
         name="submit_tf_job",
@@ -155,8 +153,6 @@ def _run(argv: list[str] | None) -> int:
     else:  # help, completion and errors need only names and summaries
         for name, (_, summary) in COMMANDS.items():
             app.command(name, help=summary)(_root)
-    from submit_tf_job.cli.context import run
-
     return run(app, arguments)
 
 
@@ -164,8 +160,7 @@ def add(app: typer.Typer, name: str) -> None:
     """Add a command or a group to the application; only its modules are imported."""
     import typer
 
-    from submit_tf_job.cli.context import add_command
-    from submit_tf_job.cli.usage import Group
+    from submit_tf_job.cli.context import Group, add_command
 
     found, summary = COMMANDS[name]
     names = [words for words in SUBCOMMANDS if words.startswith(f"{name} ")]

@@ -8,9 +8,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.cli.context import Context, guard
+from submit_tf_job.cli.context import Context, guard, requested_output
 from submit_tf_job.cli.manual import topics
-from submit_tf_job.cli.usage import requested_output
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.host.inputfile import reason
 from submit_tf_job.settings import AUTH_METHODS, directories, known_profiles

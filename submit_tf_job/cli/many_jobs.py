@@ -18,7 +18,7 @@ from submit_tf_job.operations.follow import follow, until_end
 from submit_tf_job.operations.listing import list_jobs, open_listing
 from submit_tf_job.operations.run_records import run_history
 from submit_tf_job.operations.runs import find
-from submit_tf_job.report.job_table import history_lines, listing_lines
+from submit_tf_job.report.table import history_lines, listing_lines
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.listing import JobSelection, Listing
@@ -216,7 +216,7 @@ def watch(
                 f"{option} selects among many jobs, but one job is given",
                 hint=f"leave out {option}, or {job}",
             )
-    from submit_tf_job.report.live import DETAILS_EVERY_S, JobView
+    from submit_tf_job.report.follow_text import DETAILS_EVERY_S, JobView
 
     cluster = context.cluster(settings)
     ref = find(cluster, job)
@@ -236,7 +236,7 @@ def watch(
 
 def _watch_all(context: Context, listing: Listing, every: str | None) -> int:
     from submit_tf_job.jsonview import listed_job_object
-    from submit_tf_job.report.job_table import listed_job_line, listing_lines
+    from submit_tf_job.report.table import listed_job_line, listing_lines
 
     looks = listing.watch(
         every_s=seconds(every, "--every") or 5.0,

@@ -1,11 +1,10 @@
-"""Commands submit, and run: a job without a job spec file."""
+"""Commands submit; run, a job without a job spec file; and local, a job without a cluster."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +17,7 @@ from submit_tf_job.cli.jobs import (
     NameOption,
     SetOption,
     SubmissionOption,
+    finish,
     print_events,
     read_job,
     seconds,
@@ -26,17 +26,18 @@ from submit_tf_job.diagnose.amounts import size
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.host.located.nodes import to_python
 from submit_tf_job.jsonview import submission_object
-from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL, follow
+from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL, Event, Restarts, follow
 from submit_tf_job.operations.submit import load_job, make_plan
 from submit_tf_job.operations.submit import submit as submit_job
+from submit_tf_job.operations.submit_checks import DataCheck
 from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, submitted_lines
+from submit_tf_job.settings import process_environment
 from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from submit_tf_job.dialects.own_program import ProgramJob
     from submit_tf_job.jobspec.job import Job
+    from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
     from submit_tf_job.settings import Settings
     from submit_tf_job.storage.staging import Sent
@@ -142,8 +143,8 @@ def submit_plan(context: Context, settings: Settings, planned: Plan, how: How) -
         f"{planned.job.name} may have been submitted. Run the same command again to find out."
     )
     cluster = context.cluster(settings)
-    with upload_progress(context, planned.job.name) as on_upload:
-        done = submit_job(planned, cluster, on_upload=on_upload, on_wait=context.say)
+    on_upload = _upload_lines(context, planned.job.name)
+    done = submit_job(planned, cluster, on_upload=on_upload, on_wait=context.say)
     for line in submitted_lines(
         done, cluster.settings.resource_managers[0], detail=context.verbose
     ):
@@ -175,33 +176,19 @@ def submit_plan(context: Context, settings: Settings, planned: Plan, how: How) -
     return print_events(context, done.ref.name, events, cluster.sleep, progress_every_s=every_s)
 
 
-# --- the progress of an upload: a bar on a terminal, two lines elsewhere --------------------------
+# --- the progress of an upload --------------------------------------------------------------------
 
 
-# in bytes; smaller uploads take less than a second
-MIN_BYTES = 1_000_000
-
-
-@contextmanager
-def upload_progress(context: Context, what: str) -> Iterator[Callable[[Sent], None]]:
-    """Show the progress of the upload of a job's files while the block runs."""
-    with ExitStack() as stack:
-        if sys.stderr.isatty() and coloured(sys.stderr):
-            update = _upload_bar(stack, what)
-        else:
-            update = _upload_lines(context, what)
-
-        def show(sent: Sent) -> None:
-            if sent.total >= MIN_BYTES and not context.quiet:
-                update(sent)
-
-        yield show
+MIN_BYTES = 1_000_000  # smaller uploads take less than a second
 
 
 def _upload_lines(context: Context, what: str) -> Callable[[Sent], None]:
+    """Return a function that says that files are being uploaded, and at the end how fast."""
     begun: list[float] = []
 
-    def update(sent: Sent) -> None:
+    def show(sent: Sent) -> None:
+        if sent.total < MIN_BYTES:
+            return
         if not begun:
             begun.append(time.monotonic())
             context.say(f"uploading {size(sent.total)} for {what}")
@@ -209,35 +196,7 @@ def _upload_lines(context: Context, what: str) -> Callable[[Sent], None]:
             took = max(time.monotonic() - begun[0], 0.1)
             context.say(f"uploaded in {took:.1f} s, {size(sent.total / took)}/s")
 
-    return update
-
-
-def _upload_bar(stack: ExitStack, what: str) -> Callable[[Sent], None]:
-    """Return a function that draws a bar, from its first call to the end of the stack."""
-    bars: list[Progress] = []
-
-    def update(sent: Sent) -> None:
-        if not bars:
-            bars.append(stack.enter_context(_empty_bar()))
-            bars[0].add_task(f"uploading for {what}", total=sent.total)
-        bars[0].update(bars[0].task_ids[0], completed=sent.done)
-
-    return update
-
-
-def _empty_bar() -> Progress:
-    from rich import progress
-    from rich.console import Console
-
-    return progress.Progress(
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.DownloadColumn(),
-        progress.TransferSpeedColumn(),
-        progress.TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    return show
 
 
 # --- a job without a job spec file ----------------------------------------------------------------
@@ -391,3 +350,90 @@ def _shown(made: ProgramJob, job: Job) -> Iterator[str]:
     if names:
         yield f"sent with it ({size(sum(file.size for file in files))}): {', '.join(names)}"
     yield from (f"note: {note}" for note in made.notes)
+
+
+# --- a job without a cluster ---
+
+
+def local(
+    context: Context,
+    spec: SpecArgument,
+    overrides: SetOption = None,
+    name: NameOption = None,
+    dialect: FromOption = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="End the tasks after 90s, 15m, 2h.")
+    ] = None,
+    docker: Annotated[
+        bool,
+        typer.Option(
+            "--docker", help="Run each task in a container of its image instead of a process."
+        ),
+    ] = False,
+    keep: Annotated[
+        bool,
+        typer.Option("--keep", help="Keep working directories and logs, and print their path."),
+    ] = False,
+) -> int:
+    """Run a job on this machine, one process or container per task; the exit status is the job's.
+
+    The tasks get the same TF_CONFIG, files and environment as on YARN, and run under the same
+    bootstrap. As processes they use the programs of your PATH; with --docker they run in their
+    images, on a network of their own with the host names of YARN. Memory limits and queues do not
+    apply. Ctrl-C ends all of them.
+
+    \b
+    Examples:
+      submit_tf_job local train.yaml
+      submit_tf_job local train.yaml --docker
+      submit_tf_job local train.yaml --set roles.worker.instances=2 --timeout 10m
+    """
+    from submit_tf_job.container.contract import OUTCOME_MARK
+    from submit_tf_job.local import run_local
+    from submit_tf_job.report.follow_text import EventLines
+    from submit_tf_job.report.log_text import TaskPrinter
+
+    settings = context.settings()
+    job = read_job(spec, settings, overrides, name, context.say, dialect)
+    stream = sys.stderr if context.json else sys.stdout
+    printer = TaskPrinter(
+        [f"{role.name}-{index}" for role in job.roles.values() for index in range(role.instances)],
+        coloured(stream),
+    )
+
+    def show(task: str, _file: str, text: str) -> None:
+        if not text.startswith(OUTCOME_MARK) and not (context.quiet and context.json):
+            stream.write(printer.line(task, text))
+            stream.flush()
+
+    lines, restarts = EventLines(), Restarts()
+
+    def report(status: JobStatus) -> None:
+        events: list[Event] = [*restarts.notices(status), status]
+        for line in (line for event in events for line in lines.lines(event)):
+            context.say(line)
+
+    data = DataCheck(job, settings, here=True)
+    data.look()
+    context.interrupted = f"{job.name} was ended."
+    runner = None
+    if docker:
+        from submit_tf_job.doctor.images import docker_of
+        from submit_tf_job.local.containers import Containers
+
+        runner = Containers(docker_of(settings), job, settings.dns.domain or "", context.say)
+    done = run_local(
+        job,
+        settings.user,
+        process_environment(),
+        port_range=settings.ports.range,
+        timeout_s=seconds(timeout),
+        keep=keep,
+        on_line=show,
+        on_status=report,
+        lists=data.lists,
+        runner=runner,
+    )
+    if done.directory is not None:
+        context.say(f"working directories and logs: {done.directory}")
+    return finish(context, done.status)

@@ -102,7 +102,7 @@ class LocalRun:
         environment: The environment that tasks inherit.
         on_line: Called with each line: task, file, text.
         on_status: Called with each status.
-        lists: Name of each sharded input → its list, as `operations.data_check.DataCheck` made it.
+        lists: Name of each sharded input → its list, as `operations.submit_checks` made it.
         runner: Makes the tasks: `Processes` or `Containers`.
     """
 
@@ -291,7 +291,7 @@ def run_local(
         on_line: Called with each line: task, file, text.
         on_status: Called with each status, about ten times a second.
         then: Called at the end, before anything is removed.
-        lists: Name of each sharded input → its list, as `operations.data_check.DataCheck` made it.
+        lists: Name of each sharded input → its list, as `operations.submit_checks` made it.
         runner: Makes the tasks: `Processes` (the default) or `Containers`.
 
     Raises:

@@ -18,7 +18,6 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
 )
 from submit_tf_job.operations import resubmission, run_records, runs, staging
-from submit_tf_job.operations.capacity_check import check_capacity
 from submit_tf_job.operations.cluster import (
     Cluster,
     JobRef,
@@ -26,8 +25,8 @@ from submit_tf_job.operations.cluster import (
     site_of,
     stored_services,
 )
-from submit_tf_job.operations.data_check import DataCheck
 from submit_tf_job.operations.runs import is_of_content
+from submit_tf_job.operations.submit_checks import DataCheck, check_capacity
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
 from submit_tf_job.yarn.run_names import Again
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.observed import AppReport, Node, ObservedContainer
     from submit_tf_job.yarn.resource_manager import Deadline
 
-__all__ = ["SOON_S", "diagnose", "is_waiting", "why_failed", "why_pending"]
-
 _LOG = logging.getLogger(__name__)
 
 SOON_S = 5.0  # requests cost the cluster; a shorter wait is normal

@@ -466,8 +466,8 @@ def _run_here(
     timeout_s: float | None,
 ) -> R:
     from submit_tf_job.local import LocalRun, run_local
-    from submit_tf_job.operations.data_check import DataCheck
     from submit_tf_job.operations.read_status import error_of
+    from submit_tf_job.operations.submit_checks import DataCheck
 
     left: dict[str, bytes] = {}
 

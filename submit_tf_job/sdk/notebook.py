@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.report.job_table import listing_lines, listing_rows
-from submit_tf_job.report.live import JobView
-from submit_tf_job.report.table import clean
+from submit_tf_job.report.follow_text import JobView
+from submit_tf_job.report.table import clean, listing_lines, listing_rows
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.cluster import Cluster

@@ -10,7 +10,7 @@ import pytest
 from submit_tf_job.errors import AuthError, ClusterUnavailable, JobSpecError
 from submit_tf_job.jobspec import loads
 from submit_tf_job.jobspec.job import Input, Job, Strategy
-from submit_tf_job.operations.data_check import DataCheck
+from submit_tf_job.operations.submit_checks import DataCheck
 from submit_tf_job.plan import Site, plan
 from submit_tf_job.plan.check import warnings
 from submit_tf_job.settings import load_settings
@@ -74,7 +74,7 @@ def test_gateway_accepts_only_its_own_hdfs(uri: str, monkeypatch: pytest.MonkeyP
         opened.append(uri)
         raise AuthError("not here")
 
-    monkeypatch.setattr("submit_tf_job.operations.data_check.storage_of", storage_of)
+    monkeypatch.setattr("submit_tf_job.operations.submit_checks.storage_of", storage_of)
     settings = replace(SETTINGS, hadoop_conf=CONF)
     for job in (read(f"{{a: '{uri}'}}"), read(outputs=f"{{a: '{uri}'}}")):
         DataCheck(job, settings, for_caller=True).look()
@@ -171,7 +171,7 @@ def test_check_reports_an_unreachable_file_system(monkeypatch: pytest.MonkeyPatc
     def unreachable(_settings: object, _uri: str) -> None:
         raise ClusterUnavailable("hdfs://nn: no answer")
 
-    monkeypatch.setattr("submit_tf_job.operations.data_check.storage_of", unreachable)
+    monkeypatch.setattr("submit_tf_job.operations.submit_checks.storage_of", unreachable)
     with pytest.raises(ClusterUnavailable) as caught:
         look(read("{d: 'hdfs:///d'}"))
     assert caught.value.message == "inputs.d: hdfs://nn: no answer"
