@@ -114,12 +114,9 @@ def _not_allowed(who: str, label: str, situation: Situation) -> Cause:
 def _no_labelled(ask: PendingRequest, label: str, situation: Situation) -> Cause:
     known, have = _known_labels(situation)
     if not label:
-        sentence = (
-            f"{ask.who} must have a node without a label, and there is none in service ({have})"
-        )
         return Cause(
             "label-unknown",
-            sentence,
+            f"{ask.who} must have a node without a label, and there is none in service ({have})",
             "choose a queue that may use a label, and set placement.node_label",
             {"labels": known},
         )

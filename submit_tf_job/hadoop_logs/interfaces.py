@@ -83,17 +83,16 @@ class Snapshot:
     region: Region = field(repr=False, compare=False)
     extents: tuple[Extent, ...] = field(repr=False, compare=False)
 
-    def stream(self, *, tail: int | None = None) -> Iterator[bytes]:
-        """Read it, or its last `tail` bytes, in pieces of at most about a megabyte.
+    def stream(self, start: int = 0) -> Iterator[bytes]:
+        """Read it from an offset to its end, in pieces of at most about a megabyte.
 
         Raises:
             Damaged: The file is not in a format of Hadoop's.
         """
-        left_out = 0 if tail is None else max(0, self.size - tail)
         cursor = self.region.cursor()
         for position, length in self.extents:
-            passed = min(left_out, length)
-            left_out -= passed
+            passed = min(start, length)
+            start -= passed
             left = length - passed
             if left:
                 cursor.skip(position + passed - cursor.position)
@@ -104,9 +103,9 @@ class Snapshot:
                 left -= len(data)
                 yield data
 
-    def read(self, *, tail: int | None = None) -> bytes:
-        """Read it, or its last `tail` bytes, at once."""
-        return b"".join(self.stream(tail=tail))
+    def read(self) -> bytes:
+        """Read it at once."""
+        return b"".join(self.stream())
 
 
 @dataclass(frozen=True)
@@ -134,11 +133,13 @@ class CollectedFile:
         replaces it, any other is appended.
         """
         segments = _joined(self.snapshots)
+        start = 0
         if tail is not None:
-            segments, tail = _last(segments, tail)
+            start = max(0, sum(snapshot.size for snapshot in segments) - tail)
         for snapshot in segments:
-            yield from snapshot.stream(tail=tail)
-            tail = None
+            if start < snapshot.size:
+                yield from snapshot.stream(start)
+            start = max(0, start - snapshot.size)
 
 
 @dataclass(frozen=True)
@@ -181,12 +182,3 @@ def _continues(old: Snapshot, new: Snapshot) -> bool:
             return False
         theirs = theirs[len(mine) :]
     return True
-
-
-def _last(segments: list[Snapshot], tail: int) -> tuple[list[Snapshot], int]:
-    """Return the segments with the last `tail` bytes, and how much of the first to read."""
-    for number in range(len(segments) - 1, 0, -1):
-        if segments[number].size >= tail:
-            return segments[number:], tail
-        tail -= segments[number].size
-    return segments, tail

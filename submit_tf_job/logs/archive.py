@@ -18,7 +18,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError
 from submit_tf_job.logs.collected import AggregatedLogs
 from submit_tf_job.logs.entries import AM_FILES, AM_TASK, LogSource, TaskContainer
-from submit_tf_job.logs.merge import in_threads
+from submit_tf_job.logs.read import in_threads
 from submit_tf_job.logs.sources import ServedLogs, StreamServer
 
 _WORKERS = 8

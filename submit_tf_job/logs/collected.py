@@ -34,7 +34,7 @@ from submit_tf_job.hadoop_logs.node_files import (
     survey,
 )
 from submit_tf_job.logs.entries import FileInfo, TaskContainer
-from submit_tf_job.logs.merge import in_threads
+from submit_tf_job.logs.read import in_threads
 
 WORKERS = 8  # node files are small and remote: most of the time is latency
 # an AM runs for 30 s after it has unregistered, a NodeManager counts as lost after 10 minutes

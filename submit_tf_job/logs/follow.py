@@ -15,11 +15,12 @@ from submit_tf_job.errors import AuthError, ClusterUnavailable, NoSuchJob, Submi
 from submit_tf_job.logs.archive import Archive
 from submit_tf_job.logs.entries import FileInfo, LogSelection, LogSource, Origin, Run, TaskContainer
 from submit_tf_job.logs.lines import Dates, RunCutter
-from submit_tf_job.logs.merge import in_order, in_threads
 from submit_tf_job.logs.read import (
     LogFile,
     dates_of,
     filtered,
+    in_order,
+    in_threads,
     stamps_of,
     start_of,
     wanted_lines,

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from submit_tf_job.logs import lines, merge
+from submit_tf_job.logs import lines
 from submit_tf_job.logs.archive import from_report, name_of
 from submit_tf_job.logs.entries import (
     MACHINE_AND_BOOTSTRAP_LINES,
@@ -20,6 +20,7 @@ from submit_tf_job.logs.entries import (
     TaskContainer,
 )
 from submit_tf_job.logs.lines import Dates, node_time
+from submit_tf_job.logs.read import in_order
 from submit_tf_job.logs.sources import log_server_of
 
 NOW = datetime(2026, 5, 12, 12, 30, tzinfo=timezone.utc)
@@ -224,7 +225,7 @@ def test_in_order_spools_many_files() -> None:
 
     order = [
         (run.order, run.origin.container.task)
-        for run in merge.in_order([one(number) for number in range(50)])
+        for run in in_order([one(number) for number in range(50)])
     ]
     assert len(order) == 50 * 60
     assert [when for when, _task in order] == sorted(when for when, _task in order)
