@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from submit_tf_job import waiting
 from submit_tf_job.container import contract
@@ -26,34 +26,16 @@ from submit_tf_job.local.processes import (
     inherited,
 )
 from submit_tf_job.observation import Evidence, JobReport, JobStatus
-from submit_tf_job.plan import Plan, Site, plan
+from submit_tf_job.plan import Plan, plan
 from submit_tf_job.yarn.observed import AppReport
-from submit_tf_job.yarn.records import Component
 from submit_tf_job.yarn.run_names import host_name
 from submit_tf_job.yarn.states import AppState, FinalStatus
 
+if TYPE_CHECKING:
+    from submit_tf_job.local.containers import Containers
+
 STAGING = "local:"
 _LINE_MAX = 64 * 1024
-
-
-class Runner(Protocol):
-    """Creates the tasks of one run; a context manager around the run."""
-
-    @property
-    def network(self) -> str:
-        """The job's network."""
-
-    def __enter__(self) -> Runner: ...
-
-    def __exit__(self, *failure: object) -> None: ...
-
-    def site(self, user: str, port_range: tuple[int, int], staging: str) -> Site:
-        """Return the site that a job is planned for."""
-
-    def task(
-        self, name: str, component: Component, root: Path, cache: LocalCache, host: str
-    ) -> LocalTask:
-        """Create a task without starting it."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +94,7 @@ class LocalRun:
     on_line: Callable[[str, str, str], None] = lambda _task, _file, _line: None
     on_status: Callable[[JobStatus], None] = lambda _status: None
     lists: Mapping[str, bytes] = field(default_factory=dict)
-    runner: Runner = field(default_factory=Processes)
+    runner: Processes | Containers = field(default_factory=Processes)
     tasks: dict[str, LocalTask] = field(default_factory=dict)
     _files: dict[tuple[str, str], _FollowedFile] = field(default_factory=dict)
     _serial: int = 0
@@ -273,7 +255,7 @@ def run_local(
     on_status: Callable[[JobStatus], None] = lambda _status: None,
     then: Callable[[LocalRun], object] = lambda _run: None,
     lists: Mapping[str, bytes] = MappingProxyType({}),
-    runner: Runner | None = None,
+    runner: Processes | Containers | None = None,
 ) -> Outcome:
     """Run a job on this machine, one process or container per task, with the bootstrap, TF_CONFIG,
     verdict and exit statuses of a cluster.
