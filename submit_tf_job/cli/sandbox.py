@@ -125,13 +125,11 @@ def up(
     options = SandboxOptions(
         hadoop_version=hadoop,
         hadoop_home=hadoop_home,
-        container_path=tuple(path.absolute() for path in container_path)
-        if container_path
-        else None,
+        container_path=tuple(container_path) if container_path else None,
         modes=parse_modes(profile) if profile else None,
         resolver="none" if no_dns else resolver,  # type: ignore[arg-type]  # checked above
         gpus=gpus,
-        container_executor=container_executor,
+        executor=container_executor,
         mounts=tuple(mount) if mount else None,
         default_timeouts=default_timeouts or None,
         nodes=nodes,
@@ -283,7 +281,7 @@ def _docker_object(sandbox: SandboxState) -> dict[str, Any] | None:
 
 def _kerberos_object(sandbox: SandboxState) -> dict[str, str] | None:
     from submit_tf_job.sandbox.hardening import principal_of
-    from submit_tf_job.sandbox.options import REALM
+    from submit_tf_job.sandbox.state import REALM
 
     if not sandbox.secure:
         return None

@@ -3,14 +3,14 @@ DNS, one JVM each; with Kerberos, a second ResourceManager and TLS where request
 """
 
 from submit_tf_job.sandbox.lifecycle import Sandbox
-from submit_tf_job.sandbox.options import (
+from submit_tf_job.sandbox.state import (
     SandboxDirs,
     SandboxOptions,
+    SandboxState,
     SandboxStatus,
     StartedSandbox,
     parse_modes,
 )
-from submit_tf_job.sandbox.saved_state import SandboxState
 
 __all__ = [
     "Sandbox",

@@ -17,11 +17,13 @@ import socket
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
-from submit_tf_job import waiting
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.options import Resolver, ResolverChoice
 from submit_tf_job.sandbox.processes import run
+
+Resolver = Literal["system", "direct", "none"]
+ResolverChoice = Literal["auto", "system", "direct", "none"]
 
 # Below the ephemeral range (32768) and below the range of job tasks (20000 to 32767).
 _FIRST = 10000
@@ -113,24 +115,6 @@ def pick_block(first: int) -> Iterator[int]:
     raise SandboxError(
         f"no {_SIZE} free ports in a row between {_FIRST} and {_FIRST + BLOCKS * _SIZE - 1}",
         hint="end what uses them",
-    )
-
-
-@contextlib.contextmanager
-def keep_block(block: int) -> Iterator[None]:
-    """Reserve the block that a sandbox already has, while the body restarts some of its daemons.
-
-    Raises:
-        SandboxError: Another process does not release the block.
-    """
-    for _ in waiting.SANDBOX_IS_UNLOCKED.attempts():
-        if (held := reserve(f"ports.{block}")) is not None:
-            with held:
-                yield
-            return
-    raise SandboxError(
-        "another sandbox is taking this sandbox's ports",
-        hint="`sandbox down` this one, then `sandbox up`",
     )
 
 

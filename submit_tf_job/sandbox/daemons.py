@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,10 +29,9 @@ from submit_tf_job.sandbox.hardening import (
     kdc_argv,
     kdc_environment,
 )
-from submit_tf_job.sandbox.options import NODEMANAGERS
-from submit_tf_job.sandbox.processes import Process, launch, listens, marker, path_with_sbin
-from submit_tf_job.sandbox.saved_state import SandboxState
-from submit_tf_job.sandbox.versions import line_of
+from submit_tf_job.sandbox.jars import line_of
+from submit_tf_job.sandbox.processes import Process, launch, marker, path_with_sbin, run
+from submit_tf_job.sandbox.state import NODEMANAGERS, SandboxState
 from submit_tf_job.sandbox.web import NotWell, ask_dns, ask_kdc, ask_zookeeper, get_json, send
 
 _FORMAT_TIMEOUT_S = 120.0
@@ -129,13 +128,9 @@ def _resourcemanager_health(number: int, state: SandboxState) -> None:
     role = _ha_state(state, url)
     if role == "ACTIVE":
         get_json(f"{url}/app/v1/services/version", state)
-    elif not state.ha:
-        raise NotWell(f"it is STARTED, {role}")
     other_leads = state.ha and _role(state, state.rm_urls[1 - number]) == "ACTIVE"
-    if role == "ACTIVE" and other_leads:
-        raise NotWell("both ResourceManagers are active")
-    if role == "STANDBY" and not other_leads:
-        raise NotWell("it is standby, and the other one is not active")
+    if (role == "ACTIVE") == other_leads:
+        raise NotWell(f"it is {role}, and {'two are' if other_leads else 'none is'} ACTIVE")
 
 
 def _nodemanager_health(node: int, state: SandboxState) -> None:
@@ -154,16 +149,12 @@ def gave_up(state: SandboxState) -> list[str]:
 
     LinuxContainerExecutor does so when a container ends with 22 or 24.
     """
-    if not state.docker:
-        return []
-    return [name for name, node in state.nodemanagers.items() if _gave_up(name, node, state)]
-
-
-def _gave_up(name: str, node: int, state: SandboxState) -> bool:
-    try:
-        return state.is_alive(name) and "unrecoverable exception" in _unhealthy(node, state)
-    except (NotWell, KeyError):
-        return False
+    found = []
+    for name, node in state.nodemanagers.items() if state.docker else ():
+        with suppress(NotWell, KeyError):
+            if state.is_alive(name) and "unrecoverable exception" in _unhealthy(node, state):
+                found.append(name)
+    return found
 
 
 _HADOOP = "org.apache.hadoop"
@@ -198,7 +189,7 @@ def daemon_ports(name: str, state: SandboxState) -> tuple[int, ...]:
 
 
 def check(name: str, state: SandboxState) -> None:
-    """Check one daemon's health, and that the responding process belongs to this sandbox.
+    """Check one daemon's health.
 
     Raises:
         NotWell: The daemon is not healthy; the message has the reason.
@@ -209,9 +200,6 @@ def check(name: str, state: SandboxState) -> None:
         TABLE[name].health(state)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise NotWell(f"it answers something unexpected: {error!r}") from None
-    for port in daemon_ports(name, state):
-        if not listens(state.daemons[name], port):
-            raise NotWell(f"another process listens on its port {port}")
 
 
 def check_registered(name: str, state: SandboxState) -> None:
@@ -332,22 +320,9 @@ def format_namenode(state: SandboxState, environ: Mapping[str, str]) -> None:
     if (layout.namenode / "current" / "VERSION").is_file():
         return
     argv = [*_java(state, TABLE["namenode"]), "-format", "-force", "-nonInteractive"]
-    with layout.log("namenode").open("ab") as log:
-        try:
-            done = subprocess.run(
-                argv,
-                cwd=layout.home,
-                env=environment(state, environ),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                timeout=_FORMAT_TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise SandboxError(
-                f"formatting HDFS took longer than {_FORMAT_TIMEOUT_S:.0f} s"
-            ) from None
+    done = run(argv, environment(state, environ), cwd=layout.home, timeout_s=_FORMAT_TIMEOUT_S)
+    with layout.log("namenode").open("a") as log:
+        log.write(done.stdout + done.stderr)
     if done.returncode != 0:
         words = failure_excerpt(layout.log("namenode"))
         raise SandboxError(

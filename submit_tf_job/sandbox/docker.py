@@ -18,10 +18,9 @@ from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import engine, executor
-from submit_tf_job.sandbox.options import RUN_AS, SandboxOptions
+from submit_tf_job.sandbox.jars import DEFAULT_VERSION
 from submit_tf_job.sandbox.processes import find_program, path_with_sbin, run
-from submit_tf_job.sandbox.saved_state import SandboxState
-from submit_tf_job.sandbox.versions import DEFAULT_VERSION
+from submit_tf_job.sandbox.state import RUN_AS, SandboxOptions, SandboxState
 
 # A user network beside Docker's own, to test jobs on such a network.
 NETWORK = "jobs"
@@ -50,7 +49,7 @@ def check_options(options: SandboxOptions, environ: Mapping[str, str]) -> None:
     if "docker" not in (options.modes or ()):
         asked = {
             "gpus": options.gpus,
-            "a container-executor": options.container_executor,
+            "a container-executor": options.executor,
             "mounts": options.mounts,
         }
         for what, value in asked.items():
@@ -82,8 +81,8 @@ def check_options(options: SandboxOptions, environ: Mapping[str, str]) -> None:
         )
     for mount in options.mounts or ():
         _check_mount(mount)
-    if options.container_executor is not None:
-        _check_executor(options.container_executor)
+    if options.executor is not None:
+        _check_executor(options.executor)
 
 
 def _check_mount(mount: str) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.errors import SandboxError
+from submit_tf_job.sandbox import processes
 from submit_tf_job.sandbox.addresses import reserve
 from submit_tf_job.sandbox.processes import (
     Process,
@@ -28,7 +29,6 @@ from submit_tf_job.sandbox.processes import (
     launch,
     named_processes,
     path_with_sbin,
-    run,
 )
 
 DOCKERD = "dockerd"
@@ -104,15 +104,8 @@ def find_programs(environ: Mapping[str, str]) -> str:
 
 
 def call(argv: Sequence[str]) -> str:
-    """Run a program, and return its output.
-
-    Raises:
-        SandboxError: It fails, or does not end in time.
-    """
-    done = run(argv, {"PATH": path_with_sbin(os.environ), "LANG": "C.UTF-8"})
-    if done.returncode != 0:
-        raise SandboxError(f"`{' '.join(argv)}` failed: {done.stderr.strip()}")
-    return done.stdout
+    """Run a program and return its output, as `processes.call`, with an environment of its own."""
+    return processes.call(argv, {"PATH": path_with_sbin(os.environ), "LANG": "C.UTF-8"})
 
 
 def _docker(engine: Engine, *words: str) -> str:
@@ -329,8 +322,8 @@ def end_engine(home: Path) -> bool:
         _remove_containers(engine)
         # The command lines of dockerd, containerd and its shims contain this path, those of other
         # engines do not.
-        end(named_processes((DOCKERD,), str(sockets)), grace_s=10.0)
-        rest = named_processes(("containerd",), str(sockets))
+        end(named_processes(DOCKERD, str(sockets)), grace_s=10.0)
+        rest = named_processes("containerd", str(sockets))
         end([*rest, *group_members(identity)], grace_s=1.0)
         _remove_bridges(identity)
         _remove_groups(identity)

@@ -15,9 +15,8 @@ from xml.sax.saxutils import escape
 import yaml
 
 from submit_tf_job.sandbox import docker, hardening
-from submit_tf_job.sandbox.options import DOMAIN
-from submit_tf_job.sandbox.saved_state import SandboxState, node_host
-from submit_tf_job.sandbox.versions import line_of
+from submit_tf_job.sandbox.jars import line_of
+from submit_tf_job.sandbox.state import DOMAIN, SandboxState, node_host
 
 # Guice before 5.1 and jaxb-impl define classes reflectively.
 OPENS = "--add-opens=java.base/java.lang=ALL-UNNAMED"

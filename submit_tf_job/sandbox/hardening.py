@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.options import REALM
 from submit_tf_job.sandbox.processes import call, find_program
-from submit_tf_job.sandbox.saved_state import Layout, SandboxState
+from submit_tf_job.sandbox.state import REALM, Layout, SandboxState
 
 # --- principals and the KDC -----------------------------------------------------------------------
 

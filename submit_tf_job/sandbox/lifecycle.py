@@ -19,27 +19,15 @@ from submit_tf_job.sandbox import addresses, daemons, docker, hadoop_config
 from submit_tf_job.sandbox.engine import bridge_problem, end_engine, make_bridge, restore_bridge
 from submit_tf_job.sandbox.hardening import RM_IDS, find_programs, make_certificates, make_kdc
 from submit_tf_job.sandbox.jars import (
+    DEFAULT_VERSION,
     JarSet,
     ensure_jars,
     ensure_native,
     find_java_home,
     jars_of_home,
-)
-from submit_tf_job.sandbox.options import (
-    ALL_DAEMONS,
-    MAX_NODES,
-    DaemonStatus,
-    Mode,
-    Resolver,
-    SandboxDirs,
-    SandboxOptions,
-    SandboxStatus,
-    StartedSandbox,
-    check_name,
-    profile_name,
+    line_of,
 )
 from submit_tf_job.sandbox.processes import end, file_lock
-from submit_tf_job.sandbox.saved_state import Layout, SandboxState, load_state, save_state
 from submit_tf_job.sandbox.start_stop import (
     Progress,
     end_everything,
@@ -47,7 +35,22 @@ from submit_tf_job.sandbox.start_stop import (
     start_daemons,
     wait_until_well,
 )
-from submit_tf_job.sandbox.versions import DEFAULT_VERSION, line_of
+from submit_tf_job.sandbox.state import (
+    ALL_DAEMONS,
+    MAX_NODES,
+    DaemonStatus,
+    Layout,
+    Resolver,
+    SandboxDirs,
+    SandboxOptions,
+    SandboxState,
+    SandboxStatus,
+    StartedSandbox,
+    check_name,
+    load_state,
+    profile_name,
+    save_state,
+)
 from submit_tf_job.sandbox.web import NotWell, require_gssapi
 
 _LOCK_TIMEOUT_S = 300.0
@@ -210,28 +213,24 @@ class Sandbox:
         first_block = zlib.crc32(f"{user} {self._layout.home}".encode()) % addresses.BLOCKS
         with addresses.pick_block(first_block) as block:
             hosts = addresses.hosts_file_text()
-            state = SandboxState(
-                name=self.name,
-                hadoop_version=jars.version,
-                hadoop_home=_absolute(options.hadoop_home),
-                jars=str(jars.directory),
-                tarball=_absolute(jars.tarball),
-                java_home=str(java_home),
-                user=user,
-                block=block,
-                ports=addresses.block_ports(block),
-                resolver=self._resolver(options, block),
-                hosts_file=hosts is not None,
-                container_path=tuple(str(path.absolute()) for path in options.container_path or ()),
-                profile_path=str(self._profile_path()),
-                home=str(self._layout.home),
-                modes=options.modes or (),
-                native=native,
-                default_timeouts=bool(options.default_timeouts),
-                nodes=options.nodes or 1,
-            )
+            found = {
+                "name": self.name,
+                "hadoop_version": jars.version,
+                "jars": str(jars.directory),
+                "tarball": jars.tarball and str(jars.tarball),
+                "java_home": str(java_home),
+                "user": user,
+                "block": block,
+                "ports": addresses.block_ports(block),
+                "resolver": self._resolver(options, block),
+                "hosts_file": hosts is not None,
+                "profile_path": str(self._profile_path()),
+                "home": str(self._layout.home),
+                "native": native,
+            }
+            state = SandboxState(**{**options.chosen(), **found})
             if state.docker:
-                state = _with_docker(state, options)
+                state = _with_docker(state)
             _write_files(state, hosts, self._environ)
             save_state(state)
             if state.docker:
@@ -303,12 +302,11 @@ class Sandbox:
         if state.hadoop_home is None:
             cache = Path(state.jars).parent.parent
             ensure_jars(state.hadoop_version, cache, self._environ, self._progress)
-        with addresses.keep_block(state.block):
-            if "dockerd" in dead:
-                restore_bridge(state.engine)  # removed by `down --keep`; other daemons listen on it
-            for name in dead:
-                refuse_taken_ports(name, state)
-            return start_daemons(dead, state, self._environ, self._progress)
+        if "dockerd" in dead:
+            restore_bridge(state.engine)  # removed by `down --keep`; other daemons listen on it
+        for name in dead:
+            refuse_taken_ports(name, state)
+        return start_daemons(dead, state, self._environ, self._progress)
 
     def _remove_home(self) -> None:
         shutil.rmtree(self._layout.home, ignore_errors=True)
@@ -334,7 +332,7 @@ class Sandbox:
         return DaemonStatus(name, pid, is_there, not reason, reason, ports, log)
 
 
-def _with_docker(state: SandboxState, options: SandboxOptions) -> SandboxState:
+def _with_docker(state: SandboxState) -> SandboxState:
     """Choose addresses for the Docker Engine; HDFS and Registry DNS listen on the one that its
     containers can connect to.
     """
@@ -344,13 +342,7 @@ def _with_docker(state: SandboxState, options: SandboxOptions) -> SandboxState:
             f"port 53 of {engine.address} is in use, by a DNS server that listens on every address",
             hint="have that server listen on the addresses that it serves",
         )
-    return replace(
-        state,
-        network=engine.number,
-        gpus=options.gpus or 0,
-        executor=_absolute(options.container_executor),
-        mounts=options.mounts or (),
-    )
+    return replace(state, network=engine.number)
 
 
 def _write_files(state: SandboxState, hosts: str | None, environ: Mapping[str, str]) -> None:
@@ -429,53 +421,30 @@ def _refuse_changes(state: SandboxState, options: SandboxOptions) -> None:
     Raises:
         SandboxError: An option differs; the message names the first one.
     """
-    container_path = modes = resolver = None
-    if options.container_path is not None:
-        container_path = tuple(str(path.absolute()) for path in options.container_path)
-    if options.modes is not None:
-        modes = _modes_word(options.modes)
-    if options.resolver != "auto":
-        resolver = options.resolver
-    asked_and_running = {
-        "Hadoop": (options.hadoop_version, state.hadoop_version),
-        "the Hadoop home": (_absolute(options.hadoop_home), state.hadoop_home),
-        "the containers' path": (container_path, state.container_path),
-        "the resolver": (resolver, state.resolver),
-        "GPUs": (options.gpus, state.gpus),
-        "nodes": (options.nodes, state.nodes),
-        "the container-executor": (
-            _absolute(options.container_executor),
-            state.executor or "of its own",
-        ),
-        "mounts": (options.mounts, state.mounts),
-        "the time-outs": (
-            _TIMEOUTS_OF.get(options.default_timeouts),
-            _TIMEOUTS_OF[state.default_timeouts],
-        ),
-        "the profile": (modes, _modes_word(state.modes)),
-    }
-    for what, (asked, running) in asked_and_running.items():
-        if asked is not None and asked != running:
+    for name, asked in options.chosen().items():
+        running = getattr(state, name)
+        if asked not in (running, "auto"):
             raise SandboxError(
-                f"the sandbox {state.name} is up with {what} {_show(running)}, not {_show(asked)}",
+                f"the sandbox {state.name} is up with {_CALLED.get(name, name)} "
+                f"{_show(name, running)}, not {_show(name, asked)}",
                 hint="`sandbox down` it first, or give another name to have both",
             )
 
 
-_TIMEOUTS_OF: dict[bool | None, str] = {True: "of Hadoop", False: "of the sandbox"}
+_CALLED = {
+    "hadoop_version": "Hadoop",
+    "hadoop_home": "the Hadoop home",
+    "container_path": "the containers' path",
+    "resolver": "the resolver",
+    "modes": "the profile",
+    "gpus": "GPUs:",
+    "executor": "the container-executor",
+    "default_timeouts": "default time-outs:",
+    "nodes": "nodes:",
+}
 
 
-def _modes_word(modes: tuple[Mode, ...]) -> str:
-    return "+".join(modes) or "simple"
-
-
-def _absolute(path: Path | None) -> str | None:
-    if path is None:
-        return None
-    return str(path.absolute())
-
-
-def _show(value: object) -> str:
+def _show(name: str, value: object) -> str:
     if isinstance(value, tuple):
-        return ":".join(map(str, value)) or "(none)"
-    return str(value)
+        return "+".join(map(str, value)) or ("simple" if name == "modes" else "none")
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value or "none")

@@ -19,9 +19,6 @@ from submit_tf_job.errors import SandboxError
 _PROC = Path("/proc")
 _SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/lib/mit/sbin")
 
-# State of a listening socket in /proc/net/tcp.
-_LISTEN = "0A"
-
 # The shell ends at once, so that the daemon is not a child of the caller: it leaves no zombie in a
 # long-lived caller, and keeps no pipe open.
 _LAUNCH = 'umask 022; cd "$1" || exit 1; log=$2; shift 2; "$@" </dev/null >>"$log" 2>&1 & echo $!'
@@ -188,18 +185,14 @@ def marked_processes(home: Path, mains: Mapping[str, str]) -> dict[Process, str]
     return found
 
 
-def named_processes(names: Iterable[str], needle: str) -> list[Process]:
-    """Find processes by a prefix of their program's name and a part of their command line.
-
-    Args:
-        names: Prefixes of their names in /proc/<pid>/comm, which has at most 15 characters.
-        needle: Text that their command line contains.
+def named_processes(name: str, needle: str) -> list[Process]:
+    """Find processes by the beginning of their name in /proc/<pid>/comm, which has at most 15
+    characters, and by a part of their command line.
     """
-    starts = tuple(name.encode() for name in names)
     return [
         process
         for process in _all()
-        if _read(_PROC / str(process.pid) / "comm").startswith(starts)
+        if _read(_PROC / str(process.pid) / "comm").startswith(name.encode())
         and needle.encode() in _read(_PROC / str(process.pid) / "cmdline")
     ]
 
@@ -241,24 +234,6 @@ def container_processes(local_dir: Path) -> list[Process]:
         pid for pid, stat in stats.items() if stat.session in sessions and stat.terminal == 0
     }
     return [processes[pid] for pid in sorted((launched | inside | same_session) - spared)]
-
-
-def listens(process: Process, port: int) -> bool:
-    """Return whether this process, and no other, listens on a TCP port; True where /proc does not
-    list the port.
-    """
-    inodes = set()
-    for table in ("tcp", "tcp6"):
-        for line in _read(_PROC / "net" / table).decode().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
-                inodes.add(f"socket:[{fields[9]}]")
-    try:
-        return not inodes or any(
-            _target(link) in inodes for link in (_PROC / str(process.pid) / "fd").iterdir()
-        )
-    except OSError:
-        return False
 
 
 def _target(link: Path) -> str:

@@ -13,9 +13,16 @@ from submit_tf_job.sandbox import addresses, daemons
 from submit_tf_job.sandbox.docker import NETWORK
 from submit_tf_job.sandbox.engine import end_engine, ensure_network
 from submit_tf_job.sandbox.hardening import GATEWAY, USERS
-from submit_tf_job.sandbox.options import ALL_DAEMONS, MAX_NODES, NODEMANAGERS
 from submit_tf_job.sandbox.processes import Process, container_processes, end, marked_processes
-from submit_tf_job.sandbox.saved_state import Layout, SandboxState, node_host, save_state
+from submit_tf_job.sandbox.state import (
+    ALL_DAEMONS,
+    MAX_NODES,
+    NODEMANAGERS,
+    Layout,
+    SandboxState,
+    node_host,
+    save_state,
+)
 from submit_tf_job.sandbox.web import NotWell, send
 
 

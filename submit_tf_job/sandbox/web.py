@@ -7,24 +7,20 @@ from __future__ import annotations
 import base64
 import contextlib
 import http.client
-import itertools
 import json
 import os
 import socket
 import ssl
 import zlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.hardening import principal_of
-from submit_tf_job.sandbox.options import DOMAIN
-from submit_tf_job.sandbox.saved_state import SandboxState
+from submit_tf_job.sandbox.state import DOMAIN, SandboxState
 
 _ANSWER_S = 3.0
-_caches = itertools.count()
 
 
 class NotWell(Exception):
@@ -50,42 +46,21 @@ def require_gssapi() -> None:
         ) from None
 
 
-def ask_kdc(state: SandboxState) -> None:
-    """Get a ticket from the KDC, without the ticket cache.
-
-    Raises:
-        NotWell: The KDC did not respond, or issued no ticket.
-    """
-    with _kerberos(state) as gssapi:
-        cache = f"submit_tf_job-{os.getpid()}-{next(_caches)}"
-        if not _credentials(gssapi, state, cache).lifetime:
-            raise NotWell("the KDC's ticket has no lifetime")
-
-
 def _authorization(state: SandboxState, host: str) -> str:
     """Return the Negotiate header for one request; the host, as the URL names it, is part of the
     server's principal.
     """
+    keytab = state.layout.keytab(principal_of(state.user))
     with _kerberos(state) as gssapi:
         # A recreated sandbox has the same ports but different keys.
-        keys = zlib.crc32(_keytab(state).read_bytes())
-        credentials = _credentials(gssapi, state, f"submit_tf_job-{keys}")
+        keys = zlib.crc32(keytab.read_bytes())
+        # The sandbox's user is the HDFS superuser and YARN administrator; tickets are in memory.
+        store = {"client_keytab": f"FILE:{keytab}", "ccache": f"MEMORY:submit_tf_job-{keys}"}
+        name = gssapi.Name(principal_of(state.user), gssapi.NameType.kerberos_principal)
+        credentials = gssapi.Credentials(name=name, usage="initiate", store=store)
         service = gssapi.Name(f"HTTP@{host}", gssapi.NameType.hostbased_service)
         context = gssapi.SecurityContext(name=service, creds=credentials, usage="initiate")
         return f"Negotiate {base64.b64encode(context.step() or b'').decode()}"
-
-
-def _credentials(gssapi: Any, state: SandboxState, cache: str) -> Any:
-    """Return the credentials of the sandbox's user, the HDFS superuser and YARN administrator;
-    tickets are kept in memory.
-    """
-    store = {"client_keytab": f"FILE:{_keytab(state)}", "ccache": f"MEMORY:{cache}"}
-    name = gssapi.Name(principal_of(state.user), gssapi.NameType.kerberos_principal)
-    return gssapi.Credentials(name=name, usage="initiate", store=store)
-
-
-def _keytab(state: SandboxState) -> Path:
-    return state.layout.keytab(principal_of(state.user))
 
 
 @contextlib.contextmanager
@@ -187,14 +162,31 @@ def ask_zookeeper(state: SandboxState) -> None:
         NotWell: It did not respond with `imok`.
     """
     port = state.ports["zookeeper"]
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=_ANSWER_S) as connection:
-            connection.sendall(b"ruok")
-            answer = connection.recv(16)
-    except OSError as error:
-        raise NotWell(f"port {port} does not answer: {error}") from None
+    with _connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"ruok")
+        answer = connection.recv(16)
     if answer != b"imok":
         raise NotWell(f"port {port} answers {answer!r} instead of imok")
+
+
+def ask_kdc(state: SandboxState) -> None:
+    """Check that the KDC accepts connections.
+
+    Raises:
+        NotWell: It does not.
+    """
+    host, _, port = state.kdc_address.partition(":")
+    with _connection((host, int(port))):
+        pass
+
+
+@contextlib.contextmanager
+def _connection(address: tuple[str, int]) -> Iterator[socket.socket]:
+    try:
+        with socket.create_connection(address, timeout=_ANSWER_S) as connection:
+            yield connection
+    except OSError as error:
+        raise NotWell(f"port {address[1]} does not answer: {error}") from None
 
 
 def ask_dns(state: SandboxState) -> None:

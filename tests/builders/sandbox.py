@@ -21,7 +21,7 @@ def sandbox_dirs(environ: Mapping[str, str]) -> SandboxDirs:
 def state_of(**changes: Any) -> SandboxState:
     """Return the state of a sandbox that Ann started."""
     values: dict[str, Any] = {"name": "one", "user": "ann", "profile_path": "/p"}
-    values |= {"hadoop_version": "3.4.2", "hadoop_home": None, "jars": "/jars", "tarball": None}
+    values |= {"hadoop_version": "3.4.2", "jars": "/jars", "tarball": None}
     values |= {"java_home": "/jvm", "block": 3, "ports": block_ports(3), "resolver": "direct"}
-    values |= {"hosts_file": False, "container_path": ()}
+    values |= {"hosts_file": False}
     return SandboxState(**{**values, **changes})

@@ -1,26 +1,151 @@
-"""The state that a sandbox keeps between two commands, and the paths of its files."""
+"""The options of a sandbox, the state that it keeps between two commands, the paths of its files,
+and what its commands return.
+"""
 
 from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from submit_tf_job.errors import SandboxError
+from submit_tf_job.errors import SandboxError, UsageError
 from submit_tf_job.sandbox import addresses
+from submit_tf_job.sandbox.addresses import Resolver, ResolverChoice
 from submit_tf_job.sandbox.engine import Engine
-from submit_tf_job.sandbox.options import (
-    ALL_DAEMONS,
-    NODEMANAGERS,
-    RUN_AS,
-    Mode,
-    Resolver,
-    profile_name,
-)
 from submit_tf_job.sandbox.processes import Process, is_alive
+
+Mode = Literal["kerberos", "ha", "tls", "docker"]
+
+# The values of `up --profile` beside `simple`, in the order in which a combination is written.
+MODES: tuple[Mode, ...] = ("kerberos", "ha", "tls", "docker")
+
+DOMAIN = "sandbox.test"
+REALM = "SANDBOX.TEST"
+
+# The user that containers of a sandbox with Docker run as; it exists on every machine.
+RUN_AS = "nobody"
+
+# A NodeManager is a JVM of 200 to 400 MB.
+MAX_NODES = 8
+# The NodeManager of each node; the first one has no number.
+NODEMANAGERS = ("nodemanager", *(f"nodemanager{number}" for number in range(2, MAX_NODES + 1)))
+
+# In the order in which they are shown, each with its mode (None: every sandbox has it); also the
+# names that `logs` accepts.
+ALL_DAEMONS: Mapping[str, Mode | None] = {
+    "dockerd": "docker",
+    "kdc": "kerberos",
+    "zookeeper": None,
+    "namenode": None,
+    "datanode": None,
+    "resourcemanager": None,
+    "resourcemanager2": "ha",
+    **dict.fromkeys(NODEMANAGERS),
+    "registrydns": None,
+}
+
+
+def parse_modes(words: Iterable[str]) -> tuple[Mode, ...]:
+    """Parse the value of `--profile`, such as `kerberos+ha` or `kerberos,ha`, each mode once and in
+    canonical order.
+
+    Raises:
+        UsageError: A word is not a mode, or `simple` is combined with one.
+    """
+    asked = [part for word in words for part in re.split("[+,]", word)]
+    unknown = [part for part in asked if part not in ("simple", *MODES)]
+    if unknown:
+        raise UsageError(
+            f"--profile takes simple, {', '.join(MODES)}, or several of the latter as "
+            f"kerberos+ha+tls, not {unknown[0]!r}"
+        )
+    if "simple" in asked and set(asked) != {"simple"}:
+        raise UsageError("--profile simple means without the others; leave it out")
+    return tuple(mode for mode in MODES if mode in asked)
+
+
+@dataclass(frozen=True)
+class SandboxDirs:
+    """The directories of sandboxes.
+
+    Attributes:
+        state_dir: Holds one directory for each sandbox: configuration, data, logs.
+        cache_dir: Holds the jars, shared by all sandboxes.
+        config_dir: Directory of the settings; the profile goes to `profiles.d` in it.
+    """
+
+    state_dir: Path
+    cache_dir: Path
+    config_dir: Path
+
+
+@dataclass(frozen=True)
+class SandboxOptions:
+    """The options of `up`; None means the existing sandbox's value, or else the default.
+
+    Attributes:
+        hadoop_version: Hadoop version, default `jars.DEFAULT_VERSION`.
+        hadoop_home: An unpacked Hadoop whose jars are used instead of Maven's.
+        container_path: Directories put first on the PATH of containers, such as the `bin` of a
+            virtual environment with TensorFlow.
+        resolver: How containers resolve names: `system` (root only), `direct`, or `auto`; `none`
+            for a sandbox without Registry DNS.
+        modes: Additions to a simple cluster: Kerberos, two ResourceManagers, TLS, Docker. Default
+            none.
+        gpus: With Docker: GPUs that the NodeManager offers and the machine need not have. Default
+            none.
+        executor: With Docker: Hadoop's own container-executor, instead of the sandbox's.
+        mounts: With Docker: directories that jobs may mount, `/dir` to read or `/dir:rw`.
+        default_timeouts: Keep Hadoop's default intervals and time-outs for jobs. Default no.
+        nodes: NodeManagers, each with the GPUs above. Default 1.
+    """
+
+    hadoop_version: str | None = None
+    hadoop_home: Path | None = None
+    container_path: tuple[Path, ...] | None = None
+    resolver: ResolverChoice | None = None
+    modes: tuple[Mode, ...] | None = None
+    gpus: int | None = None
+    executor: Path | None = None
+    mounts: tuple[str, ...] | None = None
+    default_timeouts: bool | None = None
+    nodes: int | None = None
+
+    def chosen(self) -> dict[str, Any]:
+        """Return the options that were given, by name, as `SandboxState` has them."""
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: _stored(value) for name, value in given.items() if value is not None}
+
+
+def _stored(value: object) -> object:
+    if isinstance(value, Path):
+        return str(value.absolute())
+    return tuple(map(_stored, value)) if isinstance(value, tuple) else value
+
+
+def check_name(name: str) -> None:
+    """Refuse a sandbox name that is not valid as a directory and as a profile name.
+
+    Raises:
+        SandboxError: The name is not valid.
+    """
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", name):
+        raise SandboxError(
+            f"{name!r} is not a valid sandbox name",
+            hint="use up to 32 lower-case letters, digits and hyphens",
+        )
+
+
+def profile_name(name: str) -> str:
+    """Return the settings profile of a sandbox."""
+    return "sandbox" if name == "default" else f"sandbox-{name}"
+
+
+# --- files and state ---
 
 _FORMAT = 2
 
@@ -129,7 +254,6 @@ class SandboxState:
 
     name: str
     hadoop_version: str
-    hadoop_home: str | None
     jars: str
     tarball: str | None
     java_home: str
@@ -138,9 +262,10 @@ class SandboxState:
     ports: Mapping[str, int]
     resolver: Resolver
     hosts_file: bool
-    container_path: tuple[str, ...]
     profile_path: str
     home: str = ""
+    hadoop_home: str | None = None
+    container_path: tuple[str, ...] = ()
     modes: tuple[Mode, ...] = ()
     native: str | None = None
     ready: bool = False
@@ -327,3 +452,54 @@ def load_state(layout: Layout) -> SandboxState | None:
             f"{layout.state_file} cannot be read: {error}",
             hint="`sandbox down` ends and removes this sandbox all the same",
         ) from None
+
+
+# --- what the commands return ---
+
+
+@dataclass(frozen=True)
+class StartedSandbox:
+    """The result of `up`.
+
+    Attributes:
+        sandbox: The running sandbox.
+        started: Daemons that this `up` started; empty if all were healthy.
+        seconds: Duration of this `up`.
+    """
+
+    sandbox: SandboxState
+    started: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class DaemonStatus:
+    """The status of one daemon.
+
+    Attributes:
+        name: One of `ALL_DAEMONS`.
+        pid: Its process, None if it never started.
+        alive: Whether the process exists and belongs to this sandbox.
+        healthy: Whether its health check passes.
+        reason: Why it is not healthy, or "".
+        ports: Ports it listens on.
+        log: Its log file.
+    """
+
+    name: str
+    pid: int | None
+    alive: bool
+    healthy: bool
+    reason: str
+    ports: tuple[int, ...]
+    log: Path
+
+
+@dataclass(frozen=True)
+class SandboxStatus:
+    """The status of a sandbox: `down` (does not exist), `up` (all healthy) or `degraded`."""
+
+    name: str
+    state: Literal["down", "up", "degraded"]
+    daemons: tuple[DaemonStatus, ...] = ()
+    sandbox: SandboxState | None = None
