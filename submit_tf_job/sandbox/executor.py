@@ -17,6 +17,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -56,8 +57,12 @@ class ExecutorSettings:
 
 def read_configuration(path: str) -> dict[str, str]:
     """Parse container-executor.cfg: `key=value`, in any section."""
-    lines = (line.strip() for line in Path(path).read_text().splitlines())
-    pairs = (line.partition("=") for line in lines if not line.startswith("#"))
+    lines = Path(path).read_text().splitlines()
+    return _pairs(line for line in lines if not line.lstrip().startswith("#"))
+
+
+def _pairs(lines: Iterable[str]) -> dict[str, str]:
+    pairs = (line.strip().partition("=") for line in lines)
     return {key: value for key, sign, value in pairs if sign}
 
 
@@ -312,8 +317,7 @@ def read_command(path: str) -> dict[str, str]:
     lines = Path(path).read_text(errors="surrogateescape").splitlines()
     if lines[:1] != ["[docker-command-execution]"]:
         raise ExecutorRefused(NOT_BUILT, f"{path} is not a Docker command")
-    pairs = (line.strip().partition("=") for line in lines[1:])
-    return {key: value for key, sign, value in pairs if sign}
+    return _pairs(lines[1:])
 
 
 def _words(value: str) -> list[str]:
@@ -385,11 +389,13 @@ def ports_of(docker: DockerCli, command: dict[str, str]) -> list[str]:
 
 def run_words(settings: ExecutorSettings, docker: DockerCli, command: dict[str, str]) -> list[str]:
     """Build the command line of `docker run` from a command file; drop all other options, such as
-    `privileged`.
+    `privileged`. Entry-point mode, which the package never requests, is refused.
     """
+    if command.get("detach") == "false":
+        raise ExecutorRefused(DISABLED, "Feature disabled: entry-point mode")
     image = command["image"]
     trusted = image.partition("/")[0] not in settings.untrusted
-    words = ["run", *(["-d"] if command.get("detach", "true") == "true" else [])]
+    words = ["run", "-d"]
     words += [f"--{key}={command[key]}" for key in SINGLE if command.get(key)]
     words += ports_of(docker, command)
     if trusted:
@@ -413,50 +419,31 @@ def run_words(settings: ExecutorSettings, docker: DockerCli, command: dict[str, 
         for value in _words(command.get(key, ""))
         if trusted or key != "cap-add"
     ]
-    words += ["--env-file", command["environ"]] if command.get("environ") else []
     return [*words, image, *_words(command.get("launch-command", ""))]
 
 
 def launch_docker(places: Places, rest: list[str]) -> int:
     """Operation 4: run or restart a container, and wait for its end."""
-    docker, command, pid_file = DockerCli(places.settings), read_command(rest[-1]), rest[-4]
-    name = container_name(command.get("name", ""))
+    settings, command, pid_file = places.settings, read_command(rest[-1]), rest[-4]
+    docker, name = DockerCli(settings), container_name(command.get("name", ""))
     prepare(places, rest)
-    outputs = [
-        f"{rest[-2].split('%')[0]}/{rest[0]}/{rest[1]}/{stream}.txt"
-        for stream in ("stdout", "stderr")
-    ]
-    for path in outputs:
+    for stream in ("stdout", "stderr"):
+        path = f"{rest[-2].split('%')[0]}/{rest[0]}/{rest[1]}/{stream}.txt"
         if not os.path.lexists(path):
             places.copy(os.devnull, path, 0o640)
     again = command.get("docker-command") == "start"
-    words = ["start", name] if again else run_words(places.settings, docker, command)
-    if again or command.get("detach", "true") == "true":
-        started = docker.call(*words)
-        return report(follow(places.settings, docker, name, pid_file, started), pid_file)
-    code = attach(docker, name, pid_file, words, outputs)
-    return report(FAILED if code and not places.settings.retries else code, pid_file)
-
-
-def follow(
-    settings: ExecutorSettings,
-    docker: DockerCli,
-    name: str,
-    pid_file: str,
-    started: tuple[int, str, str],
-) -> int:
-    """Return the exit status of a container that was started in the background, once it has ended.
-
-    Without retries container-executor never reads that status, and reports 0 (seen on 3.4.2).
-    """
-    status, _, words = started
+    words = ["start", name] if again else run_words(settings, docker, command)
+    status, _, said = docker.call(*words)
     if status != 0:
-        print(words, file=sys.stderr)
-        return FAILED
+        print(said, file=sys.stderr)
+        return report(FAILED, pid_file)
     code = watch(docker, name, pid_file)
-    if code and settings.retries:
+    if not settings.retries:
+        # container-executor then never reads the status, and reports 0 (seen on 3.4.2).
+        return report(OK, pid_file)
+    if code:
         print(f"Exit code from docker inspect: {code}", file=sys.stderr)
-    return code if settings.retries else OK
+    return report(code, pid_file)
 
 
 def container_name(name: str) -> str:
@@ -485,39 +472,6 @@ def watch(docker: DockerCli, name: str, pid_file: str) -> int:
             CRASHED, f"{words.strip()}\nCould not inspect docker to get exitcode of {name}"
         )
     return int(code)
-
-
-def attach(
-    docker: DockerCli, name: str, pid_file: str, words: list[str], outputs: list[str]
-) -> int:
-    """Run a container with its own entry point, and write its output to its log files."""
-    with open(outputs[0], "ab") as out, open(outputs[1], "ab") as err:
-        shown = " ".join([*docker.argv, *words])
-        out.write(
-            f"Launching docker container...\nDocker run command: {shown}\n".encode(
-                errors="surrogateescape"
-            )
-        )
-        out.flush()
-        client = subprocess.Popen(
-            [*docker.argv, *words], env={}, stdin=subprocess.DEVNULL, stdout=out, stderr=err
-        )
-        while client.poll() is None:
-            pid = docker.field(name, "{{.State.Pid}}")
-            if pid and pid != "0":
-                _write(pid_file, pid)
-                break
-            time.sleep(0.1)
-        client.wait()
-    # The client's own exit statuses 125 to 127 are not the container's.
-    code = docker.field(name, "{{.State.ExitCode}} {{.State.StartedAt}}")
-    if code is None or code.endswith(" 0001-01-01T00:00:00Z"):
-        print(Path(outputs[1]).read_text(errors="replace")[-4096:], file=sys.stderr)
-        return FAILED
-    status = int(code.partition(" ")[0])
-    if status:
-        print(f"Exit code from docker inspect: {status}", file=sys.stderr)
-    return status
 
 
 def run_docker(settings: ExecutorSettings, path: str) -> NoReturn:

@@ -16,6 +16,7 @@ from typing import Literal
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import addresses, daemons, docker, hadoop_config
+from submit_tf_job.sandbox.addresses import Resolver
 from submit_tf_job.sandbox.engine import bridge_problem, end_engine, make_bridge, restore_bridge
 from submit_tf_job.sandbox.hardening import RM_IDS, find_programs, make_certificates, make_kdc
 from submit_tf_job.sandbox.jars import (
@@ -40,7 +41,6 @@ from submit_tf_job.sandbox.state import (
     MAX_NODES,
     DaemonStatus,
     Layout,
-    Resolver,
     SandboxDirs,
     SandboxOptions,
     SandboxState,
