@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.processes import run
+from submit_tf_job.sandbox.processes import reserve, run
 
 Resolver = Literal["system", "direct", "none"]
 ResolverChoice = Literal["auto", "system", "direct", "none"]
@@ -69,28 +69,6 @@ def port_is_free(port: int, address: str = "") -> bool:
             except OSError:
                 return False
     return True
-
-
-def reserve(what: str) -> contextlib.AbstractContextManager[object] | None:
-    """Reserve a name among all processes of this machine, of any user; the kernel releases it when
-    the process dies.
-
-    The lock is an abstract socket: it has no file that could remain or belong to another user, and
-    belongs to the network namespace as ports and addresses do.
-
-    Args:
-        what: The name.
-
-    Returns:
-        A context manager that releases the name at its exit; None if another process has it.
-    """
-    holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        holder.bind(f"\0submit_tf_job.sandbox.{what}")
-    except OSError:
-        holder.close()
-        return None
-    return contextlib.closing(holder)
 
 
 @contextlib.contextmanager

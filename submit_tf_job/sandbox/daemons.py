@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -324,24 +323,15 @@ def format_namenode(state: SandboxState, environ: Mapping[str, str]) -> None:
     with layout.log("namenode").open("a") as log:
         log.write(done.stdout + done.stderr)
     if done.returncode != 0:
-        words = failure_excerpt(layout.log("namenode"))
         raise SandboxError(
             f"namenode could not format HDFS (exit status {done.returncode}); the end of "
-            f"its log:\n{words}"
+            f"its log:\n{end_of_log(layout.log('namenode'))}"
         )
 
 
-def failure_excerpt(path: Path, lines: int = 25) -> str:
-    """Return the last lines of a failed daemon's log, and the errors before them."""
-    every = last_lines(path, 600)
-    tail, earlier = every[-lines:], every[:-lines]
-    errors = [line for line in earlier if _ERROR.search(line)][-6:]
-    if errors:
-        errors.append("...")
-    return "\n".join([*errors, *tail])
-
-
-_ERROR = re.compile(r"^Caused by:| (ERROR|FATAL) |^Exception in thread")
+def end_of_log(path: Path) -> str:
+    """Return what a failed daemon wrote last."""
+    return "\n".join(last_lines(path, 30))
 
 
 def last_lines(path: Path, lines: int) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import grp
 import json
 import os
-import pwd
 import shutil
 import sys
 from collections.abc import Mapping
@@ -102,11 +101,6 @@ def _check_executor(path: Path) -> None:
     """
     if not path.is_file():
         raise SandboxError(f"there is no container-executor at {path}")
-    if not Path(_CLI).exists():
-        raise SandboxError(
-            f"Hadoop's container-executor calls {_CLI}, which does not exist",
-            hint="install docker.io",
-        )
     if _DEFAULT_SOCKET.exists():
         raise SandboxError(
             f"Hadoop's container-executor talks to {_DEFAULT_SOCKET} only, and another "
@@ -332,27 +326,6 @@ def _check_setup(state: SandboxState, environ: Mapping[str, str]) -> None:
             f"{state.layout.conf / 'container-executor.cfg'} (root's, mode 0400, in "
             "directories that only root may write to) where it was built to look for it",
         )
-    _check_reach(state)
-
-
-def _check_reach(state: SandboxState) -> None:
-    """Check that the run-as user can access the directories: Hadoop's container-executor starts the
-    ApplicationMaster as a user who cannot enter directories that only root can enter.
-    """
-    uid = pwd.getpwnam(RUN_AS).pw_uid
-    for path in (Path(state.jars), Path(state.java_home)):
-        closed = [
-            parent
-            for parent in (path, *path.parents)
-            if not parent.stat().st_mode & 0o001 and parent.stat().st_uid != uid
-        ]
-        if closed:
-            raise SandboxError(
-                f"{RUN_AS}, whom Hadoop's container-executor starts processes as, cannot "
-                f"enter {closed[-1]}",
-                hint="set XDG_CACHE_HOME to a directory that everybody may enter, or take "
-                "another Java",
-            )
 
 
 # what is asked by Hadoop (-x -q), and by tasks (-L)

@@ -20,7 +20,6 @@ from typing import Any
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import processes
-from submit_tf_job.sandbox.addresses import reserve
 from submit_tf_job.sandbox.processes import (
     Process,
     end,
@@ -29,6 +28,7 @@ from submit_tf_job.sandbox.processes import (
     launch,
     named_processes,
     path_with_sbin,
+    reserve,
 )
 
 DOCKERD = "dockerd"

@@ -20,7 +20,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.processes import file_lock, find_program, run
+from submit_tf_job.sandbox.processes import find_program, lock, run
 
 DEFAULT_VERSION = "3.4.2"
 
@@ -218,8 +218,7 @@ def ensure_jars(
         tarball = home / "service-dep.tar.gz"
     jars = JarSet(version, home / "jars", tarball)
     if not jars.directory.is_dir():
-        lock = cache_dir / f"hadoop-{version}.lock"
-        with _fetching(f"Hadoop {version}", "100 MB", home, lock, environ, progress) as work:
+        with _fetching(f"Hadoop {version}", "100 MB", home, environ, progress) as work:
             if work is not None:
                 _build(version, line, work, environ)
     return jars
@@ -230,7 +229,6 @@ def _fetching(
     what: str,
     size: str,
     home: Path,
-    lock: Path,
     environ: Mapping[str, str],
     progress: Callable[[str], None],
 ) -> Iterator[Path | None]:
@@ -238,7 +236,7 @@ def _fetching(
     has made it meanwhile.
     """
     on_wait = partial(progress, f"another process is fetching {what}")
-    with file_lock(lock, _MAVEN_TIMEOUT_S, on_wait):
+    with lock(home, _MAVEN_TIMEOUT_S, on_wait):
         if home.is_dir():
             yield None
             return
@@ -416,8 +414,7 @@ def ensure_native(
             hint="give the directory of an unpacked Hadoop that has lib/native/libhadoop.so",
         )
     home = cache_dir / f"native-{_NATIVE_VERSION}-{architecture}"
-    lock = cache_dir / f"native-{_NATIVE_VERSION}.lock"
-    with _fetching(_LIBRARY, "32 MB", home, lock, environ, progress) as work:
+    with _fetching(_LIBRARY, "32 MB", home, environ, progress) as work:
         if work is not None:
             _fetch_native(architecture, work, environ)
     return home
@@ -443,25 +440,17 @@ def find_java_home(environ: Mapping[str, str]) -> Path:
     Raises:
         SandboxError: Java was not found, or is too new for Hadoop.
     """
-    given = environ.get("JAVA_HOME")
-    if given:
+    java = shutil.which("java", path=environ.get("PATH", os.defpath))
+    if given := environ.get("JAVA_HOME"):
         home = Path(given)
-        if not (home / "bin" / "java").is_file():
-            raise SandboxError(
-                f"JAVA_HOME is {given}, and there is no bin/java in it", hint=_INSTALL_JAVA
-            )
+    elif java is None:
+        raise SandboxError(
+            "java was not found: JAVA_HOME is not set, and PATH has none", hint=_INSTALL_JAVA
+        )
     else:
-        java = shutil.which("java", path=environ.get("PATH", os.defpath))
-        if java is None:
-            raise SandboxError(
-                "java was not found: JAVA_HOME is not set, and PATH has none", hint=_INSTALL_JAVA
-            )
         home = Path(java).resolve().parent.parent
-        if not (home / "bin" / "java").is_file():
-            raise SandboxError(
-                f"{java} is not in the bin directory of a Java, so its home is not known",
-                hint="set JAVA_HOME",
-            )
+    if not (home / "bin" / "java").is_file():
+        raise SandboxError(f"there is no bin/java in {home}", hint="set JAVA_HOME")
     major = _java_major(home)
     if major is not None and major > _NEWEST_JAVA:
         raise SandboxError(

@@ -28,7 +28,7 @@ from submit_tf_job.sandbox.jars import (
     jars_of_home,
     line_of,
 )
-from submit_tf_job.sandbox.processes import end, file_lock
+from submit_tf_job.sandbox.processes import end, lock
 from submit_tf_job.sandbox.start_stop import (
     Progress,
     end_everything,
@@ -133,7 +133,6 @@ class Sandbox:
             self._profile_path().unlink(missing_ok=True)
             if not keep:
                 self._remove_home()
-                self._lock_path.unlink(missing_ok=True)
         return there or ended
 
     def status(self) -> SandboxStatus:
@@ -176,13 +175,9 @@ class Sandbox:
             return path.read_text(errors="replace")
         return "\n".join(daemons.last_lines(path, tail))
 
-    @property
-    def _lock_path(self) -> Path:
-        return self._dirs.state_dir.resolve() / f"{self.name}.lock"
-
     def _lock(self) -> contextlib.AbstractContextManager[None]:
-        return file_lock(
-            self._lock_path,
+        return lock(
+            self._layout.home,
             _LOCK_TIMEOUT_S,
             lambda: self._progress(f"another process is working on the sandbox {self.name}"),
         )

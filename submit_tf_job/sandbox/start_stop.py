@@ -190,7 +190,7 @@ def _wait(
 def _failure(name: str, what: str, state: SandboxState) -> SandboxError:
     log = state.layout.log(name)
     return SandboxError(
-        f"{name} {what}; the end of its log:\n{daemons.failure_excerpt(log)}",
+        f"{name} {what}; the end of its log:\n{daemons.end_of_log(log)}",
         hint=f"the whole log is {log}",
     )
 
