@@ -15,11 +15,15 @@ from typing import Any, TypeAlias
 
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host.hadoopconf import read_xml, resource_managers
-from submit_tf_job.host.inputfile import read_input, reason
+from submit_tf_job.host.inputfile import (
+    read_input,
+    reason,
+    refuse_if_others_can_change,
+    refuse_if_others_can_read,
+)
 from submit_tf_job.host.located.diagnostics import Unreadable
 from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.host.located.text_source import read_mapping
-from submit_tf_job.host.secretfile import refuse_if_others_can_change, refuse_if_others_can_read
 
 ENV_PREFIX = "SUBMIT_TF_JOB_"
 TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are not settings

@@ -181,7 +181,7 @@ def read_configuration(text: str, notes: Diagnostics, name: str | None) -> tuple
     Raises:
         Unreadable: It is not one, or no format is in it.
     """
-    from submit_tf_job.host.located.xml_source import read_xml
+    from submit_tf_job.host.located.text_source import read_xml
 
     root = read_xml(text, notes)
     found = recognise(root)

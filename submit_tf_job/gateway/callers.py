@@ -23,8 +23,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from submit_tf_job.errors import ClusterUnavailable, SettingsError, UsageError
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.host import kerberos
-from submit_tf_job.host.inputfile import read_input, reason
-from submit_tf_job.host.secretfile import refuse_if_others_can_change, refuse_if_others_can_read
+from submit_tf_job.host.inputfile import (
+    read_input,
+    reason,
+    refuse_if_others_can_change,
+    refuse_if_others_can_read,
+)
 from submit_tf_job.settings import USER_NAME, Settings
 
 if TYPE_CHECKING:

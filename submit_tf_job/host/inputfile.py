@@ -1,13 +1,17 @@
-"""Read files that a user names: up to a limit, and without waiting for a FIFO."""
+"""Read files that a user names: up to a limit, and without waiting for a FIFO; those with secrets
+only where other users cannot read them, as ssh does with keys.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from submit_tf_job.errors import SettingsError
 
 LARGEST = 64 * 1024 * 1024
 # A shell's <(command) is a pipe of this process whose other end is open.
@@ -72,3 +76,121 @@ def reason(error: Exception) -> str:
 
 def _null() -> int:
     return os.stat(os.devnull).st_rdev  # noqa: PTH116 - a constant of the system
+
+
+# --- files with secrets ---
+
+_PR_SET_DUMPABLE = 4
+SECRET_MAX = 64 * 1024  # a delegation token has some 200 bytes, a JWT a few thousand
+
+
+def refuse_if_others_can_read(path: Path, what: str) -> None:
+    """Check that group and others can neither read nor write a file, such as a keytab.
+
+    Args:
+        path: The file.
+        what: Its name in the message: "the keytab".
+
+    Raises:
+        SettingsError: It does not exist, or its group or others may read or write it.
+
+    Example:
+        >>> refuse_if_others_can_read(Path("/home/alice/alice.keytab"), "the keytab")
+    """
+    try:
+        found = path.stat()
+        refuse_special(path, found)
+        _check(path, found, what)
+    except OSError as error:
+        raise _unreadable(path, what, error) from None
+
+
+def refuse_if_others_can_change(path: Path, what: str) -> None:
+    """Check that group and others cannot write a file, which they may read.
+
+    Raises:
+        SettingsError: It does not exist, or its group or others may write it.
+    """
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        raise _unreadable(path, what, error) from None
+    if mode & 0o022:
+        raise SettingsError(
+            f"{what} {path}: others can change it (mode {mode:04o})", hint=f"chmod go-w {path}"
+        )
+
+
+def read_secret(path: Path, what: str) -> str:
+    """Return the secret in a file that no other user can read.
+
+    The mode is checked on the open file, so it cannot change between check and read.
+
+    Args:
+        path: The file: one line of text; blanks around it are removed.
+        what: Its name in the message: "the file of credentials.file".
+
+    Raises:
+        SettingsError: Others may read or write it, or it cannot be read, is empty or is not a
+            credential.
+    """
+    try:
+        with open_input(path) as file:
+            _check(path, os.fstat(file.fileno()), what)
+            raw = file.read(SECRET_MAX + 1)
+    except OSError as error:
+        raise _unreadable(path, what, error) from None
+    return one_secret(raw, f"{what} {path}")
+
+
+def one_secret(raw: bytes, where: str) -> str:
+    """Decode one secret: a line of text without control characters, which could end an HTTP header
+    and begin another.
+
+    Raises:
+        SettingsError: The content is not such a line; the message never quotes it.
+    """
+    if len(raw) > SECRET_MAX:
+        raise SettingsError(f"{where}: more than {SECRET_MAX // 1024} KiB is not a credential")
+    try:
+        text = raw.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise SettingsError(
+            f"{where}: bytes that are not text (UTF-8) are not a credential"
+        ) from None
+    if not text:
+        raise SettingsError(f"{where}: it is empty")
+    if not text.isprintable():
+        raise SettingsError(
+            f"{where}: more than one line, or a control character, is not a credential"
+        )
+    return text
+
+
+def leave_no_core() -> None:
+    """Protect this process's memory, which holds secrets, from core dumps and from other processes
+    of the same user.
+
+    A kernel that pipes its dumps to a program ignores the limit (core(5)), hence prctl where it
+    exists.
+    """
+    import ctypes
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def _check(path: Path, found: os.stat_result, what: str) -> None:
+    mode = stat.S_IMODE(found.st_mode)
+    for doing, bits in (("read", 0o044), ("change", 0o022), ("run", 0o011)):
+        if mode & bits:
+            raise SettingsError(
+                f"{what} {path}: others can {doing} it (mode {mode:04o})",
+                hint=f"chmod 600 {path}",
+            )
+
+
+def _unreadable(path: Path, what: str, error: OSError) -> SettingsError:
+    return SettingsError(f"{what} {path}: cannot be read: {reason(error)}")

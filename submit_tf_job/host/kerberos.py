@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.errors import AuthError, SettingsError
-from submit_tf_job.host.inputfile import reason, refuse_special
-from submit_tf_job.host.secretfile import refuse_if_others_can_read
+from submit_tf_job.host.inputfile import reason, refuse_if_others_can_read, refuse_special
 
 MISSING = "Kerberos needs the package requests-kerberos, which is not installed here"
 # gssapi is compiled: needs MIT Kerberos' headers (libkrb5-dev) and a C compiler
@@ -227,16 +226,6 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
         r"No (?:Kerberos )?credentials|Credentials cache .*not found|Matching credential not found",
         "there is no Kerberos ticket",
         "Get one with kinit, or set kerberos.keytab and kerberos.principal.",
-    ),
-    (
-        r"Credentials cache permissions incorrect|Permission denied",
-        "the ticket cache or keytab may not be read",
-        "Check its mode and owner: `klist` and ls -l.",
-    ),
-    (
-        r"policy rejects|revoked|Client not trusted|locked out",
-        "the KDC has locked {principal}",
-        "Ask the administrator of the KDC.",
     ),
     (
         r"Can't open/find Kerberos configuration file|Included profile|Improper format of Kerberos",

@@ -25,7 +25,7 @@ from submit_tf_job.host.located.nodes import (
     describe,
     to_python,
 )
-from submit_tf_job.host.located.scalars import retyped, surprising
+from submit_tf_job.host.located.yaml_source import retyped, surprising
 from submit_tf_job.jobspec.keys import INPUT, JOB, OUTPUT, ROLE, SHARED
 from submit_tf_job.jobspec.kinds import Key, Keys, Kind, group
 

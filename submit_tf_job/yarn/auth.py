@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import AuthError, SettingsError, UsageError
-from submit_tf_job.host.secretfile import one_secret, read_secret
+from submit_tf_job.host.inputfile import one_secret, read_secret
 
 if TYPE_CHECKING:
     import requests
