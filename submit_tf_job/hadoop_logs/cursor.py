@@ -6,7 +6,7 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from submit_tf_job.hadoop_logs.interfaces import STEP, Damaged, RangeSource
 
@@ -123,24 +123,12 @@ class Source:
         return Damaged(f"{self.where}: the log file is damaged: {what}")
 
 
-class Cursor(Protocol):
-    """A position in a run of bytes that only moves forward.
+class PlainCursor:
+    """Cursor over stored bytes; skipping needs no request.
 
     Attributes:
-        position: Bytes passed so far.
+        position: Bytes passed so far; a cursor only moves forward.
     """
-
-    position: int
-
-    def read(self, length: int) -> bytes:
-        """Read up to `length` bytes; fewer, down to none, only at the end."""
-
-    def skip(self, length: int) -> int:
-        """Skip up to `length` bytes; return the number skipped."""
-
-
-class PlainCursor:
-    """Cursor over stored bytes; skipping needs no request."""
 
     def __init__(self, source: Source, start: int, length: int) -> None:
         self.position = 0
@@ -151,7 +139,7 @@ class PlainCursor:
         self._window = FIRST_WINDOW
 
     def read(self, length: int) -> bytes:
-        """Read up to `length` bytes."""
+        """Read up to `length` bytes; fewer, down to none, only at the end."""
         length = min(length, self._length - self.position)
         if length > len(self._buffer):
             begin = self.position + len(self._buffer)
@@ -163,7 +151,7 @@ class PlainCursor:
         return data
 
     def skip(self, length: int) -> int:
-        """Skip up to `length` bytes."""
+        """Skip up to `length` bytes; return the number skipped."""
         length = min(length, self._length - self.position)
         if length > len(self._buffer):
             self._window = FIRST_WINDOW
@@ -245,6 +233,9 @@ class InflatingCursor:
             self._fetched_at, offset = self._at, 0
             self._fetch = min(self._fetch * 2, LARGEST_WINDOW)
         return self._fetched[offset : offset + DEFLATED_STEP]
+
+
+Cursor = PlainCursor | InflatingCursor
 
 
 class Region(NamedTuple):

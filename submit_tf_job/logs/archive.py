@@ -16,12 +16,12 @@ from itertools import chain
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError
+from submit_tf_job.hadoop_logs.interfaces import Damaged, Snapshot
 from submit_tf_job.logs.collected import AggregatedLogs
 from submit_tf_job.logs.entries import AM_FILES, AM_TASK, LogSource, TaskContainer
 from submit_tf_job.logs.read import in_threads
-from submit_tf_job.logs.sources import ServedLogs, StreamServer
+from submit_tf_job.logs.sources import LogServer, ServedLogs
 
-_WORKERS = 8
 # containers that the ApplicationMaster released leave gaps in the numbers
 _GAP = 20
 # the script copies itself into the log directory when it runs (ContainerLaunch)
@@ -69,7 +69,7 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
     """
     report = next(logs.find(contract.REPORT_FILE), None)
     if report is not None and wanted is not None:
-        content = report.read()
+        content = _content(report)
         alone = [found for found in from_report(content).values() if found.task == wanted]
         if alone and _never_restarted(content):
             return Archive("collected", logs, tuple(alone), logs.warnings)
@@ -77,15 +77,22 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
     nodes: dict[str, list[TaskContainer]] = {}
     for one in logs.containers():
         file = one.file(contract.REPORT_FILE)
-        known |= from_report(file.snapshots[-1].read()) if file else {}
+        known |= from_report(_content(file.snapshots[-1])) if file else {}
         host = one.node.rpartition(":")[0]
         nodes.setdefault(one.node, []).append(TaskContainer("", one.container_id, host))
 
     def of_node(containers: list[TaskContainer]) -> list[TaskContainer]:
         return [_named(logs, container, known) for container in containers]
 
-    named = chain.from_iterable(in_threads(of_node, list(nodes.values()), _WORKERS))
+    named = chain.from_iterable(in_threads(of_node, list(nodes.values())))
     return Archive("collected", logs, _sorted(named), logs.warnings)
+
+
+def _content(report: Snapshot) -> bytes:
+    try:
+        return report.read()
+    except Damaged:
+        return b""  # the logs beside it may be well
 
 
 def _never_restarted(content: bytes) -> bool:
@@ -118,7 +125,7 @@ def _sorted(containers: Iterable[TaskContainer]) -> tuple[TaskContainer, ...]:
     return tuple(sorted(containers, key=lambda container: container.order))
 
 
-def served(server: StreamServer, address: str, am_containers: Sequence[str]) -> Archive:
+def served(server: LogServer, address: str, am_containers: Sequence[str]) -> Archive:
     """Open the logs of a log server. It does not list containers, so each id is requested.
 
     Args:

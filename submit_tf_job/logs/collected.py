@@ -36,7 +36,6 @@ from submit_tf_job.hadoop_logs.node_files import (
 from submit_tf_job.logs.entries import FileInfo, TaskContainer
 from submit_tf_job.logs.read import in_threads
 
-WORKERS = 8  # node files are small and remote: most of the time is latency
 # an AM runs for 30 s after it has unregistered, a NodeManager counts as lost after 10 minutes
 LATEST_UPLOAD_S = 900
 
@@ -124,7 +123,7 @@ class AggregatedLogs:
             BadAnswer: None of the files can be read.
         """
         nodes = self._nodes()
-        found = in_threads(NodeFile.snapshots, nodes, WORKERS)
+        found = in_threads(NodeFile.snapshots, nodes)
         snapshots = [snapshot for of_node in found for snapshot in of_node]
         problems = [problem for node in nodes for problem in node.problems]
         if not snapshots and problems:

@@ -27,7 +27,6 @@ from submit_tf_job.logs.read import (
 )
 from submit_tf_job.logs.sources import NodeLogs
 
-_WORKERS = 8
 # bytes of one file; the next poll, which does not wait, reads the rest
 _ONE_POLL = 8 * 1024 * 1024
 _POLITE_S = 0.02  # per container and poll: 200 containers are polled every 4 s
@@ -144,14 +143,14 @@ class LogFollower:
     def poll(self) -> Iterator[Run]:
         """Yield the new lines, sorted by time."""
         news = self._news()
-        runs = chain.from_iterable(in_threads(self._increment, news, _WORKERS))
+        runs = chain.from_iterable(in_threads(self._increment, news))
         yield from wanted_lines(sorted(runs, key=lambda run: run.order), self.selection)
         self._more = any(file.place < file.size for followed, file in news if not followed.failures)
 
     def _news(self) -> list[tuple[_Container, _OpenLog]]:
         """List the selected files that have grown."""
         due = [followed for followed in self._followed.values() if not followed.complete]
-        grown = in_threads(self._grown, due, _WORKERS)
+        grown = in_threads(self._grown, due)
         return [(one, file) for one, files in zip(due, grown, strict=True) for file in files]
 
     def _grown(self, followed: _Container) -> list[_OpenLog]:

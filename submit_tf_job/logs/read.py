@@ -139,7 +139,7 @@ def listed(
         except SubmitTFJobError as error:
             return error
 
-    answers = list(zip(containers, in_threads(files, containers, WORKERS), strict=True))
+    answers = list(zip(containers, in_threads(files, containers), strict=True))
     failures = [
         (container, answer) for container, answer in answers if isinstance(answer, SubmitTFJobError)
     ]
@@ -352,18 +352,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def in_threads(call: Callable[[T], R], values: Sequence[T], most: int) -> list[R]:
-    """Return the result for each value, in their order; several are computed in threads.
-
-    Args:
-        call: The function.
-        values: Its arguments.
-        most: Maximum number of threads.
+def in_threads(call: Callable[[T], R], values: Sequence[T]) -> list[R]:
+    """Return a function's result for each value, in their order; several are computed at once,
+    because most of the time of reading is latency.
     """
-    threads = min(most, len(values))
-    if threads <= 1:
+    if len(values) <= 1:
         return [call(value) for value in values]
-    with ThreadPoolExecutor(max_workers=threads) as pool:
+    with ThreadPoolExecutor(WORKERS) as pool:
         return list(pool.map(call, values))
 
 

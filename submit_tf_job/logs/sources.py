@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, SubmitTFJobError
@@ -32,18 +31,6 @@ _TRIES = 3
 _GROWTH = 64 * 1024  # bytes that a file may grow between two requests before a third one is needed
 
 
-class StreamServer(Protocol):
-    """A web server that serves log files by name and size of their end."""
-
-    def list_logs(self, address: str, container_id: str) -> tuple[NodeLogFile, ...]:
-        """List a container's files."""
-
-    def stream_log(
-        self, address: str, container_id: str, file: str, *, tail_bytes: int | None = None
-    ) -> LogStream:
-        """Open a file or its end."""
-
-
 class ServedLogs:
     """Logs of one server, at the same address for all containers.
 
@@ -52,7 +39,7 @@ class ServedLogs:
         address: Its address.
     """
 
-    def __init__(self, server: StreamServer, address: str = "") -> None:
+    def __init__(self, server: NodeManagers | LogServer, address: str = "") -> None:
         self._server = server
         self._address = address
 

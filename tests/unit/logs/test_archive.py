@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from submit_tf_job.logs.archive import collected
 from submit_tf_job.logs.collected import NoLogs
+from tests.builders import recorded_logs
 from tests.world.cluster import FakeCluster
 from tests.world.logged_job import Job
 
@@ -26,3 +28,15 @@ def test_logs_wait_for_the_collection(tmp_path: Path) -> None:
         job.logs()
     assert 60 <= job.clock() - start < 70
     assert job.said == ["mnist is over, and the cluster is collecting its logs; waiting for them"]
+
+
+def test_logs_beside_a_damaged_report(tmp_path: Path) -> None:
+    name = "indexed-gz"
+    app_id = recorded_logs.recording(name)[0]
+    [file] = (recorded_logs.DATA / name).rglob("localhost_*")
+    data = bytearray(file.read_bytes())
+    for report in recorded_logs.recorded(name).find("job-report.json"):
+        start, stored = report.region.start, report.region.stored
+        data[start : start + stored] = b"\xff" * stored
+    files = {f"alice/logs/{app_id}/{file.name}": bytes(data)}
+    assert len(collected(recorded_logs.reader(tmp_path, files, app_id), None).containers) == 3
