@@ -10,12 +10,20 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from datetime import datetime, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from submit_tf_job.observation import JobState
+from submit_tf_job.diagnose.cause import Consequence
+from submit_tf_job.observation import (
+    Awaited,
+    Failure,
+    Generation,
+    JobState,
+    RoleCounts,
+    StoredOutput,
+)
 from submit_tf_job.operations import description
 from submit_tf_job.yarn import service_properties
 
@@ -50,13 +58,13 @@ def instant(milliseconds: int | None) -> str | None:
     )
 
 
-def plain(made: Json) -> dict[str, Any]:
+def plain(made: Any) -> dict[str, Any]:
     """Return an object as dictionaries, lists and values; None stays."""
     return {item.name: _plain(getattr(made, item.name)) for item in fields(made)}
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Json):
+    if is_dataclass(value):
         return plain(value)
     if isinstance(value, Mapping):
         return {name: _plain(inner) for name, inner in value.items()}
@@ -95,18 +103,6 @@ class ProgressJson(Json):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FailureJson(Json):
-    """The first task that failed, as the deciding task tells it."""
-
-    task: str
-    status: int | None
-    reason: str
-    message: str
-    host: str | None
-    last_lines: Names
-
-
-@dataclass(frozen=True, kw_only=True)
 class StandstillJson(Json):
     """Tasks that print nothing any more."""
 
@@ -119,15 +115,6 @@ class StandstillJson(Json):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AwaitedJson(Json):
-    """For whom the end of a job waits."""
-
-    tasks: Names
-    count: int
-    until: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class ResubmissionJson(Json):
     """How often a job was submitted again with more memory."""
 
@@ -137,35 +124,13 @@ class ResubmissionJson(Json):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerationJson(Json):
-    """One ended start of all tasks."""
-
-    number: int
-    task: str
-    host: str | None
-    kind: str
-    message: str
-    step: float | None
-    duration_s: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class RetriesJson(Json):
     """How often all tasks have started again."""
 
     max: int
     used: int
     refusal: str
-    generations: tuple[GenerationJson, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConsequenceJson(Json):
-    """A task that ended because of the first cause."""
-
-    task: str
-    status: int | None
-    message: str
+    generations: tuple[Generation, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +149,7 @@ class RootCauseJson(Json):
     exception: str
     last_lines: Names
     diagnostics: str
-    consequences: tuple[ConsequenceJson, ...]
+    consequences: tuple[Consequence, ...]
     facts: Free
 
 
@@ -209,21 +174,6 @@ class TasksJson(Json):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoleCountsJson(Json):
-    """The number of a role's tasks in each state."""
-
-    wanted: int
-    arrived: int
-    running: int
-    succeeded: int
-    failed: int
-    ended: int
-    lost: int
-    restarts: int
-    most: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class YarnStateJson(Json):
     """What the ResourceManager says."""
 
@@ -245,15 +195,6 @@ class LinkJson(Json):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputJson(Json):
-    """Where an output is."""
-
-    name: str
-    uri: str
-    tasks: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class TaskJson(Json):
     """One task."""
 
@@ -266,17 +207,6 @@ class TaskJson(Json):
     restarts: int
     status: int | None
     gpus: Names
-
-
-@dataclass(frozen=True, kw_only=True)
-class StartJson(Json):
-    """How long the parts of a start took."""
-
-    yarn_s: float
-    names_s: float
-    barrier_s: float
-    by_address: int
-    generation: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,21 +252,21 @@ class JobJson(Json):
     reason: str
     confirmed: bool | None
     hint: str
-    failure: FailureJson | None
+    failure: Failure | None
     root_cause: RootCauseJson | None
     pending: tuple[PendingCauseJson, ...]
     tasks: TasksJson | None
-    roles: Mapping[str, RoleCountsJson]
+    roles: Mapping[str, RoleCounts]
     progress: Annotated[Free | None, ProgressJson]
     standstill: StandstillJson | None
-    awaited: AwaitedJson | None
+    awaited: Awaited | None
     retries: RetriesJson | None
     warnings: Names
     resubmission: ResubmissionJson | None
     evidence: str
     yarn: YarnStateJson | None
     links: tuple[LinkJson, ...]
-    outputs: tuple[OutputJson, ...]
+    outputs: tuple[StoredOutput, ...]
     started_at: Instant | None
     finished_at: Instant | None
 
@@ -347,7 +277,7 @@ class JobDescriptionJson(JobJson):
 
     kind: str = "JobDescription"
     task_list: tuple[TaskJson, ...]
-    start: StartJson | None
+    start: description.StartTimes | None
     limits: tuple[LimitJson, ...]
     attempts: tuple[AttemptJson, ...]
     pages: PagesJson
@@ -451,7 +381,7 @@ def description_object(
     status: JobStatus, pending: Sequence[Cause] = (), cause: Cause | None = None
 ) -> dict[str, Any]:
     """Return the object that `describe -o json` prints: a Job with more fields."""
-    app, start = status.app, description.start_of(status)
+    app = status.app
     application, am_logs = (app.tracking_url, app.am_container_logs) if app else (None, None)
     return plain(
         JobDescriptionJson(
@@ -460,7 +390,7 @@ def description_object(
                 TaskJson.of(task, task=task.name, launched_at=instant(task.launched_ms))
                 for task in description.tasks_of(status)
             ),
-            start=StartJson.of(start) if start else None,
+            start=description.start_of(status),
             limits=tuple(
                 LimitJson.of(one, ends_at=one.ends_at or "")
                 for one in description.limits_of(status)
@@ -491,15 +421,15 @@ def _job_fields(status: JobStatus, pending: Sequence[Cause], cause: Cause | None
         "confirmed": verdict.confirmed,
         # by the cause, because without one the verdict's hint is a guess
         "hint": cause.hint if cause else verdict.hint,
-        "failure": verdict.failure and FailureJson.of(verdict.failure),
-        "root_cause": cause and _root_cause(cause),
+        "failure": verdict.failure,
+        "root_cause": cause and RootCauseJson.of(cause),
         "pending": tuple(map(PendingCauseJson.of, pending)),
         **_report_fields(status.report, live=not status.outdated),
         "resubmission": again and ResubmissionJson.of(again, memory_mib=again.memory),
         "evidence": status.evidence.value,
         "yarn": app and YarnStateJson.of(app),
         "links": tuple(map(_link, description.links_of(status))),
-        "outputs": tuple(map(OutputJson.of, status.report.outputs if status.report else ())),
+        "outputs": status.report.outputs if status.report else (),
         **_times(*((app.started_ms, app.finished_ms) if app else (None, None))),
     }
 
@@ -511,19 +441,14 @@ def _report_fields(report: JobReport | None, *, live: bool) -> dict[str, Any]:
     if report is None:
         names = ("tasks", "progress", "standstill", "awaited", "retries")
         return {**dict.fromkeys(names), "roles": {}, "warnings": ()}
-    retried, counts = report.retried, report.roles if live else {}
+    retried = report.retried
     return {
         "tasks": TasksJson.of(report),
-        "roles": {name: RoleCountsJson.of(of_role) for name, of_role in counts.items()},
+        "roles": report.roles if live else {},
         "progress": dict(report.progress or {}) or None,
         "standstill": report.standstill and StandstillJson.of(report.standstill) if live else None,
-        "awaited": report.awaited and AwaitedJson.of(report.awaited) if live else None,
-        "retries": retried
-        and RetriesJson.of(
-            retried,
-            max=retried.most,
-            generations=tuple(map(GenerationJson.of, retried.generations)),
-        ),
+        "awaited": report.awaited if live else None,
+        "retries": retried and RetriesJson.of(retried, max=retried.most),
         "warnings": report.warnings,
     }
 
@@ -535,11 +460,6 @@ def resubmission_of(status: JobStatus) -> Resubmission | None:
     from submit_tf_job.operations.resubmission import Resubmission
 
     return Resubmission.of(status.service.properties)
-
-
-def _root_cause(cause: Cause) -> RootCauseJson:
-    ends = tuple(map(ConsequenceJson.of, cause.consequences))
-    return RootCauseJson.of(cause, consequences=ends)
 
 
 def link_object(link: description.Link) -> dict[str, Any]:
@@ -603,13 +523,16 @@ def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:
 
 # --- their JSON Schemas ---
 
+# what was observed and is printed as it is; a `Generation` stands inside of the retries
+_OBSERVED = (Failure, Awaited, Consequence, RoleCounts, StoredOutput, description.StartTimes)
+_NAMES = {"StoredOutput": "Output", "StartTimes": "Start"}
 _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 def schemas() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield name and JSON Schema of each object, but of those that stand inside of their own."""
-    for kind in _subclasses(Json):
-        if kind not in (GenerationJson, WholeListJson):
+    for kind in (*_OBSERVED, *_subclasses(Json)):
+        if kind is not WholeListJson:
             yield _name(kind), _object_schema(kind)
 
 
@@ -620,14 +543,15 @@ def _subclasses(kind: type[Json]) -> Iterator[type[Json]]:
 
 
 def _name(kind: type) -> str:
-    return kind.__name__.removesuffix("Json")
+    name = kind.__name__.removesuffix("Json")
+    return _NAMES.get(name, name)
 
 
-def _object_schema(kind: type[Json]) -> dict[str, Any]:
+def _object_schema(kind: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, include_extras=True)
     properties = {item.name: _schema(hints[item.name]) for item in fields(kind)}
     if "format" in properties:  # one that is printed alone
-        properties["kind"] = {"const": kind.__dataclass_fields__["kind"].default}
+        properties["kind"] = {"const": kind.kind}
     needed = [item.name for item in fields(kind) if not item.metadata.get("optional")]
     return {"type": "object", "required": needed, "properties": properties}
 
@@ -649,7 +573,7 @@ def _schema(hint: Any) -> dict[str, Any]:
         return _nullable(_schema(arguments[0]))
     if origin is tuple:
         return {"type": "array", "items": _schema(arguments[0])}
-    if hint is GenerationJson:
+    if hint is Generation:
         return _object_schema(hint)
     if origin is not None:
         values = True if arguments[1] is Any else _schema(arguments[1])

@@ -126,9 +126,9 @@ class Generation:
 
     number: int
     task: str
+    host: str | None
     kind: str
     message: str
-    host: str | None = None
     step: float | None = None
     duration_s: float | None = None
 
