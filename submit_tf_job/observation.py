@@ -448,27 +448,6 @@ def _finite(text: str) -> float:
 
 
 @dataclass(frozen=True)
-class Overdue:
-    """The deciding task, if it has no container after `start_timeout`.
-
-    Attributes:
-        task: The task.
-        waited_s: Seconds since the first start of the ApplicationMaster.
-        limit_s: The `start_timeout` of the job.
-    """
-
-    task: str
-    waited_s: float
-    limit_s: float
-
-    def __str__(self) -> str:
-        # without waited_s, because the text must not change while the job waits
-        return (
-            f"{self.task} has had no container for longer than start_timeout ({self.limit_s:g} s)"
-        )
-
-
-@dataclass(frozen=True)
 class JobStatus:
     """The status of a job at one moment, and the verdict that follows from it.
 
@@ -547,11 +526,11 @@ class JobStatus:
         return float(limit) if limit.isdecimal() else 0.0
 
     @property
-    def overdue(self) -> Overdue | None:
-        """The deciding task, if it has had no container for longer than `start_timeout`; once it
-        runs, it enforces that deadline itself.
+    def overdue(self) -> str | None:
+        """That the deciding task has had no container for longer than `start_timeout`; once it
+        runs, it enforces that deadline itself. The sentence does not change while the job waits.
 
-        None if this is uncertain: the ApplicationMaster was restarted, or did not respond.
+        None if it is not so, or uncertain: the ApplicationMaster was restarted, or did not respond.
         """
         app, service = self.app, self.service
         if app is None or service is None or self.report or self.trouble or self.foreign:
@@ -569,7 +548,7 @@ class JobStatus:
         has_container = any(c.instance == task and c.id for c in self.containers)
         if has_container or waited_s <= limit_s:
             return None
-        return Overdue(task, waited_s, limit_s)
+        return f"{task} has had no container for longer than start_timeout ({limit_s:g} s)"
 
     @property
     def is_left_over(self) -> bool:
@@ -704,7 +683,7 @@ def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
     if overdue is None:
         return Verdict(state, "")
     stop = f"stop it (submit_tf_job stop {seen.name}), or let it wait for room"
-    return Verdict(state, str(overdue), hint=f"nothing has started yet: {stop}")
+    return Verdict(state, overdue, hint=f"nothing has started yet: {stop}")
 
 
 def _left_over(seen: JobStatus) -> Verdict:

@@ -4,10 +4,8 @@ job's events, its exit status.
 
 from __future__ import annotations
 
-import stat
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -99,15 +97,11 @@ def read_content(spec: str) -> bytes:
 
     Raises:
         JobSpecError: The file cannot be read.
-        UsageError: It is a directory.
     """
     from submit_tf_job import jobspec
 
     if spec == "-":
         return sys.stdin.buffer.read(_MAX_STDIN + 1)
-    with suppress(OSError, ValueError):  # reading the file reports the error
-        if stat.S_ISDIR(Path(spec).stat().st_mode):
-            raise UsageError(f"{spec} is a directory", hint="name the job spec file in it")
     return jobspec.read_file(Path(spec))
 
 

@@ -44,7 +44,7 @@ from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.logs import tail_of
 from submit_tf_job.operations.run_records import forgotten
-from submit_tf_job.operations.runs import find_with_record
+from submit_tf_job.operations.runs import find
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable, NoSuchLogFile
 from submit_tf_job.yarn.observed import AppReport, ObservedContainer, ObservedService
@@ -59,11 +59,9 @@ SERVICE_S = 15.0  # the ResourceManager asks the ApplicationMaster, which may ha
 OUTDATED_S = 75.0  # the report is written every 30 s at least
 
 
-def read_status(
-    cluster: Cluster, ref: JobRef, *, detail: bool = False, app: AppReport | None = None
-) -> JobStatus:
+def read_status(cluster: Cluster, ref: JobRef, *, detail: bool = False) -> JobStatus:
     """Return the status of a run now; the arguments are those of `StatusReader`."""
-    return StatusReader(cluster, ref).read(detail=detail, app=app)
+    return StatusReader(cluster, ref).read(detail=detail)
 
 
 class StatusReader:
@@ -103,20 +101,19 @@ class StatusReader:
         self._written: object = None
         self._written_at = self._clock()
 
-    def read(self, *, detail: bool = False, app: AppReport | None = None) -> JobStatus:
+    def read(self, *, detail: bool = False) -> JobStatus:
         """Return the run's status now.
 
         Args:
             detail: Request the services API, for the node, start and ports of each task, even if
                 the report is enough for a verdict.
-            app: The ResourceManager's record, if it was requested just now.
 
         Raises:
             ClusterUnavailable: No ResourceManager answered.
         """
         self._silent = trouble = ""
         detail = self._details_are_due() or detail
-        app = app or self._client.app(self._ref.application_id, deadline=self._deadline())
+        app = self._client.app(self._ref.application_id, deadline=self._deadline())
         user = self._cluster.settings.user
         foreign = app is not None and app.user not in (None, user)
         if app is not None:
@@ -337,8 +334,7 @@ def status(cluster: Cluster, job: str | JobRef) -> JobStatus:
     Raises:
         NoSuchJob: The job does not exist.
     """
-    ref, app = find_with_record(cluster, job)
-    return read_status(cluster, ref, app=app)
+    return read_status(cluster, find(cluster, job))
 
 
 def describe(cluster: Cluster, job: str | JobRef) -> JobStatus:
@@ -349,8 +345,7 @@ def describe(cluster: Cluster, job: str | JobRef) -> JobStatus:
     Raises:
         NoSuchJob: The job does not exist.
     """
-    ref, app = find_with_record(cluster, job)
-    found = read_status(cluster, ref, detail=True, app=app)
+    found = read_status(cluster, find(cluster, job), detail=True)
     return replace(found, attempts=cluster.client.app_attempts(found.application_id))
 
 

@@ -33,18 +33,10 @@ KEY_KEPT_S = 7 * 86400.0
 
 
 def find(cluster: Cluster, job: str | JobRef) -> JobRef:
-    """Return what `find_with_record` returns, without the record."""
-    return find_with_record(cluster, job)[0]
-
-
-def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppReport | None]:
     """Return the run that a user names by its application id, its name, or the name of its job.
 
     A job's name is its newest run: a live one before those that have ended. A run that was found
     already is returned as it is.
-
-    Returns:
-        The run; and the ResourceManager's record of its application, where that was asked for.
 
     Raises:
         NoSuchJob: Neither the ResourceManager nor HDFS knows it, or it is another user's and the
@@ -52,7 +44,7 @@ def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppRe
         UsageError: It is no name at all, such as the empty one of a shell's unset variable.
     """
     if isinstance(job, JobRef):
-        return job, None
+        return job
     if re.fullmatch(_APPLICATION, job):
         return _by_id(cluster, job)
     if not re.fullmatch(_NAME, job):
@@ -75,14 +67,14 @@ def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppRe
         newest = (live or found)[0]
         others = tuple(app.name or "" for app in live if app.id != newest.id)
         run = newest.name or job
-        return JobRef(_job_name(job, run), newest.id, run, others), None  # a list may be cached
+        return JobRef(_job_name(job, run), newest.id, run, others)
     stored = _stored(cluster, job) or _recorded(cluster, job)
     if stored is None:
         raise NoSuchJob(f"There is no job {job}.", hint=_near(cluster, job, apps))
-    return stored, None
+    return stored
 
 
-def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport | None]:
+def _by_id(cluster: Cluster, app_id: str) -> JobRef:
     app = cluster.client.app(app_id)
     if app is None or (cluster.own_jobs_only and app.user != cluster.settings.user):
         raise NoSuchJob(
@@ -90,7 +82,7 @@ def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport | None]:
             hint="it keeps only so many finished applications; try the job's name",
         )
     run = app.name or app_id
-    return JobRef(job_of(run), app_id, run), app
+    return JobRef(job_of(run), app_id, run)
 
 
 def _job_name(asked: str, run: str) -> str:
@@ -282,15 +274,6 @@ def stored_texts(cluster: Cluster, runs: Iterable[str]) -> tuple[str, int]:
     return "\n".join(found), posted_ms
 
 
-def delete_run(cluster: Cluster, run: str) -> bool:
-    """Delete a run that has ended; return whether it was stored. The DELETE is sent once.
-
-    Raises:
-        AnswerLost: The DELETE may or may not have taken effect.
-    """
-    return cluster.client.delete_service(run)
-
-
 def retire(cluster: Cluster, job: str, newest: str) -> None:
     """Delete the oldest ended runs of a job beyond `keep_runs` of the settings, after a submission
     of `newest`; a few at most, and errors are only logged.
@@ -357,7 +340,7 @@ class _Retention:
         gone = 0
         for run in self.deletable(beyond, most):
             forget_run(self._cluster, job, run)  # first: what is not stored is not found again
-            gone += delete_run(self._cluster, run)
+            gone += self._cluster.client.delete_service(run)
             if gone == most:
                 return
 

@@ -24,7 +24,6 @@ from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
 from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.read_status import StatusReader, read_status
 from submit_tf_job.operations.runs import (
-    delete_run,
     ended_runs,
     find,
     forget_run,
@@ -282,7 +281,7 @@ def delete(
     # before the DELETE, whose answer may be lost: a run that is not stored is not found again
     for run in runs:
         _try(partial(forget_run, cluster, name, run), on_trouble)
-    deleted = tuple(run for run in runs if delete_run(cluster, run))
+    deleted = tuple(run for run in runs if cluster.client.delete_service(run))
     if not only:
         _try(partial(_forget_files, cluster, name, texts, posted_ms), on_trouble)
     if unknown is not None and not deleted:

@@ -18,6 +18,7 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
 )
 from submit_tf_job.operations import resubmission, run_records, runs, staging
+from submit_tf_job.operations.change import apply_priority
 from submit_tf_job.operations.cluster import (
     Cluster,
     JobRef,
@@ -113,21 +114,6 @@ def load_job(
         dialect=dialect,
     )
     return replace(found.job, given=Given(text.decode(errors="replace"), tuple(overrides)))
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a job spec file.
-
-    Raises:
-        JobSpecError: It cannot be read.
-    """
-    from submit_tf_job.host.inputfile import read_input, reason
-
-    try:
-        return read_input(path).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        why = f"cannot be read: {reason(error)}"
-        raise JobSpecError([Problem(0, 0, "", why, str(path))]) from None
 
 
 def _host(base: Path | None, settings: Settings, uploads: Path | None = None) -> Host:
@@ -290,12 +276,19 @@ def submit(
         done.adopted and planned.given_key and not is_of_content(cluster, planned, ref.run)
     )
     warnings = (
-        *filter(None, () if done.adopted else preparation.said),
-        *_with_priority(cluster, ref, planned.job),
-        *_several(planned.job.name, ref, done.live),
-        *((_OTHER.format(ref.run),) if is_other else ()),
+        *(() if done.adopted else preparation.said),
+        apply_priority(cluster, ref, planned.job.priority),
+        _several(planned.job.name, ref, done.live),
+        _OTHER.format(ref.run) if is_other else "",
     )
-    made = Submission(ref, done.adopted, planned.at(done.number), warnings, done.after, is_other)
+    made = Submission(
+        ref,
+        done.adopted,
+        planned.at(done.number),
+        tuple(filter(None, warnings)),
+        done.after,
+        is_other,
+    )
     if not done.adopted:
         run_records.begin(cluster, made)
     return made
@@ -376,23 +369,12 @@ class _Preparation:
         self._data.forget(self._planned, others=True)
 
 
-def _several(job: str, ref: JobRef, others: tuple[str, ...]) -> tuple[str, ...]:
+def _several(job: str, ref: JobRef, others: tuple[str, ...]) -> str:
     """Return the warning about several live runs of a job: a client died as it submitted one."""
     if not others:
-        return ()
+        return ""
     runs = ", ".join([ref.run, *others])
-    return (f"{len(others) + 1} runs of {job} are live: {runs}; stop one: submit_tf_job stop RUN",)
-
-
-def _with_priority(cluster: Cluster, ref: JobRef, job: Job) -> tuple[str, ...]:
-    """Set the job's priority, and return the warnings; also for an adopted job, whose client may
-    have died after the POST.
-    """
-    if job.priority is None:
-        return ()
-    from submit_tf_job.operations.change import apply_priority
-
-    return tuple(filter(None, [apply_priority(cluster, ref, job.priority)]))
+    return f"{len(others) + 1} runs of {job} are live: {runs}; stop one: submit_tf_job stop RUN"
 
 
 def _check_version(planned: Plan, cluster: Cluster) -> None:

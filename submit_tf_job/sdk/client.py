@@ -27,7 +27,7 @@ from submit_tf_job.operations.listing import gpus_of_run, list_jobs
 from submit_tf_job.operations.resubmission import next_step_of_json, runs_of
 from submit_tf_job.operations.runs import find, has_run, live_runs, other_job_of_key
 from submit_tf_job.operations.stop import delete
-from submit_tf_job.operations.submit import load_job, make_plan, read_text, submit
+from submit_tf_job.operations.submit import load_job, make_plan, submit
 from submit_tf_job.sdk.handle import JobHandle
 from submit_tf_job.sdk.status import JobState, Status
 from submit_tf_job.settings import Settings, keys, load_settings
@@ -172,6 +172,7 @@ class Client:
             UsageError: `spec` is nothing of these; an argument is of a wrong kind; `overrides`,
                 `name` or `dialect` was given with a loaded job.
         """
+        from submit_tf_job.jobspec import read_file
         from submit_tf_job.jobspec.job import Job
 
         _check_list("overrides", overrides)
@@ -180,7 +181,9 @@ class Client:
         if isinstance(spec, (str, Path)):
             path = Path(spec)
             if render is not None:
-                text, base = render(read_text(path)).encode(), path.parent
+                # bytes that are not UTF-8 pass through: reading the job spec reports them
+                words = read_file(path).decode("utf-8", "surrogateescape")
+                text, base = render(words).encode("utf-8", "surrogateescape"), path.parent
         elif isinstance(spec, Mapping):
             path, text = Path("<mapping>"), json.dumps(dict(spec), default=str).encode()
         elif not isinstance(spec, Job):
