@@ -15,13 +15,13 @@ from submit_tf_job.cli.jobs import finish, print_events, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import listing_object
 from submit_tf_job.operations.follow import follow, until_end
-from submit_tf_job.operations.listing import list_jobs, open_listing
+from submit_tf_job.operations.listing import Listing, list_jobs
 from submit_tf_job.operations.run_records import run_history
 from submit_tf_job.operations.runs import find
 from submit_tf_job.report.table import history_lines, listing_lines
 
 if TYPE_CHECKING:
-    from submit_tf_job.operations.listing import JobSelection, Listing
+    from submit_tf_job.operations.listing import JobSelection
 
 DEFAULT_LIMIT = 50
 
@@ -197,7 +197,7 @@ def watch(
             )
         return _watch_all(
             context,
-            open_listing(
+            Listing(
                 context.cluster(settings),
                 selection(settings.user, owner, everybody, queue, None, since, None),
             ),

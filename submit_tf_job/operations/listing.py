@@ -167,23 +167,25 @@ def _held(app: AppReport, number: int | None) -> int | None:
 
 
 class Listing:
-    """Watches a selection of jobs; keeps one row for each listed job."""
+    """Watches a selection of runs: one request for each poll, and one more when a job has ended.
 
-    def __init__(
-        self,
-        poll: Callable[[], tuple[ListedJob, ...]],
-        *,
-        clock: Callable[[], float],
-        sleep: Callable[[float], None],
-    ) -> None:
-        """Keep the arguments.
+    Only jobs that are not over are requested, and those that have ended meanwhile when one of them
+    is missing. A ResourceManager keeps 10,000 ended applications by default, 14 MB in each
+    response.
+    """
 
-        Args:
-            poll: Returns the jobs, with one request.
-            clock: Monotonic seconds.
-            sleep: Waits for seconds.
-        """
-        self._poll, self._clock, self._sleep = poll, clock, sleep
+    def __init__(self, cluster: Cluster, selection: JobSelection) -> None:
+        """Send no request yet."""
+        self._cluster, self._selection = cluster, replace(selection, every_run=True)
+        # fixed: a job stays in the selection while it is watched
+        now_ms = int(cluster.wall() * 1000)
+        self._started_after_ms = None
+        if selection.within_s is not None:
+            self._started_after_ms = now_ms - int(selection.within_s * 1000)
+        self._ended_after_ms = now_ms - CLOCKS_DIFFER_MS
+        self._going: frozenset[str] | None = None
+        self._ended: tuple[AppReport, ...] = ()
+        self._names = _FullNames(cluster)
         self._seen: dict[str, ListedJob] = {}
         self._over: frozenset[str] | None = None  # jobs that were over at the first poll
         # job → when it was first missing from the list before its end
@@ -205,22 +207,23 @@ class Listing:
         Raises:
             ClusterUnavailable: No ResourceManager answered for longer than a quarter of an hour.
         """
-        answered = self._clock()
+        clock = self._cluster.clock
+        answered = clock()
         while True:
             try:
                 jobs = self._poll()
             except ClusterUnavailable as error:
-                if self._clock() - answered > PATIENCE_S:
+                if clock() - answered > PATIENCE_S:
                     raise
                 on_trouble(error)
             else:
-                answered = self._clock()
+                answered = clock()
                 jobs = self._with_missing_ones(self._without_old_ones(jobs))
                 yield jobs, self._changed(jobs)
                 if all(job.state.is_final for job in jobs):
                     return
             spread = random.uniform(0.8, 1.2)  # noqa: S311 - many watchers send at different moments
-            self._sleep(every_s * spread)
+            self._cluster.sleep(every_s * spread)
 
     def _without_old_ones(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
         """Return the jobs without those that were over at the first poll."""
@@ -232,7 +235,7 @@ class Listing:
         """Add the jobs that were listed before and are not over: a ResourceManager that recovers
         its state lists fewer for a moment (hadoop-facts.md#failover).
         """
-        listed, now = {job.application_id for job in jobs}, self._clock()
+        listed, now = {job.application_id for job in jobs}, self._cluster.clock()
         missing, before, self._missing = [], self._missing, {}
         for app_id, job in self._seen.items():
             if app_id not in listed and not job.state.is_final:
@@ -248,6 +251,33 @@ class Listing:
         before = {job.shown for job in self._seen.values()}
         self._seen = {job.application_id: job for job in jobs}
         return tuple(job for job in jobs if job.shown not in before)
+
+    def _poll(self) -> tuple[ListedJob, ...]:
+        going = self._apps(GOING_ON, None)
+        ids = frozenset(app.id for app in going)
+        # None of them can be missing where only ended ones are selected.
+        unseen = not GOING_ON & (self._selection.yarn_states or GOING_ON)
+        if unseen or self._going is None or self._going - ids:
+            self._ended = self._apps(FINAL_STATES, self._ended_after_ms)
+        self._going = ids
+        both = [*going, *(app for app in self._ended if app.id not in ids)]
+        both.sort(key=lambda app: (app.started_ms or 0, app.id), reverse=True)
+        return self._names.of(self._selection.jobs(both))
+
+    def _apps(
+        self, states: frozenset[AppState], finished_after_ms: int | None
+    ) -> tuple[AppReport, ...]:
+        wanted = states & (self._selection.yarn_states or states)
+        if not wanted:
+            return ()
+        return self._cluster.client.apps(
+            user=self._selection.user,
+            queue=self._selection.queue,
+            states=wanted,
+            started_after_ms=self._started_after_ms,
+            finished_after_ms=finished_after_ms,
+            deadline=self._cluster.client.deadline(WATCH_ANSWERS_S),
+        )
 
 
 class _FullNames:
@@ -305,63 +335,6 @@ def list_jobs(
     )
     jobs = selection.jobs(apps)
     return jobs if answer_s is not None else _FullNames(cluster).of(jobs)
-
-
-class _Polls:
-    """Polls a selection without the jobs that were over long before the first poll.
-
-    Only jobs that are not over are requested, and those that have ended meanwhile when one of them
-    is missing. A ResourceManager keeps 10,000 ended applications by default, 14 MB in each
-    response.
-    """
-
-    def __init__(self, cluster: Cluster, selection: JobSelection) -> None:
-        self._cluster, self._selection = cluster, selection
-        now_ms = int(
-            cluster.wall() * 1000
-        )  # fixed: a job stays in the selection while it is watched
-        self._started_after_ms = None
-        if selection.within_s is not None:
-            self._started_after_ms = now_ms - int(selection.within_s * 1000)
-        self._ended_after_ms = now_ms - CLOCKS_DIFFER_MS
-        self._going: frozenset[str] | None = None
-        self._over: tuple[AppReport, ...] = ()
-        self._names = _FullNames(cluster)
-
-    def __call__(self) -> tuple[ListedJob, ...]:
-        going = self._apps(GOING_ON, None)
-        ids = frozenset(app.id for app in going)
-        # None of them can be missing where only ended ones are selected.
-        unseen = not GOING_ON & (self._selection.yarn_states or GOING_ON)
-        if unseen or self._going is None or self._going - ids:
-            self._over = self._apps(FINAL_STATES, self._ended_after_ms)
-        self._going = ids
-        both = [*going, *(app for app in self._over if app.id not in ids)]
-        both.sort(key=lambda app: (app.started_ms or 0, app.id), reverse=True)
-        return self._names.of(self._selection.jobs(both))
-
-    def _apps(
-        self, states: frozenset[AppState], finished_after_ms: int | None
-    ) -> tuple[AppReport, ...]:
-        wanted = states & (self._selection.yarn_states or states)
-        if not wanted:
-            return ()
-        return self._cluster.client.apps(
-            user=self._selection.user,
-            queue=self._selection.queue,
-            states=wanted,
-            started_after_ms=self._started_after_ms,
-            finished_after_ms=finished_after_ms,
-            deadline=self._cluster.client.deadline(WATCH_ANSWERS_S),
-        )
-
-
-def open_listing(cluster: Cluster, selection: JobSelection) -> Listing:
-    """Return a listing that sends one request per poll, for any number of jobs, and one more when
-    a job has ended.
-    """
-    polls = _Polls(cluster, replace(selection, every_run=True))
-    return Listing(polls, clock=cluster.clock, sleep=cluster.sleep)
 
 
 def gpus_of_run(cluster: Cluster, run: str) -> int | None:

@@ -7,14 +7,13 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from submit_tf_job import Client
 from submit_tf_job.operations import listing
-from submit_tf_job.yarn.auth import SimpleAuth
-from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.bench.cluster import bench_sandbox
 from tests.bench.measure import Row, Sample, interleave, run_process
 from tests.bench.startup import resource_manager
@@ -68,12 +67,9 @@ class FleetTimes:
 def measure_fleet(jobs: int, looks: int = LOOKS) -> FleetTimes:
     """Watch jobs that run, on a server that replays the recorded answer under as many ids."""
     with _replaying(jobs) as (url, asked):
-        client = ResourceManager([url], SimpleAuth("alice"))
-        rows = listing.Listing(
-            lambda: listing.JobSelection(user="alice").jobs(client.apps(user="alice")),
-            clock=time.monotonic,
-            sleep=lambda _seconds: None,
-        )
+        client = Client(resource_managers=[url], user="alice")
+        cluster = replace(client.cluster, sleep=lambda _seconds: None)
+        rows = listing.Listing(cluster, listing.JobSelection(user="alice"))
         watched = rows.watch()
         tracemalloc.start()
         try:
