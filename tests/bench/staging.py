@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from submit_tf_job.operations.cluster import storage_of
+from submit_tf_job.operations import cluster
 from submit_tf_job.settings import load_settings
 from tests.bench.cluster import Bench, bench_sandbox
 from tests.bench.measure import Row, Sample, interleave, run_process
@@ -62,7 +62,7 @@ def _against_put(
     bench: Bench, rounds: int, what: str, files: Path, about: str, put_files: Path, goal: float
 ) -> Row:
     settings = load_settings(profile=bench.cluster.profile, environ=bench.environ, cwd=bench.home)
-    storage = storage_of(settings)
+    storage = cluster.storage_of(settings)
     home = storage.home(bench.cluster.user)
     numbers = itertools.count()
 

@@ -33,8 +33,7 @@ from submit_tf_job.airflow.provider import FIELDS
 from submit_tf_job.airflow.sensor import SubmitTFJobSensor
 from submit_tf_job.airflow.task_run import TaskRun
 from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
-from submit_tf_job.operations import watch_run
-from submit_tf_job.operations.cluster import JobRef
+from submit_tf_job.operations import cluster, watch_run
 from submit_tf_job.plan import Plan
 from tests.airflow.inside.conftest import FakeHook
 from tests.world.cluster import FakeCluster
@@ -393,7 +392,9 @@ def test_trigger_does_not_block_the_loop(hook: FakeHook, monkeypatch: pytest.Mon
             yield watch_run.Pause(0.01)
 
     monkeypatch.setattr("submit_tf_job.sdk.handle.follow", slow)
-    monkeypatch.setattr("submit_tf_job.sdk.client.find", lambda *_given: JobRef("x", "a", "x"))
+    monkeypatch.setattr(
+        "submit_tf_job.sdk.client.find", lambda *_given: cluster.JobRef("x", "a", "x")
+    )
 
     async def follow(one: SubmitTFJobTrigger) -> None:
         async for _event in one.run():

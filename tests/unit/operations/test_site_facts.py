@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.operations.cluster import site_of
+from submit_tf_job.operations import cluster
 from submit_tf_job.plan.site import Names, WebStaging
 from submit_tf_job.settings import load_settings
 from tests.builders.host import hadoop_xml
@@ -28,7 +28,7 @@ def web_hdfs(
     (tmp_path / "core-site.xml").write_text(written)
     given = {"hadoop_conf": str(tmp_path), "user": "alice", **settings}
     environ = {f"SUBMIT_TF_JOB_{name.upper()}": value for name, value in given.items()}
-    site = site_of(load_settings(environ={"HOME": str(tmp_path), **environ}, cwd=tmp_path))
+    site = cluster.site_of(load_settings(environ={"HOME": str(tmp_path), **environ}, cwd=tmp_path))
     return site.names, site.web_hdfs
 
 
