@@ -14,7 +14,7 @@ from submit_tf_job.diagnose.situation import (
     free_of,
     total_of,
 )
-from submit_tf_job.yarn.observed import Node
+from submit_tf_job.yarn.observed import Node, whole_of
 from submit_tf_job.yarn.queues import NO_RESOURCE, QueueResources
 
 _GONE = ("LOST", "UNHEALTHY", "DECOMMISSIONED", "DECOMMISSIONING", "SHUTDOWN", "REBOOTED", "NEW")
@@ -255,11 +255,8 @@ def _largest(amounts: list[QueueResources]) -> QueueResources:
 
 def _reserved(situation: Situation) -> Iterator[Cause]:
     raw = situation.app.raw
-    mib = raw.get("reservedMB")
-    if isinstance(mib, int) and mib > 0:
-        amount = QueueResources(
-            mib, cores if isinstance(cores := raw.get("reservedVCores"), int) else 0
-        )
+    amount = QueueResources(whole_of(raw, "reservedMB") or 0, whole_of(raw, "reservedVCores") or 0)
+    if amount.memory_mib > 0:
         yield Cause(
             "reserved",
             f"YARN keeps {resource(amount)} of a node for it, and waits until that much is "

@@ -376,21 +376,14 @@ class PythonError:
     Attributes:
         name: Its class without the module, `ModuleNotFoundError`.
         last_line: The traceback's last line.
-        file: The user's own file that it came from, or "".
-        line: The line in that file.
+        place: The line of the user's own file that it came from, `train.py:12`, or "".
         text: The whole traceback, with the lines that follow it.
     """
 
     name: str
     last_line: str
-    file: str = ""
-    line: int | None = None
-    text: str = ""
-
-    @property
-    def place(self) -> str:
-        """File and line, `train.py:12`, or ""."""
-        return f"{self.file.rpartition('/')[2]}:{self.line}" if self.file else ""
+    place: str
+    text: str
 
 
 def python_error(stderr: str) -> PythonError | None:
@@ -424,7 +417,7 @@ def _of_traceback(lines: list[str]) -> PythonError | None:
         line = written[indent:] if written[:indent].isspace() else written
         if frame := _FRAME.match(line):
             frames.append(frame)
-        # other lines that begin so are of TensorFlow's C++ code, which logs to the same stderr
+        # a line that is no exception is of TensorFlow's C++ code, which logs to the same stderr
         elif line.strip() and not line.startswith((" ", "\t")) and _LAST.match(line):
             return _error(line, frames, "\n".join(lines))
     return None
@@ -443,13 +436,8 @@ def _without_traceback(lines: list[str]) -> PythonError | None:
 def _error(line: str, frames: list[re.Match[str]], text: str) -> PythonError:
     name = line.partition(":")[0].rpartition(".")[2].strip()
     own = next((frame for frame in reversed(frames) if not _LIBRARY.search(frame["file"])), None)
-    return PythonError(
-        name,
-        line.partition("\\n\\tat ")[0].strip()[:_LONGEST],
-        own["file"] if own else "",
-        int(own["line"]) if own else None,
-        text,
-    )
+    place = f"{own['file'].rpartition('/')[2]}:{own['line']}" if own else ""
+    return PythonError(name, line.partition("\\n\\tat ")[0].strip()[:_LONGEST], place, text)
 
 
 # --- the exit status ---

@@ -15,7 +15,7 @@ from submit_tf_job.diagnose.capacity import capacity_causes
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.queueing import REPLACED, masters_cause, queue_causes
 from submit_tf_job.diagnose.situation import LateTask, Situation
-from submit_tf_job.yarn.observed import AppReport, items, text_of
+from submit_tf_job.yarn.observed import AppReport, items, text_of, whole_of
 from submit_tf_job.yarn.queues import QueueResources
 
 # All codes, the most important first.
@@ -109,8 +109,8 @@ def _refused(situation: Situation) -> Iterator[Cause]:
 
 def _history(situation: Situation) -> Iterator[Cause]:
     raw = situation.app.raw
-    lost = _whole(raw.get("numNonAMContainerPreempted"))
-    masters = _whole(raw.get("numAMContainerPreempted"))
+    lost = whole_of(raw, "numNonAMContainerPreempted") or 0
+    masters = whole_of(raw, "numAMContainerPreempted") or 0
     if lost or masters:
         yield Cause(
             "preempted",
@@ -235,13 +235,13 @@ def _jobs_ahead(situation: Situation) -> Iterator[Cause]:
             {
                 "count": len(ahead),
                 "applications": [other.id for other in ahead[:20]],
-                "priority": _whole(situation.app.raw.get("priority")),
+                "priority": whole_of(situation.app.raw, "priority") or 0,
             },
         )
 
 
 def _rank(app: AppReport) -> tuple[int, int]:
-    return -_whole(app.raw.get("priority")), app.started_ms or 0
+    return -(whole_of(app.raw, "priority") or 0), app.started_ms or 0
 
 
 def _lacks(app: AppReport) -> bool:
@@ -292,7 +292,3 @@ def _otherwise(situation: Situation) -> Iterator[Cause]:
             "an administrator finds more in the ResourceManager's log",
             {**facts, "diagnostics": situation.app.diagnostics},
         )
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) else 0
