@@ -139,19 +139,18 @@ def listed(
         except SubmitTFJobError as error:
             return error
 
-    answers = list(zip(containers, in_threads(files, containers), strict=True))
-    failures = [
-        (container, answer) for container, answer in answers if isinstance(answer, SubmitTFJobError)
-    ]
-    if failures and len(failures) == len(answers):
+    found: list[tuple[TaskContainer, tuple[FileInfo, ...]]] = []
+    failures: list[tuple[TaskContainer, SubmitTFJobError]] = []
+    for container, answer in zip(containers, in_threads(files, containers), strict=True):
+        if isinstance(answer, SubmitTFJobError):
+            failures.append((container, answer))
+        else:
+            found.append((container, answer))
+    if failures and not found:
         raise failures[0][1]
     for container, error in failures:
         say(f"{container.task}: its logs cannot be read: {error.message}")
-    return [
-        (container, answer)
-        for container, answer in answers
-        if not isinstance(answer, SubmitTFJobError)
-    ]
+    return found
 
 
 def wanted_files(
