@@ -28,7 +28,7 @@ class SubmitTFJobDecoratedOperator(DecoratedOperator, SubmitTFJobOperator):
 
     def _spec(self) -> Any:
         from submit_tf_job.errors import SettingsError, UsageError
-        from submit_tf_job.sdk.functions import call_spec
+        from submit_tf_job.sdk.call_spec import call_spec
 
         if not isinstance(self.job, Mapping):
             raise UsageError(f"job: expected a job spec as a mapping, found {self.job!r}")

@@ -26,8 +26,7 @@ from submit_tf_job.errors import (
 
 if TYPE_CHECKING:
     from submit_tf_job.airflow.task_run import TaskRun
-    from submit_tf_job.sdk.client import Client, JobHandle
-    from submit_tf_job.sdk.types import Check, Plan
+    from submit_tf_job.sdk.client import Check, Client, JobHandle, Plan
 
 T = TypeVar("T")
 _REACHED_S, _CHECKED_S = 4.5, 20.0  # time limits of the button "Test"

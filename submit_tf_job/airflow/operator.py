@@ -19,8 +19,7 @@ from submit_tf_job.errors import SubmitTFJobError, UsageError
 if TYPE_CHECKING:
     from submit_tf_job.airflow.hook import SubmitTFJobHook
     from submit_tf_job.airflow.task_run import TaskRun
-    from submit_tf_job.sdk.client import JobHandle, Status
-    from submit_tf_job.sdk.types import Plan
+    from submit_tf_job.sdk.client import JobHandle, Plan, Status
 
 DEFAULT_CONNECTION = "submit_tf_job_default"
 OUTPUT_EVERY_S = 1.0

@@ -12,7 +12,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from submit_tf_job.sdk.function_names import as_label
+from submit_tf_job.sdk.call_spec import as_label
 
 _READABLE_MAX = 20
 

@@ -13,8 +13,8 @@ from submit_tf_job.compat import refuse, with_roles
 from submit_tf_job.compat.in_task import Experiment, run_experiment
 from submit_tf_job.errors import JobFailed as RunFailed
 from submit_tf_job.errors import UsageError
+from submit_tf_job.sdk.call_spec import as_label
 from submit_tf_job.sdk.client import Client
-from submit_tf_job.sdk.function_names import as_label
 from submit_tf_job.sdk.functions import start_as
 
 __all__ = ["Experiment", "NodeLabel", "RunFailed", "TaskSpec", "run_on_yarn"]

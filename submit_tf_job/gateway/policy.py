@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.gateway.callers import ReloadedFile
@@ -28,8 +28,10 @@ from submit_tf_job.host.located.diagnostics import Unreadable
 from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.host.located.text_source import read_mapping
 from submit_tf_job.sdk.client import Client, JobState
-from submit_tf_job.sdk.types import Job, ListedJob, Plan
 from submit_tf_job.settings import USER_NAME
+
+if TYPE_CHECKING:
+    from submit_tf_job.sdk.client import Job, ListedJob, Plan
 
 _EVERYBODY = "*"
 _NO_IMAGE = "none"  # as in a job spec

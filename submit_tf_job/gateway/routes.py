@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPBearer
@@ -24,7 +24,9 @@ from submit_tf_job.gateway.running import Gateway, in_thread
 from submit_tf_job.host.units import duration_s
 from submit_tf_job.jsonview import deletion_object, description_object, page_object
 from submit_tf_job.sdk.client import Client, JobHandle, Status, job_schema
-from submit_tf_job.sdk.types import ListedJob
+
+if TYPE_CHECKING:
+    from submit_tf_job.sdk.client import ListedJob
 
 T = TypeVar("T")
 _bearer = HTTPBearer(

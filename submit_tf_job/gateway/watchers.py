@@ -14,11 +14,13 @@ import time
 from collections import OrderedDict
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.sdk.client import JobHandle, JobState, Status
-from submit_tf_job.sdk.types import Cause
+
+if TYPE_CHECKING:
+    from submit_tf_job.sdk.client import Cause
 
 _BEHIND = 100  # a listener that is further behind misses intermediate changes, never the last one
 
@@ -224,7 +226,7 @@ class Causes:
         application = status.application_id
         with self._lock:
             known = self._found.get(application)
-        if isinstance(known, Cause):
+        if known is not None and not isinstance(known, tuple):
             return replace(status, root_cause=known)
         first, last = known or (time.monotonic(), float("-inf"))
         if time.monotonic() - last < max(_AGAIN_S, last - first):

@@ -28,8 +28,9 @@ from submit_tf_job.operations.resubmission import next_step_of_json, runs_of
 from submit_tf_job.operations.runs import find, has_run, live_runs, other_job_of_key
 from submit_tf_job.operations.stop import delete
 from submit_tf_job.operations.submit import load_job, make_plan, submit
-from submit_tf_job.sdk.handle import JobHandle
-from submit_tf_job.sdk.status import JobState, Status
+from submit_tf_job.sdk.handle import JobHandle as JobHandle
+from submit_tf_job.sdk.status import JobState as JobState
+from submit_tf_job.sdk.status import Status as Status
 from submit_tf_job.settings import Settings, keys, load_settings
 from submit_tf_job.yarn.run_names import Again
 
@@ -37,21 +38,15 @@ if TYPE_CHECKING:
     import threading
     from types import TracebackType
 
-    from submit_tf_job.doctor.findings import Check
-    from submit_tf_job.jobspec.job import Job
-    from submit_tf_job.plan import Plan
+    # for annotations of programs that use a client, too
+    from submit_tf_job.diagnose.cause import Cause as Cause
+    from submit_tf_job.doctor.findings import Check as Check
+    from submit_tf_job.jobspec.job import Job as Job
+    from submit_tf_job.operations.listing import ListedJob as ListedJob
+    from submit_tf_job.plan import Plan as Plan
     from submit_tf_job.sdk.notebook import ListedJobs
 
     JobSpec = str | Path | Mapping[str, Any] | Job
-
-__all__ = [
-    "Client",
-    "JobHandle",
-    "JobState",
-    "Status",
-    "job_schema",
-    "setting_names",
-]
 
 _log = logging.getLogger(__name__)
 _LEVELS = {"warning": logging.WARNING, "note": logging.INFO}  # of remarks about a converted file

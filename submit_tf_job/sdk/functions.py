@@ -17,17 +17,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import JobFailed, NameTaken, NoSuchJob, SubmitTFJobError, UsageError
 from submit_tf_job.report.follow_text import submitted_line
 from submit_tf_job.sdk import callee
+from submit_tf_job.sdk.call_spec import call_name, call_spec
 from submit_tf_job.sdk.client import Client, JobHandle, Status
-from submit_tf_job.sdk.function_names import call_name
-from submit_tf_job.sdk.pickling import cloudpickle, pickled_call
 from submit_tf_job.settings import process_environment
 
 if TYPE_CHECKING:
@@ -35,11 +33,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-A = TypeVar("A")
-B = TypeVar("B")
-C = TypeVar("C")
-_CALLEE = "tfjob_callee.py"
-_IN_TASK = Path(__file__).parents[1] / "compat" / "in_task.py"
 
 
 class RemoteTraceback(Exception):
@@ -312,83 +305,6 @@ def _submitted(client: Client, spec: Mapping[str, Any], *, keep: bool) -> JobHan
         ) from None
 
 
-# Positional arguments are checked, up to three; with named options beside them none can be by a
-# ParamSpec (PEP 612). `remote` checks all.
-@overload
-def run(
-    function: Callable[..., R],
-    /,
-    *,
-    job: Mapping[str, Any],
-    client: Client | None = None,
-    local: bool = False,
-    timeout_s: float | None = None,
-    **kwargs: Any,
-) -> R: ...
-
-
-@overload
-def run(
-    function: Callable[Concatenate[A, ...], R],
-    a: A,
-    /,
-    *,
-    job: Mapping[str, Any],
-    client: Client | None = None,
-    local: bool = False,
-    timeout_s: float | None = None,
-    **kwargs: Any,
-) -> R: ...
-
-
-@overload
-def run(
-    function: Callable[Concatenate[A, B, ...], R],
-    a: A,
-    b: B,
-    /,
-    *,
-    job: Mapping[str, Any],
-    client: Client | None = None,
-    local: bool = False,
-    timeout_s: float | None = None,
-    **kwargs: Any,
-) -> R: ...
-
-
-@overload
-def run(
-    function: Callable[Concatenate[A, B, C, ...], R],
-    a: A,
-    b: B,
-    c: C,
-    /,
-    *,
-    job: Mapping[str, Any],
-    client: Client | None = None,
-    local: bool = False,
-    timeout_s: float | None = None,
-    **kwargs: Any,
-) -> R: ...
-
-
-@overload
-def run(
-    function: Callable[..., R],
-    a: Any,
-    b: Any,
-    c: Any,
-    d: Any,
-    /,
-    *args: Any,
-    job: Mapping[str, Any],
-    client: Client | None = None,
-    local: bool = False,
-    timeout_s: float | None = None,
-    **kwargs: Any,
-) -> R: ...
-
-
 def run(
     function: Callable[..., R],
     /,
@@ -513,55 +429,3 @@ def _show(task: str, _file: str, text: str) -> None:
 
     if not text.startswith((OUTCOME_MARK, "[submit_tf_job]")):
         sys.stdout.write(f"{task} | {text}\n")
-
-
-def call_spec(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    job: Mapping[str, Any],
-    directory: Path,
-) -> dict[str, Any]:
-    """Return the job spec of a call, and write its files into a directory.
-
-    Args:
-        function: The function, which every task calls.
-        args: Its arguments.
-        kwargs: Its named arguments.
-        job: A job spec without `command`.
-        directory: The directory.
-
-    Raises:
-        UsageError: It is no plain function or cannot be pickled, or `job` has a command.
-    """
-    if "command" in job:
-        raise UsageError(
-            "a job that calls a function has no command of its own", hint="leave command out"
-        )
-    if not callable(function):
-        raise UsageError(f"{function!r} is not a function")
-    if iscoroutinefunction(function):
-        raise UsageError(
-            f"{function.__name__} is a coroutine function, and a task does not await its result",
-            hint="Give a function that calls asyncio.run.",
-        )
-    packed = base64.b64encode(pickled_call(function, args, kwargs)).decode("ascii")
-    version = ".".join(map(str, sys.version_info[:2]))
-    (directory / callee.CALL_FILE).write_text(f"{version}\n{packed}", encoding="ascii")
-    sources = {
-        callee.PICKLE_FILE: str(cloudpickle().__file__),
-        callee.COMPAT_FILE: str(_IN_TASK),
-        _CALLEE: callee.__file__,
-    }
-    for name, source in sources.items():
-        (directory / name).write_bytes(Path(source).read_bytes())
-    files = [str(directory / name) for name in (callee.CALL_FILE, *sources)]
-    python = job.get("python", "python3")
-    if isinstance(python, Mapping):
-        python = python.get("interpreter", "python3")
-    return {
-        "strategy": "single",
-        **job,
-        "command": [str(python), _CALLEE],
-        "files": [*job.get("files", []), *files],
-    }

@@ -1,14 +1,18 @@
-"""Pickle a call of a Python function: the user's own code by value, installed packages by name."""
+"""Make a job spec of a call of a Python function: its name after the user's script and function,
+the user's own code pickled by value, installed packages by name.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib
 import inspect
 import io
 import sys
 import sysconfig
 import threading
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import distributions
@@ -17,10 +21,110 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from submit_tf_job.errors import SettingsError, UsageError
+from submit_tf_job.jobspec.kinds import as_label
+from submit_tf_job.sdk import callee
 
+__all__ = ["as_label", "call_name", "call_spec"]
+
+_CALLEE = "tfjob_callee.py"
+_IN_TASK = Path(__file__).parents[1] / "compat" / "in_task.py"
 _OWN_PACKAGE = "submit_tf_job"  # tasks have `compat.in_task` of it, as a file
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _one_at_a_time = threading.Lock()  # cloudpickle has one registry of modules
+_LONGEST = 24  # of the words: YARN's host names have the job's name, the user and the domain
+_calls: Counter[str] = Counter()
+_counting = threading.Lock()
+
+
+def call_spec(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    job: Mapping[str, Any],
+    directory: Path,
+) -> dict[str, Any]:
+    """Return the job spec of a call, and write its files into a directory.
+
+    Args:
+        function: The function, which every task calls.
+        args: Its arguments.
+        kwargs: Its named arguments.
+        job: A job spec without `command`.
+        directory: The directory.
+
+    Raises:
+        UsageError: It is no plain function or cannot be pickled, or `job` has a command.
+    """
+    if "command" in job:
+        raise UsageError(
+            "a job that calls a function has no command of its own", hint="leave command out"
+        )
+    if not callable(function):
+        raise UsageError(f"{function!r} is not a function")
+    if inspect.iscoroutinefunction(function):
+        raise UsageError(
+            f"{function.__name__} is a coroutine function, and a task does not await its result",
+            hint="Give a function that calls asyncio.run.",
+        )
+    packed = base64.b64encode(pickled_call(function, args, kwargs)).decode("ascii")
+    version = ".".join(map(str, sys.version_info[:2]))
+    (directory / callee.CALL_FILE).write_text(f"{version}\n{packed}", encoding="ascii")
+    sources = {
+        callee.PICKLE_FILE: str(cloudpickle().__file__),
+        callee.COMPAT_FILE: str(_IN_TASK),
+        _CALLEE: callee.__file__,
+    }
+    for name, source in sources.items():
+        (directory / name).write_bytes(Path(source).read_bytes())
+    files = [str(directory / name) for name in (callee.CALL_FILE, *sources)]
+    python = job.get("python", "python3")
+    if isinstance(python, Mapping):
+        python = python.get("interpreter", "python3")
+    return {
+        "strategy": "single",
+        **job,
+        "command": [str(python), _CALLEE],
+        "files": [*job.get("files", []), *files],
+    }
+
+
+def call_name(function: Callable[..., Any], user: str) -> str:
+    """Return the name of the next call's job, such as `train-3f2a`, and `train-3f2a-2` for the
+    second call of the function in this process.
+
+    The same script gives the same names when it is started again, so that its jobs are found. Two
+    scripts, or two users, do not share a name.
+    """
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    script = Path(file).resolve() if file else Path.cwd()
+    process = getattr(sys.modules.get("multiprocessing.process"), "current_process", None)
+    worker = (
+        process().name if process else "MainProcess"
+    )  # a pool's workers make calls of their own
+    own_name = _name_of(function)
+    made_of = (user, str(script), getattr(function, "__module__", ""), own_name, worker)
+    words = (
+        [as_label(script.parent.name if script.stem == "__main__" else script.stem)] if file else []
+    )
+    if as_label(own_name) not in words:
+        words.append(as_label(own_name))
+    text = "-".join(words)[:_LONGEST].strip("-")
+    if not text[:1].isalpha():
+        text = f"call-{text}".rstrip("-")
+    name = f"{text}-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:4]}"
+    with _counting:
+        _calls[name] += 1
+        number = _calls[name]
+    return name if number == 1 else f"{name}-{number}"
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    called = getattr(function, "func", function)  # of functools.partial
+    return str(getattr(called, "__name__", None) or type(called).__name__)
+
+
+# --- the pickled call ---
 
 
 def cloudpickle() -> Any:
