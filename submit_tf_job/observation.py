@@ -24,11 +24,14 @@ from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import (
     AppAttempt,
     AppReport,
+    AppState,
+    ContainerState,
+    FinalStatus,
     ObservedComponent,
     ObservedContainer,
     ObservedService,
+    ServiceState,
 )
-from submit_tf_job.yarn.states import AppState, ContainerState, FinalStatus, ServiceState
 
 # in the diagnostics of each application that a ResourceManager has recovered (RMAppAttemptImpl)
 RECOVERED = "Attempt recovered after RM restart"

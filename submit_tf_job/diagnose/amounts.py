@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from submit_tf_job.yarn.queues import QueueResources
+    from submit_tf_job.yarn.inspection import QueueResources
 
 _NAMED = 3
 _SIZES = ("B", "kB", "MB", "GB", "TB")

@@ -14,8 +14,8 @@ from submit_tf_job.diagnose.situation import (
     free_of,
     total_of,
 )
+from submit_tf_job.yarn.inspection import NO_RESOURCE, QueueResources
 from submit_tf_job.yarn.observed import Node, whole_of
-from submit_tf_job.yarn.queues import NO_RESOURCE, QueueResources
 
 _GONE = ("LOST", "UNHEALTHY", "DECOMMISSIONED", "DECOMMISSIONING", "SHUTDOWN", "REBOOTED", "NEW")
 

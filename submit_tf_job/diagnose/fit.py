@@ -22,8 +22,8 @@ from submit_tf_job.errors import Refused
 from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import Job, Role, RoleKind
 from submit_tf_job.plan import Site
+from submit_tf_job.yarn.inspection import NO_RESOURCE, QueueResources, Scheduler
 from submit_tf_job.yarn.observed import MaximumResources, Node
-from submit_tf_job.yarn.queues import NO_RESOURCE, QueueResources, Scheduler
 
 _MASTER_MIB = 1
 

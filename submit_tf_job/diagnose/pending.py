@@ -15,8 +15,8 @@ from submit_tf_job.diagnose.capacity import capacity_causes
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.queueing import REPLACED, masters_cause, queue_causes
 from submit_tf_job.diagnose.situation import LateTask, Situation
+from submit_tf_job.yarn.inspection import QueueResources
 from submit_tf_job.yarn.observed import AppReport, items, text_of, whole_of
-from submit_tf_job.yarn.queues import QueueResources
 
 # All codes, the most important first.
 CODES = (

@@ -11,8 +11,8 @@ from submit_tf_job.diagnose.amounts import clause, listed, plural, resource
 from submit_tf_job.diagnose.capacity import key_of
 from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.situation import PendingRequest, Situation, asks_of, free_of
+from submit_tf_job.yarn.inspection import NO_RESOURCE, Partition, Queue, QueueResources
 from submit_tf_job.yarn.observed import AppReport
-from submit_tf_job.yarn.queues import NO_RESOURCE, Partition, Queue, QueueResources
 
 # CSAMContainerLaunchDiagnosticsConstants, and the additions by LeafQueue.activateApplications.
 _QUEUE_AM_LIMIT = "Queue's AM resource limit exceeded"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from submit_tf_job.diagnose.amounts import plural
+from submit_tf_job.yarn.inspection import NO_RESOURCE, Queue, QueueResources, Scheduler
 from submit_tf_job.yarn.observed import (
     Answer,
     AppAttempt,
@@ -16,7 +17,6 @@ from submit_tf_job.yarn.observed import (
     text_of,
     whole_of,
 )
-from submit_tf_job.yarn.queues import NO_RESOURCE, Queue, QueueResources, Scheduler
 
 APPLICATION_MASTER = "the ApplicationMaster"
 

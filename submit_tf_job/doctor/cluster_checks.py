@@ -14,9 +14,8 @@ from submit_tf_job.diagnose.situation import total_of
 from submit_tf_job.doctor.findings import FAILURE, Check, Examined, Subject
 from submit_tf_job.errors import AuthError, SubmitTFJobError
 from submit_tf_job.operations.cluster import authenticate
-from submit_tf_job.yarn.inspection import all_nodes, configuration, scheduler
+from submit_tf_job.yarn.inspection import QueueResources, all_nodes, configuration, scheduler
 from submit_tf_job.yarn.observed import ClusterInfo, Node
-from submit_tf_job.yarn.queues import QueueResources
 
 if TYPE_CHECKING:
     from submit_tf_job.yarn.resource_manager import ResourceManager
@@ -58,7 +57,7 @@ def check_resource_managers(examined: Examined) -> Iterator[Check]:
 
 def _asked(client: ResourceManager, url: str) -> tuple[ClusterInfo | AuthError | str, str]:
     """Return the information, or the error, of one ResourceManager, and its `Date` header."""
-    from submit_tf_job.yarn.transport_errors import TransportError
+    from submit_tf_job.yarn.response import TransportError
 
     try:
         outcome = client.fetch(url, "/ws/v1/cluster/info", deadline=client.deadline(5))

@@ -211,8 +211,8 @@ def _driver() -> str:
 
 def _secrets(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each variable of the image that may be a secret, as for job specs."""
-    from submit_tf_job.plan.secrets import in_environment
+    from submit_tf_job.plan.check import secrets_in
 
     env = dict(str(item).partition("=")[::2] for item in config.get("Env") or ())
-    for name in in_environment(env):
+    for name in secrets_in(env):
         yield f"{name} in the image's environment looks like a secret"

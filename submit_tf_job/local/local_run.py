@@ -27,9 +27,8 @@ from submit_tf_job.local.processes import (
 )
 from submit_tf_job.observation import Evidence, JobReport, JobStatus
 from submit_tf_job.plan import Plan, plan
-from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 from submit_tf_job.yarn.run_names import host_name
-from submit_tf_job.yarn.states import AppState, FinalStatus
 
 if TYPE_CHECKING:
     from submit_tf_job.local.containers import Containers

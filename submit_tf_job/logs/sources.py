@@ -23,9 +23,8 @@ from submit_tf_job.yarn.nodemanager import (
     size_params,
 )
 from submit_tf_job.yarn.resource_manager import ResourceManager
-from submit_tf_job.yarn.response import Reply
+from submit_tf_job.yarn.response import Reply, TransportError
 from submit_tf_job.yarn.rest import Interrupted
-from submit_tf_job.yarn.transport_errors import TransportError
 
 _TRIES = 3
 _GROWTH = 64 * 1024  # bytes that a file may grow between two requests before a third one is needed

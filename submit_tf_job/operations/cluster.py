@@ -107,7 +107,7 @@ def authenticate(settings: Settings, secret: str | None = None) -> Auth:
         return auth.SimpleAuth(settings.login, as_user)
     if method == "kerberos":
         from submit_tf_job.host import kerberos
-        from submit_tf_job.yarn.negotiate import KerberosAuth
+        from submit_tf_job.yarn.auth import KerberosAuth
 
         kerberos.log_in(
             settings.kerberos.principal, settings.kerberos.keytab, settings.kerberos.krb5_conf

@@ -16,9 +16,8 @@ from submit_tf_job.observation import GIVEN_UP, OVER, JobState
 from submit_tf_job.operations.cluster import Cluster, stored_services
 from submit_tf_job.operations.runs import full_name
 from submit_tf_job.waiting import JOB_IS_FORGOTTEN_S, WATCH_ANSWERS_S
-from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.observed import FINAL_STATES, GOING_ON, AppReport, AppState, FinalStatus
 from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short, short_head
-from submit_tf_job.yarn.states import FINAL_STATES, GOING_ON, AppState, FinalStatus
 
 _ENDS = {FinalStatus.SUCCEEDED: JobState.SUCCEEDED, FinalStatus.FAILED: JobState.FAILED}
 _YARN_STATES = {

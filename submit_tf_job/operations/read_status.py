@@ -47,8 +47,13 @@ from submit_tf_job.operations.run_records import forgotten
 from submit_tf_job.operations.runs import find
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable, NoSuchLogFile
-from submit_tf_job.yarn.observed import AppReport, ObservedContainer, ObservedService
-from submit_tf_job.yarn.states import AppState, FinalStatus
+from submit_tf_job.yarn.observed import (
+    AppReport,
+    AppState,
+    FinalStatus,
+    ObservedContainer,
+    ObservedService,
+)
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from submit_tf_job.errors import NameTaken, NoSuchJob, SubmitTFJobError, UsageError
 from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
 from submit_tf_job.yarn import service_properties
+from submit_tf_job.yarn.observed import GOING_ON
 from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of, may_be_short, run_name
-from submit_tf_job.yarn.states import GOING_ON
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.stored_services import StoredServices

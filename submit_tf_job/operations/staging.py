@@ -22,8 +22,8 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.operations.cluster import Cluster, staging_root, storage_of
 from submit_tf_job.settings import Settings
+from submit_tf_job.yarn.observed import GOING_ON
 from submit_tf_job.yarn.run_names import is_run_of
-from submit_tf_job.yarn.states import GOING_ON
 
 if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Kerberos

@@ -60,7 +60,7 @@ def _room(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
     names a queue.
     """
     from submit_tf_job.diagnose import fit
-    from submit_tf_job.yarn.queues import Scheduler
+    from submit_tf_job.yarn.inspection import Scheduler
 
     job, gpu_resource = planned.job, planned.site.gpu_resource
     choice = cluster.settings.capacity_check

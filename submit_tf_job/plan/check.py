@@ -11,15 +11,15 @@ reported as successful.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 
 from submit_tf_job.container import contract, keytab
 from submit_tf_job.errors import JobSpecError, Problem, Refused
 from submit_tf_job.host.kerberos import short_name
 from submit_tf_job.host.located.diagnostics import BUILT_IN
 from submit_tf_job.host.units import memory_text
-from submit_tf_job.jobspec.job import HostFile, Job, Role, Strategy, TFConfigMode
-from submit_tf_job.plan import secrets
+from submit_tf_job.jobspec.job import Command, HostFile, Job, Role, Strategy, TFConfigMode
 from submit_tf_job.plan.site import Cap, Site
 from submit_tf_job.yarn.observed import version_tuple
 from submit_tf_job.yarn.records import Service, dumps
@@ -52,7 +52,7 @@ def check_job(job: Job, site: Site, room: int) -> list[Problem]:
     problems = [
         *_names(job, site, room),
         *_network(job, site),
-        *secrets.problems(job),
+        *secret_problems(job),
         *caps_problems(job, site.caps),
     ]
     for role in job.roles.values():
@@ -218,6 +218,88 @@ def shown(name: str, amount: int) -> str:
         return memory_text(amount)
     units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
     return next(f"{amount // size}{unit}" for unit, size in units if amount % size == 0)
+
+
+# --- secrets ---
+
+_WORDS = frozenset({"secret", "apikey", "credential", "credentials", "passphrase"})
+# Also PGPASSWORD, dbPassword and MYSQL_PWD.
+_PASSWORD = re.compile(r"passw(or)?d$|[_-]pwd$", re.IGNORECASE)
+_KEYS = frozenset(["api", "access", "private", "secret", "account", "auth"])  # before "key"
+# Tokens of tokenizers: EOS_TOKEN=</s> is not a secret.
+_TEXT_TOKENS = frozenset(
+    {"bos", "cls", "end", "eos", "image", "mask", "pad", "sep", "special", "start", "stop"}
+    | {"unk"}
+)
+_BY_REFERENCE = frozenset(
+    {"file", "path", "dir", "location", "url", "uri", "name", "id", "size", "length", "type"}
+    | {"provider"}
+)
+_HARMLESS = re.compile(
+    r"|\d+(\.\d+)?|true|false|yes|no|none|null|/.*|[a-z0-9]+://[^@]*|[$`].*|file:.*|-.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_KNOWN = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}"  # noqa: E501
+    r"|\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}|\bglpat-[A-Za-z0-9_-]{20,}|://[^/\s:@$]+:[^/\s:@$]+@"
+)
+# An option and its value, or a variable that is set in front of a command.
+_OPTION = re.compile(r"(?:^|(?<=[\s;&|(]))(--?[A-Za-z][\w-]*(?:=|\s+)|[A-Za-z_]\w*=)(?=(\S+))")
+
+
+def secret_problems(job: Job) -> Iterator[Problem]:
+    """Yield a problem for each literal that is probably a secret; messages omit the literal.
+
+    A service is stored in clear text on HDFS, in two logs, and in the response to every GET
+    (hadoop-facts.md#where-a-service-is-stored).
+    """
+    for role in job.roles.values():
+        found = [(f"env.{name}", f"the value of {name}") for name in secrets_in(role.env)]
+        found += [("command", what) for what in _secret_in(role.command)]
+        for key, what in found:
+            yield job.problem(
+                f"roles.{role.name}.{key}",
+                f"{what} looks like a secret, and anyone who can see the job could read it; put it "
+                "into a file that only you can read (on HDFS, or mounted) and pass the file's path",
+            )
+
+
+def secrets_in(env: Mapping[str, str]) -> Iterator[str]:
+    """Yield the variables whose values are probably secrets."""
+    for name, value in env.items():
+        if _KNOWN.search(value) or _is_secret(name, value.strip()):
+            yield name
+
+
+def _secret_in(command: Command) -> Iterator[str]:
+    text = " ".join(command.argv) if command.argv is not None else command.script or ""
+    for found in _OPTION.finditer(text):
+        name = found[1].rstrip("= \t\n")
+        if _is_secret(name, found[2].strip("\"'")):
+            yield f"the value of {name}"
+            return
+    if _KNOWN.search(text):
+        yield "the command holds what"
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if _PASSWORD.search(name) and value.isdigit():
+        return True
+    return _names_a_secret(name) and not _HARMLESS.fullmatch(value)
+
+
+def _names_a_secret(name: str) -> bool:
+    words = [word.lower() for word in re.split(r"[_\-.]+", name) if word]
+    if not words or words[-1] in _BY_REFERENCE:
+        return False
+    if words[-1] == "token":
+        return not _TEXT_TOKENS & set(words)
+    named = (
+        _WORDS & set(words)
+        or _PASSWORD.search(name)
+        or any(_PASSWORD.search(word) for word in words)
+    )
+    return bool(named) or any(one in _KEYS and two == "key" for one, two in pairwise(words))
 
 
 # --- the version of Hadoop ---

@@ -36,8 +36,9 @@ from typing import Literal, TypeAlias
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import Problem
-from submit_tf_job.jobspec.job import HostFile, Job, Mount, ShippedFile
+from submit_tf_job.jobspec.job import HostFile, Job, Mount, Packages, ShippedFile
 from submit_tf_job.plan.bootstrap_zip import bootstrap_zip
+from submit_tf_job.plan.site import Site
 
 # directories of the staging directory: of jobs, and of all
 FILES, LISTS, KEYTABS, MEETING = KINDS = ("files", "lists", "keytabs", "rendezvous")
@@ -254,6 +255,62 @@ def remote_files(job: Job) -> Contribution:
         kind: Literal["ARCHIVE", "STATIC"] = "ARCHIVE" if unpack else "STATIC"
         files.append(File(link, (uri,), type=kind, roles=tuple(names)))
     return Contribution(files=tuple(files))
+
+
+def packages_contribution(job: Job, site: Site, stage: Stage) -> Contribution:
+    """Return the archives of the Python packages of the job, or of a role, which each node unpacks
+    once, and the bootstrap's work on them.
+    """
+    own = {role.name: role.python.packages for role in job.roles.values() if role.python}
+    shared = tuple(role for role in job.roles if role not in own)
+    groups: dict[Packages, tuple[str, ...]] = {}
+    for role, packages in [*((role, job.packages) for role in shared), *own.items()]:
+        if packages is not None:
+            groups[packages] = (*groups.get(packages, ()), role)
+    task: dict[str, object] = {}
+    if job.packages is not None and shared:
+        task["packages"] = _described(job.packages)
+    if own:
+        task["role_packages"] = {
+            role: None if packages is None else _described(packages)
+            for role, packages in own.items()
+        }
+    return Contribution(
+        files=tuple(
+            _archive(packages, stage, None if len(roles) == len(job.roles) else roles)
+            for packages, roles in groups.items()
+        ),
+        task=task,
+        problems=tuple(_packages_problems(job, site)),
+    )
+
+
+def _described(packages: Packages) -> dict[str, str]:
+    return {"kind": packages.kind.value, "version": packages.version}
+
+
+def _archive(packages: Packages, stage: Stage, roles: tuple[str, ...] | None) -> File:
+    # A NodeManager chooses how to unpack by the name's suffix (FSDownload.unpack).
+    ends = (".tar.gz", ".tgz", ".tar", ".zip")
+    end = next(end for end in ends if packages.archive.path.name.endswith(end))
+    uri = f"{stage.files}/{packages.archive.sha256}/packages{end}"
+    return File(contract.PACKAGES_LINK, (uri,), packages.archive, "ARCHIVE", roles=roles)
+
+
+def _packages_problems(job: Job, site: Site) -> Iterator[Problem]:
+    paths = ["python"] if job.packages else []
+    paths += [
+        f"roles.{role.name}.python"
+        for role in job.roles.values()
+        if role.python and role.python.packages
+    ]
+    for path in paths:
+        if not site.staging:
+            yield job.problem(
+                path,
+                "packages go to HDFS, and none is configured; set hadoop_conf in the settings, or "
+                "staging: hdfs://…",
+            )
 
 
 def delivered(job: Job, shipped: Sequence[ShippedFile], staging: str | None) -> Delivery:

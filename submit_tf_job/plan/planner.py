@@ -23,13 +23,7 @@ from submit_tf_job.jobspec.job import (
     RoleKind,
 )
 from submit_tf_job.jobspec.rules import default_kind
-from submit_tf_job.plan import (
-    check,
-    data,
-    docker,
-    hadoop,
-    python_packages,
-)
+from submit_tf_job.plan import check, data, docker, hadoop
 from submit_tf_job.plan.delivery import (
     Contribution,
     Delivery,
@@ -37,6 +31,7 @@ from submit_tf_job.plan.delivery import (
     Stage,
     Upload,
     delivered,
+    packages_contribution,
     remote_files,
 )
 from submit_tf_job.plan.site import Site
@@ -59,7 +54,7 @@ from submit_tf_job.yarn.records import (
 )
 from submit_tf_job.yarn.run_names import Again, content_key, run_name
 
-MAX_SERVICE_BYTES = 2_000_000  # `limits` has the limit of Hadoop 3.1 and 3.2
+MAX_SERVICE_BYTES = 2_000_000  # `check` has the limit of Hadoop 3.1 and 3.2
 MOST_QUICK_LINKS = 10  # tasks of a role that have quick links, so that the service stays small
 
 _FAILURES_OF_A_COMPONENT = "yarn.service.container-failure-per-component.threshold"
@@ -261,7 +256,7 @@ def _contributions(job: Job, site: Site, run: str, room: int) -> tuple[Contribut
     """
     stage = Stage.of(site.staging, job.name)
     parts: tuple[Contribution, ...] = (
-        python_packages.contribution(job, site, stage),
+        packages_contribution(job, site, stage),
         hadoop.configuration_contribution(job),
         hadoop.contribution(job, site, stage),
         data.contribution(job, site, stage),

@@ -37,10 +37,9 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.host.units import duration_text
 from submit_tf_job.yarn.errors import ServiceTorn, ServiceUnreadable
-from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.observed import GOING_ON, AppReport, AppState
 from submit_tf_job.yarn.resource_manager import AnswerLost, Deadline, ResourceManager
 from submit_tf_job.yarn.run_names import is_run_of
-from submit_tf_job.yarn.states import GOING_ON, AppState
 from submit_tf_job.yarn.submission_steps import (
     RECOVERS_S,
     SETTLE_S,

@@ -12,8 +12,7 @@ import socket
 from collections.abc import Callable, Iterable
 from urllib.parse import SplitResult, urlsplit
 
-from submit_tf_job.yarn.response import Reply
-from submit_tf_job.yarn.transport_errors import TransportError
+from submit_tf_job.yarn.response import Reply, TransportError
 
 Resolve = Callable[[str], frozenset[str]]
 

@@ -1,18 +1,29 @@
-"""Requests that only a diagnosis needs: nodes in every state, node labels, other applications in a
-queue, scheduler activities, configurations.
+"""What only a diagnosis reads: the scheduler's queues, nodes in every state, node labels, other
+applications in a queue, scheduler activities, configurations.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from submit_tf_job.yarn.observed import Answer, AppReport, Node, items, text_of
-from submit_tf_job.yarn.queues import Scheduler
-from submit_tf_job.yarn.resource_manager import Deadline, ResourceManager
-from submit_tf_job.yarn.response import Reply
-from submit_tf_job.yarn.transport_errors import TransportError
+from submit_tf_job.yarn.observed import (
+    Answer,
+    AppReport,
+    Node,
+    additional_of,
+    items,
+    number_of,
+    text_of,
+    whole_of,
+)
+from submit_tf_job.yarn.response import Reply, TransportError
+
+if TYPE_CHECKING:
+    from submit_tf_job.yarn.resource_manager import Deadline, ResourceManager
 
 _WS = "/ws/v1/cluster"
 # NodeState; without this query the ResourceManager omits nodes that are not active.
@@ -152,3 +163,312 @@ def _object_in(outcome: Reply | TransportError) -> Answer:
         return {}
     usable = outcome.status == 200 and "json" in outcome.content_type
     return outcome.json_object() if usable else {}
+
+
+# --- the scheduler's queues -----------------------------------------------------------------------
+
+# Parsed leniently: all fields of the CapacityScheduler, and those that FairScheduler and
+# FifoScheduler report. Percentages refer to the whole cluster (Hadoop's `absolute…`), amounts to
+# the queue's own partition of it.
+
+
+@dataclass(frozen=True)
+class QueueResources:
+    """Amounts of memory, cores and other countable resources."""
+
+    memory_mib: int = 0
+    vcores: int = 0
+    additional: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, value: object) -> QueueResources | None:
+        """Parse a ResourceInfo object; None if it is missing."""
+        if not isinstance(value, Mapping):
+            return None
+        memory, vcores = whole_of(value, "memory"), whole_of(value, "vCores")
+        if memory is None and vcores is None:
+            return None
+        return cls(
+            memory or 0,
+            vcores or 0,
+            {name: most for name, most in additional_of(value).items() if most},
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> QueueResources | None:
+        """Parse an amount in Hadoop's diagnostics: `<memory:512, vCores:1, yarn.io/gpu: 3>`."""
+        amounts = {name: int(value) for name, value in re.findall(r"([\w./-]+):\s*(\d+)", text)}
+        if "memory" not in amounts:
+            return None
+        return cls(amounts.pop("memory"), amounts.pop("vCores", 0), amounts)
+
+    def amount(self, name: str) -> int:
+        """Return the amount of one resource, by YARN's name for it."""
+        return {"memory-mb": self.memory_mib, "vcores": self.vcores}.get(
+            name, self.additional.get(name, 0)
+        )
+
+    def lacking(self, offer: QueueResources) -> tuple[str, ...]:
+        """Return the names of the resources of which an offer has less than this."""
+        names = ("memory-mb", "vcores", *self.additional)
+        return tuple(name for name in names if self.amount(name) > offer.amount(name))
+
+    def fits(self, offer: QueueResources) -> bool:
+        """Return whether an offer has at least this amount of every resource."""
+        return not self.lacking(offer)
+
+    def __add__(self, other: QueueResources) -> QueueResources:
+        names = {**self.additional, **other.additional}
+        more = {name: self.amount(name) + other.amount(name) for name in names}
+        return QueueResources(self.memory_mib + other.memory_mib, self.vcores + other.vcores, more)
+
+    def minus(self, other: QueueResources) -> QueueResources:
+        """Return this amount minus another one; no resource is less than 0."""
+        more = {name: max(0, value - other.amount(name)) for name, value in self.additional.items()}
+        return QueueResources(
+            max(0, self.memory_mib - other.memory_mib), max(0, self.vcores - other.vcores), more
+        )
+
+    def to_json(self) -> dict[str, int]:
+        """Return the amounts by YARN's names for the resources."""
+        return {"memory-mb": self.memory_mib, "vcores": self.vcores, **self.additional}
+
+
+NO_RESOURCE = QueueResources()
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A queue's share of the nodes with one node label; "" stands for nodes without a label.
+
+    Attributes:
+        max_percent: Maximum share.
+        limit: Maximum amount.
+    """
+
+    name: str = ""
+    max_percent: float | None = None
+    limit: QueueResources | None = None
+    used: QueueResources | None = None
+    reserved: QueueResources | None = None
+    pending: QueueResources | None = None
+
+
+@dataclass(frozen=True)
+class QueueUser:
+    """One user of a queue; `limit` is the scheduler's current limit for the user."""
+
+    name: str
+    used: QueueResources = NO_RESOURCE
+    limit: QueueResources | None = None
+    active: int = 0
+    pending: int = 0
+
+    @classmethod
+    def from_json(cls, answer: Answer) -> QueueUser:
+        """Parse one element of `users.user`."""
+        return cls(
+            name=text_of(answer, "username") or "",
+            used=QueueResources.from_json(answer.get("resourcesUsed")) or NO_RESOURCE,
+            limit=QueueResources.from_json(answer.get("userResourceLimit")),
+            active=whole_of(answer, "numActiveApplications") or 0,
+            pending=whole_of(answer, "numPendingApplications") or 0,
+        )
+
+
+@dataclass(frozen=True)
+class Queue:
+    """One queue of the scheduler.
+
+    Attributes:
+        path: From the root, such as `root.ml`.
+        state: RUNNING, STOPPED, DRAINING, or None if the scheduler has no queue states.
+        labels: Node labels that the queue may use; `*` means all.
+        default_label: Label of containers that request none.
+        am_percent: Maximum share of the queue for ApplicationMasters, 0 to 1.
+        max_parallel: Maximum number of running applications; None for no limit.
+        user_limit_factor: Maximum share of one user, as a multiple of the queue's share.
+    """
+
+    name: str
+    path: str
+    is_leaf: bool
+    state: str | None = None
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    users: tuple[QueueUser, ...] = ()
+    labels: tuple[str, ...] = ()
+    default_label: str = ""
+    active: int | None = None
+    pending: int | None = None
+    max_parallel: int | None = None
+    am_percent: float | None = None
+    user_limit_factor: float | None = None
+    raw: Answer = field(default_factory=dict, repr=False, compare=False)
+
+    def partition(self, label: str = "") -> Partition:
+        """Return the share of a label; an empty one if the queue has no share of it."""
+        return self.partitions.get(label) or Partition(label)
+
+    def user(self, name: str | None) -> QueueUser | None:
+        """Return the entry of a user of the queue, or None."""
+        return next((user for user in self.users if user.name == name), None)
+
+    def may_use(self, label: str) -> bool:
+        """Return whether the queue may use the nodes of a label."""
+        return not label or "*" in self.labels or label in self.labels
+
+    def has_share(self, label: str) -> bool:
+        """Return whether the queue has a share of a label's nodes above 0 %; a queue without a
+        share lists labels that its jobs requested, at 0 %.
+        """
+        return label in self.partitions and self.partitions[label].max_percent != 0
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A scheduler and its queues, parents before children."""
+
+    type: str
+    queues: tuple[Queue, ...] = ()
+
+    @classmethod
+    def from_json(cls, info: Answer) -> Scheduler:
+        """Parse `scheduler.schedulerInfo` of any scheduler."""
+        kind = text_of(info, "type") or "unknown"
+        if "fair" in kind.lower():
+            root = info.get("rootQueue")
+            return cls(kind, tuple(_fair(root, "")) if isinstance(root, Mapping) else ())
+        if "fifo" in kind.lower():
+            return cls(kind, (_fifo(info),))
+        return cls(kind, tuple(_capacity(info, "")))
+
+    @property
+    def is_capacity(self) -> bool:
+        """Whether it is the CapacityScheduler."""
+        return "capacity" in self.type.lower()
+
+    def find(self, queue: str | None) -> Queue | None:
+        """Return a queue by its path or the last element of it; None if the scheduler does not list
+        it.
+        """
+        if len(self.queues) == 1 and not self.queues[0].path.count("."):
+            return self.queues[0]  # the FifoScheduler has only one queue, of any name
+        by_path = next((item for item in self.queues if item.path == queue), None)
+        name = (queue or "").rpartition(".")[2]
+        return by_path or next(
+            (item for item in self.queues if item.is_leaf and item.name == name), None
+        )
+
+    def line(self, queue: Queue) -> tuple[Queue, ...]:
+        """Return a queue and its parents, from the queue up to the root."""
+        above = [item for item in self.queues if queue.path.startswith(f"{item.path}.")]
+        return (queue, *reversed(above))
+
+
+def _capacity(info: Answer, above: str) -> Iterator[Queue]:
+    name = text_of(info, "queueName") or "root"
+    path = text_of(info, "queuePath") or f"{above}.{name}".removeprefix(".")
+    children = items(info.get("queues"), "queue")
+    labels = info.get("nodeLabels") or []
+    if not isinstance(labels, list):
+        labels = [labels]
+    yield Queue(
+        name=name,
+        path=path,
+        is_leaf=not children,
+        state=text_of(info, "state"),
+        partitions=_partitions(info),
+        users=tuple(QueueUser.from_json(item) for item in items(info.get("users"), "user")),
+        labels=tuple(map(str, labels)),
+        default_label=text_of(info, "defaultNodeLabelExpression") or "",
+        active=whole_of(info, "numActiveApplications"),
+        pending=whole_of(info, "numPendingApplications"),
+        max_parallel=_limit(whole_of(info, "maxParallelApps")),
+        am_percent=number_of(info, "configuredMaxAMResourceLimit"),
+        user_limit_factor=number_of(info, "userLimitFactor"),
+        raw=info,
+    )
+    for child in children:
+        yield from _capacity(child, path)
+
+
+def _partitions(info: Answer) -> dict[str, Partition]:
+    capacities = _by_partition(info, "capacities", "queueCapacitiesByPartition")
+    usages = _by_partition(info, "resources", "resourceUsagesByPartition")
+    # Hadoop versions before partitions, and the root: the queue itself has these fields
+    capacities.setdefault("", info)
+    return {
+        label: _partition(label, capacities.get(label, {}), usages.get(label, {}), info)
+        for label in {**capacities, **usages}
+    }
+
+
+def _partition(label: str, capacity: Answer, usage: Answer, queue: Answer) -> Partition:
+    whole: Answer = {} if label else queue
+    return Partition(
+        name=label,
+        max_percent=_first(
+            number_of(capacity, "absoluteMaxCapacity"), number_of(whole, "maxCapacity")
+        ),
+        limit=QueueResources.from_json(
+            capacity.get("effectiveMaxResource") or whole.get("maxEffectiveCapacity")
+        ),
+        used=QueueResources.from_json(usage.get("used") or whole.get("resourcesUsed")),
+        reserved=QueueResources.from_json(usage.get("reserved")),
+        pending=QueueResources.from_json(usage.get("pending")),
+    )
+
+
+def _by_partition(answer: Answer, group: str, key: str) -> dict[str, Answer]:
+    return {text_of(item, "partitionName") or "": item for item in items(answer.get(group), key)}
+
+
+def _fair(info: Answer, above: str) -> Iterator[Queue]:
+    name = text_of(info, "queueName") or "root"  # the whole path
+    path = name
+    if above and "." not in name:
+        path = f"{above}.{name}"
+    below = info.get("childQueues")
+    if isinstance(below, Mapping):
+        below = below.get("queue")
+    children = items(below)
+    limit = QueueResources.from_json(info.get("maxResources"))
+    share = Partition(
+        limit=limit,
+        used=QueueResources.from_json(info.get("usedResources")),
+    )
+    yield Queue(
+        name=path.rpartition(".")[2],
+        path=path,
+        is_leaf=not children,
+        partitions={"": share},
+        active=whole_of(info, "numActiveApps"),
+        pending=whole_of(info, "numPendingApps"),
+        max_parallel=_limit(whole_of(info, "maxApps")),
+        raw=info,
+    )
+    for child in children:
+        yield from _fair(child, path)
+
+
+def _fifo(info: Answer) -> Queue:
+    # It limits nothing: `totalNodeCapacity` is the memory of all nodes, and says nothing of cores.
+    share = Partition(used=QueueResources(whole_of(info, "usedNodeCapacity") or 0))
+    return Queue(
+        name="default",
+        path="default",
+        is_leaf=True,
+        state=text_of(info, "qstate"),
+        partitions={"": share},
+        raw=info,
+    )
+
+
+def _limit(value: int | None) -> int | None:
+    if value is None or value >= 2**31 - 1:  # Integer.MAX_VALUE means no limit
+        return None
+    return value
+
+
+def _first(*values: float | None) -> float | None:
+    return next((value for value in values if value is not None), None)

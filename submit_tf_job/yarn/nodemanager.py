@@ -16,9 +16,8 @@ from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, NoSuc
 from submit_tf_job.yarn.errors import refusal
 from submit_tf_job.yarn.observed import Answer, items, text_of, whole_of
 from submit_tf_job.yarn.resource_manager import Deadline, ResourceManager
-from submit_tf_job.yarn.response import Reply
+from submit_tf_job.yarn.response import Reply, TransportError
 from submit_tf_job.yarn.rest import Download, Interrupted
-from submit_tf_job.yarn.transport_errors import TransportError
 
 NODES_KEPT_S = 30.0
 REFRESH_S = 2.0

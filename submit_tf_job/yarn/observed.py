@@ -1,4 +1,4 @@
-"""YARN's responses as dataclasses, parsed leniently.
+"""YARN's responses as dataclasses, parsed leniently, and the states in them.
 
 Unknown fields are ignored, an unknown or missing state becomes UNKNOWN, and any other missing value
 None. A single element is accepted instead of a list, and numbers may be strings
@@ -10,40 +10,103 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TypeAlias
 
-from submit_tf_job.yarn.states import (
-    AppState,
-    ComponentState,
-    ContainerState,
-    FinalStatus,
-    ServiceState,
-)
-
-__all__ = [
-    "Answer",
-    "AppAttempt",
-    "AppReport",
-    "AppState",
-    "AppTimeout",
-    "ClusterInfo",
-    "ComponentState",
-    "ContainerState",
-    "FinalStatus",
-    "MaximumResources",
-    "Node",
-    "ObservedComponent",
-    "ObservedContainer",
-    "ObservedService",
-    "ServiceState",
-    "items",
-    "object_of",
-    "text_of",
-    "version_tuple",
-    "whole_of",
-]
-
 Answer: TypeAlias = Mapping[str, object]
+
+
+# --- states ---------------------------------------------------------------------------------------
+
+
+class _State(str, Enum):
+    @classmethod
+    def _missing_(cls, _value: object) -> _State:
+        return cls("UNKNOWN")
+
+
+class ServiceState(_State):
+    """State of a service; STOPPED does not mean success or failure
+    (hadoop-facts.md#service-states).
+    """
+
+    ACCEPTED = "ACCEPTED"
+    STARTED = "STARTED"
+    STABLE = "STABLE"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+    SUCCEEDED = "SUCCEEDED"
+    FLEX = "FLEX"
+    UPGRADING = "UPGRADING"
+    UPGRADING_AUTO_FINALIZE = "UPGRADING_AUTO_FINALIZE"
+    EXPRESS_UPGRADING = "EXPRESS_UPGRADING"
+    CANCEL_UPGRADING = "CANCEL_UPGRADING"
+    UNKNOWN = "UNKNOWN"
+
+
+class ComponentState(_State):
+    """State of a component; STABLE does not mean healthy
+    (hadoop-facts.md#component-states).
+    """
+
+    FLEXING = "FLEXING"
+    STABLE = "STABLE"
+    NEEDS_UPGRADE = "NEEDS_UPGRADE"
+    UPGRADING = "UPGRADING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    UNKNOWN = "UNKNOWN"
+
+
+class ContainerState(_State):
+    """State of one container of a component."""
+
+    RUNNING_BUT_UNREADY = "RUNNING_BUT_UNREADY"
+    READY = "READY"
+    STOPPED = "STOPPED"
+    NEEDS_UPGRADE = "NEEDS_UPGRADE"
+    UPGRADING = "UPGRADING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    FAILED_UPGRADE = "FAILED_UPGRADE"
+    UNKNOWN = "UNKNOWN"
+
+
+class AppState(_State):
+    """State of an application at the ResourceManager."""
+
+    NEW = "NEW"
+    NEW_SAVING = "NEW_SAVING"
+    SUBMITTED = "SUBMITTED"
+    ACCEPTED = "ACCEPTED"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the application will never change its state again."""
+        return self in (AppState.FINISHED, AppState.FAILED, AppState.KILLED)
+
+
+FINAL_STATES = frozenset(state for state in AppState if state.is_final)
+GOING_ON = frozenset(AppState) - FINAL_STATES - {AppState.UNKNOWN}
+
+
+class FinalStatus(_State):
+    """How an application ended; ENDED means stopped through the services API."""
+
+    UNDEFINED = "UNDEFINED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+    ENDED = "ENDED"
+    UNKNOWN = "UNKNOWN"
+
+
+# --- responses ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -374,11 +437,11 @@ class Node:
             available_memory_mib=whole_of(answer, "availMemoryMB"),
             used_vcores=whole_of(answer, "usedVirtualCores"),
             available_vcores=whole_of(answer, "availableVirtualCores"),
-            used_additional=_additional(object_of(answer, "usedResource")),
-            available_additional=_additional(object_of(answer, "availableResource")),
+            used_additional=additional_of(object_of(answer, "usedResource")),
+            available_additional=additional_of(object_of(answer, "availableResource")),
             labels=tuple(map(str, labels)),
             total_memory_mib=whole_of(object_of(answer, "totalResource"), "memory"),
-            total_additional=_additional(object_of(answer, "totalResource")),
+            total_additional=additional_of(object_of(answer, "totalResource")),
         )
 
 
@@ -393,7 +456,7 @@ class MaximumResources:
     @classmethod
     def from_json(cls, answer: Answer) -> MaximumResources:
         """Parse the `maximum-resource-capability` object."""
-        return cls(whole_of(answer, "memory"), whole_of(answer, "vCores"), _additional(answer))
+        return cls(whole_of(answer, "memory"), whole_of(answer, "vCores"), additional_of(answer))
 
 
 def version_tuple(text: str) -> tuple[int, ...]:
@@ -460,7 +523,7 @@ def _time_ms(answer: Answer, key: str) -> int | None:
     return whole_of(answer, key) or None  # the RM writes 0 for "not yet"
 
 
-def _additional(resource: Answer) -> dict[str, int]:
+def additional_of(resource: Answer) -> dict[str, int]:
     out: dict[str, int] = {}
     for item in items(resource.get("resourceInformations"), "resourceInformation"):
         name, value = text_of(item, "name"), whole_of(item, "value")

@@ -25,10 +25,12 @@ from submit_tf_job.yarn.observed import (
     Answer,
     AppAttempt,
     AppReport,
+    AppState,
     ClusterInfo,
     MaximumResources,
     Node,
     ObservedService,
+    ServiceState,
     items,
     object_of,
     text_of,
@@ -36,7 +38,6 @@ from submit_tf_job.yarn.observed import (
 )
 from submit_tf_job.yarn.response import Reply, xml_fields
 from submit_tf_job.yarn.rest import AnswerLost, Deadline, HttpClient, Timeouts
-from submit_tf_job.yarn.states import AppState, ServiceState
 
 __all__ = [
     "SERVICE_TYPE",

@@ -24,8 +24,7 @@ from submit_tf_job.errors import BadAnswer, ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.yarn.auth import Auth
 from submit_tf_job.yarn.errors import unauthenticated
 from submit_tf_job.yarn.ha import ResourceManagers, addresses_of
-from submit_tf_job.yarn.response import Reply
-from submit_tf_job.yarn.transport_errors import TransportError, transport_error_of
+from submit_tf_job.yarn.response import Reply, TransportError, transport_error_of
 
 if TYPE_CHECKING:
     import requests

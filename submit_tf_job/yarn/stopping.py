@@ -20,13 +20,12 @@ from submit_tf_job.errors import (
 )
 from submit_tf_job.yarn.errors import ServiceTorn, ServiceUnreadable
 from submit_tf_job.yarn.nodemanager import NodeManagers
-from submit_tf_job.yarn.observed import AppReport
+from submit_tf_job.yarn.observed import AppReport, ServiceState
 from submit_tf_job.yarn.resource_manager import (
     SERVICE_TYPE,
     Deadline,
     ResourceManager,
 )
-from submit_tf_job.yarn.states import ServiceState
 
 # a healthy application has ended 2 s after PUT STOPPED: hadoop-facts.md#stopping
 KILL_AFTER_S = 30.0

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from submit_tf_job.yarn.observed import AppReport
-from submit_tf_job.yarn.states import AppState
+from submit_tf_job.yarn.observed import AppReport, AppState
 
 # state may be stale for 2 s after a failover (hadoop-facts.md#failover)
 SETTLE_S = 10.0

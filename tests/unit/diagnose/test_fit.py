@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from submit_tf_job.diagnose.fit import fits_never, fits_not_now
 from submit_tf_job.jobspec.job import Elastic, Job, Placement, RoleKind
+from submit_tf_job.yarn.inspection import Scheduler
 from submit_tf_job.yarn.observed import Node
-from submit_tf_job.yarn.queues import Scheduler
 from tests.golden.fixed import make_job, make_role
 
 GPU = "yarn.io/gpu"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submit_tf_job.jobspec.job import Command, Job
-from submit_tf_job.plan import secrets
+from submit_tf_job.plan.check import secret_problems
 from tests.golden.fixed import make_job, make_role
 
 SENTENCE = (
@@ -26,7 +26,7 @@ PEM = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIE"
 
 
 def found(job: Job) -> list[tuple[str, str]]:
-    return [(problem.path, problem.message) for problem in secrets.problems(job)]
+    return [(problem.path, problem.message) for problem in secret_problems(job)]
 
 
 def in_env(name: str, value: str) -> list[tuple[str, str]]:
