@@ -21,7 +21,9 @@ from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, alive, pair, rol
 def test_job_with_all_kinds_of_roles_succeeds(any_job: Cluster) -> None:
     job = any_job
     shows = (
-        "from os import environ as e; print('TF_CONFIG', e['TF_CONFIG']); print('HOME', e['HOME'])"
+        "import os, time; from os import environ as e\n"
+        "print('TF_CONFIG', e['TF_CONFIG']); print('HOME', e['HOME'])\n"
+        "while not os.path.exists('../board'): time.sleep(0.05)"
     )
     job.files = {"train.py": shows, "lib/run.sh": "echo shipped"}
     board = 'echo "$TFJOB_ROLE-$TFJOB_INDEX of $TFJOB_COUNT at $TFJOB_PORT tf=$TF_CONFIG"'
@@ -31,7 +33,7 @@ def test_job_with_all_kinds_of_roles_succeeds(any_job: Cluster) -> None:
             "worker": role(2, "serves", FOREVER),
             "ps": role(1, "serves", FOREVER),
             "evaluator": role(1, "evaluates", "sleep 0.5; lib/run.sh"),
-            "tensorboard": role(1, "sidecar", f"{board}; exec sleep 600"),
+            "tensorboard": role(1, "sidecar", f"{board}; touch ../board; exec sleep 600"),
         }
     )
     job.start()
