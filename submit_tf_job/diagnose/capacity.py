@@ -283,11 +283,8 @@ def _placement(situation: Situation) -> Iterator[Cause]:
             {"handler": situation.placement_handler},
         )
     if situation.nodes is not None:
-        yield from (
-            cause
-            for placement in situation.placements
-            for cause in _placement_causes(placement, situation)
-        )
+        for placement in situation.placements:
+            yield from _placement_causes(placement, situation)
 
 
 def _placement_causes(request: PlacementRequest, situation: Situation) -> Iterator[Cause]:

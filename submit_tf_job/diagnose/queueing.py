@@ -47,20 +47,20 @@ def queue_causes(situation: Situation) -> Iterator[Cause]:
 
 
 def _am_limit(situation: Situation, queue: Queue | None, *, user: bool) -> Cause:
-    words, name = situation.app.diagnostics, situation.app.queue
+    app, words = situation.app, situation.app.diagnostics
+    running = [other for other in situation.neighbours if other.state.value == "RUNNING"]
+    masters = [other for other in running if not user or other.user == app.user]
     code, whose, limited = "am-limit-queue", "ApplicationMasters", "Queue Resource Limit for AM"
-    masters = [app for app in situation.neighbours if app.state.value == "RUNNING"]
+    path, percent, have = f"root.{app.queue}", "", ""
     key = "maximum-am-resource-percent"
-    path, percent, have = f"root.{name}", "", ""
+    if user:
+        code, whose = "am-limit-user", f"the ApplicationMasters of user {app.user}"
+        limited = "User AM Resource Limit of the queue"
+        key += " or user-limit-factor"
+    elif queue is not None and queue.am_percent is not None:
+        percent = f", {queue.am_percent:.0%} of the queue"
     if queue is not None:
         path = queue.path
-        if queue.am_percent is not None:
-            percent = f", {queue.am_percent:.0%} of the queue"
-    if user:
-        code, whose = "am-limit-user", f"the ApplicationMasters of user {situation.app.user}"
-        limited, percent = "User AM Resource Limit of the queue", ""
-        masters = [app for app in masters if app.user == situation.app.user]
-        key += " or user-limit-factor"
     if masters:
         verb = {1: "holds"}.get(len(masters), "hold")
         have = f"; {plural(len(masters), 'job')} {verb} it: {_names(masters)}"
@@ -68,7 +68,7 @@ def _am_limit(situation: Situation, queue: Queue | None, *, user: bool) -> Cause
     asked = _detail(words, "AM Resource Request")
     return Cause(
         code,
-        f"{whose} may use {_amount(limit, 'only a part')} of queue {name}{percent}; "
+        f"{whose} may use {_amount(limit, 'only a part')} of queue {app.queue}{percent}; "
         f"{_amount(used, 'that', ['memory-mb'])} is in use and this job's "
         f"needs {_amount(asked, 'more')}{have}",
         f"wait until one of them ends or choose another `queue`; an administrator raises "
@@ -280,12 +280,13 @@ def are_alone(apps: Sequence[AppReport]) -> bool:
 
 def masters_cause(situation: Situation) -> Iterator[Cause]:
     """Yield the cause if ApplicationMasters alone hold the cluster, or one of the job's queues."""
-    queue, apps = situation.queue, situation.cluster_apps
+    queue = situation.queue
+    apps = [app for app in situation.cluster_apps if app.running_containers]
     if queue is None or situation.scheduler is None or not situation.nodes:
         return
     containers = sum(node.running_containers or 0 for node in situation.serving())
     offers = [free_of(node) or NO_RESOURCE for node in situation.serving()]
-    if are_alone(apps) and len(_holding(apps)) == containers and _none_fits(apps, offers):
+    if are_alone(apps) and len(apps) == containers and _none_fits(apps, offers):
         yield _masters("this cluster", apps, situation, queue)
         return
     for item in situation.scheduler.line(queue):
@@ -308,26 +309,21 @@ def _is_below(app: AppReport, queue: Queue) -> bool:
     return f"{path}.".startswith(f"{queue.path}.") or path == queue.name
 
 
-def _holding(apps: Sequence[AppReport]) -> list[AppReport]:
-    return [app for app in apps if app.running_containers]
-
-
 def _none_fits(apps: Sequence[AppReport], offers: Sequence[QueueResources]) -> bool:
     """Return whether each application waits for containers, and none of them finds room."""
-    wanted = [asks_of(app, None) for app in _holding(apps)]
+    wanted = [asks_of(app, None) for app in apps]
     return all(wanted) and not any(
         ask.each.fits(offer) for asks in wanted for ask in asks for offer in offers
     )
 
 
 def _masters(what: str, apps: Sequence[AppReport], situation: Situation, queue: Queue) -> Cause:
-    holding = _holding(apps)
-    own = [str(app.name) for app in holding if app.user == situation.app.user]
+    own = [str(app.name) for app in apps if app.user == situation.app.user]
     return Cause(
         "masters-only",
-        f"the ApplicationMasters of {len(holding)} jobs hold {what}, and none of these jobs has "
+        f"the ApplicationMasters of {len(apps)} jobs hold {what}, and none of these jobs has "
         f"another container: nothing will start until one of them is stopped",
         f"stop one of them{clause(': yours are {}', listed(own))}; an administrator lowers "
         f"yarn.scheduler.capacity.{queue.path}.maximum-am-resource-percent",
-        {"queue": queue.path, "masters": len(holding), "jobs": [app.name for app in holding][:20]},
+        {"queue": queue.path, "masters": len(apps), "jobs": [app.name for app in apps][:20]},
     )
