@@ -67,13 +67,11 @@ _BY_YARN = {
 }
 
 
-def by_yarn(end: ContainerEnd | None, asked_mib: int | None) -> Cause | None:
+def by_yarn(end: ContainerEnd, asked_mib: int | None) -> Cause | None:
     """Return why YARN ended or lost a container.
 
     Its exit status is then negative (ContainerExitStatus.java), or LOST (ContainerExecutor.java).
     """
-    if end is None or end.status is None:
-        return None
     if end.status == LOST:
         return Cause(
             "exit-status-lost",
@@ -84,7 +82,7 @@ def by_yarn(end: ContainerEnd | None, asked_mib: int | None) -> Cause | None:
         )
     if end.status in (-103, -104):
         return _over_memory(end, asked_mib)
-    code, sentence, hint = _BY_YARN.get(end.status, ("", "", ""))
+    code, sentence, hint = _BY_YARN.get(end.status or 0, ("", "", ""))
     return Cause(code, sentence.format(task=end.task), hint) if code else None
 
 
@@ -159,9 +157,9 @@ _DOCKER_GONE = re.compile(
 )
 
 
-def by_docker(end: ContainerEnd | None) -> Cause | None:
+def by_docker(end: ContainerEnd) -> Cause | None:
     """Return the cause if Docker stopped during a container's run, from YARN's diagnostics."""
-    if end is None or not _DOCKER_GONE.search(end.diagnostics):
+    if not _DOCKER_GONE.search(end.diagnostics):
         return None
     return Cause(
         "docker-stopped",

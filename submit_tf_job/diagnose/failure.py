@@ -53,7 +53,7 @@ class FailedTask:
     """A task that failed.
 
     Attributes:
-        task: Its name.
+        task: Its name; "" if no task is known to have failed.
         container_id: Its container.
         host: Its node.
         status: Exit status of its command; of its container, if only YARN reports it.
@@ -62,7 +62,7 @@ class FailedTask:
         last_lines: The end of its stderr.
     """
 
-    task: str
+    task: str = ""
     container_id: str | None = None
     host: str | None = None
     status: int | None = None
@@ -86,7 +86,7 @@ class FailureEvidence:
     """
 
     seen: JobStatus
-    suspect: FailedTask | None = None
+    suspect: FailedTask = FailedTask()
     ends: tuple[ContainerEnd, ...] = ()
     stderr: str = ""
     am_error: str = ""
@@ -98,20 +98,19 @@ class FailureEvidence:
         """Whether the ApplicationMaster's log may explain more: a task was ended from outside, or
         never reported.
         """
-        suspect = self.suspect
-        if suspect is None or suspect.reason in ("lost", "killed", "peers-missing"):
-            return True
-        return suspect.status in (None, 137, 143)
+        from_outside = self.suspect.reason in ("lost", "killed", "peers-missing")
+        return from_outside or self.suspect.status in (None, 137, 143)
 
     @property
     def others(self) -> tuple[FailedTask, ...]:
         """The tasks that failed later, by the deciding task's report, in order of time."""
         return failed_tasks(self.seen)[1:]
 
-    def end_of(self, suspect: FailedTask) -> ContainerEnd | None:
-        """Return the end of the suspect's container, or None."""
-        mine = [end for end in self.ends if end.container_id == suspect.container_id]
-        return next(reversed(mine), None)
+    @property
+    def end(self) -> ContainerEnd:
+        """The end of the suspect's container; without an id if it is not known."""
+        mine = [end for end in self.ends if end.container_id == self.suspect.container_id]
+        return mine[-1] if mine else ContainerEnd("", "", None)
 
 
 # --- the first task that failed ---
@@ -126,7 +125,7 @@ def failed_tasks(seen: JobStatus) -> tuple[FailedTask, ...]:
         return ()
     records = [report.raw.get("first_failure"), *_list(report.raw.get("later_failures"))]
     found = tuple(
-        _suspect(record) for record in records if isinstance(record, dict) and record.get("task")
+        _recorded(record) for record in records if isinstance(record, dict) and record.get("task")
     )
     if found or not report.outcome_status or report.state == "succeeded":
         return found
@@ -137,7 +136,7 @@ def failed_tasks(seen: JobStatus) -> tuple[FailedTask, ...]:
     return (FailedTask(deciding, container, host, report.outcome_status, reason),)
 
 
-def _suspect(record: Mapping[str, Any]) -> FailedTask:
+def _recorded(record: Mapping[str, Any]) -> FailedTask:
     status = record.get("status")
     return FailedTask(
         task=str(record["task"]),
@@ -165,7 +164,7 @@ def _text(value: Any) -> str | None:
 
 def evidence_of(seen: JobStatus, *, sandbox: bool = False) -> FailureEvidence:
     """Return the evidence of a job's last status; with other sources, further fields are known."""
-    return FailureEvidence(seen, next(iter(failed_tasks(seen)), None), sandbox=sandbox)
+    return FailureEvidence(seen, next(iter(failed_tasks(seen)), FailedTask()), sandbox=sandbox)
 
 
 def with_am_log(clues: FailureEvidence, log: str) -> FailureEvidence:
@@ -178,10 +177,8 @@ def with_am_log(clues: FailureEvidence, log: str) -> FailureEvidence:
     found = _failed_container(clues, deciding_role(log)) or _silent_success(clues)
     told, report = clues.suspect, clues.seen.report
     named = report is not None and report.first_failure is not None
-    if found is None or (
-        told is not None
-        and (told.container_id == found.container_id or (named and told.reason != "peers-missing"))
-    ):
+    named = named and told.reason != "peers-missing"
+    if found is None or (told.task and (named or told.container_id == found.container_id)):
         return clues
     return replace(clues, suspect=found)
 
@@ -227,20 +224,20 @@ def _of_end(end: ContainerEnd) -> FailedTask:
 def conclude(clues: FailureEvidence) -> Cause | None:
     """Return the cause; None if the evidence does not explain more than the verdict."""
     suspect = clues.suspect
-    if suspect is None:
+    if not suspect.task:
         return _of_application(clues)
     if suspect.status == 0 and not suspect.reason:
-        return _false_success(clues, suspect) or _of_application(clues)
+        return _false_success(clues) or _of_application(clues)
     if suspect.reason == "peers-missing" and (never := _never_granted(clues.seen.app)):
         return never
-    cause, error = _weigh(clues, suspect)
+    cause, error = _weigh(clues)
     if suspect.reason == "peers-missing" and clues.missing is not None:
         cause = by_missing_task(*clues.missing) or cause
     if cause is None:
         return None
     if cause.code == "peer-failed" and (elsewhere := _elsewhere(clues)):
         return elsewhere
-    return _root(clues, suspect, _without_image(clues, suspect, cause), error)
+    return _root(clues, _without_image(clues, cause), error)
 
 
 # Failures because something is missing from an image.
@@ -266,14 +263,13 @@ _OF_USER = ("file-missing", "program-missing")
 _PLAIN_LAUNCH = re.compile(r"^main : command provided 1$", re.MULTILINE)
 
 
-def _without_image(clues: FailureEvidence, suspect: FailedTask, cause: Cause) -> Cause:
+def _without_image(clues: FailureEvidence, cause: Cause) -> Cause:
     """Return the ignored image as the cause if something from the image was missing; in a sandbox,
     add it to the hint instead.
     """
     ignored = _list(clues.seen.report.raw.get("image_ignored")) if clues.seen.report else []
-    end = clues.end_of(suspect)
-    launched_plain = end is not None and bool(_PLAIN_LAUNCH.search(end.diagnostics))
-    if cause.code not in _OF_IMAGE or not (suspect.task in ignored or launched_plain):
+    plain = clues.suspect.task in ignored or _PLAIN_LAUNCH.search(clues.end.diagnostics)
+    if cause.code not in _OF_IMAGE or not plain:
         return cause
     if clues.sandbox and cause.code in _OF_USER:
         return cause
@@ -286,7 +282,7 @@ def _without_image(clues: FailureEvidence, suspect: FailedTask, cause: Cause) ->
         return replace(cause, hint="; ".join(filter(None, [cause.hint, why])), facts=facts)
     return Cause(
         "image-ignored",
-        f"{suspect.task} did not run in its image but as a plain process of its node, and "
+        f"{clues.suspect.task} did not run in its image but as a plain process of its node, and "
         f"so: {cause.sentence}",
         "that NodeManager does not run Docker: its administrator adds docker to "
         "yarn.nodemanager.runtime.linux.allowed-runtimes, "
@@ -295,9 +291,9 @@ def _without_image(clues: FailureEvidence, suspect: FailedTask, cause: Cause) ->
     )
 
 
-def _weigh(clues: FailureEvidence, suspect: FailedTask) -> tuple[Cause | None, PythonError | None]:
+def _weigh(clues: FailureEvidence) -> tuple[Cause | None, PythonError | None]:
     """Return the cause from the best evidence, and the Python exception."""
-    end = clues.end_of(suspect)
+    suspect, end = clues.suspect, clues.end
     asked = _asked_mib(clues.seen, suspect.task, end)
     stderr = clues.stderr or "\n".join(suspect.last_lines)
     outside = by_yarn(end, asked)
@@ -307,30 +303,30 @@ def _weigh(clues: FailureEvidence, suspect: FailedTask) -> tuple[Cause | None, P
     ran = bool(suspect.reason) or BOOTSTRAP_SAYS in stderr
     if ran and suspect.reason in ("", "killed", "lost") and (gone := by_docker(end)):
         return gone, error
-    if end is not None and not suspect.reason:
+    if end.container_id and not suspect.reason:
         container = by_container(end, stderr)
         if ran and container is not None and container.code == "container-failed":
             container = None  # its command ran
         cause = (program or container) if ran else (container or program)
         return cause or by_status(suspect.task, suspect.status, asked), error
-    if suspect.reason == "lost" and end is not None and end.status == 137:
+    if suspect.reason == "lost" and end.status == 137:
         return by_status(suspect.task, end.status, asked), error
     said = by_bootstrap(suspect.task, suspect.reason, suspect.message, stderr)
     cause = said or program or by_status(suspect.task, suspect.status, asked)
-    return cause and _from_outside(clues, suspect, cause), error
+    return cause and _from_outside(clues, cause), error
 
 
-def _from_outside(clues: FailureEvidence, suspect: FailedTask, cause: Cause) -> Cause:
+def _from_outside(clues: FailureEvidence, cause: Cause) -> Cause:
     """Add to the cause of a task that was ended from outside what may have ended it, and the other
     tasks of its node that ended the same way.
 
     YARN sets a negative status for a container that it ends itself. A dockerd that stops or
     restarts sends SIGTERM to its containers, and does not log it (seen with Docker 20.10).
     """
+    suspect = clues.suspect
     if cause.code not in ("stopped-from-outside", "killed", "task-lost") or not suspect.host:
         return cause
-    end = clues.end_of(suspect)
-    if cause.code == "stopped-from-outside" and end is not None and end.status == 143:
+    if cause.code == "stopped-from-outside" and clues.end.status == 143:
         sentence = (
             f"{suspect.task} was ended by SIGTERM, and YARN did not ask for it: Docker or "
             f"the NodeManager on {suspect.host} was "
@@ -357,16 +353,15 @@ def _from_outside(clues: FailureEvidence, suspect: FailedTask, cause: Cause) -> 
     return replace(cause, hint=hint, facts={**cause.facts, "ended_with_it": same})
 
 
-def _false_success(clues: FailureEvidence, suspect: FailedTask) -> Cause | None:
+def _false_success(clues: FailureEvidence) -> Cause | None:
     """Return the cause if a container could not start and YARN counts it as a success.
 
     container-executor with docker.inspect.max.retries=0 reports 0 for every container
     (hadoop-facts.md#retries-of-docker-inspect).
     """
-    end = clues.end_of(suspect)
-    if end is None or BOOTSTRAP_SAYS in clues.stderr:
+    if not clues.end.container_id or BOOTSTRAP_SAYS in clues.stderr:
         return None
-    cause = by_container(end, clues.stderr)
+    cause = by_container(clues.end, clues.stderr)
     if cause is None:
         return None
     why = Cause(
@@ -377,7 +372,7 @@ def _false_success(clues: FailureEvidence, suspect: FailedTask) -> Cause | None:
         "to 1 or more: with 0 every failure counts as a success",
         {**cause.facts, "code": cause.code},
     )
-    return _root(clues, suspect, why, None)
+    return _root(clues, why, None)
 
 
 def _elsewhere(clues: FailureEvidence) -> Cause | None:
@@ -386,17 +381,15 @@ def _elsewhere(clues: FailureEvidence) -> Cause | None:
         if other.reason not in ("exited", "killed", "lost"):
             continue
         alone = replace(clues, suspect=other, stderr="")
-        cause, error = _weigh(alone, other)
+        cause, error = _weigh(alone)
         if cause is not None and cause.code != "peer-failed" and other.status != 143:
-            return _root(alone, other, cause, error)
+            return _root(alone, cause, error)
     return None
 
 
-def _root(
-    clues: FailureEvidence, suspect: FailedTask, cause: Cause, error: PythonError | None
-) -> Cause:
-    end, status = clues.end_of(suspect), suspect.status
-    if end is not None and end.status is not None and (status is None or end.status < 0):
+def _root(clues: FailureEvidence, cause: Cause, error: PythonError | None) -> Cause:
+    suspect, end, status = clues.suspect, clues.end, clues.suspect.status
+    if end.status is not None and (status is None or end.status < 0):
         status = end.status
     facts = dict(cause.facts)
     if error is not None and error.place:
@@ -404,18 +397,17 @@ def _root(
     by_itself = bool(suspect.reason) or (status or 0) < 0
     if cause.code == "exit-status-lost":
         by_itself = False  # the status means "lost" for YARN, and a signal for a program
-    diagnostics = end.diagnostics if end else ""
     return replace(
         cause,
         task=suspect.task,
-        host=suspect.host or (end.host if end else None),
+        host=suspect.host or end.host,
         container_id=suspect.container_id,
         status=status,
-        meaning=meaning_of(status) if by_itself else of_executor(status, diagnostics),
+        meaning=meaning_of(status) if by_itself else of_executor(status, end.diagnostics),
         exception=error.last_line if error else "",
         last_lines=_last_lines(suspect, clues.stderr),
-        diagnostics=_diagnostics(end),
-        consequences=_consequences(clues, suspect),
+        diagnostics=_diagnostics(end.diagnostics),
+        consequences=_consequences(clues),
         facts=facts,
     )
 
@@ -433,14 +425,12 @@ def _last_lines(suspect: FailedTask, stderr: str) -> tuple[str, ...]:
     )[-KEPT:]
 
 
-def _diagnostics(end: ContainerEnd | None) -> str:
+def _diagnostics(text: str) -> str:
     """Return the NodeManager's diagnostics without the files quoted in them and the list of
     processes.
     """
-    if end is None:
-        return ""
     kept: list[str] = []
-    for line in end.diagnostics.splitlines():
+    for line in text.splitlines():
         if line.startswith("Last 4096 bytes of stderr"):
             break
         if not line.lstrip().startswith(
@@ -450,30 +440,30 @@ def _diagnostics(end: ContainerEnd | None) -> str:
     return "\n".join(kept)[:2000]
 
 
-def _consequences(clues: FailureEvidence, root: FailedTask) -> tuple[Consequence, ...]:
+def _consequences(clues: FailureEvidence) -> tuple[Consequence, ...]:
     """Return the tasks that ended after the cause."""
+    root = clues.suspect
     if clues.seen.report is None:
         later = [end for end in clues.ends if end.failed and end.container_id != root.container_id]
         return tuple(
             Consequence(end.task, end.status, meaning_of(end.status)) for end in later[:KEPT]
         )
     told = failed_tasks(clues.seen)
-    failed = dict.fromkeys([*told[:1], clues.suspect, *told])
-    others = [other for other in failed if other is not None and other.task != root.task]
+    others = [other for other in dict.fromkeys(told) if other.task != root.task]
     return tuple(_consequence(other, root) for other in others)[:KEPT]
 
 
 def _consequence(other: FailedTask, root: FailedTask) -> Consequence:
-    if other.status == contract.EXIT_JOB_FAILED and root.task:
+    if other.status == contract.EXIT_JOB_FAILED:
         return Consequence(other.task, other.status, f"stopped after {root.task} failed")
     cause, _ = by_program(other.task, other.status, "\n".join(other.last_lines))
     said = cause.sentence if cause else other.message or meaning_of(other.status)
     return Consequence(other.task, other.status, said.removeprefix(f"{other.task} "))
 
 
-def _asked_mib(seen: JobStatus, task: str, end: ContainerEnd | None) -> int | None:
+def _asked_mib(seen: JobStatus, task: str, end: ContainerEnd) -> int | None:
     """Return the memory granted to the task's container."""
-    if end is not None and end.memory_mib:
+    if end.memory_mib:
         return end.memory_mib
     for component in _list((seen.service.raw if seen.service else {}).get("components")):
         if isinstance(component, dict) and component.get("name") == role_of(task):

@@ -274,10 +274,9 @@ def _gather(cluster: Cluster, seen: JobStatus) -> Cause | None:
     if asked_am:
         log = am_log(cluster, seen.app)
         clues = with_am_log(clues, log)
-        if clues.suspect is not None and clues.suspect.reason == "peers-missing":
+        if clues.suspect.reason == "peers-missing":
             clues = replace(clues, missing=_missing(cluster, seen, log))
-    if clues.suspect is not None:
-        clues = replace(clues, stderr=_stderr(cluster, seen.app, clues.suspect))
+    clues = replace(clues, stderr=_stderr(cluster, seen.app, clues.suspect))
     cause = conclude(clues)
     of_memory = cause is not None and cause.code in OF_MEMORY
     if cause is None or asked_am or not of_memory or cause.facts.get("asked_mib"):
