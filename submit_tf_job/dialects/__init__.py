@@ -17,23 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from submit_tf_job.errors import JobSpecError
 from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
 from submit_tf_job.host.located.nodes import Items, Location, Node, Scalar, Table, clip
+from submit_tf_job.host.located.text_source import parse
 
 if TYPE_CHECKING:
     from submit_tf_job.dialects.translation import Dialect, Translation
 
-__all__ = [
-    "COMMANDS",
-    "FORMATS",
-    "dialect_of",
-    "keys",
-    "read",
-    "read_as",
-    "read_command",
-    "read_configuration",
-    "read_unparsed",
-    "refuse_program",
-    "table",
-]
+__all__ = ["COMMANDS", "FORMATS", "dialect_of", "keys", "read", "read_command", "table"]
 
 
 class _Format(NamedTuple):
@@ -59,21 +48,6 @@ COMMANDS = {
     "yarn-8220-flags": _Format("yarnfile", "YARN-8220's submit_tf_job.py"),
 }
 
-_INSTEAD = {
-    "trainjob": "a TrainJob of Kubeflow Trainer v2 names a runtime that is not in the file, and "
-    "no stock runtime is TensorFlow's; write a job spec: `submit_tf_job init`",
-    "pytorchjob": "strategy torch sets MASTER_ADDR and the like; "
-    "write a job spec: `submit_tf_job init --strategy torch`",
-    "experiment": "a Katib Experiment starts many jobs; the TFJob in spec.trialTemplate.trialSpec "
-    "is read where it stands in a file of its own",
-    "job": "only a TFJob is read of Kubernetes' objects; write a job spec: `submit_tf_job init`",
-    "volcano": "a Volcano Job says in `plugins` and `policies` how its tasks find each other and "
-    "end; write a job spec: `submit_tf_job init`",
-    "template": "a template of OpenShift; fill it in first: oc process",
-    "list": "a list of Kubernetes objects; put the TFJob into a file of its own",
-    "workflow": "a workflow starts many jobs; the TFJob in its manifest is read where it stands "
-    "in a file of its own",
-}
 _TEMPLATE = re.compile(r"\{\{|\{%")
 _KUBERNETES = re.compile(r"^apiVersion:", re.MULTILINE)
 _PLACEHOLDER = re.compile(
@@ -161,41 +135,41 @@ def recognise(root: Table) -> tuple[str, str] | None:
     return None
 
 
-def read(root: Table, notes: Diagnostics) -> tuple[Node, Translation | None]:
-    """Translate a tree of another format; return any other tree unchanged.
+def read(text: str, notes: Diagnostics, name: str | None) -> tuple[Node, Translation | None]:
+    """Return the located tree of a job spec, or of a file of another format, translated.
+
+    Args:
+        text: The file.
+        notes: Collects problems.
+        name: The format, "jobspec" for none of other systems; None to recognise it.
 
     Raises:
-        Unreadable: The format is similar to a supported one, but not supported.
+        Unreadable: It cannot be parsed, or is no job but similar to one.
     """
+    try:
+        root = parse(text, notes)
+    except Unreadable as error:
+        if name == "jobspec":
+            raise
+        return _read_unparsed(text, notes, error)
+    if name == "jobspec":
+        return root, None
+    if name is not None:
+        return _read_as(name, root, notes)
+    if isinstance(root, Scalar):
+        _refuse_program(text, notes)
+    if not isinstance(root, Table) or (root.find("roles") and not root.find("spec")):
+        return root, None
     found = recognise(root)
     if found is None:
-        _refuse_relatives(root)
+        _refuse_relatives(root, text)
         return root, None
     _refuse_template(root)
     return translate(*found, root, notes)
 
 
-def read_configuration(text: str, notes: Diagnostics, name: str | None) -> tuple[Node, Translation]:
-    """Translate a Hadoop configuration (XML).
-
-    Raises:
-        Unreadable: It is not one, or no format is in it.
-    """
-    from submit_tf_job.host.located.text_source import read_xml
-
-    root = read_xml(text, notes)
-    found = recognise(root)
-    if found is None:
-        raise Unreadable(root.place, _other_configuration(root))
-    return translate(*found, root, notes) if name is None else read_as(name, root, notes)
-
-
-def read_as(name: str, content: Node, notes: Diagnostics) -> tuple[Node, Translation]:
-    """Translate a tree as a given format, without recognising it.
-
-    Raises:
-        Unreadable: The format is unknown, or the tree is not a mapping.
-    """
+def _read_as(name: str, content: Node, notes: Diagnostics) -> tuple[Node, Translation]:
+    """Translate a tree as a given format, without recognising it."""
     if name not in FORMATS:
         known = ", ".join(["jobspec", *FORMATS])
         raise Unreadable(
@@ -273,39 +247,35 @@ def read_command(
     )
 
 
-def _refuse_relatives(root: Table) -> None:
-    """Refuse other kinds of Kubernetes objects, with a hint."""
-    kind, version = root.find("kind"), root.find("apiVersion")
-    if not (kind and version and isinstance(kind.value, Scalar)):
-        return
-    word = kind.value.text.lower()
-    if isinstance(version.value, Scalar) and version.value.text.startswith("batch.volcano.sh/"):
-        word = "volcano"
-    way = _INSTEAD.get(word) or _INSTEAD["job"]
-    message = f"an object of kind {clip(kind.value.text)[1:-1]} is not read; {way}"
-    raise Unreadable(kind.value.place, message, "kind")
-
-
-def _other_configuration(root: Table) -> str:
-    """Return the message for a Hadoop configuration that no dialect reads."""
-    for prefix, name in (("hbox.", "Hbox"), ("xlearning.", "XLearning"), ("spark.", "Spark")):
-        if any(entry.key.startswith(prefix) for entry in root.entries):
-            return f"a configuration of {name} alone, whose job stands in its command line"
-    return "a Hadoop configuration without a property of TonY (tony.…); which job is it?"
+def _refuse_relatives(root: Table, text: str) -> None:
+    """Refuse other kinds of Kubernetes objects, and other configurations of Hadoop."""
+    if text.lstrip().startswith("<"):
+        for prefix, name in (("hbox.", "Hbox"), ("xlearning.", "XLearning"), ("spark.", "Spark")):
+            if any(entry.key.startswith(prefix) for entry in root.entries):
+                message = f"a configuration of {name} alone, whose job stands in its command line"
+                raise Unreadable(root.place, message)
+        message = "a Hadoop configuration without a property of TonY (tony.…); which job is it?"
+        raise Unreadable(root.place, message)
+    kind = root.find("kind")
+    if kind and root.find("apiVersion") and isinstance(kind.value, Scalar):
+        raise Unreadable(
+            kind.value.place,
+            f"an object of kind {clip(kind.value.text)[1:-1]} is not read; only a TFJob is read of "
+            f"Kubernetes' objects; write a job spec: `submit_tf_job init`",
+            "kind",
+        )
 
 
 # --- files that the readers of YAML and JSON refuse ---
 
 
-def read_unparsed(
+def _read_unparsed(
     text: str, notes: Diagnostics, error: Unreadable
 ) -> tuple[Node, Translation | None]:
-    """Read a file of several YAML documents, one of which is a job.
-
-    Raises:
-        Unreadable: `error`, or a more specific error.
+    """Read a file of several YAML documents, one of which is a job; else raise `error`, or a more
+    specific one.
     """
-    refuse_program(text, notes)
+    _refuse_program(text, notes)
     if _SEPARATOR.search(text) and _KUBERNETES.search(text):
         found = _read_documents(text, notes)
         if found is not None:
@@ -316,12 +286,8 @@ def read_unparsed(
     raise error
 
 
-def refuse_program(text: str, notes: Diagnostics) -> None:
-    """Refuse a program or a script that starts a job.
-
-    Raises:
-        Unreadable: It is one.
-    """
+def _refuse_program(text: str, notes: Diagnostics) -> None:
+    """Refuse a program or a script that starts a job."""
     for pattern, message in _PROGRAMS:
         if found := pattern.search(text):
             start = found.start()

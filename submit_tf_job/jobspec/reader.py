@@ -26,7 +26,7 @@ from submit_tf_job.host.located.nodes import (
     clip,
     from_python,
 )
-from submit_tf_job.host.located.text_source import MAX_BYTES, decode, parse
+from submit_tf_job.host.located.text_source import MAX_BYTES, decode
 from submit_tf_job.jobspec import rules
 from submit_tf_job.jobspec.files import Host, Shipper
 from submit_tf_job.jobspec.host_keys import read_hadoop, read_kerberos, read_python
@@ -145,7 +145,7 @@ def read(
     try:
         if isinstance(content, (str, bytes)):
             text = decode(content, source)
-            root, reading = _tree_of(text, notes, dialect)
+            root, reading = dialects.read(text, notes, dialect)
         else:
             root, reading = dialects.read_command(content, notes, host.base or Path(), dialect)
     except Unreadable as error:
@@ -166,27 +166,6 @@ def read(
     if reading is not None or overrides or name is not None:
         text = None
     return ReadJob(job, root, source, text, reading)
-
-
-def _tree_of(text: str, notes: Diagnostics, dialect: str | None) -> tuple[Node, Translation | None]:
-    """Return the located tree of a job spec, or of a file of another format, translated."""
-    if text.lstrip().startswith("<") and dialect != "jobspec":
-        return dialects.read_configuration(text, notes, dialect)
-    try:
-        root = parse(text, notes)
-    except Unreadable as error:
-        if dialect == "jobspec":
-            raise
-        return dialects.read_unparsed(text, notes, error)
-    if dialect == "jobspec":
-        return root, None
-    if dialect is not None:
-        return dialects.read_as(dialect, root, notes)
-    if isinstance(root, Table) and (root.find("roles") is None or root.find("spec") is not None):
-        return dialects.read(root, notes)
-    if isinstance(root, Scalar):
-        dialects.refuse_program(text, notes)
-    return root, None
 
 
 def _read_job(root: Node, notes: Diagnostics, host: Host, defaults: Defaults) -> Job:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from submit_tf_job.host.located.diagnostics import Diagnostics, Where
@@ -334,9 +335,11 @@ def _likeliest(error: _Error) -> list[str]:
 
 def _is_rule(error: _Error) -> bool:
     """Whether an error is of a rule between keys, which `rules.py` and the kinds tell in words."""
+    path = ["", *error.absolute_schema_path]
+    words = {word for before, word in pairwise(path) if before != "properties"}
     return (
         error.validator == "not"
-        or not {"then", "dependencies"}.isdisjoint(error.absolute_schema_path)
+        or not {"then", "dependencies"}.isdisjoint(words)
         or (error.validator == "maximum" and "type" not in error.schema)
     )
 

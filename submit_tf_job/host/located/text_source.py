@@ -44,10 +44,7 @@ def parse_file(path: Path, notes: Diagnostics) -> Node:
         content = read_input(path, MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise Unreadable(Location(notes.source), f"cannot be read: {reason(error)}") from None
-    text = decode(content, notes.source)
-    if text.lstrip().startswith("<"):
-        return read_xml(text, notes)
-    return parse(text, notes)
+    return parse(decode(content, notes.source), notes)
 
 
 def read_mapping(text: str, source: str) -> tuple[dict[str, Any], dict[str, Location]]:
@@ -121,11 +118,14 @@ def _position(before: str, source: str) -> Location:
 
 
 def parse(text: str, notes: Diagnostics) -> Node:
-    """Return the located tree: of JSON by the name or the content of the file, else of YAML.
+    """Return the located tree: of XML by the content of the file, of JSON by its name or content,
+    else of YAML.
 
     Raises:
         Unreadable: It cannot be parsed.
     """
+    if text.lstrip().startswith("<"):
+        return read_xml(text, notes)
     if notes.source.lower().endswith(".json"):
         return read_json(text, notes)
     if text.lstrip().startswith("{"):
