@@ -9,7 +9,7 @@ sources.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -58,11 +58,6 @@ class JobDraft:
     def strategy(self) -> Strategy | None:
         """The strategy."""
         return self.values.get("strategy")
-
-    @property
-    def misspelt(self) -> set[str | None]:
-        """The training roles with a misspelt name, which is reported already."""
-        return {role_meant(role.name) for role in self.roles.values() if _is_misspelt(self, role)}
 
     def fail(self, path: str, message: str) -> None:
         """Report a problem at a path of the job, or at the file if the path is not stated."""
@@ -228,18 +223,17 @@ def _check_kind(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
     if stated is None or job.strategy is None:
         return
     rules = RULES[job.strategy]
-    fixed = default_kind(job.strategy, role.name, deciding)
-    if role.name == deciding:
-        if stated is not RoleKind.TRAINS:
-            role.fail(
-                f"{clip(role.name)} is the deciding role, which trains; leave kind out, or say "
-                f"another deciding_role",
-                "kind",
-            )
-    elif rules.fixed and role.name in rules.kinds and stated is not fixed:
+    default = default_kind(job.strategy, role.name, deciding)
+    if role.name == deciding and stated is not default:
         role.fail(
-            f"under strategy {job.strategy.value} the kind of {role.name} is {fixed.value}; leave "
-            f"kind out, or give the role a name of your own",
+            f"{clip(role.name)} is the deciding role, which trains; leave kind out, or say "
+            f"another deciding_role",
+            "kind",
+        )
+    elif rules.fixed and role.name in rules.kinds and stated is not default:
+        role.fail(
+            f"under strategy {job.strategy.value} the kind of {role.name} is {default.value}; "
+            f"leave kind out, or give the role a name of your own",
             "kind",
         )
 
@@ -248,28 +242,25 @@ def _check_roles(job: JobDraft, rules: StrategyRules) -> None:
     for name, why in rules.refuses.items():
         if name in job.roles:
             job.roles[name].fail(why)
+    # a training role with a misspelt name is reported already
+    misspelt = {role_meant(role.name) for role in job.roles.values() if _is_misspelt(job, role)}
     for name, why in rules.needs.items():
-        _check_present(job, name, why)
+        if name not in {*job.roles, *misspelt}:
+            job.fail("roles", f"{why}; add {name}: {{memory: 4Gi}}")
     if rules.check is not None:
         rules.check(job)
-
-
-def _check_present(job: JobDraft, name: str, why: str) -> None:
-    if name not in job.roles and name not in job.misspelt:
-        job.fail("roles", f"{why}; add {name}: {{memory: 4Gi}}")
 
 
 def _single(job: JobDraft) -> None:
     worker = job.roles.get("worker")
     if worker is None:
-        _check_roles(
-            job, StrategyRules({"chief": "strategy single needs the one task that trains"})
-        )
+        needs = {"chief": "strategy single needs the one task that trains"}
+        _check_roles(job, StrategyRules(needs))
     elif "chief" in job.roles:
         worker.fail(
             "strategy single has one task; leave out chief or worker, or say strategy: multi-worker"
         )
-    elif (worker.instances or 1) > 1:
+    elif worker.instances > 1:
         worker.fail(
             f"strategy single has one task, not {worker.instances}; say strategy: multi-worker",
             "instances",
@@ -383,15 +374,10 @@ def _check_keras(job: JobDraft) -> None:
     """Refuse a variable that contradicts `keras: legacy`."""
     if job.values.get("keras") is not KerasMode.LEGACY:
         return
-    for path, layer in [
-        ("", job.layer),
-        *((role.path + ".", role.layer) for role in job.roles.values()),
-    ]:
-        if layer.mapping("env").get(LEGACY_KERAS, "1") != "1":
-            job.fail(
-                f"{path}env.{LEGACY_KERAS}",
-                'keras: legacy sets it to "1"; leave one of the two out',
-            )
+    for level in (job, *job.roles.values()):
+        if level.layer.mapping("env").get(LEGACY_KERAS, "1") != "1":
+            why = 'keras: legacy sets it to "1"; leave one of the two out'
+            level.at.fail(why, f"env.{LEGACY_KERAS}")
 
 
 def _check_retries(job: JobDraft) -> None:
@@ -408,31 +394,9 @@ def _check_retries(job: JobDraft) -> None:
 
 def _check_elastic(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
     """Report a role that cannot do with fewer tasks."""
-    if not role.values.get("elastic"):
-        return
-    kind = kind_of(job, role, deciding)
-    if kind not in (RoleKind.TRAINS, RoleKind.SERVES) or role.name == "ps":
-        what = "holds a part of the variables" if role.name == "ps" else f"is of kind {kind.value}"
-        role.fail(
-            f"only roles that train together can be elastic, and {clip(role.name)} {what}; say one "
-            f"number",
-            "instances",
-        )
-    elif job.strategy is Strategy.SINGLE:
-        role.fail("strategy single has one task; say one number", "instances")
-    elif not job.values.get("retries"):
-        role.fail(
-            "a change of the number starts all tasks again, as `retries` of the job does; add "
-            "retries: 3, or say one number",
-            "instances",
-        )
-    elif not {"lost", "any"} & set(job.values["retries"].on):
-        role.fail(
-            "an elastic role goes on without its lost tasks; add lost to `on` of retries, or say "
-            "one number",
-            "instances",
-        )
-    elif role.values.get("tolerate"):
+    if role.values.get("elastic") and (why := _elastic_refusal(job, role, deciding)):
+        role.fail(f"{why} say one number", "instances")
+    elif role.values.get("elastic") and role.values.get("tolerate"):
         role.fail(
             "an elastic role goes on without its lost tasks, and takes them back; leave tolerate "
             "out, or say one number of instances",
@@ -440,32 +404,42 @@ def _check_elastic(job: JobDraft, role: RoleDraft, deciding: str | None) -> None
         )
 
 
-def _check_deciding(job: JobDraft, deciding: str | None) -> None:
-    stated = "deciding_role" in job.values
-    if deciding is None:
-        free = job.strategy is not None and not RULES[job.strategy].fixed
-        if not stated and free and len(job.roles) > 1 and job.roles_read:
-            names = ", ".join(job.roles)
-            job.fail(
-                "deciding_role",
-                f"missing; say which role's end is the job's end, as there is no chief and "
-                f"no worker, but {names}; or say ends_with: all-that-train",
-            )
-        return
-    if not stated or not job.roles_read:
-        return
-    if deciding not in job.roles:
-        job.fail(
-            "deciding_role",
-            f"the job has no role {clip(deciding)}; its roles are {', '.join(job.roles)}",
+def _elastic_refusal(job: JobDraft, role: RoleDraft, deciding: str | None) -> str | None:
+    kind, retries = kind_of(job, role, deciding), job.values.get("retries")
+    if kind not in (RoleKind.TRAINS, RoleKind.SERVES) or role.name == "ps":
+        what = "holds a part of the variables" if role.name == "ps" else f"is of kind {kind.value}"
+        return f"only roles that train together can be elastic, and {clip(role.name)} {what};"
+    if job.strategy is Strategy.SINGLE:
+        return "strategy single has one task;"
+    if not retries:
+        return (
+            "a change of the number starts all tasks again, as `retries` of the job does; add "
+            "retries: 3, or"
         )
-    elif why := _never_decides(job, deciding):
+    if not {"lost", "any"} & set(retries.on):
+        return "an elastic role goes on without its lost tasks; add lost to `on` of retries, or"
+    return None
+
+
+def _check_deciding(job: JobDraft, deciding: str | None) -> None:
+    if job.roles_read and (why := _cannot_decide(job, deciding)):
         job.fail("deciding_role", why)
 
 
-def _never_decides(job: JobDraft, deciding: str) -> str | None:
+def _cannot_decide(job: JobDraft, deciding: str | None) -> str | None:
     """Return why a role cannot decide the job under its strategy (measured)."""
-    if job.strategy is None or not RULES[job.strategy].fixed:
+    fixed = job.strategy is None or RULES[job.strategy].fixed
+    names = ", ".join(job.roles)
+    if "deciding_role" not in job.values:
+        if deciding is not None or fixed or len(job.roles) == 1:
+            return None
+        return (
+            f"missing; say which role's end is the job's end, as there is no chief and no worker, "
+            f"but {names}; or say ends_with: all-that-train"
+        )
+    if deciding is not None and deciding not in job.roles:
+        return f"the job has no role {clip(deciding)}; its roles are {names}"
+    if deciding is None or job.strategy is None or not fixed:
         return None
     if deciding == "ps":
         return "a ps never ends by itself; name chief or worker, or leave deciding_role out"
@@ -522,10 +496,8 @@ def _check_failures(job: JobDraft, role: RoleDraft, deciding: str | None) -> Non
     kind = kind_of(job, role, deciding)
     if role.restarts and (why := restart_refusal(job.strategy, role.name, deciding, kind)):
         role.fail(f"{why}; remove `restart` and retry the whole job", "restart")
-    if role.values.get("tolerate"):
-        for why in _cannot_be_missed(job, role, deciding):
-            role.fail(why, "tolerate")
-            break
+    if role.values.get("tolerate") and (why := _tolerate_refusal(job, role, deciding, kind)):
+        role.fail(why, "tolerate")
 
 
 def restart_refusal(
@@ -558,20 +530,22 @@ def _all_or_nothing(
     return RULES[strategy].all_or_nothing if trains else ""
 
 
-def _cannot_be_missed(job: JobDraft, role: RoleDraft, deciding: str | None) -> Iterator[str]:
+def _tolerate_refusal(
+    job: JobDraft, role: RoleDraft, deciding: str | None, kind: RoleKind
+) -> str | None:
     if role.name == deciding:
-        yield "tolerate is not allowed for the deciding role: the job ends when it ends"
+        return "tolerate is not allowed for the deciding role: the job ends when it ends"
     if role.name == "ps":
-        yield "tolerate is not allowed for a ps: it holds a part of the variables"
-    kind = kind_of(job, role, deciding)
+        return "tolerate is not allowed for a ps: it holds a part of the variables"
     if job.strategy and _all_or_nothing(job.strategy, role.name, deciding, kind):
-        yield (
+        return (
             "no task can be missed, all of them hold every step together "
             f"(strategy {job.strategy.value}); leave tolerate out"
         )
-    instances, tolerated = role.values.get("instances", 1), role.values.get("tolerate")
-    if instances is not None and tolerated is not None and tolerated >= instances:
-        yield (
+    instances, tolerated = role.values.get("instances", 1), role.values["tolerate"]
+    if instances is not None and tolerated >= instances:
+        return (
             f"{tolerated} tolerated failures of {instances} tasks leave none that must succeed; "
             f"use at most {instances - 1}"
         )
+    return None
