@@ -82,8 +82,7 @@ class Shipper:
     """Reads or hashes each file once, and limits the number and size of files."""
 
     host: Host
-    _held: dict[tuple[int, int], bytes] = field(default_factory=dict)
-    _seen: set[tuple[int, int]] = field(default_factory=set)
+    _read: dict[tuple[int, int], bytes | HostFile] = field(default_factory=dict)
     _bytes: int = 0
     _bytes_held: int = 0
 
@@ -132,12 +131,8 @@ class Shipper:
         if why := _not_downloadable(asked, self.host):
             return at.fail(f"{shown}: {why}")
         try:
-            path = download(
-                asked.src,
-                (self.host.cache or Path()) / "downloads",
-                most=MAX_BYTES - self._bytes,
-                sha256=asked.sha256,
-            )
+            where, most = (self.host.cache or Path()) / "downloads", MAX_BYTES - self._bytes
+            path = download(asked.src, where, most=most, sha256=asked.sha256)
             entry = _Entry(shown_url(asked.src), asked.name, asked.unpack)
             return list(self._files(entry, path, asked.name or name_of(asked.src)))
         except OSError as error:
@@ -179,19 +174,15 @@ class Shipper:
                 "alone, without src, dst and unpack"
             )
         found = self.project(values, at) if "project" in values else self.wheels(values, at)
-        return (
-            None
-            if found is None
-            else [self._archive(file, contract.SITE_DIRECTORY) for file in found]
-        )
+        return [self._archive(file, contract.SITE_DIRECTORY) for file in found or ()]
 
     def wheels(self, values: Mapping[str, Any], at: Where) -> list[HostFile] | None:
         """Return the wheels that the key `wheels` lists."""
         listed, at = values["wheels"] or (), at.member("wheels")
         found = [self._wheels_of(src, at.item(index)) for index, src in enumerate(listed)]
-        return (
-            None if not found or None in found else [file for some in found for file in some or ()]
-        )
+        if not found or None in found:
+            return None
+        return [file for some in found for file in some or ()]
 
     def _wheels_of(self, src: str | None, at: Where) -> list[HostFile] | None:
         base = None if src is None else self._base(src, at)
@@ -238,15 +229,10 @@ class Shipper:
             return None  # the job spec is refused anyway, and pip may take minutes
         try:
             with shown_path(src, path):
-                tree = list(
-                    self._directory(
-                        os.fspath(path), os.path.realpath(path), "", (), wheels.NO_SOURCE
-                    )
-                )
-            built = wheels.build(
-                path, [(file.name, file.sha256) for file in tree], self.host.cache / "python"
-            )
-            return [self._wheel(built)]
+                root = os.path.realpath(path)
+                sources = list(self._directory(os.fspath(path), root, "", wheels.NO_SOURCE))
+            hashes = [(file.name, file.sha256) for file in sources]
+            return [self._wheel(wheels.build(path, hashes, self.host.cache / "python"))]
         except (CannotShip, wheels.PipFailed) as error:
             return at.fail(f"{clip(src)}: {error}")
 
@@ -261,46 +247,36 @@ class Shipper:
         for match in _matches(asked.src, base):
             inner = posixpath.relpath(match, fixed or ".")
             name = posixpath.normpath(posixpath.join(asked.name or above, inner))
-            yield from self._files(
-                _Entry(match, name, asked.unpack),
-                base / match,
-                asked.name if asked.unpack else name,
-            )
+            target = asked.name if asked.unpack else name
+            yield from self._files(_Entry(match, name, asked.unpack), base / match, target)
 
     def _files(self, asked: _Entry, path: Path, name: str) -> Iterator[ShippedFile]:
         with shown_path(asked.src, path):
             is_directory = path.is_dir()
-            if is_directory and not asked.unpack:
-                found = list(
-                    self._directory(
-                        os.fspath(path),
-                        os.path.realpath(path),
-                        "" if name == "." else name + "/",
-                        (),
-                    )
+            if asked.unpack and is_directory:
+                raise CannotShip(
+                    "is a directory, and only an archive is unpacked; leave unpack out"
                 )
+            if asked.unpack:
+                yield self._archive(self.described(path), name)
+            elif is_directory:
+                prefix = "" if name == "." else name + "/"
+                found = list(self._directory(os.fspath(path), os.path.realpath(path), prefix))
                 if not found:
                     raise CannotShip("the directory holds no file")
                 yield from found
-                return
-            if asked.unpack:
-                if is_directory:
-                    raise CannotShip(
-                        "is a directory, and only an archive is unpacked; leave unpack out"
-                    )
-                yield self._archive(self.described(path), name)
-                return
-            if name in (".", ""):
+            elif name in (".", ""):
                 raise CannotShip("only a directory can have the name '.'; give the file a name")
-            yield self._file(os.fspath(path), path.stat(), name)
+            else:
+                yield self._file(os.fspath(path), path.stat(), name)
 
     def _directory(
         self,
         path: str,
         root: str,
         prefix: str,
-        above: tuple[tuple[int, int], ...],
         skipped: frozenset[str] = _SKIPPED,
+        above: tuple[tuple[int, int], ...] = (),
     ) -> Iterator[ShippedFile]:
         status = Path(path).stat()
         here = (status.st_dev, status.st_ino)
@@ -315,20 +291,18 @@ class Shipper:
                 f"into one archive"
             )
         with os.scandir(path) as entries:
-            children = sorted(
-                (entry for entry in entries if entry.name not in skipped),
-                key=lambda entry: entry.name,
-            )
+            children = sorted(entries, key=lambda entry: entry.name)
         for child in children:
+            if child.name in skipped:
+                continue
             if child.is_symlink() and not _is_below(os.path.realpath(child.path), root):
                 raise CannotShip(
                     f"the symbolic link {clip(prefix + child.name)} leads out of the "
                     f"directory; copy the file in, or list it by itself"
                 )
             if child.is_dir():
-                yield from self._directory(
-                    child.path, root, f"{prefix}{child.name}/", (*above, here), skipped
-                )
+                inside = f"{prefix}{child.name}/"
+                yield from self._directory(child.path, root, inside, skipped, (*above, here))
             else:
                 yield self._file(child.path, child.stat(), prefix + child.name)
 
@@ -343,14 +317,14 @@ class Shipper:
 
     def _content(self, path: str, status: os.stat_result) -> bytes | HostFile:
         identity = (status.st_dev, status.st_ino)
-        if identity not in self._seen:
+        if identity not in self._read:
             self._reserve(status.st_size)
-            self._seen.add(identity)
             if status.st_size <= HELD_FILE and self._bytes_held + status.st_size <= HELD:
-                self._held[identity] = Path(path).read_bytes()
-                self._bytes_held += len(self._held[identity])
-        held = self._held.get(identity)
-        return self.contents.file(Path(path), status) if held is None else held
+                self._bytes_held += status.st_size
+                self._read[identity] = Path(path).read_bytes()
+            else:
+                self._read[identity] = self.contents.file(Path(path), status)
+        return self._read[identity]
 
     def described(self, path: Path) -> HostFile:
         """Return the description of a file of this host.
@@ -395,7 +369,7 @@ class Shipper:
                 f"with it the files come to more than {MAX_BYTES // 1024**3} GiB; put "
                 f"large ones on HDFS and read them from there"
             )
-        if len(self._seen) >= MAX_FILES:
+        if len(self._read) >= MAX_FILES:
             raise CannotShip(
                 f"with it there are more than {MAX_FILES} files; pack them into one "
                 f"archive, or put them on HDFS"

@@ -123,10 +123,8 @@ def _secret(at: Where, shown: str, path: Path) -> bytes | None:
             f"{clip(shown)}: no such file on this host ({_whole(path)}); "
             "for one on HDFS write hdfs:///path, for one on every node file:///path"
         )
-    except OSError as error:
+    except (OSError, ValueError) as error:  # also a NUL in the path
         return at.fail(f"{clip(shown)}: cannot be read: {reason(error)}")
-    except ValueError as error:  # a NUL in the path
-        return at.fail(f"{clip(shown)}: cannot be read: {error}")
     mode = stat.S_IMODE(found.st_mode)
     if mode & 0o077:
         return at.fail(
@@ -172,15 +170,9 @@ def _krb5_conf(values: Mapping[str, Any], at: Where, host: Host) -> Krb5Conf | N
 def _inline(at: Where, host: Host) -> Krb5Conf | None:
     try:
         return Krb5Conf("inline", content=_gather(host.krb5_conf))
-    except OSError as error:
-        return at.fail(
-            f"krb5.conf of this host cannot be sent: {error.filename}: {error.strerror}; "
-            f"krb5_conf can say otherwise"
-        )
-    except ValueError as error:
-        return at.fail(
-            f"krb5.conf of this host cannot be sent: {error}; krb5_conf can say otherwise"
-        )
+    except (OSError, ValueError) as error:
+        why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        return at.fail(f"krb5.conf of this host cannot be sent: {why}; krb5_conf can say otherwise")
 
 
 def _gather(paths: Iterable[Path]) -> bytes:
@@ -254,57 +246,44 @@ def read_python(
                 f"environment is a whole Python of its own; it does not go with "
                 f"{' and '.join(others)}"
             )
-        file = _environment(values["environment"], at.member("environment"), shipper)
-        return (
-            None if file is None else Python(interpreter, Packages(PackageKind.ENVIRONMENT, file))
-        )
-    if not bundled:
-        return (
-            Python(interpreter)
-            if not version
-            else at.fail("version says what packages are for; add requirements, wheels or project")
-        )
-    # imported here: zipfile and subprocess would slow down every start
-    from submit_tf_job.jobspec import wheels
-
-    found = _wheels(values, at, shipper, version or wheels.HOST_VERSION)
-    return None if found is None else _bundled(at, shipper, interpreter, found, version)
+        packages = _environment(values["environment"], at.member("environment"), shipper)
+    elif bundled:
+        packages = _bundled(values, at, shipper, version)
+    elif version:
+        return at.fail("version says what packages are for; add requirements, wheels or project")
+    else:
+        return Python(interpreter)
+    return None if packages is None else Python(interpreter, packages)
 
 
-def _environment(src: str | None, at: Where, shipper: Shipper) -> HostFile | None:
+def _environment(src: str | None, at: Where, shipper: Shipper) -> Packages | None:
     file = shipper.find(src, at) if src else None
-    if file is not None and not _ENVIRONMENT.fullmatch(file.path.name):
+    if file is None:
+        return None
+    if not _ENVIRONMENT.fullmatch(file.path.name):
         return at.fail(
             f"{clip(file.path.name)} is not a packed environment; conda-pack and venv-pack "
             f"write a .tar.gz"
         )
-    if file is None:
-        return None
     try:
         shipper.check(file, links=False)
     except CannotShip as error:
         return at.fail(f"{clip(file.path.name)}: {error}")
-    return file
+    return Packages(PackageKind.ENVIRONMENT, file)
 
 
 def _wheels(
     values: Mapping[str, Any], at: Where, shipper: Shipper, version: str
 ) -> list[HostFile] | None:
-    found: list[HostFile] = []
-    for key, reader in (("wheels", shipper.wheels), ("project", shipper.project)):
-        if key in values:
-            some = reader(values, at)
-            if some is None:
-                return None
-            found += some
+    lists: list[list[HostFile] | None] = []
+    if "wheels" in values:
+        lists.append(shipper.wheels(values, at))
+    if "project" in values:
+        lists.append(shipper.project(values, at))
     if "requirements" in values:
-        resolved = _requirements(
-            values["requirements"], at.member("requirements"), shipper, version
-        )
-        if resolved is None:
-            return None
-        found += resolved
-    return found
+        where = at.member("requirements")
+        lists.append(_requirements(values["requirements"], where, shipper, version))
+    return None if None in lists else [file for found in lists for file in found or ()]
 
 
 def _requirements(
@@ -320,19 +299,21 @@ def _requirements(
     if at.notes.problems:
         return None  # the job spec is refused anyway, and pip may take minutes
     try:
-        return [
-            shipper.described(path)
-            for path in wheels.resolve(file.path, version, shipper.host.cache / "python")
-        ]
+        found = wheels.resolve(file.path, version, shipper.host.cache / "python")
+        return [shipper.described(path) for path in found]
     except wheels.PipFailed as error:
         return at.fail(f"{clip(file.path.name)} does not resolve for Python {version}: {error}")
 
 
 def _bundled(
-    at: Where, shipper: Shipper, interpreter: str, found: list[HostFile], version: str
-) -> Python | None:
+    values: Mapping[str, Any], at: Where, shipper: Shipper, version: str
+) -> Packages | None:
+    # imported here: zipfile and subprocess would slow down every start
     from submit_tf_job.jobspec import wheels
 
+    found = _wheels(values, at, shipper, version or wheels.HOST_VERSION)
+    if found is None:
+        return None
     bound = {needs for file in found if (needs := wheels.needs(file.path.name))}
     if len(bound) > 1 or (version and bound - {version}):
         asked = f", and version says {version}" if version else ""
@@ -347,4 +328,4 @@ def _bundled(
             archive = shipper.described(made)
     except (CannotShip, wheels.PipFailed) as error:
         return at.fail(str(error))
-    return Python(interpreter, Packages(PackageKind.SITE, archive, next(iter(bound), "")))
+    return Packages(PackageKind.SITE, archive, next(iter(bound), ""))

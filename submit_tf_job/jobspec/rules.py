@@ -374,7 +374,8 @@ def _check_keras(job: JobDraft) -> None:
     """Refuse a variable that contradicts `keras: legacy`."""
     if job.values.get("keras") is not KerasMode.LEGACY:
         return
-    for level in (job, *job.roles.values()):
+    levels: list[JobDraft | RoleDraft] = [job, *job.roles.values()]
+    for level in levels:
         if level.layer.mapping("env").get(LEGACY_KERAS, "1") != "1":
             why = 'keras: legacy sets it to "1"; leave one of the two out'
             level.at.fail(why, f"env.{LEGACY_KERAS}")
