@@ -105,21 +105,27 @@ def check_local(name: str, at: At) -> None:
         )
 
 
-def put_input(name: str, uri: str, at: At) -> str:
-    """Declare a downloaded input for a file called `name`.
+def declare(where: str, name: str, uri: str, at: At, note: str = "") -> str:
+    """Declare an input or output for a file called `name`.
 
     Returns:
-        The input's name: that of the same URI, or one that no other URI has.
+        Its name: that of the same URI, or one that no other URI has.
     """
     check_local(name, at)
     stem = identifier(name, 24)
     key, number = stem, 1
-    while at.reading.inputs.setdefault(key, uri) != uri:
+    while at.reading.declared.setdefault(f"{where}.{key}", uri) != uri:
         number += 1
         key = f"{stem}{number}"
-    at.put(f"inputs.{key}.uri", uri)
-    at.put(f"inputs.{key}.download", value=True)
+    at.put(f"{where}.{key}.uri", uri, note)
     return key
+
+
+def put_input(name: str, uri: str, at: At, note: str = "") -> str:
+    """Declare a downloaded input for a file, and return the variable that names it."""
+    key = declare("inputs", name, uri, at, note)
+    at.put(f"inputs.{key}.download", value=True)
+    return f"TFJOB_INPUT_{key.upper()}"
 
 
 def link(variable: str, name: str, *, unpack: bool = False) -> list[str]:

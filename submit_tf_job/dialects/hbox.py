@@ -123,7 +123,6 @@ _PRIORITIES = ("DEFAULT", "VERY_LOW", "LOW", "NORMAL", "HIGH", "VERY_HIGH")  # J
 class _Flags:
     root: At
     before: list[str] = field(default_factory=list)  # lines before the command
-    taken: set[str] = field(default_factory=set)  # names of inputs and outputs
 
     def get(self, flag: str) -> At:
         return self.find(_ROWS[f"--{flag}"])
@@ -247,9 +246,8 @@ def _read_files(job: _Flags) -> None:
                 at.fail(f"{clip(source)} is not a file of this host; say --cacheFile")
     for flag in ("cacheFile", "cacheArchive"):
         for source, name, at in _parts(job.get(flag)):
-            key = _put_data(job, at, "inputs", source, name)
-            at.put(f"inputs.{key}.download", value=True)
-            _link(job, f"TFJOB_INPUT_{key.upper()}", name, unpack=flag == "cacheArchive")
+            variable = common.put_input(name, *_uri(source, at))
+            _link(job, variable, name, unpack=flag == "cacheArchive")
 
 
 def _read_data(job: _Flags) -> None:
@@ -267,7 +265,7 @@ def _read_data(job: _Flags) -> None:
     for at in (*each(job.root, "--input"), *each(job.root, "--s3input")):
         source, _, name = at.text().partition("#")
         name = name or common.base_name(source)
-        key = _put_data(job, at, "inputs", source, name)
+        key = common.declare("inputs", name, *_uri(source, at))
         at.put(f"inputs.{key}.shard", "files")
         if word == "DOWNLOAD":
             at.put(f"inputs.{key}.download", value=True)
@@ -277,26 +275,17 @@ def _read_data(job: _Flags) -> None:
         index.fail("only task 0 of the deciding role can store the output alone; say 0")
     for at in (*each(job.root, "--output"), *each(job.root, "--s3output")):
         source, _, name = at.text().partition("#")
-        key = _put_data(job, at, "outputs", source, name or "output")
+        key = common.declare("outputs", name or "output", *_uri(source, at))
         at.put(f"outputs.{key}.upload", value=True)
         if index.text() != "0":
             at.put(f"outputs.{key}.by", "all-that-write")
         _link(job, f"TFJOB_OUTPUT_{key.upper()}", name or "output")
 
 
-def _put_data(job: _Flags, at: At, where: str, source: str, name: str) -> str:
-    """Declare an input or output, and return its name."""
-    common.check_local(name, at)
-    key = common.identifier(name, 28)
-    number = 2
-    while f"{where}.{key}" in job.taken:
-        key = f"{key.rstrip('0123456789')}{number}"
-        number += 1
-    job.taken.add(f"{where}.{key}")
-    uri = source if "://" in source else f"hdfs://{source}"
+def _uri(source: str, at: At) -> tuple[str, At, str]:
+    """Return the URI of a source, its place, and the note about it."""
     note = "on the default file system, as there" if source.startswith("/") else ""
-    at.put(f"{where}.{key}.uri", uri, note)
-    return key
+    return source if "://" in source else f"hdfs://{source}", at, note
 
 
 def _link(job: _Flags, variable: str, name: str, *, unpack: bool = False) -> None:

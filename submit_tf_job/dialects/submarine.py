@@ -204,7 +204,7 @@ def _read_job(job: _SubmarineJob) -> None:
     carry((row for row in _JOB if not row.target.startswith("roles.")), job.find)
     _read_env(job.pairs("configs.envs.*", "--env"), "env", roles)
     _read_kerberos(job)
-    job.root.reading.inputs["input_path"] = ""  # of --input_path, which is put below
+    job.root.reading.declared["inputs.input_path"] = ""  # of --input_path, which is put below
     links = [
         line
         for at in job.texts("configs.localizations", "--localization")
@@ -416,7 +416,7 @@ def _read_resource_files(job: _SubmarineJob) -> Iterator[str]:
 
 def _fetched(at: At, uri: str, name: str) -> list[str]:
     """Declare a fetched file, and return the lines that link it."""
-    variable = f"TFJOB_INPUT_{common.put_input(name, uri, at).upper()}"
+    variable = common.put_input(name, uri, at)
     *directory, action = common.link(variable, name)
     return [*directory, f'[ -z "${variable}" ] || {action}']
 

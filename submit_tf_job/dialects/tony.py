@@ -417,7 +417,7 @@ def _read_resources(at: At, where: str, types: list[_Type], others: bool = False
             )
             continue
         # a file of a file system comes as an input, and is at its name before the command
-        variable = f"TFJOB_INPUT_{common.put_input(name, source, at).upper()}"
+        variable = common.put_input(name, source, at)
         for one in types:
             lines = common.link(variable, name, unpack=unpack)
             one.fetched += [line for line in lines if line not in one.fetched]

@@ -268,7 +268,7 @@ class Translation:
         skipped: Paths below which everything counts as read.
         silent: The paths of keys without effect on YARN.
         base: The directory of the files that a command line names.
-        inputs: The URIs of inputs by name.
+        declared: The URIs of inputs and outputs by path.
         under: Strategy, path and value of what holds under that strategy alone.
     """
 
@@ -281,7 +281,7 @@ class Translation:
         self.skipped: set[str] = set()
         self.silent: list[str] = []
         self.base: Path | None = None
-        self.inputs: dict[str, str] = {}
+        self.declared: dict[str, str] = {}
         self.tree = Table((), Location(notes.source))
         self.needs: list[_Need] = []
         self.under: list[tuple[str, str, Node]] = []
