@@ -58,6 +58,11 @@ def instant(milliseconds: int | None) -> str | None:
     )
 
 
+def document(kind: str, /, **fields: Any) -> dict[str, Any]:
+    """Return an object that is printed alone: its kind, the version of its format, its fields."""
+    return {"kind": kind, "format": FORMAT_VERSION, **fields}
+
+
 def plain(made: Any) -> dict[str, Any]:
     """Return an object as dictionaries, lists and values; None stays."""
     return {item.name: _plain(getattr(made, item.name)) for item in fields(made)}

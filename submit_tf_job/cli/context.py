@@ -298,11 +298,6 @@ class Context:
             print(printable(line, sys.stderr), file=sys.stderr, flush=True)
 
 
-def document(kind: str, /, **fields: Any) -> dict[str, Any]:
-    """Return an object that is printed alone: its kind, the version of its format, its fields."""
-    return {"kind": kind, "format": 1, **fields}
-
-
 # The options of all commands, whose types and defaults are those of `Context`: short form, value in
 # the help, help.
 _SETTINGS = {
@@ -456,6 +451,8 @@ def _defect(context: Context, error: Exception) -> InternalError:
 
 def _show(context: Context, error: SubmitTFJobError) -> int:
     if context.json:
+        from submit_tf_job.jsonview import document
+
         print(json.dumps(document("Error", **error.to_json()), indent=2), file=sys.stderr)
     elif isinstance(error, JobSpecError):
         for problem in error.problems:

@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job.cli.context import Context, document
+from submit_tf_job.cli.context import Context
 from submit_tf_job.cli.jobs import seconds
 from submit_tf_job.errors import SettingsError, UsageError
+from submit_tf_job.jsonview import document
 
 
 def serve(

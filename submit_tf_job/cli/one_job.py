@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from submit_tf_job.cli.context import Context, JobArgument, coloured, completed, document
+from submit_tf_job.cli.context import Context, JobArgument, coloured, completed
 from submit_tf_job.cli.jobs import print_events, seconds
 from submit_tf_job.errors import UsageError
-from submit_tf_job.jsonview import description_object, job_object, link_object
+from submit_tf_job.jsonview import description_object, document, job_object, link_object
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations import read_status
 from submit_tf_job.operations.description import events_of

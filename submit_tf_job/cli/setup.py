@@ -15,7 +15,7 @@ from submit_tf_job.cli.jobs import FromOption, SetOption, read_job, seconds
 from submit_tf_job.diagnose.amounts import clause, plural, size
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jobspec.job import NO_IMAGE, Job
-from submit_tf_job.jsonview import FORMAT_VERSION
+from submit_tf_job.jsonview import document, plain
 from submit_tf_job.operations.staging import sweep_staging
 from submit_tf_job.settings import Settings, keys
 
@@ -243,13 +243,12 @@ _WORDS = {"ok": "ok", "warning": "WARNING", "failure": "FAILURE"}
 
 def doctor_object(found: Examination) -> dict[str, Any]:
     """Return the object that `doctor -o json` prints; documented in docs/json.md."""
-    return {
-        "kind": "Doctor",
-        "format": FORMAT_VERSION,
-        "ok": not found.failed,
-        "findings": [_finding_object(finding) for finding in found.findings],
-        "skipped": list(found.skipped),
-    }
+    return document(
+        "Doctor",
+        ok=not found.failed,
+        findings=list(map(plain, found.findings)),
+        skipped=list(found.skipped),
+    )
 
 
 def image_object(image: str, found: Examination) -> dict[str, Any]:
@@ -259,23 +258,11 @@ def image_object(image: str, found: Examination) -> dict[str, Any]:
 
 def images_object(checked: Mapping[str, Examination]) -> dict[str, Any]:
     """Return the object that `image check --file -o json` prints; documented in docs/json.md."""
-    return {
-        "kind": "Images",
-        "format": FORMAT_VERSION,
-        "ok": not any(found.failed for found in checked.values()),
-        "images": [image_object(image, found) for image, found in checked.items()],
-    }
-
-
-def _finding_object(finding: Check) -> dict[str, Any]:
-    return {
-        "id": finding.id,
-        "status": finding.status,
-        "checked": finding.checked,
-        "breaks": finding.breaks,
-        "fix": finding.fix,
-        "facts": dict(finding.facts),
-    }
+    return document(
+        "Images",
+        ok=not any(found.failed for found in checked.values()),
+        images=[image_object(image, found) for image, found in checked.items()],
+    )
 
 
 def examination_lines(found: Examination) -> Iterator[str]:
@@ -308,15 +295,14 @@ def summary_line(found: Examination) -> str:
 
 def settings_object(settings: Settings) -> dict[str, Any]:
     """Return the object that `config show -o json` prints."""
-    return {
-        "kind": "Settings",
-        "format": FORMAT_VERSION,
-        "profile": settings.profile,
-        "settings": {
+    return document(
+        "Settings",
+        profile=settings.profile,
+        settings={
             name: {"value": _plain(key.value_of(settings)), "origin": settings.origins[name]}
             for name, key in keys().items()
         },
-    }
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -374,15 +360,14 @@ def sweep_lines(swept: Sweep) -> Iterator[str]:
 
 def sweep_object(swept: Sweep) -> dict[str, Any]:
     """Return the object that `staging gc` prints."""
-    return {
-        "kind": "Sweep",
-        "format": FORMAT_VERSION,
-        "root": swept.root,
-        "dry_run": swept.dry_run,
-        "runs": list(swept.runs),
-        "removed": [_leftover(item) for item in swept.removed],
-        "kept": [_leftover(item) for item in swept.kept],
-    }
+    return document(
+        "Sweep",
+        root=swept.root,
+        dry_run=swept.dry_run,
+        runs=list(swept.runs),
+        removed=[_leftover(item) for item in swept.removed],
+        kept=[_leftover(item) for item in swept.kept],
+    )
 
 
 def _leftover(item: Leftover) -> dict[str, Any]:

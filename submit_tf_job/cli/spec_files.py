@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from submit_tf_job.cli.context import Context, SpecArgument, completed, document
+from submit_tf_job.cli.context import Context, SpecArgument, completed
 from submit_tf_job.cli.jobs import (
     FromOption,
     NameOption,
@@ -24,6 +24,7 @@ from submit_tf_job.cli.jobs import (
 )
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.jobspec.job import Job
+from submit_tf_job.jsonview import document
 from submit_tf_job.operations.submit import convert as convert_job
 from submit_tf_job.operations.submit import make_plan
 from submit_tf_job.plan import Plan

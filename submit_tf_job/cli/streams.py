@@ -112,62 +112,52 @@ def leave(status: int) -> NoReturn:
 
 _RED, _GREEN, _YELLOW, _CYAN, _BOLD, _DIM = 31, 32, 33, 36, 1, 2
 _STATES = {
+    **dict.fromkeys(("STARTING", "RUNNING", "FINISHING"), _CYAN),
+    **dict.fromkeys(("STOPPED", "UNKNOWN", "PENDING"), _YELLOW),
     "SUCCEEDED": _GREEN,
     "FAILED": _RED,
-    "STOPPED": _YELLOW,
-    "UNKNOWN": _YELLOW,
-    "PENDING": _YELLOW,
-    "STARTING": _CYAN,
-    "RUNNING": _CYAN,
-    "FINISHING": _CYAN,
 }
 _TASK_STATES = {
-    "running": _CYAN,
-    "ready": _CYAN,
+    **dict.fromkeys(("running", "ready"), _CYAN),
     "succeeded": _GREEN,
     "failed": _RED,
     "lost": _RED,
     "restarting": _YELLOW,
 }
 _FINDINGS = {"ok": _GREEN, "WARNING": _YELLOW, "FAILURE": _RED}
-# a line of a program: the text behind the bar is not coloured
-_OUTPUT = re.compile(r"(\S+-\d+ +\| )(.*)")
-_HEADING = re.compile(r" {0,2}[A-Z]{2,}(?: +[A-Z]{2,})+")
-_CHANGE = re.compile(rf"(\d+:\d\d  )({'|'.join(_STATES)})\b(.*)")
-_JOB = re.compile(rf"(\S+)( +)({'|'.join(_STATES)})\b(.*)")
-_TASK = re.compile(rf"(  \S+-\d+ +)({'|'.join(_TASK_STATES)})\b(.*)")
-_FINDING = re.compile(rf"({'|'.join(_FINDINGS)})( +[a-z][a-z-]* .*)")
-_LABEL = re.compile(r"(  )(first cause|warning)( .*)|(warning|error)(: .*)")
-_QUIET = re.compile(
-    r" {2,}(?:hint: |next: |application_|application  |Ctrl-C|submit_tf_job |https?://|Fix: ).*"
+_LABELS = {"first cause": _RED, "warning": _YELLOW, "error": _RED}
+_COLOURS = {**_STATES, **_TASK_STATES, **_FINDINGS, **_LABELS}
+
+# A kind of line, and the colour of each of its groups; None for that of its word. The
+# parts are found by their position in the lines that `report` writes. Only states, headings, labels
+# and secondary text are coloured, not a word that a program printed, such as FAILED in the output
+# of its tests.
+_LINES: tuple[tuple[str, tuple[int | None, ...]], ...] = (
+    (r"(\S+-\d+ +\| )(?:.*)", (_DIM,)),  # a line of a program
+    (r"( {0,2}[A-Z]{2,}(?: +[A-Z]{2,})+)", (_BOLD,)),
+    (rf"(\d+:\d\d  )({'|'.join(_STATES)})\b.*", (_DIM, None)),
+    (rf"(\S+) +({'|'.join(_STATES)})\b.*", (_BOLD, None)),
+    (rf"  \S+-\d+ +({'|'.join(_TASK_STATES)})\b.*", (None,)),
+    (rf"({'|'.join(_FINDINGS)}) +[a-z][a-z-]* .*", (None,)),
+    (r"  (first cause|warning) .*", (None,)),
+    (r"(warning|error): .*", (None,)),
+    (
+        r"( {2,}(?:hint: |next: |application_|application  |Ctrl-C|submit_tf_job |https?://|Fix: ).*)",  # noqa: E501
+        (_DIM,),
+    ),
 )
+_PATTERNS = tuple((re.compile(pattern), colours) for pattern, colours in _LINES)
 
 
 def paint(line: str) -> str:
-    """Return a line with colours added; its text is not changed.
-
-    The parts are found by their position in the lines that `report` writes. Only states, headings,
-    labels and secondary text are coloured, not a word that a program printed, such as FAILED in the
-    output of its tests.
-    """
-    if found := _OUTPUT.fullmatch(line):
-        return _in(_DIM, found[1]) + found[2]
-    if _HEADING.fullmatch(line):
-        return _in(_BOLD, line)
-    if found := _CHANGE.fullmatch(line):
-        return _in(_DIM, found[1]) + _in(_STATES[found[2]], found[2]) + found[3]
-    if found := _JOB.fullmatch(line):
-        return _in(_BOLD, found[1]) + found[2] + _in(_STATES[found[3]], found[3]) + found[4]
-    if found := _TASK.fullmatch(line):
-        return found[1] + _in(_TASK_STATES[found[2]], found[2]) + found[3]
-    if found := _FINDING.fullmatch(line):
-        return _in(_FINDINGS[found[1]], found[1]) + found[2]
-    if found := _LABEL.fullmatch(line):
-        word = found[2] or found[4]
-        colour = _YELLOW if word == "warning" else _RED
-        return (found[1] or "") + _in(colour, word) + (found[3] or found[5])
-    return _in(_DIM, line) if _QUIET.fullmatch(line) else line
-
-
-def _in(colour: int, text: str) -> str:
-    return f"\x1b[{colour}m{text}\x1b[0m"
+    """Return a line with colours added; its text is not changed."""
+    for pattern, colours in _PATTERNS:
+        if found := pattern.fullmatch(line):
+            painted, at = "", 0
+            for group, colour in enumerate(colours, 1):
+                start, end = found.span(group)
+                code = _COLOURS[found[group]] if colour is None else colour
+                painted += f"{line[at:start]}\x1b[{code}m{line[start:end]}\x1b[0m"
+                at = end
+            return painted + line[at:]
+    return line

@@ -373,10 +373,6 @@ def logs(
         NoSuchJob: The job does not exist, or has no logs; the message has the reason.
         AuthError: They belong to another user.
         UsageError: The task does not exist, or `grep` is not a valid regular expression.
-
-    Example:
-        >>> for line in logs(cluster, "mnist", "worker-0", tail=100):  # doctest: +SKIP
-        ...     print(line.time, line.text)
     """
     from submit_tf_job.logs import read as reader
     from submit_tf_job.logs.entries import MACHINE_LINES
@@ -468,10 +464,7 @@ def tail_of(
     Returns:
         The lines, with unprintable characters as written; () if the file is empty or cannot be read
         now.
-
-    Example:
-        >>> tail_of(cluster, app, "container_1700000000000_0001_01_000002", host="node1", lines=5)  # doctest: +SKIP
-    """  # noqa: E501
+    """
     reads: tuple[Callable[[], bytes | None], ...] = (
         lambda: _from_node(cluster, host, container_id, file, max_bytes),
         lambda: _from_collected(cluster, app, container_id, file, host, max_bytes),

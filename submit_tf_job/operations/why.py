@@ -53,10 +53,6 @@ def why_pending(cluster: Cluster, status: JobStatus) -> tuple[Cause, ...]:
 
     Returns:
         The causes; none for a job that does not wait.
-
-    Example:
-        >>> for cause in why_pending(cluster, status(cluster, "mnist")):  # doctest: +SKIP
-        ...     print(cause.sentence)
     """
     from submit_tf_job.diagnose.pending import NORMAL_S, diagnose
     from submit_tf_job.observation import JobState
@@ -226,11 +222,6 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
     Returns:
         The cause; None if the job has not failed, or no readable source explains more than the
         verdict. The function never raises an error and never changes the verdict.
-
-    Example:
-        >>> cause = why_failed(cluster, status(cluster, "mnist"))  # doctest: +SKIP
-        >>> cause.code, cause.sentence  # doctest: +SKIP
-        ('module-missing', 'worker-1 could not import the module pandas')
     """
     from submit_tf_job.observation import JobState
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause, listed
 from submit_tf_job.host.units import duration_text
-from submit_tf_job.jsonview import FORMAT_VERSION, instant
+from submit_tf_job.jsonview import document, instant, plain
 from submit_tf_job.operations.description import events_of, limits_of, start_of, tasks_of
 from submit_tf_job.report.job_text import job_lines
 from submit_tf_job.report.table import columns, number
@@ -100,7 +100,7 @@ def events_object(name: str, events: Sequence[Event]) -> dict[str, Any]:
         }
         for event in events
     ]
-    return {"kind": "EventList", "format": FORMAT_VERSION, "name": name, "events": listed}
+    return document("EventList", name=name, events=listed)
 
 
 def events_lines(events: Sequence[Event]) -> Iterator[str]:
@@ -112,20 +112,16 @@ def events_lines(events: Sequence[Event]) -> Iterator[str]:
 
 def stacks_object(found: JobStacks) -> dict[str, Any]:
     """Return the object that `stacks -o json` prints."""
-    return {
-        "kind": "Stacks",
-        "format": FORMAT_VERSION,
-        "name": found.ref.name,
-        "run": found.ref.run,
-        "application_id": found.ref.application_id,
-        "at": instant(found.at_ms),
-        "at_ms": found.at_ms,
-        "differs": found.differs,
-        "tasks": [
-            {"task": one.task, "host": one.host, "where": one.where, "text": one.text}
-            for one in found.tasks
-        ],
-    }
+    return document(
+        "Stacks",
+        name=found.ref.name,
+        run=found.ref.run,
+        application_id=found.ref.application_id,
+        at=instant(found.at_ms),
+        at_ms=found.at_ms,
+        differs=found.differs,
+        tasks=list(map(plain, found.tasks)),
+    )
 
 
 def stacks_lines(found: JobStacks) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.host.units import duration_text
-from submit_tf_job.jsonview import FORMAT_VERSION
+from submit_tf_job.jsonview import document
 from submit_tf_job.observation import JobReport, JobStatus
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.description import TaskDetail, limits_of, links_of, tasks_of
@@ -144,17 +144,16 @@ def submitted_line(done: Submission) -> str:
 
 def change_object(change: Change) -> dict[str, Any]:
     """Return the object that `scale`, `restart`, `priority`, `move` and `extend` print."""
-    return {
-        "kind": "Change",
-        "format": FORMAT_VERSION,
-        "verb": change.verb,
-        "name": change.ref.name,
-        "run": change.ref.run,
-        "application_id": change.ref.application_id,
-        "changed": change.changed,
-        "value": change.value,
-        "message": change.message,
-    }
+    return document(
+        "Change",
+        verb=change.verb,
+        name=change.ref.name,
+        run=change.ref.run,
+        application_id=change.ref.application_id,
+        changed=change.changed,
+        value=change.value,
+        message=change.message,
+    )
 
 
 # --- the live view ---

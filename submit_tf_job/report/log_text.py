@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
-from submit_tf_job.jsonview import FORMAT_VERSION
+from submit_tf_job.jsonview import document
 from submit_tf_job.logs.lines import as_left
 from submit_tf_job.report.table import clean
 
@@ -126,16 +126,15 @@ def _instant(moment: datetime | None) -> str | None:
 
 def line_object(line: LogLine) -> dict[str, Any]:
     """Return the object of one line."""
-    return {
-        "kind": "LogLine",
-        "format": FORMAT_VERSION,
-        "task": line.task,
-        "container": line.container,
-        "file": line.file,
-        "text": line.text,
-        "time": _instant(line.time),
-        "written": _instant(line.written),
-    }
+    return document(
+        "LogLine",
+        task=line.task,
+        container=line.container,
+        file=line.file,
+        text=line.text,
+        time=_instant(line.time),
+        written=_instant(line.written),
+    )
 
 
 def inventory_lines(inventory: LogInventory) -> Iterator[str]:
@@ -164,13 +163,12 @@ def _size(size: int | None) -> str:
 
 def inventory_object(inventory: LogInventory) -> dict[str, Any]:
     """Return the object with the list of files."""
-    return {
-        "kind": "LogFiles",
-        "format": FORMAT_VERSION,
-        "job": inventory.job,
-        "application_id": inventory.application_id,
-        "source": inventory.source,
-        "containers": [
+    return document(
+        "LogFiles",
+        job=inventory.job,
+        application_id=inventory.application_id,
+        source=inventory.source,
+        containers=[
             {
                 "task": container.task,
                 "container": container.id,
@@ -179,4 +177,4 @@ def inventory_object(inventory: LogInventory) -> dict[str, Any]:
             }
             for container, files in inventory.containers
         ],
-    }
+    )
