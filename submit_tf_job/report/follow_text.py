@@ -211,53 +211,21 @@ class JobView:
         if self._last is None:
             yield self._trouble or "looking …"
             return
-        yield from _live_lines(
-            self._last,
-            now_ms=int(time.time() * 1000),
-            width=width,
-            height=height,
-            pending=self._pending,
-            trouble=self._trouble,
-            last=self._lines,
-            leave=self._leave,
-        )
-
-
-def _live_lines(
-    status: JobStatus,
-    *,
-    now_ms: int,
-    width: int,
-    height: int,
-    pending: Sequence[Cause],
-    trouble: str,
-    last: Mapping[str, str],
-    leave: str,
-) -> Iterator[str]:
-    """Return the lines of a job's live view.
-
-    Args:
-        status: The job's last status.
-        now_ms: The current time.
-        width: Columns of the terminal.
-        height: Lines of the terminal; tasks without problems are omitted first.
-        pending: Why the job waits.
-        trouble: Why the status is outdated, or "".
-        last: The last log line of tasks, if requested.
-        leave: The text about leaving the view.
-    """
-    lines = list(_head(status, now_ms))
-    lines += [f"  {line.strip()}" for line in cause_lines(pending)]
-    if status.report is not None:
-        lines += _roles(status.report)
-    tail = _limits(status)
-    if trouble:
-        tail.append(f"  ! {trouble}")
-    if not status.state.is_final:
-        tail.append(f"  {leave}; the job keeps running")
-    room = max(3, height - len(lines) - len(tail) - 3)
-    lines += _tasks(tasks_of(status), now_ms, width, room, last)
-    yield from (_cut(line, width) for line in [*lines, *tail])
+        status, now_ms = self._last, int(time.time() * 1000)
+        lines = [
+            *_head(status, now_ms),
+            *(f"  {line.strip()}" for line in cause_lines(self._pending)),
+            *(_roles(status.report) if status.report else ()),
+        ]
+        tail = _limits(status)
+        if self._trouble:
+            tail.append(f"  ! {self._trouble}")
+        if not status.state.is_final:
+            tail.append(f"  {self._leave}; the job keeps running")
+        room = max(3, height - len(lines) - len(tail) - 3)  # tasks without problems are left out
+        lines += _tasks(tasks_of(status), now_ms, width, room, self._lines)
+        for line in (*lines, *tail):
+            yield line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def _head(status: JobStatus, now_ms: int) -> Iterator[str]:
@@ -331,9 +299,3 @@ def _limits(status: JobStatus) -> list[str]:
     for link in links_of(status):
         lines.append(f"  {link.task} {link.name}: {link.url}{clause(' (from {})', link.via)}")
     return lines
-
-
-def _cut(line: str, width: int) -> str:
-    if len(line) <= width:
-        return line
-    return line[: width - 1] + "…"
