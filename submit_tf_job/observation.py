@@ -865,33 +865,22 @@ def _failed(seen: JobStatus, app: AppReport) -> Verdict:
             f"the deciding task ended with exit status {report.outcome_status}",
             confirmed=True,
         )
+    later, hint = "", ""
     if seen.evidence is Evidence.COLLECTED_SOON:
-        reason = (
-            "YARN reports FAILED"
-            + _diagnostics(app)
-            + "; the cluster is still collecting the logs of its tasks"
-        )
-        return Verdict(JobState.FAILED, reason, confirmed=False, hint=_wait_hint(seen))
-    if app.state is not AppState.FINISHED:
-        return Verdict(
-            JobState.FAILED,
-            "the application failed" + _diagnostics(app),
-            confirmed=report is not None,
-        )
-    if report is None and seen.evidence is Evidence.OUT_OF_REACH:
-        reason = (
-            "YARN reports FAILED"
-            + _diagnostics(app)
-            + "; the file system that holds its outcome does not answer"
-        )
-        return Verdict(JobState.FAILED, reason, confirmed=False, hint=_later_hint(seen))
-    if report is None and seen.evidence is Evidence.UNREADABLE:
-        reason = (
-            "YARN reports FAILED"
-            + _diagnostics(app)
-            + "; the outcome that the deciding task left cannot be read any more"
-        )
-        return Verdict(JobState.FAILED, reason, confirmed=False, hint=_NEVER_STARTED_HINT)
+        later = "; the cluster is still collecting the logs of its tasks"
+        hint = _wait_hint(seen)
+    elif app.state is not AppState.FINISHED:
+        why = "the application failed" + _diagnostics(app)
+        return Verdict(JobState.FAILED, why, confirmed=report is not None)
+    elif report is None and seen.evidence is Evidence.OUT_OF_REACH:
+        later = "; the file system that holds its outcome does not answer"
+        hint = _later_hint(seen)
+    elif report is None and seen.evidence is Evidence.UNREADABLE:
+        later = "; the outcome that the deciding task left cannot be read any more"
+        hint = _NEVER_STARTED_HINT
+    if later:
+        why = f"YARN reports FAILED{_diagnostics(app)}{later}"
+        return Verdict(JobState.FAILED, why, confirmed=False, hint=hint)
     return Verdict(
         JobState.FAILED,
         "the deciding task's container ended without leaving an outcome" + _diagnostics(app),

@@ -4,7 +4,7 @@ ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -79,29 +79,42 @@ def _trouble_on_hdfs(kerberos: Kerberos, settings: Settings) -> str:
         return ""  # this host cannot reach HDFS
 
 
-def stage_keytab(planned: Plan, settings: Settings) -> bool:
-    """Upload a keytab of this host to the directory where YARN reads it; return whether it is new.
+def stage_keytab(planned: Plan, settings: Settings) -> list[str]:
+    """Upload a keytab of this host to the directory where YARN reads it; return that directory if
+    the keytab is new.
 
     Raises:
         AuthError: The directory cannot be written, or belongs to another user.
     """
     secret = planned.keytab
     if secret is None or not isinstance(secret.content, bytes):
-        return False
+        return []
     from submit_tf_job.storage.staging import stage_secret
 
-    return stage_secret(
-        storage_of(settings, secret.uri), secret.uri, secret.content, user=settings.user, levels=3
-    )
+    storage = storage_of(settings, secret.uri)
+    is_new = stage_secret(storage, secret.uri, secret.content, user=settings.user, levels=3)
+    return [secret.directory] if is_new else []
 
 
-# --- files ---
+# --- lists and files ---
 
 
-def stage_files(
-    planned: Plan, settings: Settings, told: Callable[[Sent], None]
-) -> Sequence[Upload]:
-    """Upload the files that do not exist yet, and return these.
+def stage_lists(planned: Plan, settings: Settings, lists: Mapping[str, bytes]) -> list[str]:
+    """Write the lists of sharded inputs (`DataCheck.lists`); return their directory.
+
+    Raises:
+        SubmitTFJobError: It cannot be written.
+    """
+    for name, content in lists.items():
+        storage = storage_of(settings, planned.site.staging)
+        storage.mkdirs(planned.lists, 0o700)
+        storage.write(planned.list_uri(name), content)
+    return [planned.lists] if lists else []
+
+
+def stage_files(planned: Plan, settings: Settings, told: Callable[[Sent], None]) -> list[str]:
+    """Upload the files that do not exist yet, and return the directories of these, but for those
+    that all jobs share.
 
     Raises:
         AuthError: The directory cannot be written, or belongs to another user.
@@ -114,7 +127,7 @@ def stage_files(
 
     uploads = planned.files
     if not uploads:
-        return ()  # a file system may not be configured
+        return []  # a file system may not be configured
     storage = storage_of(settings, planned.site.staging)
     for upload in uploads:
         if storage.url(upload.uri) != upload.uri:
@@ -122,7 +135,7 @@ def stage_files(
                 f"staged at {storage.url(upload.uri)}, and the service says {upload.uri}"
             )
     try:
-        return stage(uploads, storage, user=settings.user, told=told)
+        return own_directories(stage(uploads, storage, user=settings.user, told=told))
     except AuthError as error:
         raise AuthError(
             f"{settings.user} cannot put the job's files where they are to be staged: "
@@ -139,10 +152,10 @@ def stage_files(
             details=error.details,
         ) from None
     except UsageError:
-        forget_staged(planned, settings, uploads)
+        forget_staged(planned, settings, own_directories(uploads))
         raise
     except Refused as error:
-        forget_staged(planned, settings, uploads)
+        forget_staged(planned, settings, own_directories(uploads))
         raise Refused(
             f"there is no room for the job's files: {error.message}",
             hint=error.hint,
@@ -156,27 +169,31 @@ def stage_files(
         ) from None
 
 
-def forget_staged(planned: Plan, settings: Settings, sent: Iterable[Upload]) -> None:
-    """Remove the files of a refused submission; ignore errors, so the user sees the refusal."""
+def own_directories(uploads: Iterable[Upload]) -> list[str]:
+    """Return the directories of uploads that are not shared by all jobs."""
+    return [upload.directory for upload in uploads if not upload.shared]
+
+
+def forget_staged(planned: Plan, settings: Settings, directories: Iterable[str]) -> None:
+    """Remove what was staged for a refused submission; ignore errors, so the user sees the
+    refusal.
+    """
     from submit_tf_job.storage.staging import forget
 
-    for upload in (upload for upload in sent if not upload.shared):
+    for directory in directories:
         with suppress(SubmitTFJobError):
-            forget(storage_of(settings, planned.site.staging), upload.directory)
+            forget(storage_of(settings, planned.site.staging), directory)
 
 
-def forget_others(planned: Plan, settings: Settings) -> None:
-    """Remove keytabs and files of earlier runs of the job, which this one does not use; ignore
-    errors.
+def forget_others(planned: Plan, settings: Settings, directories: Collection[str]) -> None:
+    """Remove what earlier runs of the job have beside these directories, which this one uses;
+    ignore errors.
     """
     from submit_tf_job.storage.staging import forget_earlier
 
-    keytabs = [planned.keytab] if planned.keytab else []
-    for uploads in (keytabs, [upload for upload in planned.files if not upload.shared]):
-        if uploads:
-            with suppress(SubmitTFJobError):
-                storage = storage_of(settings, planned.site.staging)
-                forget_earlier(storage, [upload.directory for upload in uploads])
+    if directories:
+        with suppress(SubmitTFJobError):
+            forget_earlier(storage_of(settings, planned.site.staging), directories)
 
 
 def forget_files(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from submit_tf_job.jobspec import Defaults
     from submit_tf_job.jobspec.files import Host
     from submit_tf_job.jobspec.job import Job
-    from submit_tf_job.plan import Plan, Upload
+    from submit_tf_job.plan import Plan
     from submit_tf_job.storage.staging import Sent
     from submit_tf_job.yarn.exactly_once import KeyedSubmission
 
@@ -331,8 +331,8 @@ class _Preparation:
         self._cluster, self._on_upload = cluster, on_upload
         self._planned = planned
         self._data = DataCheck(planned.job, cluster.settings, for_caller=cluster.own_jobs_only)
-        self._sent: list[Upload] = []
-        self._keytab = False
+        self._of_run: list[str] = []  # new directories of the run
+        self._files: list[str] = []  # new directories of files
         self.said: tuple[str, ...] = ()  # what the job may meet on this cluster
 
     def prepare(self, number: int) -> None:
@@ -345,9 +345,10 @@ class _Preparation:
         # cluster may have changed since.
         check_largest(planned.job, planned.site, cluster.client.maximum_resources())
         self.said = check_capacity(planned, cluster)
-        self._keytab = staging.stage_keytab(planned, settings) or self._keytab
-        self._data.prepare(planned)
-        self._sent.extend(staging.stage_files(planned, settings, self._on_upload))
+        self._data.look()
+        self._of_run = staging.stage_keytab(planned, settings)
+        self._of_run += staging.stage_lists(planned, settings, self._data.lists)
+        self._files += staging.stage_files(planned, settings, self._on_upload)
 
     def undo(self) -> None:
         """Remove what was staged for a submission that was refused."""
@@ -359,14 +360,15 @@ class _Preparation:
                 return
         except SubmitTFJobError:
             return
-        keytab = [planned.keytab] if self._keytab and planned.keytab else []
-        staging.forget_staged(planned, settings, [*keytab, *self._sent])
-        self._data.forget(planned)
+        staging.forget_staged(planned, settings, [*self._of_run, *self._files])
 
     def forget_others(self) -> None:
         """Remove what earlier runs of the job have staged, and this one does not use."""
-        staging.forget_others(self._planned, self._cluster.settings)
-        self._data.forget(self._planned, others=True)
+        planned = self._planned
+        used = staging.own_directories(planned.uploads)
+        if self._data.lists:
+            used.append(planned.lists)
+        staging.forget_others(planned, self._cluster.settings, used)
 
 
 def _several(job: str, ref: JobRef, others: tuple[str, ...]) -> str:

@@ -5,7 +5,6 @@ fit the nodes and the queue.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
@@ -158,18 +157,15 @@ class DataCheck:
     here: bool = False
     for_caller: bool = False
     lists: dict[str, bytes] = field(default_factory=dict)
-    _looked: bool = False
 
     def look(self) -> None:
-        """Check all inputs, outputs and files of HDFS once.
+        """Check all inputs, outputs and files of HDFS.
 
         Raises:
             JobSpecError: An input, output or file does not exist, cannot be read or written, or
                 has fewer files than tasks; the error has all problems.
             ClusterUnavailable: A file system cannot be reached from this machine.
         """
-        if self._looked:
-            return
         problems: list[Problem] = []
         for item in self.job.inputs:
             path = f"inputs.{item.name}"
@@ -181,35 +177,6 @@ class DataCheck:
             problems += self._checked(path, output.uri, partial(self._output, output, path))
         if problems:
             raise JobSpecError(problems)
-        self._looked = True
-
-    def prepare(self, planned: Plan) -> None:
-        """Check the inputs and outputs, and write the file lists to the staging directory.
-
-        Raises:
-            SubmitTFJobError: As `look`; or the staging directory cannot be written.
-        """
-        self.look()
-        for name, content in self.lists.items():
-            uri = planned.list_uri(name)
-            storage = storage_of(self.settings, planned.site.staging)
-            storage.mkdirs(planned.lists, 0o700)
-            storage.write(uri, content)
-
-    def forget(self, planned: Plan, *, others: bool = False) -> None:
-        """Remove the lists of a refused submission, or those of earlier runs of its job; ignore
-        errors.
-        """
-        from submit_tf_job.storage.staging import forget_earlier
-
-        if not self.lists:
-            return
-        with suppress(SubmitTFJobError):
-            storage = storage_of(self.settings, planned.site.staging)
-            if others:
-                forget_earlier(storage, [planned.lists])
-            else:
-                storage.remove(planned.lists, recursive=True)
 
     def _storage(self, uri: str) -> Storage | None:
         """Open the storage of a URI; None for one that only the tasks can reach."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.diagnose.amounts import clause, size
 from submit_tf_job.jsonview import document
 from submit_tf_job.logs.lines import as_left
 from submit_tf_job.report.table import clean
@@ -145,20 +145,7 @@ def inventory_lines(inventory: LogInventory) -> Iterator[str]:
     for container, files in inventory.containers:
         yield f"{container.task}  {container.id}{clause(' on {}', container.host)}"
         for info in files:
-            yield f"  {info.name:<{width}}  {_size(info.size)}"
-
-
-def _size(size: int | None) -> str:
-    if size is None:
-        return "-"
-    if size < 1024:
-        return f"{size} B"
-    value = size / 1024
-    for unit in ("KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
+            yield f"  {info.name:<{width}}  {'-' if info.size is None else size(info.size)}"
 
 
 def inventory_object(inventory: LogInventory) -> dict[str, Any]:
