@@ -21,7 +21,7 @@ from submit_tf_job.operations.links import find_links, is_reachable, tunnel_comm
 from submit_tf_job.operations.logs import log_files
 from submit_tf_job.operations.logs import logs as read_logs
 from submit_tf_job.operations.runs import find
-from submit_tf_job.operations.take_stacks import take_stacks
+from submit_tf_job.operations.stop import take_stacks
 from submit_tf_job.operations.why import diagnose, is_waiting, why_failed, why_pending
 from submit_tf_job.report.detail_text import (
     description_lines,

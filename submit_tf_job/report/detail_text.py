@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Diagnosis
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.description import Event, StartTimes, TaskDetail
-    from submit_tf_job.operations.take_stacks import JobStacks
+    from submit_tf_job.operations.stop import JobStacks
 
 _TASKS_SHOWN = 40
 _HEADING = ["TASK", "STATE", "HOST", "AGE", "RESTARTS", "EXIT", "CONTAINER"]

@@ -16,9 +16,8 @@ from submit_tf_job.operations.follow import Event as Followed
 from submit_tf_job.operations.links import Links, all_links
 from submit_tf_job.operations.logs import logs
 from submit_tf_job.operations.read_status import describe, status
-from submit_tf_job.operations.stop import delete, stop
+from submit_tf_job.operations.stop import JobStacks, delete, stop, take_stacks
 from submit_tf_job.operations.submit import Submission
-from submit_tf_job.operations.take_stacks import JobStacks, take_stacks
 from submit_tf_job.operations.watch_run import Pause
 from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
 from submit_tf_job.sdk.status import Status
