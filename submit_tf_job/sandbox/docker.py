@@ -45,17 +45,14 @@ def check_options(options: SandboxOptions, environ: Mapping[str, str]) -> None:
     Raises:
         SandboxError: An option is not supported; the message names it.
     """
+    asked = {
+        "gpus": options.gpus,
+        "a container-executor": options.executor,
+        "mounts": options.mounts,
+    }
     if "docker" not in (options.modes or ()):
-        asked = {
-            "gpus": options.gpus,
-            "a container-executor": options.executor,
-            "mounts": options.mounts,
-        }
-        for what, value in asked.items():
-            if value:
-                raise SandboxError(
-                    f"{what} can be had with Docker only", hint="add --profile docker"
-                )
+        for what in (what for what, value in asked.items() if value):
+            raise SandboxError(f"{what} can be had with Docker only", hint="add --profile docker")
         return
     engine.find_programs(environ)
     if options.container_path:

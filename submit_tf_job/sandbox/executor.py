@@ -40,19 +40,19 @@ class ExecutorRefused(Exception):
 
 
 class ExecutorSettings:
-    """The settings in the file beside this one."""
+    """The settings in the file beside this one, and those of the site."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.docker: list[str] = values["docker"]
         self.setpriv: str = values["setpriv"]
         self.group: int = values["group"]
         self.roots: list[str] = values["roots"]
+        self.untrusted: list[str] = values["untrusted"]
+        self.gpus: bool = values["gpus"]
         site = read_configuration(values["configuration"])
         self.read_only = _words(site.get("docker.allowed.ro-mounts", ""))
         self.writable = _words(site.get("docker.allowed.rw-mounts", ""))
         self.retries = int(site.get("docker.inspect.max.retries", "10"))
-        self.untrusted: list[str] = values["untrusted"]
-        self.gpus: bool = values["gpus"]
 
 
 def read_configuration(path: str) -> dict[str, str]:

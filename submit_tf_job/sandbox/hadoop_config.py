@@ -99,21 +99,20 @@ def daemon_files(state: SandboxState, rm_id: str | None = None, node: int = 1) -
         **_yarn_rm(state),
         **_yarn_nm(state, node),
         **_yarn_services(state),
-        **hardening.yarn_daemons(state),
         **docker.nodemanager(state, node),
     }
     if rm_id:
         yarn["yarn.resourcemanager.ha.id"] = rm_id
-    core = _core_client(state) | _core_daemons(state)
-    hdfs = _hdfs_client(state) | _hdfs_daemons(state)
     files = {
-        "core-site.xml": core | hardening.core_daemons(state),
-        "hdfs-site.xml": hdfs | hardening.hdfs_daemons(state),
+        "core-site.xml": _core_client(state) | _core_daemons(state),
+        "hdfs-site.xml": _hdfs_client(state) | _hdfs_daemons(state),
         "yarn-site.xml": yarn,
         **hardening.ssl_files(state),
         **docker.resource_files(state),
         "capacity-scheduler.xml": _scheduler(state),
     }
+    for name, properties in hardening.kerberos_files(state).items():
+        files[name] |= properties
     return {
         **{name: _xml(properties) for name, properties in files.items()},
         "zoo.cfg": _zookeeper(state),

@@ -271,23 +271,41 @@ def groups(state: SandboxState) -> str:
     return "".join(f"{name}={members};" for name, members in {**daemons, **people}.items())
 
 
-def core_daemons(state: SandboxState) -> dict[str, str]:
-    """Return the properties of core-site.xml."""
+def kerberos_files(state: SandboxState) -> dict[str, dict[str, str]]:
+    """Return what Kerberos adds to the daemons' configuration files, by name."""
     if not state.secure:
         return {}
-    http = "hadoop.http.authentication"
-    return {
+    http, web = "hadoop.http.authentication", str(state.layout.keytab(service_of("HTTP")))
+    core = {
         # Authorization of RPCs by service, which would need a hadoop-policy.xml.
         "hadoop.security.authorization": "false",
         # Without it a secure ResourceManager authenticates no request, and every user is dr.who.
         "hadoop.http.filter.initializers": "org.apache.hadoop.security.AuthenticationFilterInitializer",  # noqa: E501
         f"{http}.type": "kerberos",
         f"{http}.kerberos.principal": _web_principal(state),
-        f"{http}.kerberos.keytab": str(state.layout.keytab(service_of("HTTP"))),
+        f"{http}.kerberos.keytab": web,
         # Two ResourceManagers must accept each other's cookies.
         f"{http}.signature.secret.file": str(state.layout.http_secret),
         f"{http}.simple.anonymous.allowed": "false",
     }
+    hdfs = {
+        "dfs.namenode.keytab.file": str(state.layout.keytab(service_of("nn"))),
+        "dfs.namenode.kerberos.internal.spnego.principal": service_of("HTTP"),
+        "dfs.datanode.kerberos.principal": datanode_of(state),
+        "dfs.datanode.keytab.file": str(state.layout.keytab(datanode_of(state))),
+        "dfs.web.authentication.kerberos.principal": _web_principal(state),
+        "dfs.web.authentication.kerberos.keytab": web,
+        # A DataNode without it aborts.
+        "dfs.block.access.token.enable": "true",
+        # Otherwise a DataNode requires ports that only root may listen on.
+        "ignore.secure.ports.for.testing": "true",
+    }
+    yarn = {
+        f"{_RM}.keytab": str(state.layout.keytab(service_of("rm"))),
+        "yarn.nodemanager.principal": service_of("nm"),
+        "yarn.nodemanager.keytab": str(state.layout.keytab(service_of("nm"))),
+    }
+    return {"core-site.xml": core, "hdfs-site.xml": hdfs, "yarn-site.xml": yarn}
 
 
 def _web_principal(state: SandboxState) -> str:
@@ -298,24 +316,6 @@ def _web_principal(state: SandboxState) -> str:
 def hdfs_client(state: SandboxState) -> dict[str, str]:
     """Return the properties that an HDFS client needs."""
     return {"dfs.namenode.kerberos.principal": service_of("nn")} if state.secure else {}
-
-
-def hdfs_daemons(state: SandboxState) -> dict[str, str]:
-    """Return the properties of hdfs-site.xml."""
-    if not state.secure:
-        return {}
-    return {
-        "dfs.namenode.keytab.file": str(state.layout.keytab(service_of("nn"))),
-        "dfs.namenode.kerberos.internal.spnego.principal": service_of("HTTP"),
-        "dfs.datanode.kerberos.principal": datanode_of(state),
-        "dfs.datanode.keytab.file": str(state.layout.keytab(datanode_of(state))),
-        "dfs.web.authentication.kerberos.principal": _web_principal(state),
-        "dfs.web.authentication.kerberos.keytab": str(state.layout.keytab(service_of("HTTP"))),
-        # A DataNode without it aborts.
-        "dfs.block.access.token.enable": "true",
-        # Otherwise a DataNode requires ports that only root may listen on.
-        "ignore.secure.ports.for.testing": "true",
-    }
 
 
 def rm_addresses(state: SandboxState) -> dict[str, str]:
@@ -354,17 +354,6 @@ def yarn_client(state: SandboxState) -> dict[str, str]:
     """Return the properties that a YARN client needs beside the addresses."""
     policy = {"yarn.http.policy": "HTTPS_ONLY"} if state.tls else {}
     return {**policy, **({f"{_RM}.principal": service_of("rm")} if state.secure else {})}
-
-
-def yarn_daemons(state: SandboxState) -> dict[str, str]:
-    """Return the properties of yarn-site.xml."""
-    if not state.secure:
-        return {}
-    return {
-        f"{_RM}.keytab": str(state.layout.keytab(service_of("rm"))),
-        "yarn.nodemanager.principal": service_of("nm"),
-        "yarn.nodemanager.keytab": str(state.layout.keytab(service_of("nm"))),
-    }
 
 
 def ssl_files(state: SandboxState) -> dict[str, dict[str, str]]:

@@ -294,9 +294,6 @@ class Sandbox:
             return state
         if state.secure:
             require_gssapi()
-        if state.hadoop_home is None:
-            cache = Path(state.jars).parent.parent
-            ensure_jars(state.hadoop_version, cache, self._environ, self._progress)
         if "dockerd" in dead:
             restore_bridge(state.engine)  # removed by `down --keep`; other daemons listen on it
         for name in dead:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -175,12 +176,11 @@ def marked_processes(home: Path, mains: Mapping[str, str]) -> dict[Process, str]
     Returns:
         Process -> daemon.
     """
-    wanted = marker(home).encode()
     found = {}
     for process in _all():
-        argv = _read(_PROC / str(process.pid) / "cmdline").split(b"\0")
+        argv = _read(process, "cmdline").split(b"\0")
         names = [name for main, name in mains.items() if main.encode() in argv]
-        if names and wanted in argv:
+        if names and marker(home).encode() in argv:
             found[process] = names[0]
     return found
 
@@ -192,23 +192,15 @@ def named_processes(name: str, needle: str) -> list[Process]:
     return [
         process
         for process in _all()
-        if _read(_PROC / str(process.pid) / "comm").startswith(name.encode())
-        and needle.encode() in _read(_PROC / str(process.pid) / "cmdline")
+        if _read(process, "comm").startswith(name.encode())
+        and needle.encode() in _read(process, "cmdline")
     ]
 
 
 def group_members(group: str) -> list[Process]:
     """Find the processes in a control group and those below it, in each cgroup hierarchy."""
-    return [
-        process
-        for process in _all()
-        if any(path.startswith(f"/{group}/") for path in _groups(process.pid))
-    ]
-
-
-def _groups(pid: int) -> list[str]:
-    lines = _read(_PROC / str(pid) / "cgroup").decode(errors="replace").splitlines()
-    return [f"{line.split(':', 2)[-1]}/" for line in lines]
+    inside = re.compile(rb":/%b(/|$)" % re.escape(group).encode(), re.MULTILINE)
+    return [process for process in _all() if inside.search(_read(process, "cgroup"))]
 
 
 def container_processes(local_dir: Path) -> list[Process]:
@@ -221,14 +213,12 @@ def container_processes(local_dir: Path) -> list[Process]:
     processes = {process.pid: process for process in _all()}
     stats = {pid: stat for pid in processes if (stat := _stat(pid))}
     spared = _ancestors(os.getpid(), stats)
-    launched = {
-        pid for pid in stats if _has_local_dir(_read(_PROC / str(pid) / "environ"), local_dir)
-    }
+    launched = {pid for pid in stats if _has_local_dir(_read(processes[pid], "environ"), local_dir)}
     sessions = {stats[pid].session for pid in launched}
     inside = {
         pid
         for pid, stat in stats.items()
-        if stat.terminal == 0 and Path(_target(_PROC / str(pid) / "cwd")).is_relative_to(local_dir)
+        if stat.terminal == 0 and _directory(pid).is_relative_to(local_dir)
     }
     same_session = {
         pid for pid, stat in stats.items() if stat.session in sessions and stat.terminal == 0
@@ -236,11 +226,11 @@ def container_processes(local_dir: Path) -> list[Process]:
     return [processes[pid] for pid in sorted((launched | inside | same_session) - spared)]
 
 
-def _target(link: Path) -> str:
+def _directory(pid: int) -> Path:
     try:
-        return str(link.readlink())
+        return (_PROC / str(pid) / "cwd").readlink()
     except OSError:
-        return ""
+        return Path()
 
 
 def _has_local_dir(environ: bytes, local_dir: Path) -> bool:
@@ -264,9 +254,9 @@ def _all() -> Iterable[Process]:
             yield process
 
 
-def _read(path: Path) -> bytes:
+def _read(process: Process, name: str) -> bytes:
     try:
-        return path.read_bytes()
+        return (_PROC / str(process.pid) / name).read_bytes()
     except OSError:
         # Ended, or another user's, and so not a process of this sandbox.
         return b""

@@ -249,23 +249,16 @@ def _upload(state: SandboxState, source: Path, target: str) -> None:
     """
     parent = target.rpartition("/")[0]
     _call(state, "PUT", parent, {"op": "MKDIRS", "permission": "755"})
-    answer = _call(
-        state,
-        "PUT",
-        target,
-        {"op": "CREATE", "overwrite": "true", "permission": "755", "noredirect": "true"},
-    )
-    location = str(json.loads(answer)["Location"])
+    query = {"op": "CREATE", "overwrite": "true", "permission": "755", "noredirect": "true"}
+    location = str(json.loads(_call(state, "PUT", target, query))["Location"])
     try:
         with source.open("rb") as tarball:
             status, body = send("PUT", location, timeout_s=120, body=tarball)
     except NotWell as error:
         raise SandboxError(f"could not upload {source.name} to HDFS: {error}") from None
     if status != 201:
-        raise SandboxError(
-            f"could not upload {source.name} to HDFS: {status} "
-            f"{body[:300].decode(errors='replace')}"
-        )
+        said = body[:300].decode(errors="replace")
+        raise SandboxError(f"could not upload {source.name} to HDFS: {status} {said}")
 
 
 def _call(state: SandboxState, method: str, path: str, query: dict[str, str]) -> bytes:

@@ -47,44 +47,28 @@ def require_gssapi() -> None:
 
 
 def _authorization(state: SandboxState, host: str) -> str:
-    """Return the Negotiate header for one request; the host, as the URL names it, is part of the
-    server's principal.
-    """
-    keytab = state.layout.keytab(principal_of(state.user))
-    with _kerberos(state) as gssapi:
-        # A recreated sandbox has the same ports but different keys.
-        keys = zlib.crc32(keytab.read_bytes())
-        # The sandbox's user is the HDFS superuser and YARN administrator; tickets are in memory.
-        store = {"client_keytab": f"FILE:{keytab}", "ccache": f"MEMORY:submit_tf_job-{keys}"}
-        name = gssapi.Name(principal_of(state.user), gssapi.NameType.kerberos_principal)
-        credentials = gssapi.Credentials(name=name, usage="initiate", store=store)
-        service = gssapi.Name(f"HTTP@{host}", gssapi.NameType.hostbased_service)
-        context = gssapi.SecurityContext(name=service, creds=credentials, usage="initiate")
-        return f"Negotiate {base64.b64encode(context.step() or b'').decode()}"
-
-
-@contextlib.contextmanager
-def _kerberos(state: SandboxState) -> Iterator[Any]:
-    """Yield the Kerberos library while KRB5_CONFIG names the sandbox's configuration; restore the
-    variable afterwards.
+    """Return the Negotiate header for a request of the sandbox's user, who may do everything; the
+    host, as the URL names it, is part of the server's principal.
     """
     try:
         import gssapi
         from gssapi.raw import GSSError
     except (ImportError, OSError) as error:
         raise NotWell(f"the extra `kerberos` is not installed: {error}") from None
-    before = os.environ.get("KRB5_CONFIG")
     os.environ["KRB5_CONFIG"] = str(state.layout.krb5_conf)
+    keytab = state.layout.keytab(principal_of(state.user))
+    # In memory; a recreated sandbox has the same ports but different keys.
+    cache = f"MEMORY:submit_tf_job-{zlib.crc32(keytab.read_bytes())}"
     try:
-        yield gssapi
+        name = gssapi.Name(principal_of(state.user), gssapi.NameType.kerberos_principal)
+        store = {"client_keytab": f"FILE:{keytab}", "ccache": cache}
+        credentials = gssapi.Credentials(name=name, usage="initiate", store=store)
+        service = gssapi.Name(f"HTTP@{host}", gssapi.NameType.hostbased_service)
+        context = gssapi.SecurityContext(name=service, creds=credentials, usage="initiate")
+        return f"Negotiate {base64.b64encode(context.step() or b'').decode()}"
     except GSSError as error:
         # MIT's message without GSS-API's general one around it
         raise NotWell(f"Kerberos: {str(error).rpartition('): ')[2] or error}") from None
-    finally:
-        if before is None:
-            del os.environ["KRB5_CONFIG"]
-        else:
-            os.environ["KRB5_CONFIG"] = before
 
 
 # --- HTTP ---
