@@ -14,13 +14,15 @@ from submit_tf_job.jsonview import document
 from submit_tf_job.settings import directories, process_environment
 
 if TYPE_CHECKING:
-    from submit_tf_job.sandbox import Sandbox, SandboxState, SandboxStatus, StartedSandbox
+    from submit_tf_job.sandbox.lifecycle import Sandbox
+    from submit_tf_job.sandbox.state import SandboxState, SandboxStatus, StartedSandbox
 
 SandboxName = Annotated[str, typer.Option("--name", metavar="NAME", help="Sandbox name.")]
 
 
 def _sandbox(context: Context, name: str) -> Sandbox:
-    from submit_tf_job.sandbox import Sandbox, SandboxDirs
+    from submit_tf_job.sandbox.lifecycle import Sandbox
+    from submit_tf_job.sandbox.state import SandboxDirs
 
     usual = directories()
     dirs = SandboxDirs(usual.state / "sandbox", usual.cache, usual.config)
@@ -117,7 +119,7 @@ def up(
       submit_tf_job sandbox up --name nameless --no-dns
     """
     from submit_tf_job.errors import UsageError
-    from submit_tf_job.sandbox import SandboxOptions, parse_modes
+    from submit_tf_job.sandbox.state import SandboxOptions, parse_modes
 
     if resolver not in (None, "auto", "system", "direct"):
         raise UsageError(f"--resolver takes auto, system or direct, not {resolver!r}")

@@ -125,15 +125,6 @@ class Docker:
 
 def refusal(answer: Answer, what: str) -> SubmitTFJobError:
     """Return the error for a call that failed."""
-    if re.search(
-        r"pull access denied|not found: manifest|manifest unknown|no such image|unable to find image",  # noqa: E501
-        answer.err,
-        re.IGNORECASE,
-    ):
-        return Refused(
-            f"{what}: {answer.complaint}",
-            hint="correct the name, `docker login` to its registry, or build it here",
-        )
     return Refused(f"{what}: Docker refused: {answer.complaint}")
 
 

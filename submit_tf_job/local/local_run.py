@@ -8,7 +8,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -254,7 +254,7 @@ def run_local(
     on_status: Callable[[JobStatus], None] = lambda _status: None,
     then: Callable[[LocalRun], object] = lambda _run: None,
     lists: Mapping[str, bytes] = MappingProxyType({}),
-    runner: Processes | Containers | None = None,
+    runner: Containers | None = None,
 ) -> Outcome:
     """Run a job on this machine, one process or container per task, with the bootstrap, TF_CONFIG,
     verdict and exit statuses of a cluster.
@@ -273,7 +273,7 @@ def run_local(
         on_status: Called with each status, about ten times a second.
         then: Called at the end, before anything is removed.
         lists: Name of each sharded input → its list, as `operations.submit_checks` made it.
-        runner: Makes the tasks: `Processes` (the default) or `Containers`.
+        runner: Makes tasks of Docker; None for processes.
 
     Raises:
         JobSpecError: The job cannot be planned.
@@ -282,7 +282,7 @@ def run_local(
     Example:
         >>> run_local(job, "alice", os.environ).status.state  # doctest: +SKIP
     """
-    with runner or Processes() as entered, _directory(keep=keep) as root:
+    with runner or nullcontext(Processes()) as entered, _directory(keep=keep) as root:
         site = entered.site(user, port_range, STAGING)
         # A key of its own for each run, so that simultaneous runs use different ports.
         planned = plan(

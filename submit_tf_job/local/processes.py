@@ -264,12 +264,6 @@ class Processes:
 
     network = "host"
 
-    def __enter__(self) -> Processes:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        """Leave nothing behind: each task has ended."""
-
     def site(self, user: str, port_range: tuple[int, int], staging: str) -> Site:
         """Return the site that a job is planned for."""
         return Site(

@@ -365,17 +365,21 @@ os.execv({runc!r}, [{runc!r}, *words])
 def _discovered(count: int) -> str:
     """Return the output of nvidia-smi for `count` GPUs, with the fields that Hadoop reads."""
     rows = "".join(
-        f'  <gpu id="0000:0{number}:00.0">\n'
-        "    <product_name>Sandbox</product_name>\n"
-        f"    <uuid>GPU-00000000-0000-0000-0000-00000000000{number}</uuid>\n"
-        f"    <minor_number>{number}</minor_number>\n"
-        "    <fb_memory_usage><total>16384 MiB</total><used>0 MiB</used><free>16384 "
-        "MiB</free></fb_memory_usage>\n"
-        "    <utilization><gpu_util>0 %</gpu_util><memory_util>0 %</memory_util></utilization>\n"
-        "    <temperature><gpu_temp>30 C</gpu_temp><gpu_temp_max_threshold>90 "
-        "C</gpu_temp_max_threshold>"
-        "<gpu_temp_slow_threshold>85 C</gpu_temp_slow_threshold></temperature>\n"
-        "  </gpu>\n"
+        f"""  <gpu id="0000:0{number}:00.0">
+    <product_name>Sandbox</product_name>
+    <uuid>GPU-00000000-0000-0000-0000-00000000000{number}</uuid>
+    <minor_number>{number}</minor_number>
+    <fb_memory_usage>
+      <total>16384 MiB</total><used>0 MiB</used><free>16384 MiB</free>
+    </fb_memory_usage>
+    <utilization><gpu_util>0 %</gpu_util><memory_util>0 %</memory_util></utilization>
+    <temperature>
+      <gpu_temp>30 C</gpu_temp>
+      <gpu_temp_max_threshold>90 C</gpu_temp_max_threshold>
+      <gpu_temp_slow_threshold>85 C</gpu_temp_slow_threshold>
+    </temperature>
+  </gpu>
+"""
         for number in range(count)
     )
     return (

@@ -217,35 +217,29 @@ def prepare(places: Places, rest: list[str]) -> str:
 def launch(places: Places, rest: list[str]) -> int:
     """Operation 1: run a launch script as a plain process, and wait for it."""
     work, pid_file, groups = prepare(places, rest), rest[-4], rest[-1].partition("=")[2]
-    child = os.fork()
-    if child == 0:
-        _become_script(places, work, pid_file, groups)
-    _, status = os.waitpid(child, 0)
-    code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-    return report(code, pid_file)
+    environ = {}
+    if places.settings.gpus:  # the nvidia-smi of the simulated ones; then bash's own default
+        own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu")
+        environ["PATH"] = f"{own}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-
-def _become_script(places: Places, work: str, pid_file: str, groups: str) -> NoReturn:
-    """Exec the launch script, after its process number is written for the NodeManager."""
-    try:
-        os.setsid()
-        _write(pid_file, str(os.getpid()))
+    def enter_groups() -> None:
         for path in groups.split("%") if groups not in ("", "none") else ():
             Path(path).write_text(str(os.getpid()))
-        null = os.open(os.devnull, os.O_RDWR)
-        for number in range(3):
-            os.dup2(null, number)
-        os.umask(0o027)
-        os.chdir(work)
-        environ = {}
-        if places.settings.gpus:  # the nvidia-smi of the simulated ones; then bash's own default
-            own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu")
-            environ["PATH"] = f"{own}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        script = f"{work}/launch_container.sh"
-        os.execve(places.settings.setpriv, [*as_user(places), script], environ)
-    except BaseException as problem:
-        os.write(2, f"could not start the launch script: {problem}\n".encode())
-    os._exit(CRASHED)
+
+    script = subprocess.Popen(
+        [*as_user(places), f"{work}/launch_container.sh"],
+        cwd=work,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        umask=0o027,
+        start_new_session=True,
+        preexec_fn=enter_groups,
+    )
+    _write(pid_file, str(script.pid))
+    code = script.wait()
+    return report(128 - code if code < 0 else code, pid_file)
 
 
 def report(code: int, pid_file: str) -> int:

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from submit_tf_job.sandbox import SandboxDirs, SandboxState
 from submit_tf_job.sandbox.addresses import block_ports
-from submit_tf_job.settings import directories
-
-__all__ = ["sandbox_dirs", "state_of"]
-
-
-def sandbox_dirs(environ: Mapping[str, str]) -> SandboxDirs:
-    """Return the directories that the command line uses in an environment."""
-    usual = directories(environ)
-    return SandboxDirs(usual.state / "sandbox", usual.cache, usual.config)
+from submit_tf_job.sandbox.state import SandboxState
 
 
 def state_of(**changes: Any) -> SandboxState:

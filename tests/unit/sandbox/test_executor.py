@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.sandbox import SandboxState, docker, engine
-from submit_tf_job.sandbox.state import Layout
+from submit_tf_job.sandbox import docker, engine
+from submit_tf_job.sandbox.state import Layout, SandboxState
 from tests.builders.sandbox import state_of
 
 ENVIRON = {"PATH": os.environ["PATH"]}
