@@ -61,7 +61,10 @@ def _authorization(state: SandboxState, host: str) -> str:
     cache = f"MEMORY:submit_tf_job-{zlib.crc32(keytab.read_bytes())}"
     try:
         name = gssapi.Name(principal_of(state.user), gssapi.NameType.kerberos_principal)
-        store = {"client_keytab": f"FILE:{keytab}", "ccache": cache}
+        store: dict[bytes | str, bytes | str] = {
+            "client_keytab": f"FILE:{keytab}",
+            "ccache": cache,
+        }
         credentials = gssapi.Credentials(name=name, usage="initiate", store=store)
         service = gssapi.Name(f"HTTP@{host}", gssapi.NameType.hostbased_service)
         context = gssapi.SecurityContext(name=service, creds=credentials, usage="initiate")
