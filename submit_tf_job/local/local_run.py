@@ -75,17 +75,7 @@ class _FollowedFile:
 
 @dataclass
 class LocalRun:
-    """One run of a plan.
-
-    Args:
-        planned: The plan.
-        root: Directory for working directories and logs.
-        environment: The environment that tasks inherit.
-        on_line: Called with each line: task, file, text.
-        on_status: Called with each status.
-        lists: Name of each sharded input → its list, as `operations.submit_checks` made it.
-        runner: Makes the tasks: `Processes` or `Containers`.
-    """
+    """One run of a plan; `run_local` says what its fields are."""
 
     planned: Plan
     root: Path

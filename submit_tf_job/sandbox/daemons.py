@@ -16,7 +16,6 @@ from submit_tf_job.sandbox.docker import dockerd_options, exposed
 from submit_tf_job.sandbox.engine import (
     DOCKERD,
     expose,
-    restore_bridge,
     server_version,
     start_engine,
 )
@@ -252,7 +251,7 @@ def conf_dir(name: str, state: SandboxState) -> Path:
     number = {"resourcemanager": 1, "resourcemanager2": 2}.get(name)
     if state.ha and number:
         return state.layout.rm_conf(number)
-    return state.layout.nm_conf(state.nodemanagers.get(name, 1))
+    return state.layout.of_node(state.nodemanagers.get(name, 1), "conf")
 
 
 def _java(state: SandboxState, daemon: Daemon) -> list[str]:
@@ -286,7 +285,6 @@ def start(name: str, state: SandboxState, environ: Mapping[str, str]) -> Process
     layout = state.layout
     variables = environment(state, environ)
     if name == "dockerd":
-        restore_bridge(state.engine)
         expose(state.engine, exposed(state))
         dns = state.dns_address if state.dns else None
         mark, log = marker(layout.home), layout.log(name)
@@ -299,7 +297,7 @@ def start(name: str, state: SandboxState, environ: Mapping[str, str]) -> Process
     variables["HADOOP_CONF_DIR"] = str(conf_dir(name, state))
     node = state.nodemanagers.get(name)
     if state.docker and node:  # every container inherits the value
-        variables["HADOOP_CONF_DIR"] = str(layout.exposed_to(node, "conf"))
+        variables["HADOOP_CONF_DIR"] = str(layout.of_node(node, "conf", exposed=True))
     argv = _java(state, TABLE[name])
     if name == "zookeeper":
         argv.append(str(layout.conf / "zoo.cfg"))

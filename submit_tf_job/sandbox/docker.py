@@ -131,9 +131,8 @@ def exposed(state: SandboxState) -> dict[str, Path]:
     layout = state.layout
     found = {}
     for node in state.nodemanagers.values():
-        found[layout.exposed_to(node, "nm-local").name] = layout.nm_local(node)
-        found[layout.exposed_to(node, "nm-log").name] = layout.nm_log(node)
-        found[layout.exposed_to(node, "conf").name] = layout.nm_conf(node)
+        for name in ("nm-local", "nm-log", "conf"):
+            found[layout.of_node(node, name, exposed=True).name] = layout.of_node(node, name)
     if layout.job_keytabs.exists():
         found["keytabs"] = layout.job_keytabs
     return found
@@ -147,10 +146,10 @@ def nodemanager(state: SandboxState, node: int = 1) -> dict[str, str]:
     layout = state.layout
     if not state.docker:
         return {}
-    conf = layout.exposed_to(node, "conf")
+    conf = layout.of_node(node, "conf", exposed=True)
     return {
-        "yarn.nodemanager.local-dirs": str(layout.exposed_to(node, "nm-local")),
-        "yarn.nodemanager.log-dirs": str(layout.exposed_to(node, "nm-log")),
+        "yarn.nodemanager.local-dirs": str(layout.of_node(node, "nm-local", exposed=True)),
+        "yarn.nodemanager.log-dirs": str(layout.of_node(node, "nm-log", exposed=True)),
         "yarn.nodemanager.container-executor.class": "org.apache.hadoop.yarn.server.nodemanager.LinuxContainerExecutor",  # noqa: E501
         f"{_LINUX}.path": state.executor or str(layout.executor),
         f"{_LINUX}.group": _group(state),
@@ -256,7 +255,7 @@ def _settings(state: SandboxState, environ: Mapping[str, str]) -> dict[str, obje
 def _written(state: SandboxState) -> list[str]:
     """Return the directories that NodeManagers write to, as containers see them."""
     return [
-        str(state.layout.exposed_to(node, name))
+        str(state.layout.of_node(node, name, exposed=True))
         for node in state.nodemanagers.values()
         for name in ("nm-local", "nm-log")
     ]
@@ -264,7 +263,7 @@ def _written(state: SandboxState) -> list[str]:
 
 def allowed_mounts(state: SandboxState) -> tuple[list[str], list[str]]:
     """Return the paths that containers may mount read-only, and read-write."""
-    outputs = {state.layout.nm_log(node) for node in state.nodemanagers.values()}
+    outputs = {state.layout.of_node(node, "nm-log") for node in state.nodemanagers.values()}
     read_only = [
         str(state.layout.exposed / name)
         for name, directory in exposed(state).items()

@@ -413,6 +413,8 @@ def run_words(settings: ExecutorSettings, docker: DockerCli, command: dict[str, 
         for value in _words(command.get(key, ""))
         if trusted or key != "cap-add"
     ]
+    # NVIDIA_VISIBLE_DEVICES, by the plug-in of GPUs
+    words += ["--env-file", command["environ"]] if command.get("environ") else []
     return [*words, image, *_words(command.get("launch-command", ""))]
 
 

@@ -290,8 +290,8 @@ def _yarn_nm(state: SandboxState, node: int) -> dict[str, str]:
         f"yarn.nodemanager.webapp.{'https.' if state.tls else ''}address": f"{host}:{ports['nm_http']}",  # noqa: E501
         "yarn.nodemanager.resource.memory-mb": _MEMORY_MIB,
         "yarn.nodemanager.resource.cpu-vcores": _VCORES,
-        "yarn.nodemanager.local-dirs": str(state.layout.nm_local(node)),
-        "yarn.nodemanager.log-dirs": str(state.layout.nm_log(node)),
+        "yarn.nodemanager.local-dirs": str(state.layout.of_node(node, "nm-local")),
+        "yarn.nodemanager.log-dirs": str(state.layout.of_node(node, "nm-log")),
         "yarn.nodemanager.container-executor.class": "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor",  # noqa: E501
         "yarn.nodemanager.vmem-check-enabled": "false",
         "yarn.nodemanager.pmem-check-enabled": "true",
@@ -306,7 +306,7 @@ def _yarn_nm(state: SandboxState, node: int) -> dict[str, str]:
         # Long enough to inspect a failed container's directory, short enough not to fill the disk.
         "yarn.nodemanager.delete.debug-delay-sec": "600",
         "yarn.nodemanager.recovery.enabled": "true" if state.recovery else "false",
-        "yarn.nodemanager.recovery.dir": str(state.layout.nm_recovery(node)),
+        "yarn.nodemanager.recovery.dir": str(state.layout.of_node(node, "nm-recovery")),
         "yarn.log-aggregation.retain-seconds": "86400",
         **_quick(state, _QUICK_NM),
     }

@@ -345,7 +345,7 @@ def _write_files(state: SandboxState, hosts: str | None, environ: Mapping[str, s
     if state.tls:
         make_certificates(state, environ)
     directories = {
-        layout.nm_conf(node): hadoop_config.daemon_files(state, node=node)
+        layout.of_node(node, "conf"): hadoop_config.daemon_files(state, node=node)
         for node in state.nodemanagers.values()
     }
     if state.ha:

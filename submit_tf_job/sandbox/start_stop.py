@@ -28,7 +28,7 @@ from submit_tf_job.sandbox.web import NotWell, send
 
 def _containers(layout: Layout, node: int) -> list[Process]:
     """Find the processes of one node's containers, with and without Docker."""
-    directories = (layout.nm_local(node), layout.exposed_to(node, "nm-local"))
+    directories = (layout.of_node(node, "nm-local"), layout.of_node(node, "nm-local", exposed=True))
     return [process for path in directories for process in container_processes(path)]
 
 
@@ -56,7 +56,7 @@ def end_everything(layout: Layout) -> bool:
     end((process for processes in by_name.values() for process in processes), grace_s=3.0)
     found = bool(running)
     # A container that is being killed may have just started another process.
-    nodes = [node for node in range(1, MAX_NODES + 1) if layout.nm_local(node).exists()]
+    nodes = [node for node in range(1, MAX_NODES + 1) if layout.of_node(node, "nm-local").exists()]
     for _ in range(5):
         left = [process for node in nodes for process in _containers(layout, node)]
         if not left:

@@ -177,27 +177,12 @@ class Layout:
         self.programs = home / "bin"
         self.executor = self.programs / "container-executor"
 
-    def nm_conf(self, node: int = 1) -> Path:
-        """Return the configuration directory of one node's NodeManager."""
-        return self.conf if node == 1 else self.home / f"conf-nm{node}"
-
-    def nm_local(self, node: int = 1) -> Path:
-        """Return the directory of one node's containers."""
-        return self.run / f"nm-local{_suffix(node)}"
-
-    def nm_log(self, node: int = 1) -> Path:
-        """Return the directory of the output of one node's containers."""
-        return self.run / f"nm-log{_suffix(node)}"
-
-    def nm_recovery(self, node: int = 1) -> Path:
-        """Return the directory of a NodeManager's recovery state."""
-        return self.run / f"nm-recovery{_suffix(node)}"
-
-    def exposed_to(self, node: int, name: str) -> Path:
-        """Return one node's directory `conf`, `nm-local` or `nm-log` as containers of Docker see
-        it.
+    def of_node(self, node: int, name: str, *, exposed: bool = False) -> Path:
+        """Return one node's directory `conf`, `nm-local` (containers), `nm-log` (their output) or
+        `nm-recovery`; `exposed`: as containers of Docker see it.
         """
-        return self.exposed / f"{name}{_suffix(node)}"
+        parent = self.home if name == "conf" else self.run
+        return (self.exposed if exposed else parent) / f"{name}{'' if node == 1 else node}"
 
     def keytab(self, principal: str) -> Path:
         """Return a principal's keytab: `alice.localhost.keytab` for `alice/localhost@REALM`."""
@@ -218,17 +203,10 @@ class Layout:
             self.webroot / "webapps" / part for part in ("hdfs", "datanode", "secondary", "static")
         ]
         data = [self.run / part for part in ("zk", "nn", "dn", "tmp", "log")]
-        of_nodes = [
-            directory
-            for node in range(1, nodes + 1)
-            for directory in (self.nm_local(node), self.nm_log(node), self.nm_recovery(node))
-        ]
+        names = ("nm-local", "nm-log", "nm-recovery")
+        of_nodes = [self.of_node(node, name) for node in range(1, nodes + 1) for name in names]
         for directory in (self.conf, self.client_conf, *pages, *data, *of_nodes):
             directory.mkdir(parents=True, exist_ok=True)
-
-
-def _suffix(node: int) -> str:
-    return "" if node == 1 else str(node)
 
 
 @dataclass(frozen=True)
