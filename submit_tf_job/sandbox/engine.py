@@ -248,6 +248,8 @@ def start_engine(
     Raises:
         SandboxError: It could not be started.
     """
+    # What a killed dockerd leaves does not answer the next one.
+    end(named_processes("containerd", str(engine.run)), grace_s=1.0)
     engine.data.mkdir(parents=True, exist_ok=True)
     _make_run(engine)
     (engine.run / "daemon.json").write_text("{}\n")
