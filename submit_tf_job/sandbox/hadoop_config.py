@@ -47,21 +47,17 @@ _QUICK_CORE = {
     "hadoop.service.shutdown.timeout": "3s",
     "ipc.client.connect.retry.interval": "500",
 }
-_QUICK_RM = {
+_QUICK_YARN = {
     "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "200",
     "yarn.nm.liveness-monitor.expiry-interval-ms": "20000",
     # With less, AMs of four services started together are declared dead on a small machine.
     "yarn.am.liveness-monitor.expiry-interval-ms": "120000",
     "yarn.resourcemanager.connect.max-wait.ms": "120000",
-}
-_QUICK_NM = {
     # The monitor also determines a container's address; with the default of 3 s short containers
     # never get one.
     "yarn.nodemanager.container-monitor.interval-ms": "500",
     "yarn.client.nodemanager-connect.max-wait-ms": "10000",
     "yarn.client.nodemanager-connect.retry-interval-ms": "500",
-}
-_QUICK_SERVICES = {
     # The default of 30 s delays STABLE and the start of dependent components.
     "yarn.service.readiness-check-interval.seconds": "1",
     "yarn.service.container-failure.retry-interval-ms": "1000",
@@ -262,7 +258,7 @@ def _yarn_rm(state: SandboxState) -> dict[str, str]:
         # The default of 30 s delays the first NodeManager, and all after a restart of the
         # ResourceManager.
         "yarn.resourcemanager.connect.retry-interval.ms": "500" if state.ha else "1000",
-        **_quick(state, _QUICK_RM),
+        **_quick(state, _QUICK_YARN),
         **_placement(state),
         "yarn.timeline-service.enabled": "false",
         # The default is in /tmp, where another sandbox that starts at the same time removes the
@@ -308,7 +304,6 @@ def _yarn_nm(state: SandboxState, node: int) -> dict[str, str]:
         "yarn.nodemanager.recovery.enabled": "true" if state.recovery else "false",
         "yarn.nodemanager.recovery.dir": str(state.layout.of_node(node, "nm-recovery")),
         "yarn.log-aggregation.retain-seconds": "86400",
-        **_quick(state, _QUICK_NM),
     }
 
 
@@ -330,7 +325,6 @@ def _yarn_services(state: SandboxState) -> dict[str, str]:
     properties = {
         "yarn.service.am.java.opts": " ".join(options),
         "yarn.service.am-resource.memory": "512",
-        **_quick(state, _QUICK_SERVICES),
     }
     if line.services_classpath:
         properties["yarn.service.classpath"] = f"{state.jars}/*"

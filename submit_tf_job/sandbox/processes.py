@@ -207,30 +207,17 @@ def container_processes(local_dir: Path) -> list[Process]:
     """Find the processes of containers that a NodeManager with this local directory launched.
 
     A container of DefaultContainerExecutor is a separate session and outlives its NodeManager. Its
-    processes are identified by LOCAL_DIRS in their environment, by their session, or by a working
-    directory in the local directory without a terminal (a user's shell has one).
+    processes are identified by LOCAL_DIRS in their environment, or by their session.
     """
     processes = {process.pid: process for process in _all()}
     stats = {pid: stat for pid in processes if (stat := _stat(pid))}
     spared = _ancestors(os.getpid(), stats)
     launched = {pid for pid in stats if _has_local_dir(_read(processes[pid], "environ"), local_dir)}
     sessions = {stats[pid].session for pid in launched}
-    inside = {
-        pid
-        for pid, stat in stats.items()
-        if stat.terminal == 0 and _directory(pid).is_relative_to(local_dir)
-    }
     same_session = {
         pid for pid, stat in stats.items() if stat.session in sessions and stat.terminal == 0
     }
-    return [processes[pid] for pid in sorted((launched | inside | same_session) - spared)]
-
-
-def _directory(pid: int) -> Path:
-    try:
-        return (_PROC / str(pid) / "cwd").readlink()
-    except OSError:
-        return Path()
+    return [processes[pid] for pid in sorted((launched | same_session) - spared)]
 
 
 def _has_local_dir(environ: bytes, local_dir: Path) -> bool:

@@ -35,55 +35,41 @@ MAX_ALIASES = 100
 
 _UNFIT = "this does not fit what stands above; check the indentation, the quotes and the brackets"
 _BETWEEN_DOCUMENTS = re.compile(r"(?:[ \t]*(?:#[^\n]*|\.\.\.)?\r?\n)*[ \t]*(?:#[^\n]*|\.\.\.)?")
-# PyYAML's message, with or without libyaml; our message; whether to report the location where the
-# construct began
-_SYNTAX: tuple[tuple[str, str, bool], ...] = (
-    (r"end of stream|'<stream end>'", "the {what} that begins here is never closed", True),
+# PyYAML's message, with or without libyaml; our message. The first ones are reported where the
+# construct began.
+_UNFINISHED = (
+    (r"end of stream|'<stream end>'", "the {what} that begins here is never closed"),
+    (r"could not find expected ':'", "a key without ':'; write 'key: value'"),
+)
+_SYNTAX = (
+    *_UNFINISHED,
     (
         r"mapping values are not allowed",
         "a ':' where none can be; put the text in quotes, or check the line above and the "
         "indentation",
-        False,
     ),
-    (
-        r"entries are not allowed",
-        "a list item '-' cannot begin here; put it on a line of its own",
-        False,
-    ),
-    (r"could not find expected ':'", "a key without ':'; write 'key: value'", True),
-    (r"or (\]|'\]')", "the list '[' in line {line} lacks a ',' or its ']' before this", False),
-    (r"or (\}|'\}')", "the mapping '{{' in line {line} lacks a ',' or its '}}' before this", False),
+    (r"entries are not allowed", "a list item '-' cannot begin here; put it on a line of its own"),
+    (r"or (\]|'\]')", "the list '[' in line {line} lacks a ',' or its ']' before this"),
+    (r"or (\}|'\}')", "the mapping '{{' in line {line} lacks a ',' or its '}}' before this"),
     (
         r"escape",
         "an escape that YAML does not know; write \\\\ for a backslash, or use single quotes",
-        False,
     ),
-    (r"node content", "a value or a key is missing before this", False),
-    (
-        r"undefined tag handle|tag",
-        "tags (!) are not read; leave it out, and put text in quotes",
-        False,
-    ),
+    (r"node content", "a value or a key is missing before this"),
+    (r"undefined tag handle|tag", "tags (!) are not read; leave it out, and put text in quotes"),
     # PyYAML's own limit, since 6.0.4: its scanner reads ahead of the check below
-    (
-        r"maximum nesting depth",
-        f"nested more than {MAX_DEPTH} levels deep",
-        False,
-    ),
+    (r"maximum nesting depth", f"nested more than {MAX_DEPTH} levels deep"),
     (
         r"alphabetic or numeric",
         "an anchor (&) or alias (*) without a name; put the text in quotes if it begins so",
-        False,
     ),
     (
         r"chomping|comment or line break|indentation indicator",
         "'|' and '>' stand alone at the end of their line",
-        False,
     ),
     (
         r"expected (key|<block end>|'-' indicator|'<document start>'|<document start>)|simple key|while parsing a block",  # noqa: E501
         _UNFIT,
-        False,
     ),
 )
 _CANNOT_START = "nothing can begin with {char}; put the text in quotes"
@@ -317,9 +303,10 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, source: str) -> Unread
         return Unreadable(place, _TAB)
     if "cannot start any token" in said:
         return Unreadable(place, _CANNOT_START.format(char=clip(char)))
-    for pattern, message, at_beginning in _SYNTAX:
+    for row in _SYNTAX:
+        pattern, message = row
         if re.search(pattern, said):
-            if at_beginning and began is not None:
+            if row in _UNFINISHED and began is not None:
                 place = Location(source, began.line + 1, began.column + 1)
             line = began.line + 1 if began else place.line
             return Unreadable(place, message.format(what=_construct(said), line=line))
