@@ -74,8 +74,7 @@ def _no_nodes(nodes: tuple[Node, ...]) -> Cause:
 
 
 def _ask_causes(ask: PendingRequest, situation: Situation) -> Iterator[Cause]:
-    queue = situation.queue
-    label = ask.label or (queue.default_label if queue else "")
+    label = ask.label or situation.queue.default_label
     nodes = situation.serving(label)
     if not nodes:
         yield _no_labelled(ask, label, situation)
@@ -90,16 +89,14 @@ def _may_not_use(label: str, situation: Situation) -> bool:
     queue as full.
     """
     queue = situation.queue
-    if queue is None or situation.scheduler is None or not situation.scheduler.is_capacity:
+    if not queue.path or not situation.scheduler.is_capacity:
         return False
     return not queue.may_use(label) or not queue.has_share(label)
 
 
 def _not_allowed(who: str, label: str, situation: Situation) -> Cause:
-    queue = situation.queue
-    path, labels = "", list[str]()
-    if queue:
-        path, labels = queue.path, [p for p in queue.partitions if p and queue.has_share(p)]
+    queue, path = situation.queue, situation.queue.path
+    labels = [name for name in queue.partitions if name and queue.has_share(name)]
     return Cause(
         "label-not-allowed",
         f"{who} must have nodes labelled {label}, of which queue {path} has no share"
@@ -122,7 +119,7 @@ def _no_labelled(ask: PendingRequest, label: str, situation: Situation) -> Cause
         )
     queue = situation.queue
     hint = "correct placement.node_label of the role, or have an administrator label nodes"
-    if queue is not None and label == queue.default_label and not ask.label:
+    if label == queue.default_label and not ask.label:
         hint = (
             f"choose another `queue`; the label is "
             f"yarn.scheduler.capacity.{queue.path}.default-node-label-expression"
@@ -239,7 +236,7 @@ def _no_room(ask: PendingRequest, offers: list[QueueResources], situation: Situa
 
 def _holders(situation: Situation, kinds: tuple[str, ...]) -> str:
     """Return the queues that use most of the missing resources."""
-    queues = situation.scheduler.queues if situation.scheduler else ()
+    queues = situation.scheduler.queues
     used = [(q.path, q.partition().used or NO_RESOURCE) for q in queues if q.is_leaf]
     most = sorted(
         (item for item in used if item[1].amount(kinds[0])),

@@ -215,8 +215,7 @@ def _jobs_ahead(situation: Situation) -> Iterator[Cause]:
     """Yield the cause if earlier jobs wait too: a FIFO queue allocates containers in the order of
     its jobs (RESPECT_FIFO).
     """
-    queue = situation.queue
-    if queue is not None and "fair" in (text_of(queue.raw, "orderingPolicyInfo") or "").lower():
+    if "fair" in (text_of(situation.queue.raw, "orderingPolicyInfo") or "").lower():
         return
     mine = _rank(situation.app)
     ahead = [

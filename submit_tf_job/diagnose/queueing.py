@@ -27,8 +27,6 @@ def queue_causes(situation: Situation) -> Iterator[Cause]:
         words = situation.app.diagnostics
         if _QUEUE_AM_LIMIT in words or _USER_AM_LIMIT in words:
             yield _am_limit(situation, queue, user=_QUEUE_AM_LIMIT not in words)
-    if queue is None or situation.scheduler is None:
-        return
     line = situation.scheduler.line(queue)
     stopped = next((item for item in line if item.state in ("STOPPED", "DRAINING")), None)
     if stopped is not None:
@@ -46,21 +44,19 @@ def queue_causes(situation: Situation) -> Iterator[Cause]:
         yield from _shares(ask, situation, queue, line)
 
 
-def _am_limit(situation: Situation, queue: Queue | None, *, user: bool) -> Cause:
+def _am_limit(situation: Situation, queue: Queue, *, user: bool) -> Cause:
     app, words = situation.app, situation.app.diagnostics
     running = [other for other in situation.neighbours if other.state.value == "RUNNING"]
     masters = [other for other in running if not user or other.user == app.user]
     code, whose, limited = "am-limit-queue", "ApplicationMasters", "Queue Resource Limit for AM"
-    path, percent, have = f"root.{app.queue}", "", ""
+    path, percent, have = queue.path or f"root.{app.queue}", "", ""
     key = "maximum-am-resource-percent"
     if user:
         code, whose = "am-limit-user", f"the ApplicationMasters of user {app.user}"
         limited = "User AM Resource Limit of the queue"
         key += " or user-limit-factor"
-    elif queue is not None and queue.am_percent is not None:
+    elif queue.am_percent is not None:
         percent = f", {queue.am_percent:.0%} of the queue"
-    if queue is not None:
-        path = queue.path
     if masters:
         verb = {1: "holds"}.get(len(masters), "hold")
         have = f"; {plural(len(masters), 'job')} {verb} it: {_names(masters)}"
@@ -146,7 +142,7 @@ def _limits(queue: Queue, situation: Situation) -> bool:
 
 def _size_key(situation: Situation, queue: Queue) -> str:
     """Return the configuration key that increases a queue's limit."""
-    if situation.scheduler is not None and not situation.scheduler.is_capacity:
+    if not situation.scheduler.is_capacity:
         return f"maxResources of {queue.path} in the scheduler's allocation file"
     return f"yarn.scheduler.capacity.{queue.path}.maximum-capacity"
 
@@ -204,7 +200,7 @@ def _full(ask: PendingRequest, situation: Situation, queue: Queue, share: Partit
 def _elsewhere(ask: PendingRequest, situation: Situation, full: Queue) -> str | None:
     """Return another queue that could run the container now, or None."""
     rooms = []
-    for queue in situation.scheduler.queues if situation.scheduler else ():
+    for queue in situation.scheduler.queues:
         share = queue.partition(ask.label)
         outside = not f"{queue.path}.".startswith(f"{full.path}.")
         if (
@@ -282,7 +278,7 @@ def masters_cause(situation: Situation) -> Iterator[Cause]:
     """Yield the cause if ApplicationMasters alone hold the cluster, or one of the job's queues."""
     queue = situation.queue
     apps = [app for app in situation.cluster_apps if app.running_containers]
-    if queue is None or situation.scheduler is None or not situation.nodes:
+    if not queue.path or not situation.nodes:
         return
     containers = sum(node.running_containers or 0 for node in situation.serving())
     offers = [free_of(node) or NO_RESOURCE for node in situation.serving()]

@@ -19,6 +19,8 @@ from submit_tf_job.yarn.observed import (
 )
 
 APPLICATION_MASTER = "the ApplicationMaster"
+_NO_QUEUE = Queue("", "", is_leaf=True)
+NO_SCHEDULER = Scheduler("")
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class LateTask:
 
 @dataclass(frozen=True)
 class Situation:
-    """The data about a waiting job; None for what could not be read.
+    """The data about a waiting job; None, or nothing, for what could not be read.
 
     Attributes:
         nodes: The NodeManagers in every state, including lost ones.
@@ -98,7 +100,7 @@ class Situation:
 
     app: AppReport
     asks: tuple[PendingRequest, ...] = ()
-    scheduler: Scheduler | None = None
+    scheduler: Scheduler = NO_SCHEDULER
     nodes: tuple[Node, ...] | None = None
     neighbours: tuple[AppReport, ...] = ()
     cluster_apps: tuple[AppReport, ...] = ()
@@ -119,10 +121,10 @@ class Situation:
         return self.app.state.value == "RUNNING" and bool(started) and now > (started or 0) + 60_000
 
     @property
-    def queue(self) -> Queue | None:
-        """The job's queue, as the scheduler describes it."""
+    def queue(self) -> Queue:
+        """The job's queue, as the scheduler describes it; without a path if it does not."""
         name = text_of(self.app.raw, "queue") or self.app.queue
-        return self.scheduler.find(name) if self.scheduler else None
+        return self.scheduler.find(name) or _NO_QUEUE
 
     @property
     def waiting_s(self) -> float:

@@ -72,7 +72,12 @@ def why_pending(cluster: Cluster, status: JobStatus) -> tuple[Cause, ...]:
 
 def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation:
     from submit_tf_job.diagnose.queueing import are_alone
-    from submit_tf_job.diagnose.situation import Situation, asks_of, placements_of
+    from submit_tf_job.diagnose.situation import (
+        NO_SCHEDULER,
+        Situation,
+        asks_of,
+        placements_of,
+    )
     from submit_tf_job.yarn import inspection
 
     client, deadline = cluster.client, cluster.client.deadline(TOTAL_S)
@@ -95,7 +100,7 @@ def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation
     return Situation(
         app=app,
         asks=asks,
-        scheduler=_soft(lambda: inspection.scheduler(client, deadline=deadline)),
+        scheduler=_soft(lambda: inspection.scheduler(client, deadline=deadline)) or NO_SCHEDULER,
         nodes=nodes,
         neighbours=tuple(other for other in in_queue if other.id != app.id),
         cluster_apps=everywhere or (),
