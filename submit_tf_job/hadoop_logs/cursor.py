@@ -28,8 +28,8 @@ class Piece(NamedTuple):
         start: Where the stream begins in the file.
         position: Position of the first of these bytes.
         data: The bytes.
-        offset: Where the next byte to inflate is in the file.
-        inflate: The state of the decompressor there.
+        offset: How many bytes of the stream were taken from the file.
+        inflate: The state of the decompressor there, with those that it has not inflated yet.
     """
 
     start: int
@@ -171,12 +171,9 @@ class InflatingCursor:
         self.position = 0
         self._source = source
         self._start = start
-        self._end = start + length
+        self._stored = PlainCursor(source, start, length)
         self._buffer = b""
         self._inflate = zlib.decompressobj()
-        self._at = start  # of the next byte to inflate
-        self._fetched, self._fetched_at = b"", start
-        self._fetch = DEFLATED_STEP
 
     def read(self, length: int) -> bytes:
         """Read up to `length` bytes."""
@@ -203,36 +200,26 @@ class InflatingCursor:
         piece = self._source.piece
         if piece and piece.start == self._start and self.position < piece.position <= target:
             self.position, self._buffer = piece.position, piece.data
-            self._inflate, self._at = piece.inflate.copy(), piece.offset
-            self._fetched, self._fetched_at = b"", piece.offset
+            self._inflate = piece.inflate.copy()
+            self._stored.skip(piece.offset - self._stored.position)
 
     def _more(self) -> bool:
         """Fill the buffer with the next inflated bytes; return False at the end."""
         while not self._buffer:
             if self._inflate.eof:
                 return False
-            deflated = self._deflated()
+            deflated = self._inflate.unconsumed_tail or self._stored.read(DEFLATED_STEP)
             if not deflated:
                 raise self._source.damaged("a compressed part ends too early")
             try:
                 self._buffer = self._inflate.decompress(deflated, STEP)
             except zlib.error as error:
                 raise self._source.damaged(f"a compressed part cannot be read ({error})") from None
-            self._at += len(deflated) - len(self._inflate.unconsumed_tail)
         self._source.piece = Piece(
-            self._start, self.position, self._buffer, self._at, self._inflate.copy()
+            self._start, self.position, self._buffer, self._stored.position, self._inflate.copy()
         )
         self._source.note()
         return True
-
-    def _deflated(self) -> bytes:
-        """Return the next bytes to inflate, fetched in growing parts."""
-        offset = self._at - self._fetched_at
-        if offset >= len(self._fetched):
-            self._fetched = self._source.read(self._at, min(self._fetch, self._end - self._at))
-            self._fetched_at, offset = self._at, 0
-            self._fetch = min(self._fetch * 2, LARGEST_WINDOW)
-        return self._fetched[offset : offset + DEFLATED_STEP]
 
 
 Cursor = PlainCursor | InflatingCursor
