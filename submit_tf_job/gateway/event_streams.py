@@ -19,10 +19,9 @@ from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.gateway import openapi
 from submit_tf_job.gateway.problems import ProblemResponse
 from submit_tf_job.gateway.routes import AUTHENTICATED, Caller, Name
-from submit_tf_job.gateway.running import Gateway, in_thread
-from submit_tf_job.gateway.watchers import JobChange, Listener, change_of
+from submit_tf_job.gateway.running import in_thread
+from submit_tf_job.gateway.watchers import JobChange, Listener
 from submit_tf_job.host.units import duration_s
-from submit_tf_job.sdk.client import JobHandle
 from submit_tf_job.sdk.handle import Lines
 
 T = TypeVar("T")
@@ -142,36 +141,23 @@ async def events(
     ] = None,
 ) -> Response:
     """Follow a job as server-sent events: its present state, then every change, until its end."""
-    gateway, user = caller.gateway, caller.user
-    handle, first = gateway.watches.known(user, name) or await _first_look(gateway, user, name)
-    if first.final and first.id == last_event_id:
-        return Response(status_code=204)  # otherwise a browser would reconnect forever
-    listener = Listener()
+    gateway, user, listener = caller.gateway, caller.user, Listener()
+    watches = gateway.watches
     with ExitStack() as going:
         going.enter_context(
-            gateway.stream(gateway.listeners, user, lambda: gateway.watches.leave(handle, listener))
+            gateway.stream(gateway.listeners, user, lambda: watches.leave(user, name, listener))
         )
-        if not first.final:
-            gateway.watches.listen(handle, listener)
+        watches.listen(user, name, listener)
+        first = await listener.next()
+        if first is None:
+            raise CancelledError
+        if first.error is not None:
+            raise first.error
+        if first.final and first.id == last_event_id:
+            return Response(status_code=204)  # otherwise a browser would reconnect forever
         return _Stream(
             _events(first, listener, last_event_id), "text/event-stream", going.pop_all().close
         )
-
-
-async def _first_look(gateway: Gateway, caller: str, name: str) -> tuple[JobHandle, JobChange]:
-    """Get a job's status without a watch; concurrent requests share the query."""
-
-    def look() -> tuple[JobHandle, JobChange]:
-        with gateway.requests.one(caller):
-            handle = gateway.clusters.of(caller).attach(name)
-            seen = handle.status()
-        return handle, change_of(gateway.causes.explained(handle, seen))
-
-    key, looks = (caller, name), gateway.first_looks
-    if key not in looks:
-        looks[key] = asyncio.ensure_future(in_thread(look))
-        looks[key].add_done_callback(lambda _: looks.pop(key))
-    return await asyncio.shield(looks[key])
 
 
 async def _events(first: JobChange, listener: Listener, seen: str | None) -> AsyncIterator[str]:

@@ -27,8 +27,7 @@ from submit_tf_job.gateway.callers import CallersFile, Clusters, Negotiator
 from submit_tf_job.gateway.policy import Policy
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.uploads import UploadDirectory
-from submit_tf_job.gateway.watchers import Causes, JobChange, Watches
-from submit_tf_job.sdk.client import JobHandle
+from submit_tf_job.gateway.watchers import Causes, Watches
 
 T = TypeVar("T")
 _READY_FOR_S = 5.0
@@ -131,15 +130,13 @@ class Gateway:
         self.listeners = Slots("streams of events", limits.listeners)
         self.uploading = Slots("uploads", limits.uploads)
         self.causes = Causes()
-        self.watches = Watches(limits.watches, self.causes)
+        self.watches = Watches(limits.watches, self.clusters.of, self.causes)
         self.metrics = Metrics(
             requests_in_progress=lambda: self.requests.taken,
             streams=lambda: self.streams.taken + self.listeners.taken,
             watched_jobs=lambda: len(self.watches),
             draining=lambda: self.draining,
         )
-        # (caller, job) → its handle and status: requests for it at the same time share the query
-        self.first_looks: dict[tuple[str, str], asyncio.Future[tuple[JobHandle, JobChange]]] = {}
         self._endings: set[Callable[[], None]] = set()
         self._checked_at, self._checking = float("-inf"), threading.Lock()
         self._why_not = "no ResourceManager was queried yet"

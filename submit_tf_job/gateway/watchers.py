@@ -12,12 +12,13 @@ import json
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.sdk.client import JobHandle, JobState, Status
+from submit_tf_job.sdk.client import Client, JobHandle, JobState, Status
 
 if TYPE_CHECKING:
     from submit_tf_job.sdk.client import Cause
@@ -86,7 +87,7 @@ class Listener:
             self._queue.get_nowait()
         self._queue.put_nowait(change)
 
-    async def next(self, within_s: float) -> JobChange | None:
+    async def next(self, within_s: float | None = None) -> JobChange | None:
         """Return the next change; None when the gateway ends.
 
         Raises:
@@ -97,41 +98,35 @@ class Listener:
 
 @dataclass
 class _Watch:
-    handle: JobHandle
     listeners: list[Listener] = field(default_factory=list)
     last: JobChange | None = None
     over: threading.Event = field(default_factory=threading.Event)
 
 
 class Watches:
-    """All jobs with listeners, at most so many."""
+    """All jobs with listeners, by the user and the name or application id that they gave.
 
-    def __init__(self, most: int, causes: Causes) -> None:
-        self._most, self._causes = most, causes
+    Args:
+        most: How many jobs are watched at the same time.
+        client_of: Returns the client of a user.
+        causes: Explains jobs that have failed.
+    """
+
+    def __init__(self, most: int, client_of: Callable[[str], Client], causes: Causes) -> None:
+        self._most, self._client_of, self._causes = most, client_of, causes
         self._lock = threading.Lock()
         self._watches: dict[tuple[str, str], _Watch] = {}
 
     def __len__(self) -> int:
         return len(self._watches)
 
-    def known(self, user: str, job: str) -> tuple[JobHandle, JobChange] | None:
-        """Return a watched job by its name, its run's name or application id, with its last change;
-        sends no request.
-        """
-        with self._lock:
-            for (watcher, _), watch in self._watches.items():
-                handle, names = watch.handle, (watch.handle.name, watch.handle.run)
-                if watcher == user and watch.last and job in (*names, handle.application_id):
-                    return handle, watch.last
-        return None
-
-    def listen(self, handle: JobHandle, listener: Listener) -> None:
+    def listen(self, user: str, job: str, listener: Listener) -> None:
         """Add a listener, which gets the last change at once, and then every change.
 
         Raises:
             RequestRefused: Too many jobs are watched.
         """
-        key = _key(handle)
+        key = user, job
         with self._lock:
             watch = self._watches.get(key)
             if watch is None:
@@ -141,7 +136,7 @@ class Watches:
                         "too many jobs are watched here at the moment",
                         hint="try again later, or poll",
                     )
-                watch = self._watches[key] = _Watch(handle)
+                watch = self._watches[key] = _Watch()
                 threading.Thread(
                     target=self._run, args=(key, watch), daemon=True, name="gateway watch"
                 ).start()
@@ -149,16 +144,15 @@ class Watches:
             if watch.last is not None:
                 listener.tell(watch.last)
 
-    def leave(self, handle: JobHandle, listener: Listener) -> None:
+    def leave(self, user: str, job: str, listener: Listener) -> None:
         """Remove a listener; a job without listeners is no longer watched."""
-        key = _key(handle)
         with self._lock:
-            watch = self._watches.get(key)
+            watch = self._watches.get((user, job))
             if watch is not None and listener in watch.listeners:
                 watch.listeners.remove(listener)
                 if not watch.listeners:
                     watch.over.set()
-                    del self._watches[key]
+                    del self._watches[user, job]
 
     def end(self) -> None:
         """Notify every listener of the gateway's end."""
@@ -171,14 +165,19 @@ class Watches:
         """Follow the job to its end, and the runs that a submitter starts after it ran out of
         memory.
         """
-        client = watch.handle.client.ended_by(watch.over)
+        user, job = key
         try:
-            for event in replace(watch.handle, client=client, by_name=True).events(explain=False):
-                if isinstance(event, Status):
-                    last = event
-                    if not last.is_over:
-                        self._tell(watch, change_of(last))
-            self._causes.remember(last)
+            client = self._client_of(user).ended_by(watch.over)
+            handle = replace(client.attach(job), by_name=True)
+            last = self._causes.explained(handle, handle.status())
+            if not last.is_over:
+                self._tell(watch, change_of(last))
+                for event in handle.events(explain=False):
+                    if isinstance(event, Status):
+                        last = event
+                        if not last.is_over:
+                            self._tell(watch, change_of(last))
+                self._causes.remember(last)
             change = change_of(last)
         except CancelledError:
             return
@@ -196,10 +195,6 @@ class Watches:
             watch.last = change
             for listener in watch.listeners:
                 listener.tell(change)
-
-
-def _key(handle: JobHandle) -> tuple[str, str]:
-    return handle.client.settings.user, handle.application_id
 
 
 # --- causes ---------------------------------------------------------------------------------------
