@@ -86,9 +86,8 @@ def serve(
         )
     from submit_tf_job.gateway.callers import CallersFile, Clusters, Negotiator
     from submit_tf_job.gateway.policy import Policy
-    from submit_tf_job.gateway.running import Gateway, Limits
+    from submit_tf_job.gateway.running import Gateway, Limits, UploadDirectory
     from submit_tf_job.gateway.server import Listening, serve
-    from submit_tf_job.gateway.uploads import UploadDirectory
     from submit_tf_job.host.inputfile import leave_no_core
 
     listening = Listening(host, port, cert, key, seconds(drain, "--drain") or 30.0, no_tls)

@@ -1,16 +1,21 @@
-"""The parts of a running gateway: its limits, metrics and threads. Nothing of it outlives the
-process: jobs are on the cluster.
+"""The parts of a running gateway: its limits, uploaded files, metrics and threads. Nothing of it
+outlives the process: jobs are on the cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
 import threading
 import time
 from collections import Counter as Counts
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from prometheus_client import (
@@ -26,7 +31,6 @@ from submit_tf_job.errors import AuthError, SubmitTFJobError
 from submit_tf_job.gateway.callers import CallersFile, Clusters, Negotiator
 from submit_tf_job.gateway.policy import Policy
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.gateway.uploads import UploadDirectory
 from submit_tf_job.gateway.watchers import Causes, Watches
 
 T = TypeVar("T")
@@ -99,6 +103,97 @@ class Slots:
                 self._taken[caller] -= 1
                 if not self._taken[caller]:
                     del self._taken[caller]
+
+
+# --- uploaded files ---
+
+_UPLOADS = "submit_tf_job-uploads-"
+_YOUNG_S = 60.0  # a gateway that has just created its directory may not hold the lock yet
+
+
+def upload_unavailable() -> RequestRefused:
+    """Return the error for a disk that is full or not writable."""
+    return RequestRefused(
+        "upload-unavailable", "the gateway cannot store the files now", hint="try again later"
+    )
+
+
+class UploadDirectory:
+    """The directory of one gateway's uploads.
+
+    The gateway holds a lock on it. The next gateway removes directories of killed gateways.
+
+    Args:
+        parent: Where to create it; None for the system's temporary directory.
+    """
+
+    def __init__(self, parent: Path | None = None) -> None:
+        self._parent = parent
+        self._lock = threading.Lock()
+        self._made: tuple[Path, int] | None = None
+
+    def new(self) -> Path:
+        """Create a directory for one request.
+
+        Raises:
+            RequestRefused: The file system does not allow it.
+        """
+        try:
+            return Path(tempfile.mkdtemp(dir=self._own()))
+        except OSError:
+            raise upload_unavailable() from None
+
+    def close(self) -> None:
+        """Remove everything."""
+        with self._lock:
+            made, self._made = self._made, None
+        if made is not None:
+            shutil.rmtree(made[0], ignore_errors=True)
+            os.close(made[1])
+
+    def _own(self) -> Path:
+        with self._lock:
+            if self._made is None:
+                path = Path(tempfile.mkdtemp(prefix=_UPLOADS, dir=self._parent))
+                self._made = (path, _locked(path))
+            return self._made[0]
+
+    def sweep(self) -> None:
+        """Remove the directories of gateways that no longer run."""
+        with contextlib.suppress(OSError):
+            parent = self._parent or Path(tempfile.gettempdir())
+            for path in parent.glob(f"{_UPLOADS}*"):
+                with contextlib.suppress(OSError):
+                    _remove_abandoned(path)
+
+
+def _locked(path: Path) -> int:
+    """Open a directory and lock it.
+
+    Raises:
+        OSError: It is locked, or not a directory.
+    """
+    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _remove_abandoned(path: Path) -> None:
+    found = path.lstat()
+    if found.st_uid != os.geteuid() or time.time() - found.st_mtime < _YOUNG_S:
+        return
+    opened = _locked(path)
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(opened)
+
+
+# --- the gateway ---
 
 
 @dataclass

@@ -13,8 +13,7 @@ from submit_tf_job.gateway import openapi
 from submit_tf_job.gateway.app import served
 from submit_tf_job.gateway.callers import CallersFile, Clusters, line_of
 from submit_tf_job.gateway.policy import Policy
-from submit_tf_job.gateway.running import Gateway, Limits
-from submit_tf_job.gateway.uploads import UploadDirectory
+from submit_tf_job.gateway.running import Gateway, Limits, UploadDirectory
 from submit_tf_job.settings import Settings, load_settings
 from tests.world.cluster import FakeCluster
 
