@@ -15,8 +15,9 @@ import getpass
 import os
 import re
 import shlex
+from collections import ChainMap
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,6 @@ __all__ = [
 SYSTEM_FILE = Path("/etc/submit_tf_job/settings.yaml")
 SANDBOX_PROFILE = "sandbox"
 AUTH_METHODS = ("simple", "kerberos", "delegation-token", "basic", "bearer")
-_LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _PAGES = frozenset({"cluster", "ws", "app", "proxy", "ui2"})  # of a ResourceManager
 USER_NAME = r"[A-Za-z_][A-Za-z0-9._-]*\$?"
 
@@ -95,9 +95,7 @@ def _url(value: Any) -> str:
     text = _text(value)
     try:
         parts = urlsplit(text)
-        usable = (
-            parts.scheme in ("http", "https") and _is_host(parts.hostname or "") and parts.port != 0
-        )
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:  # brackets that do not match, a port that is not a number
         usable = False
     if not usable:
@@ -119,22 +117,6 @@ def _url(value: Any) -> str:
             f"{parts.scheme}://{parts.netloc}"
         )
     return f"{parts.scheme}://{parts.netloc.lower()}{path}"
-
-
-def _is_host(name: str) -> bool:
-    """Return whether a name is a valid host: labels of 1 to 63 characters (RFC 1123), an address,
-    or an international name.
-    """
-    if ":" in name:  # urlsplit has checked the text in brackets
-        return True
-    try:
-        ascii_name = name if name.isascii() else name.encode("idna").decode("ascii")
-    except UnicodeError:  # a label is empty or too long, or a character is not allowed
-        return False
-    return (
-        len(ascii_name) <= 253
-        and re.fullmatch(rf"{_LABEL}(\.{_LABEL})*\.?", ascii_name) is not None
-    )
 
 
 def _path(value: Any) -> Path:
@@ -246,8 +228,6 @@ def setting(
     about: str,
     *,
     name: str = "",
-    project: bool = True,
-    env: bool = True,
 ) -> Any:
     """Declare one setting as a field of a dataclass.
 
@@ -257,18 +237,8 @@ def setting(
         default: The value where nothing sets it.
         about: The help text.
         name: The key in files; default: the field's name, without the unit of a duration.
-        project: Whether a project's file may set it. A checkout must not redirect the jobs of its
-            users.
-        env: Whether an environment variable can set it.
     """
-    metadata = {
-        "parse": parse,
-        "default": default,
-        "about": about,
-        "name": name,
-        "project": project,
-        "env": env,
-    }
+    metadata = {"parse": parse, "default": default, "about": about, "name": name}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -282,14 +252,11 @@ class KerberosSettings:
         _name("[^\\s@]+(@[^\\s@]+)?", "Kerberos principal"),
         None,
         "who to log in as; default: the ticket's",
-        project=False,
     )
     keytab: Path | None = setting(
-        _path, None, "keytab to log in with, instead of a ticket from kinit", project=False
+        _path, None, "keytab to log in with, instead of a ticket from kinit"
     )
-    krb5_conf: Path | None = setting(
-        _path, None, "krb5.conf to use instead of this machine's", project=False
-    )
+    krb5_conf: Path | None = setting(_path, None, "krb5.conf to use instead of this machine's")
 
 
 @dataclass(frozen=True)
@@ -297,13 +264,10 @@ class CredentialSettings:
     """Sources of a token or a password."""
 
     file: Path | None = setting(
-        _path,
-        None,
-        "file with the delegation token, the bearer token, or user:password",
-        project=False,
+        _path, None, "file with the delegation token, the bearer token, or user:password"
     )
     command: tuple[str, ...] | None = setting(
-        _command, None, "command that prints what credentials.file would hold", project=False
+        _command, None, "command that prints what credentials.file would hold"
     )
 
 
@@ -340,7 +304,6 @@ class DockerSettings:
         _text,
         None,
         "Docker Engine of this machine: unix:///path; default: DOCKER_HOST or Docker's socket",
-        project=False,
     )
     networks: tuple[str, ...] | None = setting(
         _words, None, "networks that the cluster allows (docker.allowed.networks)"
@@ -394,19 +357,13 @@ class GatewaySettings:
         _path,
         None,
         "directory for files that callers of a gateway send, until their job is submitted",
-        project=False,
     )
     upload_size: int = setting(
-        _size, 256 * 1024**2, "size of all files of one request to a gateway", project=False
+        _size, 256 * 1024**2, "size of all files of one request to a gateway"
     )
-    upload_files: int = setting(
-        _number(1), 1000, "number of files of one request to a gateway", project=False
-    )
+    upload_files: int = setting(_number(1), 1000, "number of files of one request to a gateway")
     upload_time_s: float = setting(
-        _duration,
-        600.0,
-        "time in which the files of one request to a gateway must arrive",
-        project=False,
+        _duration, 600.0, "time in which the files of one request to a gateway must arrive"
     )
 
 
@@ -414,18 +371,11 @@ class GatewaySettings:
 class CapSettings:
     """The most that one job may ask for; None for no limit."""
 
-    tasks: int | None = setting(_number(1), None, "most tasks of a job", project=False)
-    gpus: int | None = setting(
-        _number(0), None, "most GPUs of all tasks of a job together", project=False
-    )
-    memory: int | None = setting(
-        _size, None, "most memory of all tasks of a job together", project=False
-    )
+    tasks: int | None = setting(_number(1), None, "most tasks of a job")
+    gpus: int | None = setting(_number(0), None, "most GPUs of all tasks of a job together")
+    memory: int | None = setting(_size, None, "most memory of all tasks of a job together")
     lifetime_s: float | None = setting(
-        _some_time,
-        None,
-        "longest lifetime of a job; one without lifetime is refused",
-        project=False,
+        _some_time, None, "longest lifetime of a job; one without lifetime is refused"
     )
 
 
@@ -461,40 +411,28 @@ class Settings:
         _urls,
         (),
         "addresses of the ResourceManagers' web interfaces, http://host:8088",
-        project=False,
         name="resource_managers",
     )
     user: str = setting(
-        _name(USER_NAME, "user name"),
-        "",
-        "user to submit as; default: who you are here",
-        project=False,
+        _name(USER_NAME, "user name"), "", "user to submit as; default: who you are here"
     )
     auth: str = setting(
         _one_of(*AUTH_METHODS),
         "simple",
         "how to prove who you are; default: what the Hadoop configuration says",
-        project=False,
     )
     as_user: str | None = setting(
         _name(USER_NAME, "user name"),
         None,
         "submit as this user instead, where the ResourceManager lets you (doAs)",
-        project=False,
     )
     kerberos: KerberosSettings = field(default_factory=KerberosSettings)
     credentials: CredentialSettings = field(default_factory=CredentialSettings)
     ca_file: Path | None = setting(
-        _path,
-        None,
-        "CA certificates that https ResourceManagers are checked against",
-        project=False,
+        _path, None, "CA certificates that https ResourceManagers are checked against"
     )
     hadoop_conf: Path | None = setting(
-        _path,
-        None,
-        "directory with the cluster's core-site.xml, hdfs-site.xml and yarn-site.xml",
-        project=False,
+        _path, None, "directory with the cluster's core-site.xml, hdfs-site.xml and yarn-site.xml"
     )
     hadoop_version: str | None = setting(
         _name("\\d+\\.\\d+\\.\\d+\\S*", "Hadoop version"),
@@ -528,9 +466,7 @@ class Settings:
         "what happens to a job whose tasks cannot all run at once on the nodes of the cluster",
     )
     detached_lifetime_s: float = setting(
-        _duration,
-        30 * 86400.0,
-        "lifetime of a job without one that is submitted and not followed",
+        _duration, 30 * 86400.0, "lifetime of a job without one that is submitted and not followed"
     )
     keep_runs: int = setting(
         _number(1),
@@ -544,10 +480,10 @@ class Settings:
     poll: PollSettings = field(default_factory=PollSettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     job: Mapping[str, Any] = setting(
-        _mapping, {}, "a partial job spec: what jobs get where they are silent", env=False
+        _mapping, {}, "a partial job spec: what jobs get where they are silent"
     )
     shapes: Mapping[str, Any] = setting(
-        _mapping, {}, "named resource shapes: {big: {cpus: 8, memory: 32Gi, gpus: 1}}", env=False
+        _mapping, {}, "named resource shapes: {big: {cpus: 8, memory: 32Gi, gpus: 1}}"
     )
     task_memory: str | None = setting(
         _amount,
@@ -555,9 +491,7 @@ class Settings:
         "memory of a task where `run` or a job file of another system states none; default: it "
         "is asked for",
     )
-    sandbox: bool = setting(
-        _bool, False, "whether this profile is a sandbox of this machine", project=False, env=False
-    )
+    sandbox: bool = setting(_bool, False, "whether this profile is a sandbox of this machine")
 
     @property
     def secure(self) -> bool:
@@ -603,25 +537,33 @@ class Settings:
         return urls
 
 
-_GROUPS: Mapping[str, type] = {
-    "kerberos": KerberosSettings,
-    "credentials": CredentialSettings,
-    "dns": DnsSettings,
-    "ports": PortSettings,
-    "docker": DockerSettings,
-    "caps": CapSettings,
-    "timeouts": TimeoutSettings,
-    "poll": PollSettings,
-    "gateway": GatewaySettings,
+_GROUPS: Mapping[str, Any] = {
+    item.name: item.default_factory
+    for item in fields(Settings)
+    if is_dataclass(item.default_factory)
 }
+# What a project's file may not set: a checkout must not redirect the jobs of its users.
+_NOT_IN_PROJECTS = frozenset(
+    {"as_user", "auth", "ca_file", "caps", "credentials", "docker.host", "gateway", "hadoop_conf"}
+    | {"kerberos", "resource_managers", "sandbox", "user"}
+)
+_NOT_IN_VARIABLES = frozenset({"job", "sandbox", "shapes"})
 
 
 def _key_of(item: Field[Any], *group: str) -> Setting:
-    given, short = dict(item.metadata), item.name
+    given, short = item.metadata, item.name
     if given["parse"] in (_duration, _some_time):
         short = short.removesuffix("_s")
-    given["name"] = ".".join((*group, given["name"] or short))
-    return Setting(path=(*group, item.name), **given)
+    name = ".".join((*group, given["name"] or short))
+    return Setting(
+        name=name,
+        path=(*group, item.name),
+        parse=given["parse"],
+        default=given["default"],
+        about=given["about"],
+        project=_NOT_IN_PROJECTS.isdisjoint((name, *group)),
+        env=name not in _NOT_IN_VARIABLES,
+    )
 
 
 @cache
@@ -641,15 +583,13 @@ def process_environment() -> dict[str, str]:
     return dict(os.environ)
 
 
-def krb5_conf_files(
-    settings: Settings, environ: Mapping[str, str] | None = None
-) -> tuple[Path, ...]:
+def krb5_conf_files(settings: Settings) -> tuple[Path, ...]:
     """Return the krb5.conf files: the setting's, else KRB5_CONFIG's (which may name several), else
     this machine's if it exists.
     """
     if settings.kerberos.krb5_conf:
         return (settings.kerberos.krb5_conf,)
-    named = (os.environ if environ is None else environ).get("KRB5_CONFIG", "")
+    named = os.environ.get("KRB5_CONFIG", "")
     found = [Path(part) for part in named.split(":") if part] or [Path("/etc/krb5.conf")]
     return tuple(path for path in found if named or path.is_file())
 
@@ -763,9 +703,7 @@ def _stack(
     stack = [*strongest]
     for layer in files:
         stack += [layer.profiles.get(profile or "", {}), layer.values]
-    directory, origin = next(
-        (values["hadoop_conf"] for values in stack if "hadoop_conf" in values), (None, "")
-    )
+    directory, origin = ChainMap(*map(dict, stack)).get("hadoop_conf", (None, ""))
     if directory is None:
         return [*stack, hadoop_layer(env.get("HADOOP_CONF_DIR", ""), "HADOOP_CONF_DIR")]
     try:
@@ -782,10 +720,9 @@ def _place(origin: str) -> str:
 def _decide(profile: str | None, stack: list[Values], dirs: Directories) -> Settings:
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
+    stated = ChainMap(*map(dict, stack))
     for name, key in keys().items():
-        raw, origin = next(
-            (layer[name] for layer in stack if name in layer), (key.default, "default")
-        )
+        raw, origin = stated.get(name, (key.default, "default"))
         try:
             values[name] = raw if origin == "default" or raw == () else key.parse(raw)
         except ValueError as error:
