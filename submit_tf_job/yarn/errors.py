@@ -54,12 +54,13 @@ class _Meaning(NamedTuple):
     message: str
     hint: str = ""
 
-    def error(self, match: re.Match[str], **values: str) -> SubmitTFJobError:
+    def error(self, match: re.Match[str], reply: Reply, **values: str) -> SubmitTFJobError:
         """Return the exception for a message that the pattern matches."""
         groups = {**values, **match.groupdict()}
         if "right" in groups:
             groups["right"] = groups["right"].lower()  # HDFS writes READ, WRITE, EXECUTE
-        return self.kind(self.message.format_map(groups), hint=self.hint.format_map(groups))
+        message, hint = self.message.format_map(groups), self.hint.format_map(groups)
+        return self.kind(message, hint=hint, details=reply.details())
 
 
 _TAKEN = (
@@ -218,8 +219,7 @@ def unauthenticated(reply: Reply, auth: Auth) -> SubmitTFJobError | None:
     for meaning in _CREDENTIALS:
         match = re.search(meaning.pattern, f"{reply.reason} {reply.words}")
         if match:
-            error = meaning.error(match, url=reply.url, host=host, skew=_skew(reply))
-            return _with_details(error, reply)
+            return meaning.error(match, reply, url=reply.url, host=host, skew=_skew(reply))
     bad_token = reply.java_class in auth.rejections or "InvalidToken" in reply.text
     if reply.status == 403 and not bad_token:
         return None
@@ -259,22 +259,17 @@ def refusal(reply: Reply, doing: str) -> SubmitTFJobError | None:
     for meaning in _MEANINGS:
         match = re.search(meaning.pattern, reply.words)
         if match:
-            return _with_details(meaning.error(match), reply)
+            return meaning.error(match, reply)
+    said, details = reply.words or _reason(reply), reply.details()
     if reply.status == 403 or "not authorized to view the logs" in reply.words:
-        return _with_details(
-            AuthError(f"The cluster did not allow to {doing}: {reply.words or _reason(reply)}"),
-            reply,
-        )
+        return AuthError(f"The cluster did not allow to {doing}: {said}", details=details)
     if reply.status == 404 and reply.java_class.startswith(
         ("Json", "InvalidFormat", "Mismatched", "UnrecognizedProperty")
     ):
-        return _with_details(
-            InternalError(f"The services API could not read the service JSON: {reply.words}"), reply
-        )
+        message = f"The services API could not read the service JSON: {reply.words}"
+        return InternalError(message, details=details)
     if reply.status == 400:
-        return _with_details(
-            Refused(f"The cluster refused to {doing}: {reply.words or _reason(reply)}"), reply
-        )
+        return Refused(f"The cluster refused to {doing}: {said}", details=details)
     return None
 
 
@@ -308,8 +303,3 @@ def services_disabled(reply: Reply) -> Refused:
 
 def _reason(reply: Reply) -> str:
     return f"HTTP {reply.status} {reply.reason}".rstrip() + "."
-
-
-def _with_details(error: SubmitTFJobError, reply: Reply) -> SubmitTFJobError:
-    error.details.update(reply.details())
-    return error

@@ -246,12 +246,9 @@ class Partition:
         limit: Maximum amount.
     """
 
-    name: str = ""
     max_percent: float | None = None
     limit: QueueResources | None = None
     used: QueueResources | None = None
-    reserved: QueueResources | None = None
-    pending: QueueResources | None = None
 
 
 @dataclass(frozen=True)
@@ -261,8 +258,6 @@ class QueueUser:
     name: str
     used: QueueResources = NO_RESOURCE
     limit: QueueResources | None = None
-    active: int = 0
-    pending: int = 0
 
     @classmethod
     def from_json(cls, answer: Answer) -> QueueUser:
@@ -271,8 +266,6 @@ class QueueUser:
             name=text_of(answer, "username") or "",
             used=QueueResources.from_json(answer.get("resourcesUsed")) or NO_RESOURCE,
             limit=QueueResources.from_json(answer.get("userResourceLimit")),
-            active=whole_of(answer, "numActiveApplications") or 0,
-            pending=whole_of(answer, "numPendingApplications") or 0,
         )
 
 
@@ -299,7 +292,6 @@ class Queue:
     labels: tuple[str, ...] = ()
     default_label: str = ""
     active: int | None = None
-    pending: int | None = None
     max_parallel: int | None = None
     am_percent: float | None = None
     user_limit_factor: float | None = None
@@ -307,7 +299,7 @@ class Queue:
 
     def partition(self, label: str = "") -> Partition:
         """Return the share of a label; an empty one if the queue has no share of it."""
-        return self.partitions.get(label) or Partition(label)
+        return self.partitions.get(label) or Partition()
 
     def user(self, name: str | None) -> QueueUser | None:
         """Return the entry of a user of the queue, or None."""
@@ -382,7 +374,6 @@ def _capacity(info: Answer, above: str) -> Iterator[Queue]:
         labels=tuple(map(str, labels)),
         default_label=text_of(info, "defaultNodeLabelExpression") or "",
         active=whole_of(info, "numActiveApplications"),
-        pending=whole_of(info, "numPendingApplications"),
         max_parallel=_limit(whole_of(info, "maxParallelApps")),
         am_percent=number_of(info, "configuredMaxAMResourceLimit"),
         user_limit_factor=number_of(info, "userLimitFactor"),
@@ -406,7 +397,6 @@ def _partitions(info: Answer) -> dict[str, Partition]:
 def _partition(label: str, capacity: Answer, usage: Answer, queue: Answer) -> Partition:
     whole: Answer = {} if label else queue
     return Partition(
-        name=label,
         max_percent=_first(
             number_of(capacity, "absoluteMaxCapacity"), number_of(whole, "maxCapacity")
         ),
@@ -414,8 +404,6 @@ def _partition(label: str, capacity: Answer, usage: Answer, queue: Answer) -> Pa
             capacity.get("effectiveMaxResource") or whole.get("maxEffectiveCapacity")
         ),
         used=QueueResources.from_json(usage.get("used") or whole.get("resourcesUsed")),
-        reserved=QueueResources.from_json(usage.get("reserved")),
-        pending=QueueResources.from_json(usage.get("pending")),
     )
 
 
@@ -443,7 +431,6 @@ def _fair(info: Answer, above: str) -> Iterator[Queue]:
         is_leaf=not children,
         partitions={"": share},
         active=whole_of(info, "numActiveApps"),
-        pending=whole_of(info, "numPendingApps"),
         max_parallel=_limit(whole_of(info, "maxApps")),
         raw=info,
     )

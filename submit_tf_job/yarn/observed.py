@@ -44,20 +44,6 @@ class ServiceState(_State):
     UNKNOWN = "UNKNOWN"
 
 
-class ComponentState(_State):
-    """State of a component; STABLE does not mean healthy
-    (hadoop-facts.md#component-states).
-    """
-
-    FLEXING = "FLEXING"
-    STABLE = "STABLE"
-    NEEDS_UPGRADE = "NEEDS_UPGRADE"
-    UPGRADING = "UPGRADING"
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
-    UNKNOWN = "UNKNOWN"
-
-
 class ContainerState(_State):
     """State of one container of a component."""
 
@@ -140,7 +126,6 @@ class ObservedComponent:
     """One component; containers without an allocation are not listed."""
 
     name: str
-    state: ComponentState
     number_of_containers: int | None
     containers: tuple[ObservedContainer, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -156,7 +141,6 @@ class ObservedComponent:
         additional = object_of(answer, "resource", "additional")
         return cls(
             name=text_of(answer, "name") or "",
-            state=ComponentState(text_of(answer, "state")),
             number_of_containers=whole_of(answer, "number_of_containers"),
             containers=tuple(
                 ObservedContainer.from_json(item) for item in items(answer.get("containers"))
@@ -179,7 +163,6 @@ class ObservedService:
         id: Application id; None before the AM has started, and on Hadoop 3.1.3 whenever the
             application is not RUNNING.
         properties: The service's own `configuration.properties`.
-        lifetime: Seconds that remain, by the ResourceManager's clock.
     """
 
     name: str
@@ -188,8 +171,6 @@ class ObservedService:
     version: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     components: tuple[ObservedComponent, ...] = ()
-    lifetime: int | None = None
-    queue: str | None = None
     raw: Answer = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -204,8 +185,6 @@ class ObservedService:
             components=tuple(
                 ObservedComponent.from_json(item) for item in items(answer.get("components"))
             ),
-            lifetime=whole_of(answer, "lifetime"),
-            queue=text_of(answer, "queue"),
             raw=answer,
         )
 
@@ -235,7 +214,6 @@ class AppReport:
     Attributes:
         queue: Last element of the path; Hadoop 3.4 returns `root.default` where earlier versions
             return `default`.
-        progress: Not meaningful for services; the AM reports its own value.
         diagnostics: Failed applications may have none, and successful ones may have some.
         am_container_logs: Missing if the user may not view the application.
     """
@@ -246,7 +224,6 @@ class AppReport:
     queue: str | None
     state: AppState
     final_status: FinalStatus
-    progress: float | None = None
     diagnostics: str = ""
     tracking_url: str | None = None
     type: str | None = None
@@ -275,7 +252,6 @@ class AppReport:
             queue=queue and queue.rpartition(".")[2],
             state=AppState(text_of(answer, "state")),
             final_status=FinalStatus(text_of(answer, "finalStatus")),
-            progress=number_of(answer, "progress"),
             diagnostics=text_of(answer, "diagnostics") or "",
             tracking_url=text_of(answer, "trackingUrl"),
             type=text_of(answer, "applicationType"),
@@ -362,7 +338,6 @@ class AppAttempt:
 class ClusterInfo:
     """The description that a ResourceManager, active or standby, returns about itself."""
 
-    id: int | None
     state: str | None
     ha_state: str | None
     hadoop_version: str | None
@@ -372,7 +347,6 @@ class ClusterInfo:
     def from_json(cls, answer: Answer) -> ClusterInfo:
         """Parse the `clusterInfo` object."""
         return cls(
-            whole_of(answer, "id"),
             text_of(answer, "state"),
             text_of(answer, "haState"),
             text_of(answer, "hadoopVersion"),
@@ -405,7 +379,6 @@ class Node:
     http_address: str | None
     state: str | None
     rack: str | None = None
-    version: str | None = None
     health_report: str | None = None
     running_containers: int | None = None
     used_memory_mib: int | None = None
@@ -430,7 +403,6 @@ class Node:
             http_address=text_of(answer, "nodeHTTPAddress"),
             state=text_of(answer, "state"),
             rack=text_of(answer, "rack"),
-            version=text_of(answer, "version"),
             health_report=text_of(answer, "healthReport"),
             running_containers=whole_of(answer, "numContainers"),
             used_memory_mib=whole_of(answer, "usedMemoryMB"),

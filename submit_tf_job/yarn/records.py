@@ -35,7 +35,6 @@ class Artifact:
     type: ArtifactType = "DOCKER"
 
     def to_json(self) -> JSONObject:
-        """Return the JSON of the services API."""
         return _stated(id=self.id, type=self.type)
 
 
@@ -50,7 +49,6 @@ class ResourceInformation:
     unit: str = ""
 
     def to_json(self) -> JSONObject:
-        """Return the JSON of the services API."""
         return {"value": self.value, "unit": self.unit}
 
 
@@ -70,7 +68,6 @@ class Resource:
     additional: Mapping[str, ResourceInformation] = field(default_factory=dict)
 
     def to_json(self) -> JSONObject:
-        """Return the JSON of the services API."""
         return _stated(cpus=self.cpus, memory=self.memory, additional=self.additional)
 
 
@@ -91,7 +88,6 @@ class ConfigFile:
     properties: Mapping[str, str] | None = None
 
     def to_json(self) -> JSONObject:
-        """Return the JSON of the services API."""
         return _stated(
             type=self.type,
             dest_file=self.dest_file,
@@ -109,7 +105,6 @@ class Configuration:
     files: tuple[ConfigFile, ...] = ()
 
     def to_json(self) -> JSONObject:
-        """Return the JSON of the services API."""
         return _stated(properties=self.properties, env=self.env, files=self.files)
 
 
@@ -121,7 +116,6 @@ class KerberosPrincipal:
     keytab: str
 
     def to_json(self) -> JSONObject:
-        """Return the JSON of the services API."""
         return _stated(principal_name=self.principal_name, keytab=self.keytab)
 
 
@@ -138,7 +132,6 @@ class PlacementConstraint:
     max_cardinality: int | None = None
 
     def to_json(self) -> JSONObject:
-        """Return the JSON of the services API."""
         return _stated(
             type=self.type,
             scope=self.scope,
@@ -157,7 +150,6 @@ class PlacementPolicy:
     constraints: tuple[PlacementConstraint, ...]
 
     def to_json(self) -> JSONObject:
-        """Return the JSON of the services API."""
         return _stated(constraints=self.constraints)
 
 
@@ -182,7 +174,6 @@ class Component:
     quicklinks: tuple[str, ...] = ()
 
     def to_json(self) -> JSONObject:
-        """Return the JSON of the services API."""
         return _stated(
             name=self.name,
             number_of_containers=self.number_of_containers,
@@ -228,7 +219,6 @@ class Service:
         return replace(self, components=tuple(_with(common, each) for each in self.components))
 
     def to_json(self) -> JSONObject:
-        """Return the JSON of the services API."""
         stated = _stated(
             name=self.name,
             version=self.version,

@@ -27,7 +27,7 @@ class Reply:
     Attributes:
         url: The requested URL, without the query, which may contain a token.
         reason: Reason phrase, the only part of a response that states the cause of SPNEGO failures.
-        headers: Header fields by lower-case name.
+        headers: Header fields, which are found by their lower-case names.
     """
 
     method: str
@@ -50,7 +50,13 @@ class Reply:
     @property
     def words(self) -> str:
         """The first line of Hadoop's message, or ""."""
-        return clean(self._message())
+        answer = self._error_object()
+        for key in ("diagnostics", "message", "exception"):
+            if isinstance(answer.get(key), str):
+                return clean(str(answer[key]))
+        if "html" in self.content_type:
+            return clean(_html_title(self.text))
+        return clean(self.text) if self.content_type == "text/plain" else ""
 
     @property
     def speaks_json(self) -> bool:
@@ -77,9 +83,8 @@ class Reply:
         if length.isdigit() and not packed and len(self.body) < int(length):
             return True
         if not self.body:
-            return self.status == 200 and not {"content-length", "transfer-encoding"} & set(
-                self.headers
-            )
+            sized = length or "transfer-encoding" in self.headers
+            return self.status == 200 and not sized
         text = self.body.strip()
         begins = text.startswith((b"{", b"["))
         return "json" in self.content_type and begins and not text.endswith((b"}", b"]"))
@@ -102,9 +107,9 @@ class Reply:
             kind = self.content_type or "no content type"
             raise self.bad(f"{self.url} answered {self.status} with {kind} instead of JSON.")
         value = self._json()
-        if not isinstance(value, (dict, list)):
-            raise self._bad_shape()
-        return value
+        if isinstance(value, (dict, list)):
+            return value
+        raise self._bad_shape()
 
     def json_object(self) -> dict[str, object]:
         """Return the JSON object in the response; raises as `json_value`."""
@@ -139,25 +144,14 @@ class Reply:
             return None
 
     def _error_object(self) -> Mapping[str, object]:
-        value: object = _xml_error(self.text)
+        value: object = None
         if self.body[:1] in (b"{", b"\n", b" "):
             value = self._json()
+        elif "<RemoteException>" in self.text:
+            value = xml_fields(self.text, ("exception", "message", "javaClassName"))
         if isinstance(value, dict):
             value = value.get("RemoteException", value)
-        if not isinstance(value, dict):
-            return {}
-        return value
-
-    def _message(self) -> str:
-        answer = self._error_object()
-        for key in ("diagnostics", "message", "exception"):
-            if isinstance(answer.get(key), str):
-                return str(answer[key])
-        if "html" in self.content_type:
-            return _html_title(self.text)
-        if self.content_type == "text/plain":
-            return self.text
-        return ""
+        return value if isinstance(value, dict) else {}
 
 
 def clean(words: str) -> str:
@@ -168,12 +162,6 @@ def clean(words: str) -> str:
     if len(line) <= _WORDS_MAX:
         return line
     return line[: _WORDS_MAX - 1] + "…"
-
-
-def _xml_error(text: str) -> dict[str, object]:
-    if "<RemoteException>" not in text:
-        return {}
-    return xml_fields(text, ("exception", "message", "javaClassName"))
 
 
 def xml_fields(text: str, names: Iterable[str]) -> dict[str, object]:

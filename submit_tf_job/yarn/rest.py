@@ -375,9 +375,8 @@ class HttpClient:
                         return TransportError("its answer did not end in time", sent=True)
         except _NOT_READ as error:
             return transport_error_of(error)
-        headers = {name.lower(): value for name, value in response.headers.items()}
         status, reason = response.status_code, response.reason or ""
-        reply = Reply(wanted.method, url, status, reason, headers, bytes(body))
+        reply = Reply(wanted.method, url, status, reason, response.headers, bytes(body))
         return TransportError("its answer was cut off", sent=True) if reply.cut_off else reply
 
     def _checked(self, reply: Reply, wanted: _Request) -> Reply:

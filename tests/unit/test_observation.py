@@ -23,7 +23,6 @@ from submit_tf_job.observation import (
 from submit_tf_job.yarn.observed import (
     AppReport,
     AppState,
-    ComponentState,
     ContainerState,
     FinalStatus,
     ObservedComponent,
@@ -280,7 +279,7 @@ def container(instance: str | None, state: str) -> ObservedContainer:
 
 
 def service(*containers: ObservedContainer) -> ObservedService:
-    component = ObservedComponent("worker", ComponentState.STABLE, 3, containers)
+    component = ObservedComponent("worker", 3, containers)
     return ObservedService("mnist", "", ServiceState.STABLE, components=(component,))
 
 
