@@ -419,7 +419,7 @@ def local(
     runner = None
     if docker:
         from submit_tf_job.doctor.images import docker_of
-        from submit_tf_job.local.containers import Containers
+        from submit_tf_job.local.tasks import Containers
 
         runner = Containers(docker_of(settings), job, settings.dns.domain or "", context.say)
     done = run_local(

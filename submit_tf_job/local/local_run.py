@@ -12,14 +12,14 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from submit_tf_job import waiting
 from submit_tf_job.container import contract
 from submit_tf_job.errors import DeadlinePassed, SettingsError
 from submit_tf_job.jobspec.job import Job, Restart, RoleKind
-from submit_tf_job.local.processes import (
+from submit_tf_job.local.tasks import (
     LOG_FILES,
+    Containers,
     LocalCache,
     LocalTask,
     Processes,
@@ -29,9 +29,6 @@ from submit_tf_job.observation import Evidence, JobReport, JobStatus
 from submit_tf_job.plan import Plan, plan
 from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 from submit_tf_job.yarn.run_names import host_name
-
-if TYPE_CHECKING:
-    from submit_tf_job.local.containers import Containers
 
 STAGING = "local:"
 _LINE_MAX = 64 * 1024

@@ -1,20 +1,22 @@
-"""Start the sandbox's daemons and check their health."""
+"""Start the sandbox's daemons, wait until they are healthy, and end every process of it."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.addresses import PORTS, PRIVATE_MOUNTS
-from submit_tf_job.sandbox.docker import dockerd_options, exposed
+from submit_tf_job.sandbox.addresses import PORTS, PRIVATE_MOUNTS, port_is_free
+from submit_tf_job.sandbox.docker import NETWORK, dockerd_options, exposed
 from submit_tf_job.sandbox.engine import (
     DOCKERD,
+    ensure_network,
     expose,
     server_version,
     start_engine,
@@ -28,9 +30,31 @@ from submit_tf_job.sandbox.hardening import (
     kdc_environment,
 )
 from submit_tf_job.sandbox.jars import line_of
-from submit_tf_job.sandbox.processes import Process, launch, marker, path_with_sbin, run
-from submit_tf_job.sandbox.state import NODEMANAGERS, SandboxState
-from submit_tf_job.sandbox.web import NotWell, ask_dns, ask_kdc, ask_zookeeper, get_json, send
+from submit_tf_job.sandbox.processes import (
+    Process,
+    container_processes,
+    end,
+    launch,
+    marker,
+    path_with_sbin,
+    run,
+)
+from submit_tf_job.sandbox.state import (
+    NODEMANAGERS,
+    Layout,
+    SandboxState,
+    node_host,
+    save_state,
+)
+from submit_tf_job.sandbox.web import (
+    NotWell,
+    ask_dns,
+    ask_kdc,
+    ask_zookeeper,
+    get_json,
+    prepare_hdfs,
+    send,
+)
 
 _FORMAT_TIMEOUT_S = 120.0
 
@@ -343,3 +367,138 @@ def last_lines(path: Path, lines: int) -> list[str]:
         return []
     every = text.splitlines()
     return every[max(0, len(every) - lines) :]
+
+
+# --- all daemons ---
+
+Progress = Callable[[str], None]
+
+_HDFS = ("namenode", "datanode")
+
+
+def refuse_taken_ports(name: str, state: SandboxState) -> None:
+    """Refuse to start a daemon whose ports another process uses.
+
+    Raises:
+        SandboxError: A port is in use; the message names it.
+    """
+    # Nodes differ in their addresses and have the same ports.
+    nodes = {nodemanager: node_host(node) for nodemanager, node in state.nodemanagers.items()}
+    address = {"registrydns": state.dns_address, **nodes}.get(name, "")
+    for port in daemon_ports(name, state):
+        for _ in waiting.SANDBOX_PORT_IS_FREE.attempts():
+            if port_is_free(port, address):
+                break
+        else:
+            raise SandboxError(
+                f"{name} is dead and cannot be started again: another process listens on "
+                f"its port {port}",
+                hint="end that process, or `sandbox down` and `sandbox up`",
+            )
+
+
+def start_daemons(
+    names: Iterable[str], state: SandboxState, environ: Mapping[str, str], progress: Progress
+) -> SandboxState:
+    """Start daemons and wait until the whole sandbox is healthy.
+
+    Args:
+        names: The daemons to start; the others already run.
+        state: The sandbox.
+        environ: Environment of the caller.
+        progress: Called with one line per step.
+
+    Raises:
+        SandboxError: A daemon failed; the message has its name and the end of its log. The
+            processes that this call started have been ended.
+    """
+    names = tuple(names)
+    progress(f"starting {', '.join(names)}")
+    started: list[Process] = []
+    try:
+        if "kdc" in names:
+            # The other daemons log in when they start, and end if that fails.
+            state = _start("kdc", state, environ, started)
+            _wait("kdc", state, needed=("kdc",))
+        # Formatting takes seconds; meanwhile the daemons that do not need HDFS start.
+        for name in (name for name in names if name not in ("kdc", *_HDFS)):
+            state = _start(name, state, environ, started)
+        if "namenode" in names:
+            format_namenode(state, environ)
+        for name in (name for name in names if name in _HDFS):
+            state = _start(name, state, environ, started)
+        wait_until_well(state, progress)
+    except BaseException:
+        end(started, grace_s=0)
+        raise
+    return state
+
+
+def containers_of(layout: Layout, node: int) -> list[Process]:
+    """Find the processes of one node's containers, with and without Docker."""
+    directories = (layout.of_node(node, "nm-local"), layout.of_node(node, "nm-local", exposed=True))
+    return [process for path in directories for process in container_processes(path)]
+
+
+def _start(
+    name: str, state: SandboxState, environ: Mapping[str, str], started: list[Process]
+) -> SandboxState:
+    if name in state.nodemanagers and not state.recovery:
+        # It would not recover the containers of the previous NodeManager.
+        end(containers_of(state.layout, state.nodemanagers[name]), grace_s=1.0)
+    process = start(name, state, environ)
+    started.append(process)
+    state = state.with_daemon(name, process)
+    save_state(state)
+    return state
+
+
+def wait_until_well(state: SandboxState, progress: Progress) -> None:
+    """Wait until every daemon is healthy, HDFS has its directories, and the nodes are registered.
+
+    Raises:
+        SandboxError: A daemon ended or did not become healthy; the message has its name and the end
+            of its log.
+    """
+    if state.docker:
+        _wait("dockerd", state)
+        ensure_network(state.engine, NETWORK)
+    for name in _HDFS:
+        _wait(name, state)
+    if not state.ready:
+        progress("HDFS is up")
+        prepare_hdfs(state)
+    for name in state.daemon_names:
+        _wait(name, state)
+    for name in state.nodemanagers:
+        _wait(name, state, check_registered)
+
+
+def _wait(
+    name: str,
+    state: SandboxState,
+    check: Callable[[str, SandboxState], None] = check,
+    needed: Iterable[str] | None = None,
+) -> None:
+    problem = ""
+    for _ in waiting.SANDBOX_IS_WELL.attempts():
+        try:
+            check(name, state)
+        except NotWell as error:
+            problem = str(error) or "unknown"
+        else:
+            return
+        # The error names the daemon that has ended, not the one that waits for it.
+        for other in needed or state.daemon_names:
+            if other in state.daemons and not state.is_alive(other):
+                raise _failure(other, "ended while it started", state)
+    within_s = waiting.SANDBOX_IS_WELL.within_s
+    raise _failure(name, f"is not healthy after {within_s:.0f} s: {problem}", state)
+
+
+def _failure(name: str, what: str, state: SandboxState) -> SandboxError:
+    log = state.layout.log(name)
+    return SandboxError(
+        f"{name} {what}; the end of its log:\n{end_of_log(log)}",
+        hint=f"the whole log is {log}",
+    )

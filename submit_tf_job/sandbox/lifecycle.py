@@ -17,6 +17,12 @@ from typing import Literal
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import addresses, daemons, docker, hadoop_config
 from submit_tf_job.sandbox.addresses import Resolver
+from submit_tf_job.sandbox.daemons import (
+    Progress,
+    refuse_taken_ports,
+    start_daemons,
+    wait_until_well,
+)
 from submit_tf_job.sandbox.engine import bridge_problem, end_engine, make_bridge, restore_bridge
 from submit_tf_job.sandbox.hardening import RM_IDS, find_programs, make_certificates, make_kdc
 from submit_tf_job.sandbox.jars import (
@@ -28,17 +34,11 @@ from submit_tf_job.sandbox.jars import (
     jars_of_home,
     line_of,
 )
-from submit_tf_job.sandbox.processes import end, lock
-from submit_tf_job.sandbox.start_stop import (
-    Progress,
-    end_everything,
-    refuse_taken_ports,
-    start_daemons,
-    wait_until_well,
-)
+from submit_tf_job.sandbox.processes import end, lock, marked_processes
 from submit_tf_job.sandbox.state import (
     ALL_DAEMONS,
     MAX_NODES,
+    NODEMANAGERS,
     DaemonStatus,
     Layout,
     SandboxDirs,
@@ -189,7 +189,7 @@ class Sandbox:
         try:
             return self._first_start(options)
         except BaseException:
-            end_engine(self._layout.docker)
+            end_everything(self._layout)
             # With a state file the directory has logs of daemons; without one nothing is worth
             # keeping.
             if not self._layout.state_file.exists():
@@ -322,6 +322,40 @@ class Sandbox:
             reason = "it is not running"
         ports, log = daemons.daemon_ports(name, state), self._layout.log(name)
         return DaemonStatus(name, pid, is_there, not reason, reason, ports, log)
+
+
+def end_everything(layout: Layout) -> bool:
+    """End a sandbox's processes, even without a state file; return whether any existed.
+
+    Raises:
+        SandboxError: A process could not be ended.
+    """
+    running = marked_processes(
+        layout.home, {daemon.main: daemon.name for daemon in daemons.TABLE.values()}
+    )
+    by_name = {
+        name: [process for process, other in running.items() if other == name]
+        for name in ALL_DAEMONS
+    }
+    # Both ResourceManagers have one main class, and end together; the NodeManagers, too.
+    # On SIGTERM a NodeManager ends its containers itself.
+    of_nodes = [by_name.pop(name) for name in NODEMANAGERS]
+    end((process for processes in of_nodes for process in processes), grace_s=5.0)
+    # Registry DNS does not end on SIGTERM, least of all after ZooKeeper has ended.
+    end(by_name.pop("registrydns"), grace_s=0.5)
+    # dockerd is needed until its containers have ended.
+    by_name.pop("dockerd")
+    end((process for processes in by_name.values() for process in processes), grace_s=3.0)
+    found = bool(running)
+    # A container that is being killed may have just started another process.
+    nodes = [node for node in range(1, MAX_NODES + 1) if layout.of_node(node, "nm-local").exists()]
+    for _ in range(5):
+        left = [process for node in nodes for process in daemons.containers_of(layout, node)]
+        if not left:
+            break
+        found = True
+        end(left, grace_s=1.0)
+    return end_engine(layout.docker) or found
 
 
 def _with_docker(state: SandboxState) -> SandboxState:

@@ -1,5 +1,5 @@
 """Send requests to the daemons: HTTP without a proxy, https and Kerberos where required,
-ZooKeeper's four-letter commands, DNS queries.
+ZooKeeper's four-letter commands, DNS queries; make the directories of HDFS.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import socket
 import ssl
 import zlib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from submit_tf_job.errors import SandboxError
-from submit_tf_job.sandbox.hardening import principal_of
+from submit_tf_job.sandbox.hardening import GATEWAY, USERS, principal_of
 from submit_tf_job.sandbox.state import DOMAIN, SandboxState
 
 _ANSWER_S = 3.0
@@ -193,3 +194,83 @@ def ask_dns(state: SandboxState) -> None:
         raise NotWell(f"{state.dns_server} does not answer: {error}") from None
     if answer.rcode() or not answer.answer:
         raise NotWell(f"it does not know its zone {DOMAIN} (code {int(answer.rcode())})")
+
+
+# --- the directories of HDFS, made at the first start through WebHDFS, which needs no JVM ---
+
+
+def _directories(state: SandboxState) -> list[tuple[str, str, str | None]]:
+    """Return path, mode and owner of every directory to create, parents first.
+
+    Every service AM writes below `<hadoop.tmp.dir>/.yarn/services` *in HDFS*. Otherwise the first
+    user would own that tree, and a second user's containers would fail without a diagnostic.
+    """
+    services = state.layout.run / "tmp" / ".yarn" / "services"
+    parents = [
+        (str(parent), "755", None)
+        for parent in reversed(services.parents)
+        if str(parent) not in ("/", "/tmp")  # noqa: S108
+    ]
+    names = [state.user, state.submitter, *USERS]
+    if state.secure:
+        names.append(GATEWAY)
+    users = [(f"/user/{user}", "755", user) for user in dict.fromkeys(names)]
+    return [
+        ("/tmp", "1777", None),  # noqa: S108
+        ("/tmp/logs", "1777", None),  # noqa: S108
+        ("/user", "755", None),
+        *users,
+        *parents,
+        (str(services), "1777", None),
+    ]
+
+
+def prepare_hdfs(state: SandboxState) -> None:
+    """Create the directories, and for Hadoop versions that need it upload the service AM's classes.
+    Repeating it changes nothing.
+
+    Raises:
+        SandboxError: The NameNode returns an error.
+    """
+    for path, mode, owner in _directories(state):
+        _hdfs_call(state, "PUT", path, {"op": "MKDIRS", "permission": mode})
+        # MKDIRS does not change the mode of an existing directory, and applies the umask.
+        _hdfs_call(state, "PUT", path, {"op": "SETPERMISSION", "permission": mode})
+        if owner:
+            _hdfs_call(state, "PUT", path, {"op": "SETOWNER", "owner": owner})
+    if state.tarball:
+        _upload(
+            state, Path(state.tarball), f"/yarn-services/{state.hadoop_version}/service-dep.tar.gz"
+        )
+
+
+def _upload(state: SandboxState, source: Path, target: str) -> None:
+    """Write the tarball; the services API accepts it only if everyone can read it and enter its
+    parents.
+    """
+    parent = target.rpartition("/")[0]
+    _hdfs_call(state, "PUT", parent, {"op": "MKDIRS", "permission": "755"})
+    query = {"op": "CREATE", "overwrite": "true", "permission": "755", "noredirect": "true"}
+    location = str(json.loads(_hdfs_call(state, "PUT", target, query))["Location"])
+    try:
+        with source.open("rb") as tarball:
+            status, body = send("PUT", location, timeout_s=120, body=tarball)
+    except NotWell as error:
+        raise SandboxError(f"could not upload {source.name} to HDFS: {error}") from None
+    if status != 201:
+        said = body[:300].decode(errors="replace")
+        raise SandboxError(f"could not upload {source.name} to HDFS: {status} {said}")
+
+
+def _hdfs_call(state: SandboxState, method: str, path: str, query: dict[str, str]) -> bytes:
+    url = f"{state.namenode_url}/webhdfs/v1{quote(path)}?{urlencode({**query, 'user.name': state.user})}"  # noqa: E501
+    try:
+        status, body = send(method, url, state, timeout_s=30)
+    except NotWell as error:
+        raise SandboxError(f"could not prepare HDFS: {error}") from None
+    if status not in (200, 201):
+        raise SandboxError(
+            f"could not prepare HDFS: {query['op']} {path}: {status} "
+            f"{body[:300].decode(errors='replace')}"
+        )
+    return body
