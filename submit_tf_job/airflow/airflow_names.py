@@ -12,6 +12,7 @@ try:
         BaseSensorOperator,
         conf,
     )
+    from airflow.sdk.bases.decorator import DecoratedOperator, task_decorator_factory
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
 except ImportError as error:
     raise ImportError(
@@ -28,5 +29,7 @@ __all__ = [
     "BaseOperator",
     "BaseOperatorLink",
     "BaseSensorOperator",
+    "DecoratedOperator",
     "conf",
+    "task_decorator_factory",
 ]

@@ -1,20 +1,29 @@
 """The operator: submits a job, waits in the worker or the triggerer, and returns or raises the
-job's result.
+job's result; and the decorator `@task.submit_tf_job`: a function that runs as a job on YARN.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.airflow.airflow_names import Asset, AssetAlias, BaseOperator, conf
+from submit_tf_job.airflow.airflow_names import (
+    Asset,
+    AssetAlias,
+    BaseOperator,
+    DecoratedOperator,
+    conf,
+    task_decorator_factory,
+)
 from submit_tf_job.airflow.extra_links import ApplicationLink, LogsLink, TensorBoardLink
-from submit_tf_job.errors import SubmitTFJobError, UsageError
+from submit_tf_job.airflow.hook import airflow_errors, error_in
+from submit_tf_job.errors import SettingsError, SubmitTFJobError, UsageError
 
 if TYPE_CHECKING:
     from submit_tf_job.airflow.hook import SubmitTFJobHook
@@ -124,8 +133,6 @@ class SubmitTFJobOperator(BaseOperator):
 
     def execute(self, context: Any) -> Any:
         """Submit the job, or adopt that of an earlier try, and wait for its end."""
-        from submit_tf_job.airflow.hook import airflow_errors
-
         run = task_run(context, self.retries)
         with airflow_errors():
             planned = self._plan(context, run)
@@ -233,8 +240,6 @@ class SubmitTFJobOperator(BaseOperator):
         deciding_task: str = "",
     ) -> Any:
         """Return the job or raise its error, after the trigger has detected its end."""
-        from submit_tf_job.airflow.hook import airflow_errors, error_in
-
         self.links_known = True
         if event.get("timed_out"):
             from airflow.sdk.exceptions import AirflowTaskTimeout
@@ -340,3 +345,64 @@ def _facts(planned: Plan) -> dict[str, Any]:
 def _push(context: Any, values: Mapping[str, str]) -> None:
     for key, value in values.items():
         context["ti"].xcom_push(key=key, value=value)
+
+
+# --- a function as a job ---
+
+
+class SubmitTFJobDecoratedOperator(DecoratedOperator, SubmitTFJobOperator):
+    """Runs a function as a job, and returns what it returned in the deciding task.
+
+    Args:
+        job: A job spec without `command`, as a mapping.
+        kwargs: The other arguments of `SubmitTFJobOperator`.
+    """
+
+    custom_operator_name = "@task.submit_tf_job"
+    template_fields: Sequence[str] = (
+        *DecoratedOperator.template_fields,
+        *SubmitTFJobOperator.template_fields,
+    )
+
+    def _spec(self) -> Any:
+        from submit_tf_job.sdk.call_spec import call_spec
+
+        if not isinstance(self.job, Mapping):
+            raise UsageError(f"job: expected a job spec as a mapping, found {self.job!r}")
+        if self.hook.get_conn().settings.hadoop_conf is None:
+            raise SettingsError(
+                "a function's result is read from the collected logs, and hadoop_conf is not set",
+                hint="set hadoop_conf to a directory with the cluster's yarn-site.xml and "
+                "core-site.xml",
+            )
+        # the files are needed until the job is submitted: removed with this object
+        self._files = TemporaryDirectory(prefix="submit_tf_job-call-")
+        args, kwargs = tuple(self.op_args), dict(self.op_kwargs)
+        return call_spec(self.python_callable, args, kwargs, self.job, Path(self._files.name))
+
+    def _result(self, context: Any, job: Mapping[str, Any], deciding_task: str) -> Any:
+        from submit_tf_job.sdk.functions import result_of
+
+        context["ti"].xcom_push(key="job", value=job)
+        handle = self.hook.get_conn().attach(str(job["application_id"]))
+        return result_of(handle, deciding_task)
+
+
+def submit_tf_job_task(
+    python_callable: Callable[..., Any] | None = None,
+    multiple_outputs: bool | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Make a task of a function, which runs as a job on YARN.
+
+    Args:
+        python_callable: The function.
+        multiple_outputs: Push each key of a mapping that it returns as an XCom of its own.
+        kwargs: The arguments of `SubmitTFJobOperator`.
+    """
+    return task_decorator_factory(
+        python_callable=python_callable,
+        multiple_outputs=multiple_outputs,
+        decorated_operator_class=SubmitTFJobDecoratedOperator,
+        **kwargs,
+    )

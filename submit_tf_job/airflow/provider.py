@@ -78,9 +78,7 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [{"integration-name": _NAME, "python-modules": [f"{_HERE}.operator"]}],
         "sensors": [{"integration-name": _NAME, "python-modules": [f"{_HERE}.sensor"]}],
         "triggers": [{"integration-name": _NAME, "python-modules": [f"{_HERE}.trigger"]}],
-        "task-decorators": [
-            {"name": _NAME, "class-name": f"{_HERE}.decorators.submit_tf_job_task"}
-        ],
+        "task-decorators": [{"name": _NAME, "class-name": f"{_HERE}.operator.submit_tf_job_task"}],
         "extra-links": [
             f"{_HERE}.extra_links.{name}"
             for name in ("ApplicationLink", "LogsLink", "TensorBoardLink")

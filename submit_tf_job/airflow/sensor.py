@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.airflow.airflow_names import BaseSensorOperator, conf
+from submit_tf_job.airflow.hook import airflow_errors, error_in
 from submit_tf_job.airflow.operator import DEFAULT_CONNECTION
 from submit_tf_job.errors import NoSuchJob
 
@@ -45,7 +46,6 @@ class SubmitTFJobSensor(BaseSensorOperator):
         """Wait in the worker, or in the triggerer."""
         if not self.deferrable:
             return super().execute(context)
-        from submit_tf_job.airflow.hook import airflow_errors
         from submit_tf_job.airflow.trigger import SubmitTFJobTrigger
 
         with airflow_errors():
@@ -60,8 +60,6 @@ class SubmitTFJobSensor(BaseSensorOperator):
 
     def execute_complete(self, context: Any, event: Mapping[str, Any]) -> Any:
         """Return or raise the job's error, after the trigger has detected its end."""
-        from submit_tf_job.airflow.hook import airflow_errors, error_in
-
         if event.get("timed_out"):
             from airflow.sdk.exceptions import AirflowSensorTimeout
 
@@ -74,8 +72,6 @@ class SubmitTFJobSensor(BaseSensorOperator):
 
     def poke(self, context: Any) -> Any:
         """Return whether the job has succeeded; raise its error if it failed."""
-        from submit_tf_job.airflow.hook import airflow_errors
-
         with airflow_errors():
             handle = self._handle()
             if handle is None:
