@@ -438,19 +438,9 @@ def _app(cluster: Cluster, app_id: str) -> AppReport:
     return app
 
 
-def _own(cluster: Cluster, app: AppReport) -> AppReport:
-    me = cluster.settings.user
-    if app.user not in (None, me):
-        raise AuthError(
-            f"{app.id} is a job of {app.user}, and you are {me}",
-            hint=f"if you may act for {app.user}: --user {app.user}",
-        )
-    return app
-
-
 def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
-    """Return the running or waiting application with a name or an id."""
-    ref = find(cluster, job)
+    """Return the user's running or waiting application with a name or an id."""
+    ref, me = find(cluster, job), cluster.settings.user
     found = cluster.client.app(ref.application_id)
     if found is None:
         raise Refused(f"{ref.name} does not run")
@@ -461,7 +451,12 @@ def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
             f"{ref.name} is over ({listed_job(found).state.value})",
             hint="to run it again: submit_tf_job submit, with its job spec",
         )
-    return ref, _own(cluster, found)
+    if found.user not in (None, me):
+        raise AuthError(
+            f"{found.id} is a job of {found.user}, and you are {me}",
+            hint=f"if you may act for {found.user}: --user {found.user}",
+        )
+    return ref, found
 
 
 def _running(cluster: Cluster, job: str) -> tuple[JobRef, ObservedService]:

@@ -248,20 +248,16 @@ def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:
     """
     if staging is None:
         return None
-    try:
-        return _read_web_hdfs(settings, staging)
-    except SettingsError:
-        if settings.names != "dns":
-            raise
-        return None
-
-
-def _read_web_hdfs(settings: Settings, staging: str) -> WebStaging | None:
     from submit_tf_job.container.hadoop import resolve_viewfs, web_addresses
     from submit_tf_job.plan.site import WebStaging
     from submit_tf_job.storage import hadoop_properties
 
-    conf = hadoop_properties(settings.hadoop_conf)
+    try:
+        conf = hadoop_properties(settings.hadoop_conf)
+    except SettingsError:
+        if settings.names != "dns":
+            raise
+        return None
     parts = urlsplit(staging)
     if not parts.netloc:
         parts = urlsplit(conf.get("fs.defaultFS", ""))._replace(path=parts.path)

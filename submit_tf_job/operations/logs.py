@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from submit_tf_job.logs.entries import LogInventory, LogSelection, LogSource, TaskContainer
     from submit_tf_job.logs.follow import LoggedContainers
     from submit_tf_job.logs.read import Reading
-    from submit_tf_job.logs.sources import NodeLogs
     from submit_tf_job.yarn.observed import AppReport, ObservedService
     from submit_tf_job.yarn.rest import Deadline
 
@@ -105,6 +104,7 @@ class JobLogs:
         """
         from submit_tf_job.diagnose.amounts import clause
         from submit_tf_job.logs.read import nothing_yet
+        from submit_tf_job.logs.sources import NodeLogs
 
         if self.app.ended:
             archive = self.archive()
@@ -119,7 +119,7 @@ class JobLogs:
         if not containers:
             of = clause(" of {}", self.task)
             raise nothing_yet(self.name, f"none of its containers{of} has started")
-        return self._node_shelf(), containers, "nodes"
+        return NodeLogs(self.cluster.nodes), containers, "nodes"
 
     # --- while it runs ----------------------------------------------------------------------------
 
@@ -127,10 +127,11 @@ class JobLogs:
         """Return a reader that continues until the job is over."""
         from submit_tf_job.logs.follow import JobFollower
         from submit_tf_job.logs.read import Reading
+        from submit_tf_job.logs.sources import NodeLogs
 
         cluster, settings = self.cluster, self.cluster.settings
         follower = JobFollower(
-            self._node_shelf(),
+            NodeLogs(self.cluster.nodes),
             selection,
             cluster.clock,
             cluster.wall,
@@ -222,11 +223,6 @@ class JobLogs:
 
     def _soon(self) -> Deadline:
         return self.cluster.client.deadline(_ROSTER_S)
-
-    def _node_shelf(self) -> NodeLogs:
-        from submit_tf_job.logs.sources import NodeLogs
-
-        return NodeLogs(self.cluster.nodes)
 
     # --- when it is over --------------------------------------------------------------------------
 
