@@ -22,7 +22,7 @@ from submit_tf_job.operations.logs import log_files
 from submit_tf_job.operations.logs import logs as read_logs
 from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.stop import take_stacks
-from submit_tf_job.operations.why import diagnose, is_waiting, why_failed, why_pending
+from submit_tf_job.operations.why import diagnose
 from submit_tf_job.report.detail_text import (
     description_lines,
     events_lines,
@@ -44,9 +44,9 @@ def status(context: Context, job: JobArgument) -> None:
     """
     cluster = context.cluster()
     status = read_status.status(cluster, job)
-    pending = why_pending(cluster, status) if is_waiting(status) else ()
-    cause = why_failed(cluster, status)
-    context.result(job_lines(status, pending, cause), lambda: job_object(status, pending, cause))
+    found = diagnose(cluster, status)
+    causes = found.pending, found.failure
+    context.result(job_lines(status, *causes), lambda: job_object(status, *causes))
 
 
 def wait(

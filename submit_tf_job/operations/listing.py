@@ -320,9 +320,7 @@ def list_jobs(
         answer_s: Time limit for a ResourceManager to respond; then nothing else is asked, and a
             name may be a short form. None for `timeouts.failover`.
     """
-    within = deadline = None
-    if answer_s is not None:
-        deadline = cluster.client.deadline(answer_s)
+    within = None
     if selection.within_s is not None:
         within = int((cluster.wall() - selection.within_s) * 1000)
     apps = cluster.client.apps(
@@ -330,7 +328,7 @@ def list_jobs(
         queue=selection.queue,
         states=selection.yarn_states,
         started_after_ms=within,
-        deadline=deadline,
+        deadline=cluster.client.deadline(answer_s),
     )
     jobs = selection.jobs(apps)
     return jobs if answer_s is not None else _FullNames(cluster).of(jobs)

@@ -57,7 +57,6 @@ from submit_tf_job.yarn.observed import (
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
-    from submit_tf_job.yarn.resource_manager import Deadline
 
 _SERVICE_EVERY_S = 5.0
 SERVICE_S = 15.0  # the ResourceManager asks the ApplicationMaster, which may hang
@@ -118,7 +117,9 @@ class StatusReader:
         """
         self._silent = trouble = ""
         detail = self._details_are_due() or detail
-        app = self._client.app(self._ref.application_id, deadline=self._deadline())
+        app = self._client.app(
+            self._ref.application_id, deadline=self._client.deadline(self._answer_s)
+        )
         user = self._cluster.settings.user
         foreign = app is not None and app.user not in (None, user)
         if app is not None:
@@ -129,7 +130,7 @@ class StatusReader:
                 )
             elif not app.state.is_final and (detail or self._service_is_old()):
                 try:
-                    self._ask_service(answer_s=SERVICE_S)
+                    self._ask_service()
                 except (ClusterUnavailable, NoSuchJob) as error:
                     # its ApplicationMaster restarts; the ResourceManager has the rest
                     trouble = _of_master(app, error)
@@ -176,11 +177,6 @@ class StatusReader:
         if found is not None and found[1] is not None:
             self._take(found[1], Evidence.READ)
 
-    def _deadline(self) -> Deadline | None:
-        if self._answer_s is None:
-            return None
-        return self._client.deadline(self._answer_s)
-
     def _details_are_due(self) -> bool:
         now = self._clock()
         if self._details_every_s is None or now - self._details_at < self._details_every_s:
@@ -199,8 +195,8 @@ class StatusReader:
         frozen = self._written is not None and self._clock() - self._written_at >= OUTDATED_S
         return age >= _SERVICE_EVERY_S and (report.state == "waiting" or frozen)
 
-    def _ask_service(self, *, answer_s: float) -> None:
-        limit_s = min(answer_s, self._answer_s or self._client.timeouts.total_s)
+    def _ask_service(self) -> None:
+        limit_s = min(SERVICE_S, self._answer_s or self._client.timeouts.total_s)
         service = self._client.get_service(self._ref.run, deadline=self._client.deadline(limit_s))
         self._service_at = self._clock()
         if not service.components and self._service is not None and self._service.components:
@@ -297,7 +293,9 @@ class StatusReader:
         container.
         """
         if host not in self._node_addresses:
-            found = self._cluster.nodes.addresses_of(host, deadline=self._deadline())
+            found = self._cluster.nodes.addresses_of(
+                host, deadline=self._client.deadline(self._answer_s)
+            )
             self._node_addresses[host] = found
         gone: ContainerGone | NodeUnreachable = NodeUnreachable(
             f"no NodeManager of {host} is in service"
