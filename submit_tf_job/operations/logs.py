@@ -327,7 +327,6 @@ def _sizes(service: ObservedService) -> dict[str, int]:
 
 
 AM_LOG_BYTES = 1024 * 1024  # the end of one container takes up to 12 kB in it
-_ALL_LINES = 1_000_000
 
 Say = Callable[[str], None]
 
@@ -436,43 +435,31 @@ def log_files(
     return LogInventory(found.name, found.app.id, source, tuple(listed(logs, containers, say)))
 
 
-def tail_of(
+def end_of_log(
     cluster: Cluster,
     app: AppReport,
     container_id: str,
     file: str = "stderr.txt",
     *,
-    host: str | None = None,
-    lines: int = 20,
-    max_bytes: int = 16 * 1024,
-) -> tuple[str, ...]:
-    """Return the last lines of a container's log file, from its NodeManager or from the collected
-    logs.
+    host: str | None,
+    max_bytes: int = 64 * 1024,
+) -> str:
+    """Return the end of a container's log file, from its NodeManager or from the collected logs; ""
+    if it is empty or cannot be read now.
 
     Args:
         app: The application that the container belongs to.
         container_id: The container.
         file: Name of the file.
-        host: Its node, if known; without it only the collected logs are read.
-        lines: Maximum number of lines.
+        host: Its node; None if it is not known: then only the collected logs are read.
         max_bytes: Maximum number of bytes to read; a line that begins before them is cut.
-
-    Returns:
-        The lines, with unprintable characters as written; () if the file is empty or cannot be read
-        now.
     """
-    reads: tuple[Callable[[], bytes | None], ...] = (
-        lambda: _from_node(cluster, host, container_id, file, max_bytes),
-        lambda: _from_collected(cluster, app, container_id, file, host, max_bytes),
-    )
-    for read in reads:
-        try:
-            data = read()
-        except SubmitTFJobError:
-            continue
-        if data is not None:
-            return tuple(data.decode("utf-8", "backslashreplace").splitlines()[-lines:])
-    return ()
+    for read in (_from_node, _from_collected):
+        with suppress(SubmitTFJobError):
+            data = read(cluster, app, container_id, file, host, max_bytes)
+            if data is not None:
+                return "\n".join(data.decode("utf-8", "backslashreplace").splitlines())
+    return ""
 
 
 def am_log(cluster: Cluster, app: AppReport) -> str:
@@ -486,12 +473,16 @@ def am_log(cluster: Cluster, app: AppReport) -> str:
     if last is None or last.container_id is None:
         return ""
     host = (last.node_http_address or "").rpartition(":")[0] or None
-    limits = {"lines": _ALL_LINES, "max_bytes": AM_LOG_BYTES}
-    return "\n".join(tail_of(cluster, app, last.container_id, AM_LOG, host=host, **limits))
+    return end_of_log(cluster, app, last.container_id, AM_LOG, host=host, max_bytes=AM_LOG_BYTES)
 
 
 def _from_node(
-    cluster: Cluster, host: str | None, container_id: str, file: str, max_bytes: int
+    cluster: Cluster,
+    _app: AppReport,
+    container_id: str,
+    file: str,
+    host: str | None,
+    max_bytes: int,
 ) -> bytes | None:
     from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable
 
@@ -504,7 +495,12 @@ def _from_node(
 
 
 def _from_collected(
-    cluster: Cluster, app: AppReport, container_id: str, file: str, host: str | None, max_bytes: int
+    cluster: Cluster,
+    app: AppReport,
+    container_id: str,
+    file: str,
+    host: str | None,
+    max_bytes: int,
 ) -> bytes | None:
     conf = cluster.settings.hadoop_conf
     if conf is None or not app.ended:

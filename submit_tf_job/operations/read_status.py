@@ -42,7 +42,7 @@ from submit_tf_job.observation import (
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.description import tasks_of
-from submit_tf_job.operations.logs import tail_of
+from submit_tf_job.operations.logs import end_of_log
 from submit_tf_job.operations.run_records import forgotten
 from submit_tf_job.operations.runs import find
 from submit_tf_job.yarn import service_properties
@@ -381,14 +381,13 @@ def last_lines(cluster: Cluster, status: JobStatus, *, most: int) -> dict[str, s
         for task in tasks_of(status)
         if task.container_id and task.host and task.state in ("running", "ready")
     ]
-    found = {
-        t.name: tail_of(
-            cluster, app, t.container_id or "", "stdout.txt", host=t.host, lines=3, max_bytes=4096
+    found = {}
+    for task in running[:most]:
+        end = end_of_log(
+            cluster, app, task.container_id or "", "stdout.txt", host=task.host, max_bytes=4096
         )
-        for t in running[:most]
-    }
-    shown = {
-        name: [line for line in lines if not line.startswith(contract.PROGRESS_MARK)]
-        for name, lines in found.items()
-    }
-    return {name: lines[-1] for name, lines in shown.items() if lines}
+        lines = end.split("\n")[-3:]
+        shown = [line for line in lines if line and not line.startswith(contract.PROGRESS_MARK)]
+        if shown:
+            found[task.name] = shown[-1]
+    return found

@@ -7,13 +7,14 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster
-from submit_tf_job.operations.logs import am_log, tail_of
+from submit_tf_job.operations.logs import am_log, end_of_log
 from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
@@ -213,8 +214,6 @@ def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:
 
 
 LIMIT_S = 8.0
-STDERR_BYTES = 64 * 1024
-_ALL_LINES = 1_000_000
 
 
 def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
@@ -284,21 +283,12 @@ def _gather(cluster: Cluster, seen: JobStatus) -> Cause | None:
 def _stderr(cluster: Cluster, app: AppReport, suspect: FailedTask) -> str:
     if not suspect.container_id:
         return ""
-    container, host = suspect.container_id, suspect.host
-    lines = tail_of(cluster, app, container, host=host, lines=_ALL_LINES, max_bytes=STDERR_BYTES)
-    if suspect.status == 0:
-        # The launch script writes its own failures to a separate file; of a failed container the
-        # NodeManager quotes it.
-        lines += tail_of(
-            cluster,
-            app,
-            container,
-            "prelaunch.err",
-            host=host,
-            lines=_ALL_LINES,
-            max_bytes=STDERR_BYTES,
-        )
-    return "\n".join(lines)
+    read = partial(end_of_log, cluster, app, suspect.container_id, host=suspect.host)
+    if suspect.status != 0:
+        return read()
+    # The launch script writes its own failures to a separate file; of a failed container the
+    # NodeManager quotes it.
+    return "\n".join(filter(None, (read(), read("prelaunch.err"))))
 
 
 def _missing(cluster: Cluster, seen: JobStatus, log: str) -> tuple[str, str] | None:
@@ -310,10 +300,7 @@ def _missing(cluster: Cluster, seen: JobStatus, log: str) -> tuple[str, str] | N
     for task in seen.report.missing:
         if place := container_of(log, task):
             container, host = place
-            lines = tail_of(
-                cluster, seen.app, container, host=host, lines=_ALL_LINES, max_bytes=STDERR_BYTES
-            )
-            return task, "\n".join(lines)
+            return task, end_of_log(cluster, seen.app, container, host=host)
     return None
 
 
