@@ -25,7 +25,7 @@ SET = "--set"
 _STEP = re.compile(r"([^.\[\]]+)((?:\[[0-9]{1,6}\])*)")
 _REST = re.compile(r"(.+)()")
 _OTHER_SPELLING = {"chief": "master", "master": "chief"}
-_Steps = Sequence[tuple[Kind | None, str | int]]
+_Steps = Sequence[tuple[Kind | None, str | int]]  # each with the kind of the value before it
 _PLACE = Location(SET)
 _NOTHING = Scalar(ScalarKind.NULL, "", _PLACE)
 
@@ -50,112 +50,92 @@ def apply(root: Node, overrides: Sequence[str], notes: Diagnostics) -> Node:
                 raise _Refused(
                     f"{clip(override)} has no '='; write path=value, as in roles.worker.instances=8"
                 )
-            root = _set(root, _Target(path), value)
+            root = _set(root, path.strip(), value)
         except Unreadable as error:
             notes.problem(_PLACE, error.path, str(error))
     return root
 
 
-class _Target:
-    """The path of an override, parsed and checked against the key table.
+def _set(root: Node, path: str, value: str) -> Node:
+    steps, kind = _parse(path)
+    try:
+        is_literal = kind is None or kind.is_literal(value)
+        node = Scalar(ScalarKind.TEXT, value, _PLACE) if is_literal else parse_flow(value, _PLACE)
+        return _replace(root, steps, node, kind)
+    except Unreadable as error:
+        raise _Refused(str(error), path) from None
 
-    Attributes:
-        steps: Keys, and indices of lists.
-        kinds: The kind of the value before each step, and of the value at the end; None for any
-            kind.
+
+def _parse(path: str) -> tuple[_Steps, Kind | None]:
+    """Return the steps of a path: keys, and indices of lists; and the kind of the value at its end,
+    None for any.
     """
-
-    def __init__(self, path: str) -> None:
-        self.path = path.strip()
-        self.steps: list[str | int] = []
-        self.kinds: list[Kind | None] = [group(JOB)]
-        at = 0
-        while at <= len(self.path):
-            kind = self.kinds[-1]
-            pattern = _REST if kind and kind.dotted else _STEP
-            step = pattern.match(self.path, at)
-            if step is None or self.path[step.end() : step.end() + 1] not in ("", "."):
-                raise _Refused(
-                    f"{clip(path)} is not a valid path; write keys joined by dots, as in "
-                    f"roles.worker.env.BATCH"
-                )
-            self._add_key(step.group(1), kind, at)
-            for index in re.findall("[0-9]+", step.group(2)):
-                self.steps.append(int(index))
-                self.kinds.append(self.kinds[-1] and self.kinds[-1].items)
-            at = step.end() + 1
-
-    def _add_key(self, name: str, kind: Kind | None, at: int) -> None:
-        try:
-            member = kind.member(name) if kind else None
-        except ValueError as error:
-            raise _Refused(str(error), self.path) from None
-        if member is None:
+    steps: list[tuple[Kind | None, str | int]] = []
+    kind: Kind | None = group(JOB)
+    at = 0
+    while at <= len(path):
+        step = (_REST if kind and kind.dotted else _STEP).match(path, at)
+        if step is None or path[step.end() : step.end() + 1] not in ("", "."):
             raise _Refused(
-                f"{clip(name)} leads nowhere, {self.path[: at - 1]} has no keys", self.path
+                f"{clip(path)} is not a valid path; write keys joined by dots, as in "
+                f"roles.worker.env.BATCH"
             )
-        self.steps.append(name)
-        self.kinds.append(member)
-
-
-def _set(root: Node, target: _Target, value: str) -> Node:
-    kind = target.kinds[-1]
-    if kind is None or kind.is_literal(value):
-        node: Node = Scalar(ScalarKind.TEXT, value, _PLACE)
-    else:
+        steps.append((kind, step[1]))
         try:
-            node = parse_flow(value, _PLACE)
-        except Unreadable as error:
-            raise _Refused(str(error), target.path) from None
-    return _replace(root, list(zip(target.kinds, target.steps, strict=False)), node, target)
+            kind = kind.member(step[1]) if kind else None
+        except ValueError as error:
+            raise _Refused(str(error), path) from None
+        if kind is None:
+            message = f"{clip(step[1])} leads nowhere, {path[: at - 1]} has no keys"
+            raise _Refused(message, path)
+        for index in re.findall("[0-9]+", step[2]):
+            steps.append((kind, int(index)))
+            kind = kind and kind.items
+        at = step.end() + 1
+    return steps, kind
 
 
-def _replace(node: Node, steps: _Steps, new: Node, target: _Target) -> Node:
-    """Return a copy of the tree with another node at the end of the steps; create missing mappings
-    on the path.
+def _replace(node: Node, steps: _Steps, new: Node, last: Kind | None) -> Node:
+    """Return a copy of the tree with another node of the kind `last` at the end of the steps;
+    create missing mappings on the path.
     """
     if not steps:
-        kind = target.kinds[-1]
-        if isinstance(node, Table) and isinstance(new, Scalar) and kind and kind.short == "uri":
+        if isinstance(node, Table) and isinstance(new, Scalar) and last and last.short == "uri":
             # the input's or output's other keys stay
-            return _replace(node, [(kind, "uri")], new, target)
+            return _replace(node, [(last, "uri")], new, last)
         return new
     kind, step = steps[0]
     if isinstance(step, int):
-        return _replace_item(node, step, steps[1:], new, target)
+        return _replace_item(node, step, steps[1:], new, last)
     if not isinstance(node, Table):
-        node = _as_table(node, kind, step, target.path)
+        node = _as_table(node, kind, step)
     other = _OTHER_SPELLING.get(step, "") if kind is ROLES else ""
     if node.find(step) is None and node.find(other) is not None:
         step = other
     entry = node.find(step)
     inner = entry.value if entry else _NOTHING
     place = entry.place if entry and len(steps) > 1 else _PLACE
-    return node.with_entry(Pair(step, place, _replace(inner, steps[1:], new, target)))
+    return node.with_entry(Pair(step, place, _replace(inner, steps[1:], new, last)))
 
 
-def _as_table(node: Node, kind: Kind | None, step: str, path: str) -> Table:
+def _as_table(node: Node, kind: Kind | None, step: str) -> Table:
     """Return the mapping for an absent value, or for a value in its short form."""
-    if isinstance(node, Scalar) and node.kind is ScalarKind.NULL:
+    if _is_absent(node):
         return Table((), _PLACE)
     if isinstance(node, Scalar) and kind and kind.short:
         return Table((Pair(kind.short, node.place, node),), node.place)
-    raise _Refused(
-        f"nothing can be set below a value that is not a mapping (at {clip(step)})", path
-    )
+    raise _Refused(f"nothing can be set below a value that is not a mapping (at {clip(step)})")
 
 
-def _replace_item(node: Node, index: int, rest: _Steps, new: Node, target: _Target) -> Node:
+def _is_absent(node: Node) -> bool:
+    return isinstance(node, Scalar) and node.kind is ScalarKind.NULL
+
+
+def _replace_item(node: Node, index: int, rest: _Steps, new: Node, last: Kind | None) -> Node:
     items = node.items if isinstance(node, Items) else ()
-    if not isinstance(node, Items) and not (
-        isinstance(node, Scalar) and node.kind is ScalarKind.NULL
-    ):
-        raise _Refused("an index needs a list, and this is none", target.path)
+    if not isinstance(node, Items) and not _is_absent(node):
+        raise _Refused("an index needs a list, and this is none")
     if index > len(items):
-        raise _Refused(
-            f"the list has {len(items)} items; the next one is [{len(items)}]", target.path
-        )
-    inner = items[index] if index < len(items) else _NOTHING
-    return Items(
-        (*items[:index], _replace(inner, rest, new, target), *items[index + 1 :]), node.place
-    )
+        raise _Refused(f"the list has {len(items)} items; the next one is [{len(items)}]")
+    inner = _replace(items[index] if index < len(items) else _NOTHING, rest, new, last)
+    return Items((*items[:index], inner, *items[index + 1 :]), node.place)
