@@ -617,7 +617,7 @@ ROLE = Keys(
     rules={"anyOf": [{"required": ["memory"]}, {"required": ["shape"]}]},
 )
 _ROLE = group(ROLE, definition="role")
-_AT_MOST_ONE = {"allOf": [_ROLE.reference(), {"properties": {"instances": {"maximum": 1}}}]}
+_AT_MOST_ONE = {"allOf": [_ROLE.reference, {"properties": {"instances": {"maximum": 1}}}]}
 
 # --- the job ---
 
@@ -678,7 +678,7 @@ ROLES = map_of(
         "minProperties": 1,
         "maxProperties": MAX_ROLES,
         "properties": dict.fromkeys(("chief", "master", "evaluator"), _AT_MOST_ONE)
-        | dict.fromkeys(("worker", "ps"), _ROLE.reference()),
+        | dict.fromkeys(("worker", "ps"), _ROLE.reference),
         "not": {"required": ["chief", "master"]},
     },
 )

@@ -34,7 +34,7 @@ class Kind:
     Attributes:
         types: The JSON types that it may have.
         shown: The value in a few words of Markdown, for the documentation.
-        fragment: Its JSON Schema, without what follows from its members and keys.
+        schema: Its JSON Schema.
         make: Returns the typed value of a JSON value of these types; raises ValueError with a
             sentence for each that the schema refuses, and for what a schema cannot say. Of a
             mapping (by field, if its keys are known) or list it gets the typed members, None for a
@@ -56,7 +56,7 @@ class Kind:
 
     types: tuple[str, ...]
     shown: str
-    fragment: dict[str, Any]
+    schema: dict[str, Any]
     make: Callable[[Any], Any] = lambda value: value
     expected: str = "text"
     definition: str = ""
@@ -72,22 +72,10 @@ class Kind:
     single: Kind | None = None
     short: str = ""
 
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of a value."""
-        made = self.fragment
-        if self.items and "oneOf" not in made:
-            made = {"type": "array", "items": self.items.reference(), **made}
-        if self.members:
-            made = {"type": "object", "additionalProperties": self.members.reference(), **made}
-        if self.names:
-            made = {**made, "propertyNames": self.names.reference()}
-        if self.keys:
-            made = self.keys.schema()
-        return {"oneOf": [self.single.reference(), made]} if self.single else made
-
+    @property
     def reference(self) -> dict[str, Any]:
-        """Return the JSON Schema, or a reference to its definition."""
-        return {"$ref": f"#/definitions/{self.definition}"} if self.definition else self.schema()
+        """The JSON Schema, or a reference to its definition."""
+        return {"$ref": f"#/definitions/{self.definition}"} if self.definition else self.schema
 
     def member(self, name: str) -> Kind | None:
         """Return the kind of the member of that name; None if the value has no members.
@@ -141,9 +129,7 @@ class Key(NamedTuple):
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema: that of the value, with help, default and examples."""
-        value = self.kind.schema()
-        if self.kind.definition:
-            value = {"allOf": [self.kind.reference()]}
+        value = {"allOf": [self.kind.reference]} if self.kind.definition else self.kind.schema
         if self.default is not None:
             value = {**value, "default": self.default}
         return {"description": _without_markup(self.help), **value, "examples": list(self.examples)}
@@ -161,7 +147,7 @@ class Keys:
         rows: Every key, by name.
         synonyms: Another tool's name → our key.
         advice: Another tool's name → a hint, if no single key corresponds to it.
-        rules: The rules between keys in the JSON Schema.
+        schema: The JSON Schema of the mapping.
     """
 
     def __init__(
@@ -175,16 +161,12 @@ class Keys:
         self.rows = {key.name: key for key in rows}
         self.synonyms = {word: key.name for key in self.rows.values() for word in key.words.split()}
         self.advice = advice or {}
-        self.rules = rules or {}
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the mapping."""
         required = [key.name for key in self.rows.values() if key.missing]
-        schema: dict[str, Any] = {"type": "object", "additionalProperties": False}
-        if required and "anyOf" not in self.rules:
-            schema["required"] = required
-        properties = {name: key.reference() for name, key in self.rows.items()}
-        return {**schema, "properties": properties, **self.rules}
+        self.schema: dict[str, Any] = {"type": "object", "additionalProperties": False}
+        if required and "anyOf" not in (rules or {}):
+            self.schema["required"] = required
+        self.schema["properties"] = {name: key.reference() for name, key in self.rows.items()}
+        self.schema.update(rules or {})
 
     def unknown(self, key: str) -> str:
         """Return the message for a key that the mapping does not have."""
@@ -337,7 +319,7 @@ def word_or_number(values: Mapping[str, object], least: int, most: int, **synony
         return named.make(value) if isinstance(value, str) else number.make(value)
 
     shown = f"{named.shown}, or {least} to {most}"
-    schema = {"anyOf": [number.schema(), named.schema()]}
+    schema = {"anyOf": [number.schema, named.schema]}
     return Kind(("integer", "string"), shown, schema, make, named.expected)
 
 
@@ -454,10 +436,11 @@ def list_of(
     empty: str = "",
 ) -> Kind:
     """Return the kind of a list; with `or_one` an item may stand there without it."""
+    schema = {"type": "array", "items": kind.reference} | ({"minItems": 1} if empty else {})
     return Kind(
         ("array", *kind.types) if or_one else ("array",),
         f"list of {kind.shown}",
-        {"minItems": 1} if empty else {},
+        {"oneOf": [kind.reference, schema]} if or_one else schema,
         make,
         kind.expected if or_one else expected,
         empty=empty,
@@ -474,13 +457,18 @@ def map_of(
     *,
     most: int = 0,
     rules: Mapping[str, Any] = MappingProxyType({}),
+    names: Kind | None = None,
     **more: Any,
 ) -> Kind:
     """Return the kind of a mapping with keys chosen by the user, `most` of them if that is not 0;
     `rules` are more of its JSON Schema.
     """
-    schema = {**rules, **({"maxProperties": most} if most else {})}
-    return Kind(("object",), shown, schema, make, expected, members=kind, **more)
+    schema = {"type": "object", "additionalProperties": kind.reference, **rules}
+    if most:
+        schema["maxProperties"] = most
+    if names:
+        schema["propertyNames"] = names.reference
+    return Kind(("object",), shown, schema, make, expected, members=kind, names=names, **more)
 
 
 def group(
@@ -497,7 +485,7 @@ def group(
     return Kind(
         ("object", *single.types) if single else ("object",),
         shown,
-        {},
+        {"oneOf": [single.reference, keys.schema]} if single else keys.schema,
         make,
         expected or (single.expected if single else keys.expected),
         definition=definition,

@@ -201,7 +201,7 @@ URI = text(
 PLAIN_URI = Kind(
     ("string",),
     "a URI",
-    {"allOf": [URI.reference(), {"pattern": "^[^*?[]*$"}]},
+    {"allOf": [URI.reference, {"pattern": "^[^*?[]*$"}]},
     _plain_uri,
     URI.expected,
     definition="plainUri",

@@ -56,7 +56,7 @@ def schema() -> dict[str, Any]:
         >>> schema()["title"]
         'submit_tf_job job spec'
     """
-    whole = JOB.schema()
+    whole = JOB.schema
     at_schema = {
         "description": "Where an editor finds this schema; not read otherwise.",
         "type": "string",
@@ -96,11 +96,11 @@ def _definitions() -> dict[str, Any]:
     return {
         "role": {
             "description": "All tasks of one role.",
-            **ROLE.schema(),
+            **ROLE.schema,
             "examples": [{"instances": 4, "cpus": 4, "memory": "16Gi", "gpus": 1}],
         },
         **{name: key.schema() for name, key in SHARED.items()},
-        **{key.kind.definition: key.kind.schema() for key in defined},
+        **{key.kind.definition: key.kind.schema for key in defined},
     }
 
 
@@ -134,7 +134,7 @@ def typed(root: Node, keys: Keys, at: Where, place: Location) -> Any:
         place: The location of the tree.
     """
     at.notes.places[at.path] = place
-    decides = schema() if keys is JOB else {**keys.schema(), "definitions": _definitions()}
+    decides = schema() if keys is JOB else {**keys.schema, "definitions": _definitions()}
     return _Check(root, group(keys), at).result(decides)
 
 
