@@ -38,19 +38,6 @@ from submit_tf_job.settings_sources import (
     hadoop_layer,
 )
 
-__all__ = [
-    "USER_NAME",
-    "Directories",
-    "Setting",
-    "Settings",
-    "directories",
-    "keys",
-    "known_profiles",
-    "krb5_conf_files",
-    "load_settings",
-    "process_environment",
-]
-
 SYSTEM_FILE = Path("/etc/submit_tf_job/settings.yaml")
 SANDBOX_PROFILE = "sandbox"
 AUTH_METHODS = ("simple", "kerberos", "delegation-token", "basic", "bearer")

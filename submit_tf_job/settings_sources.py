@@ -102,21 +102,18 @@ class Sources:
         Raises:
             SettingsError: A variable with the prefix is not a setting.
         """
-        variables = {key.variable: key.name for key in self.keys.values() if key.env}
         values: dict[str, tuple[Any, str]] = {}
-        for variable, value in env.items():
-            if (
-                not variable.startswith(ENV_PREFIX)
-                or variable == ENV_PREFIX + "PROFILE"
-                or variable.startswith(TEST_PREFIX)
-            ):
+        own = [name for name in env if name.startswith(ENV_PREFIX)]
+        known = {key.variable: key.name for key in self.keys.values() if own and key.env}
+        for variable in own:
+            if variable == ENV_PREFIX + "PROFILE" or variable.startswith(TEST_PREFIX):
                 continue
-            if variable not in variables:
+            if variable not in known:
                 raise SettingsError(
                     f"the environment variable {variable} is not a "
-                    f"setting{did_you_mean(variable, variables)}"
+                    f"setting{did_you_mean(variable, known)}"
                 )
-            values[variables[variable]] = (value, f"environment variable {variable}")
+            values[known[variable]] = (env[variable], f"environment variable {variable}")
         return values
 
     def _project_layer(self, cwd: Path, home: Path) -> SettingsLayer:

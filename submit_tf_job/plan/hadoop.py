@@ -136,10 +136,17 @@ def meeting_contribution(job: Job, site: Site, stage: Stage) -> Contribution:
     """Return the bootstrap's work to find the deciding task; none where DNS alone is asked."""
     if site.names is Names.DNS:
         return Contribution()
-    problems = tuple(_meeting_problems(job, site))
     web = site.web_hdfs
-    if web is None or problems:
-        return Contribution(problems=problems)
+    if web is None:
+        found = []
+        if site.names is Names.RENDEZVOUS and sum(job.counts.values()) > 1:
+            message = (
+                "with `names: rendezvous` of the settings the tasks find one another by a "
+                "directory of HDFS, and none is configured; set hadoop_conf (or staging: "
+                "hdfs://…), or use `names: dns`"
+            )
+            found = [job.problem("roles", message)]
+        return Contribution(problems=tuple(found))
     return Contribution(
         task={
             "meeting": {
@@ -151,18 +158,6 @@ def meeting_contribution(job: Job, site: Site, stage: Stage) -> Contribution:
             }
         }
     )
-
-
-def _meeting_problems(job: Job, site: Site) -> Iterator[Problem]:
-    if site.names is Names.AUTO:
-        return
-    if site.web_hdfs is None and sum(job.counts.values()) > 1:
-        yield job.problem(
-            "roles",
-            "with `names: rendezvous` of the settings the tasks find one another by a directory "
-            "of HDFS, and none is configured; set hadoop_conf (or staging: hdfs://…), or use "
-            "`names: dns`",
-        )
 
 
 def report_contribution(site: Site, run: str) -> Contribution:

@@ -48,7 +48,6 @@ from submit_tf_job.yarn.records import (
     PlacementScope,
     PlacementType,
     Resource,
-    ResourceInformation,
     Service,
     dumps,
 )
@@ -406,7 +405,7 @@ def _check_size(planned: Plan) -> None:
 
 def _resource(role: Role, site: Site) -> Resource:
     name = role.gpu_resource or site.gpu_resource
-    additional = {name: ResourceInformation(role.gpus)} if role.gpus else {}
+    additional = {name: role.gpus} if role.gpus else {}
     return Resource(cpus=role.cpus, memory=str(role.memory_mib), additional=additional)
 
 

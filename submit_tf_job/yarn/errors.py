@@ -103,25 +103,14 @@ _CREDENTIALS = (
         "Its administrator has to renew its keytab.",
     ),
     _ticket(
-        "Specified version of key is not available",
-        "its keytab holds an older key of HTTP/{host}",
-        "Its administrator has to renew its keytab; get a new ticket with kinit then.",
-    ),
-    _ticket(
         "[Ee]ncryption type|Cannot find key of appropriate type",
         "it has no key of the ticket's encryption type",
         "Compare `klist -e` with `klist -ket` of its keytab.",
     ),
-    _ticket("Request is a replay", "it takes the request for a repeated one", "Try again."),
     _ticket(
         "Ticket expired",
         "the ticket has expired by its clock",
         "Get a new one with kinit; are the clocks the same?",
-    ),
-    _ticket(
-        "Ticket not yet valid",
-        "the ticket is valid only later by its clock",
-        "Are the clocks the same?",
     ),
     _ticket(r"Mechanism level: (?P<why>[^()]*\w)", "{why}", "The ResourceManager's log says more."),
     _ticket("", "it does not say why", "The ResourceManager's log says more."),

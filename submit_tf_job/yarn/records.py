@@ -17,10 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 JSONObject: TypeAlias = dict[str, object]
 RestartPolicy: TypeAlias = Literal["ALWAYS", "ON_FAILURE", "NEVER"]
-ArtifactType: TypeAlias = Literal["DOCKER", "TARBALL", "SERVICE"]
-ConfigFileType: TypeAlias = Literal[
-    "XML", "PROPERTIES", "JSON", "YAML", "TEMPLATE", "HADOOP_XML", "STATIC", "ARCHIVE"
-]
+ConfigFileType: TypeAlias = Literal["ARCHIVE", "STATIC", "TEMPLATE"]
 PlacementType: TypeAlias = Literal["AFFINITY", "ANTI_AFFINITY", "AFFINITY_WITH_CARDINALITY"]
 # upper case in REST, lower case on HDFS: hadoop-facts.md#scope-of-a-placement
 PlacementScope: TypeAlias = Literal["NODE", "RACK"]
@@ -29,27 +26,12 @@ _ABSENT: tuple[object, ...] = (None, (), {})
 
 @dataclass(frozen=True)
 class Artifact:
-    """The source of a container's files: an image for DOCKER, a path for TARBALL."""
+    """The Docker image of a container's files."""
 
     id: str
-    type: ArtifactType = "DOCKER"
 
     def to_json(self) -> JSONObject:
-        return _stated(id=self.id, type=self.type)
-
-
-@dataclass(frozen=True)
-class ResourceInformation:
-    """An amount of another resource, such as `yarn.io/gpu`.
-
-    The server does not accept a plain number in place of this object.
-    """
-
-    value: int
-    unit: str = ""
-
-    def to_json(self) -> JSONObject:
-        return {"value": self.value, "unit": self.unit}
+        return _stated(id=self.id, type="DOCKER")
 
 
 @dataclass(frozen=True)
@@ -60,15 +42,18 @@ class Resource:
         cpus: Virtual cores, at least 1.
         memory: MiB as digits only; "2G" would be rejected *and* leave the name taken
             (hadoop-facts.md#names-that-stay-taken).
-        additional: Further resources by name.
+        additional: Amounts of further resources by name, such as `yarn.io/gpu`. The server accepts
+            no plain numbers in place of the objects.
     """
 
     cpus: int
     memory: str
-    additional: Mapping[str, ResourceInformation] = field(default_factory=dict)
+    additional: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> JSONObject:
-        return _stated(cpus=self.cpus, memory=self.memory, additional=self.additional)
+        stated = _stated(cpus=self.cpus, memory=self.memory)
+        more = {name: {"value": self.additional[name], "unit": ""} for name in self.additional}
+        return {**stated, "additional": more} if more else stated
 
 
 @dataclass(frozen=True)

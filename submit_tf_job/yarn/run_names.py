@@ -125,12 +125,11 @@ def content_key(job: Job) -> str:
 
 def _normal(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
-        found = {
-            one.name: getattr(value, one.name)
+        return {
+            one.name: _normal(getattr(value, one.name))
             for one in fields(value)
             if one.compare and not _is_default(one, getattr(value, one.name))
         }
-        return {name: _normal(one) for name, one in found.items()}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, bytes):
