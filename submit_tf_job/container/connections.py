@@ -37,7 +37,6 @@ class Peer:
         self.told: collections.deque[float] = collections.deque([now], 9)  # `pong` and `welcome`
         self.pongs = 0
         self.alive = False  # it was pinged after a failure, and that has arrived
-        self.answered = False  # and it has no end of a command left to report
 
     def send(self, kind: str, **fields: Any) -> None:
         self.send_packed(pack(kind, **fields))
@@ -193,14 +192,11 @@ class Peers:
         for peer in self.known.values():
             peer.heard = min(now, peer.heard + seconds)
 
-    def ping_all(self, now: float, settle_until: float) -> bool:
+    def ping_all(self, now: float, settle_until: float) -> None:
         """Ping all tasks after a failure, to find those that died first.
 
         A dead node closes no connection, but its TensorFlow peers fail after ten seconds. What was
         sent before this ping is no answer: it may have waited in a buffer.
-
-        Returns:
-            Whether all have answered.
         """
         if not self.probed:
             self.probed, self.probed_at, self.probe = True, now, self.probe + 1
@@ -210,12 +206,9 @@ class Peers:
             for peer in list(self.known.values()):
                 if not peer.alive:
                     self.close(peer)
-        else:
-            return all(peer.answered for peer in self.known.values())
-        return False
 
     def ping(self, peer: Peer) -> None:
-        peer.alive = peer.answered = False
+        peer.alive = False
         peer.send("ping", probe=self.probe)
 
     def pong(self, peer: Peer, message: Mapping[str, Any]) -> None:

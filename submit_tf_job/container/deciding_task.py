@@ -119,9 +119,6 @@ class DecidingTask:
             if "probe" not in message:
                 self.job.news.heard(now - states.seconds(message.get("quiet")), m.name)
             self.peers.pong(peer, message)
-        elif kind == "pong":
-            if message.get("probe") == self.peers.probe:
-                peer.alive = peer.answered = True
         elif kind == "stopping":
             m.stopping = True
         elif kind == "away":
@@ -168,7 +165,6 @@ class DecidingTask:
             "welcome",
             attempt=m.attempt,
             process=job.me.process,
-            deciding_attempt=job.me.attempt,
             ping_s=self.peers.ping_s,
             progress_s=self.progress_s,
             **self.history(),
@@ -202,6 +198,7 @@ class DecidingTask:
         return {
             "container": self.info.container,
             "host": self.info.node,
+            "deciding_attempt": self.job.me.attempt,
             "generation": self.job.generation,
             "past": self.job.generations.past,
             "resized": self.job.generations.resized,
@@ -289,9 +286,8 @@ class DecidingTask:
             job.news.heard(self.command.stamps.grew_at, self.info.name)
         if job.phase == states.WAITING and not job.failures:
             self._look_up(now)
-        probes = job.failures and job.phase != states.ENDING
-        if probes and self.peers.ping_all(now, job.settle_until):
-            job.settled()
+        if job.failures and job.phase != states.ENDING:
+            self.peers.ping_all(now, job.settle_until)
         if job.phase == states.WAITING and job.barrier > 1 and now >= self.told + 30:
             self.told, missing = now, job.missing()
             count = (len(missing), job.barrier, states.listed(missing))

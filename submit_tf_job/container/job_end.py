@@ -53,7 +53,7 @@ class JobEnd:
         for peer, m in self.peers.tasks():
             if job.graceful:
                 self.ask_to_save(peer, m)
-            elif self._stopped_by_yarn():  # which restarts this task, or stops the others itself
+            elif job.verdict == states.STOPPED:  # YARN stops the others itself
                 self.peers.close(peer)
             elif m is not job.witness:  # which is the last: `_close`
                 self._tell_end(peer, m)
@@ -95,15 +95,12 @@ class JobEnd:
         others = any(m is not job.witness for _, m in self.peers.tasks())
         if others and now < job.linger_until:
             return False
-        return self._stopped_by_yarn() or self._close(now)
+        return job.verdict == states.STOPPED or self._close(now)
 
     def told(self, at: float, m: Member) -> None:
         """Note when a task has learned of the end of the job."""
         if m is self.job.witness and self.job.closing:
             self.witness_told_at = at
-
-    def _stopped_by_yarn(self) -> bool:
-        return self.job.again or self.job.verdict == states.STOPPED
 
     def _close(self, now: float) -> bool:
         """Tell the witness of the end, after everything else; return whether it has learned it.
@@ -130,7 +127,7 @@ class JobEnd:
         if job.graceful:
             for peer, m in self.peers.tasks():
                 self._tell_end(peer, m)
-        self.loop.final = not self._stopped_by_yarn()
+        self.loop.final = job.verdict != states.STOPPED
         if not self.writer.write(now, True, over=True) and now < self.leave_by:
             return
         status = exit_status(job.exit)

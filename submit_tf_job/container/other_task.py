@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +24,6 @@ class OtherTask:
         command.ended, command.renewed, command.warn = self.ended, self.renewed, self.warn
         self.caller = Caller(info, loop, self._hello, self._message)
         self.seen: str | None = None  # the process of the deciding task that last welcomed this one
-        self.deciding_attempt: int | None = None
         self.progress_s = 1.0
         self.pinged = self.sent = 0.0
         start = float(info.task["start_timeout_s"])
@@ -35,7 +33,6 @@ class OtherTask:
         self.leave_by: float | None = None
         self.told_done = self.noted = False
         self.patient = False
-        self.probe: int | None = None  # the deciding task waits for an answer to this ping
         self.calls = 0  # how many connections this process has made
         self.news: dict[str, Any] | None = None
         # whether this task starts again with the others: sidecars do not, but remember, too
@@ -62,7 +59,7 @@ class OtherTask:
     def _hello(self, address: str) -> dict[str, Any]:
         """Return what the deciding task cannot know, in another container or suspended."""
         info, command, now = self.info, self.command, time.monotonic()
-        self.told_done, self.probe = False, None
+        self.told_done = False
         self.calls += 1
         hello = {
             "run": info.run,
@@ -75,12 +72,10 @@ class OtherTask:
             "host": info.node,
             "address": address,
             "port": command.port,
-            "pid": os.getpid(),
             "container": info.container,
             "age_s": round(now - info.started, 3),
             "search_s": round(now - (self.caller.begun or now), 3),
             "seen": self.seen,
-            "deciding_attempt": self.deciding_attempt,
             "ignored_image": info.ignored_image,
             "gpus": info.gpus,
             "ports": info.served,
@@ -94,7 +89,7 @@ class OtherTask:
             self._remember(message)
         if kind == "welcome":
             self.info.attempt, self.progress_s = message["attempt"], message["progress_s"]
-            self.seen, self.deciding_attempt = message["process"], message["deciding_attempt"]
+            self.seen = message["process"]
             if not self.command.child and not self.command.record:
                 log("registered with %s; waiting for the start signal" % self.info.deciding)
         elif kind == "again" and self.leave is None:
@@ -102,8 +97,7 @@ class OtherTask:
         elif kind == "go" and not self.command.child:
             self._go(message)
         elif kind == "ping":
-            self.probe = message["probe"]
-            self.caller.send("ping", probe=self.probe)  # a `pong` may have to wait
+            self.caller.send("ping", probe=message["probe"])
         elif kind == "noted":
             self.noted = True
         elif kind in ("end", "finished") and isinstance(status, int):
@@ -125,7 +119,7 @@ class OtherTask:
 
     def _remember(self, message: Mapping[str, Any]) -> None:
         """Keep what a later container of the deciding task has to learn."""
-        kept = ("generation", "past", "resized", "prepared", "trained")
+        kept = ("deciding_attempt", "generation", "past", "resized", "prepared", "trained")
         self.remembered = {key: message[key] for key in kept}
         self.remembered["seen_container"] = message["container"]
         self.remembered["seen_host"] = message["host"]
@@ -186,10 +180,6 @@ class OtherTask:
         if self.news and now >= self.sent + self.progress_s:
             self.sent, news, self.news = now, self.news, None
             caller.send("progress", data=news)
-        unreported = command.ending and not command.record
-        if self.probe is not None and not unreported:  # after the end of the command, if it came
-            caller.send("pong", probe=self.probe)
-            self.probe = None
 
     def ended(self, now: float) -> None:
         """Report the end of the command to the deciding task, now or after the next connect."""
@@ -262,9 +252,8 @@ class OtherTask:
         """Return whether the deciding task was here, and has ended for good: its ports are closed,
         and YARN does not start it again.
         """
-        again = self.retried or self.info.roles[self.info.task["deciding"]]["max_restarts"]
-        gone = self.seen is not None and self.caller.is_deaf
-        return gone and not again and now >= self.caller.lost_at + contract.CLOSED_S
+        gone = self.seen is not None and self.caller.is_deaf and not self.retried
+        return gone and now >= self.caller.lost_at + contract.CLOSED_S
 
     def _leave_with(self, now: float, status: int) -> None:
         """Stop the command, and then end this task with `status`."""

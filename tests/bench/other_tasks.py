@@ -34,7 +34,7 @@ TASKS_OF_A_NODE = 20
 EXPONENT_GOAL, INFORMATION_GOAL = 1.3, 2.0
 SILENCE_GOAL_S = 60.0
 GRACE_S, PING_S, SETTLE_S = 30.0, 5.0, 2.0  # the defaults
-ANSWERS = {"go": "running", "ping": "pong"}
+ANSWERS = {"go": "running", "ping": "ping"}
 WAIT_S = 600.0
 
 
@@ -68,7 +68,7 @@ class _OtherTasks:
         self.places: dict[int, int] = {}
         self.kinds: Counter[str] = Counter()
         self.received = 0
-        self.seen: tuple[str | None, int | None] = None, None
+        self.seen: str | None = None
         self.connections: dict[int, socket.socket] = {}
         self.rests: dict[int, bytes] = {}
         nodes = range(max(1, count // TASKS_OF_A_NODE))
@@ -91,11 +91,10 @@ class _OtherTasks:
                 self.answer_all()
 
     def _hello(self, index: int, state: str) -> bytes:
-        seen, attempt = self.seen
         task = {"role": "worker", "index": index, "attempt": 1, "process": f"process-{index}"}
-        place = {"host": f"node-{index % 500}", "address": self.addresses[index], "pid": index + 1}
+        place = {"host": f"node-{index % 500}", "address": self.addresses[index]}
         place["container"] = f"{self.job.application}_01_{index + 2:06d}"
-        known = {"seen": seen, "deciding_attempt": attempt, "age_s": 1.0}
+        known = {"seen": self.seen, "age_s": 1.0}
         run = self.job.task["run"]
         return _pack("hello", run=run, state=state, **task, **place, **known)
 
@@ -150,7 +149,7 @@ class _OtherTasks:
         kind = message["t"]
         self.kinds[kind] += 1
         if kind == "welcome":
-            self.seen = message["process"], message["deciding_attempt"]
+            self.seen = message["process"]
         if kind in ANSWERS:
             sock.sendall(_pack(ANSWERS[kind], probe=message.get("probe")))
         if kind == "end":

@@ -57,33 +57,6 @@ def test_lost_deciding_task_ends_the_others_after_the_grace(any_job: Cluster) ->
     assert job.wait("board-0") == contract.EXIT_DECIDING_LOST
 
 
-def test_restarted_deciding_task_reconnects_all_tasks(any_job: Cluster) -> None:
-    job = any_job
-    twice = "echo attempt $TFJOB_ATTEMPT; [ $TFJOB_ATTEMPT = 1 ] || exec sleep 600; sleep 0.5"
-    job.job(
-        {
-            "chief": role(1, "trains", twice, max_restarts=2),
-            "worker": role(2, "serves", "echo up; exec sleep 600", max_restarts=1),
-            "evaluator": role(1, "evaluates", f"echo up; {UNTIL_GO}"),
-        },
-        grace_s=20,
-    )
-    job.start()
-    for name in ("worker-0", "worker-1", "evaluator-0"):
-        job.printed(name, "up")
-    job.printed("chief-0", "attempt 0")
-    for marker in (job.root / "app").glob("tfjob-done-*"):
-        marker.unlink()
-    job.replace("chief-0")
-    job.printed("chief-0", "attempt 1")
-    job.go()
-    assert job.wait_all() == {"chief-0": 0, "worker-0": 0, "worker-1": 0, "evaluator-0": 0}
-    assert job.stdout("chief-0") == "attempt 1\n"
-    assert [job.stdout(f"worker-{i}") for i in range(2)] == ["up\n"] * 2
-    assert job.report()["attempt"] == 1
-    assert job.report()["state"] == "succeeded"
-
-
 def test_other_job_at_the_deciding_address(job: Cluster) -> None:
     job.job(pair(FOREVER, "echo ran"))
     other = dict(job.task, run="another", start_timeout_s=3)

@@ -63,10 +63,6 @@ def hello(
         if m.state == states.ABSENT and job.barrier <= states.KEPT:
             job.event(now, "%s joined (%s)" % (m.name, m.host))
         job.set_state(m, _state_of(job, m, message))
-    earlier = states.integer(message.get("deciding_attempt"))
-    if job.me.process != message.get("seen") and earlier is not None:
-        # YARN restarted the deciding task
-        job.me.attempt = max(job.me.attempt, earlier + 1)
     return m, "welcome"
 
 
@@ -109,6 +105,8 @@ def _refusal_of_predecessors(job: Rendezvous, now: float, message: Mapping[str, 
         return "busy"
     if job.phase == states.WAITING and message.get("seen") not in (None, job.me.process):
         job.generations.learn(message)
+        earlier = states.integer(message.get("deciding_attempt")) or 0
+        job.me.attempt = max(job.me.attempt, earlier + 1)
         if message.get("prepared") is True:
             job.unprepared = False
         if message.get("trained") is True:

@@ -13,7 +13,6 @@ from submit_tf_job.container.rendezvous.members import Member, Rendezvous
 
 # after a closed connection: the deciding task needs time to accept thousands that come back
 PER_SECOND = 500.0
-SIGKILL = 9
 
 
 # --- records --------------------------------------------------------------------------------------
@@ -80,7 +79,7 @@ def failed(job: Rendezvous, now: float, m: Member, record: dict[str, Any]) -> No
     elif m.failed_process and m.failed_process == m.process:
         # the same failure once more, or the end of a process that had counted as lost
         job.set_state(m, states.RESTARTING, now)
-    elif m is not job.me and m.failures < most:
+    elif m.failures < most:
         m.failures, m.failed_process = m.failures + 1, m.process
         job.restarts[m.role] += 1
         job.set_state(m, states.RESTARTING, now)
@@ -95,7 +94,7 @@ def failed(job: Rendezvous, now: float, m: Member, record: dict[str, Any]) -> No
 def _failed_for_good(job: Rendezvous, now: float, m: Member, record: dict[str, Any]) -> None:
     job.set_state(m, states.FAILED)
     count, tolerate = job.count(m.role, states.FAILED), job.info.roles[m.role]["tolerate"]
-    if m is not job.me and count <= tolerate:
+    if count <= tolerate:
         job.unresolved.discard(m.name)
         job.warn(now, "%s; tolerated (%d of %d)" % (record["message"], count, tolerate))
         ending.check(job, now)
@@ -105,7 +104,6 @@ def _failed_for_good(job: Rendezvous, now: float, m: Member, record: dict[str, A
     if not job.failures:
         factor = 2.5 if m.stopping else 1
         job.settle_until = now + job.info.settle_s * factor
-        job.settles_early = record["signal"] == SIGKILL and not m.stopping
     job.failures.append(record)
     if not m.stopping:
         fail_lost(job, now)
@@ -141,18 +139,6 @@ def fail_lost(job: Rendezvous, now: float, late: bool = False) -> None:
 
 
 # --- the first failure ----------------------------------------------------------------------------
-def settled(job: Rendezvous) -> None:
-    """Wait for no earlier failure after a SIGKILL: every task that is here has answered since.
-
-    No other task's failure makes a program end by SIGKILL, and a task answers after it has
-    reported the end of its command. Any other failure may come from a program that still ends:
-    its connections close, and its peers fail, seconds before its process is gone.
-    """
-    here = all(m.state not in states.AWAITED or not _matters(job, m) for m in job.cluster)
-    if job.settles_early and here:
-        job.settle_until = min(job.settle_until, job.started)  # whatever comes next
-
-
 def name_cause(job: Rendezvous, now: float) -> None:
     """Determine the first failure; start all tasks again, or end the job."""
     # a vanished task is the cause of other failures
@@ -164,7 +150,6 @@ def name_cause(job: Rendezvous, now: float) -> None:
     _keep_later(job, [record for record in job.failures if record is not first])
     if first["task"] == job.me.name and first["reason"] != contract.REASON_STALLED:
         job.exit = first["status"]
-        job.again = job.me.attempt < job.info.roles[job.me.role]["max_restarts"]
     else:
         job.exit = contract.EXIT_JOB_FAILED
     ending.end(job, now, states.FAILED, first["message"])

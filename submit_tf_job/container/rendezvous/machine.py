@@ -43,7 +43,6 @@ class StateMachine(Rendezvous):
     hello, gone, ready, is_stale = arrivals.hello, arrivals.gone, arrivals.ready, arrivals.is_stale
     unnamed, hosts, ports = start.unnamed, start.hosts, start.ports
     prepared, released = start.prepared, start.released
-    settled = failures.settled
     stop, saving, leave_status = ending.stop, ending.saving, ending.leave_status
     awaited, awaits_latecomers = ending.awaited, ending.awaits_latecomers
 

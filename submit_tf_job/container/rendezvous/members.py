@@ -103,7 +103,6 @@ class Rendezvous:
         self.info, self.tell, self.started = info, tell, now
         self.verdict, self.exit = "", 0
         self.why = ""  # the reason of its end
-        self.again = False  # only this attempt of the deciding task ends
         self.graceful = False  # whoever stops the job waits until its tasks have saved
         self.closing = False  # the witness is told of the end, last of all
         self.warnings: list[str] = []
@@ -160,7 +159,6 @@ class Rendezvous:
         self.first: dict[str, Any] | None = None
         self.later: list[dict[str, Any]] = []
         self.settle_until = now
-        self.settles_early = False  # once every task has answered after the first failure
         self.still_s = 0.0  # how long the deciding task was suspended
         self.trusted_at = now  # from then on a closed connection means an ended process
         self.wary_until = now  # until then a lost connection is no cause of a failure

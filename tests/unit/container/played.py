@@ -87,7 +87,6 @@ LOOKS: dict[str, Any] = {
     "why": lambda p: p.job.why,
     "exit": lambda p: p.job.exit,
     "phase": lambda p: f"{p.job.phase} {p.job.verdict}",
-    "again": lambda p: p.job.again,
     "awaits latecomers": lambda p: p.job.awaits_latecomers(p.now),
     "saving": lambda p: ", ".join(p.job.saving(p.now)),
     "missing": lambda p: ", ".join(p.report()["missing"]),
@@ -171,8 +170,6 @@ def of_all(played: Played, event: str) -> bool:
             if m.peer is not None or m is job.me:
                 job.ready(m, 0)
         job.unresolved.clear()
-    elif event == "all answered":
-        job.settled()
     elif event.startswith("YARN stops"):
         job.stop(played.now, graceful=event.endswith("gracefully"))
     elif match := re.fullmatch(r"suspended for (\d+) s", event):

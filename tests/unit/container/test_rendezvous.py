@@ -48,10 +48,6 @@ HISTORIES: dict[str, tuple[dict[str, Any], str]] = {
     "added sidecars": ({**workers(), "board": role(1, "sidecar")}, "start; board-3 comes -> welcome; worker-1 comes -> bad; board-100000 comes -> bad; board-3 exited 1; +0 running; worker-0 exited 0; chief-0 exited 0; +0 ending; succeeded: "),
     # the first cause
     "a failure is the cause after the settle time": (SIMPLE, "start; worker-1 exited 3; +1.9 running; +0.2 ending; failed: worker-1 3 exited; exit: 93; worker-0 leaves with 93"),
-    "a kill is the cause once every task has answered": (SIMPLE, "start; worker-1 killed; +0.1 running; all answered; +0 ending; failed: worker-1 137 killed"),
-    "answers do not shorten the wait for a program that still ends": (SIMPLE, "start; chief-0 exited 1; all answered; +1 running; worker-1 exited 1 1.5 s ago; +1; failed: worker-1 1 exited"),
-    "answers do not shorten the wait for a task that YARN stops": (SIMPLE, "start; worker-1 stopping; worker-1 killed; all answered; +4.9 running; +0.2 ending"),
-    "answers do not shorten the wait for a task that is away": (workers(2, max_restarts=1), "start; worker-0 exited 3; worker-0 is restarting; chief-0 killed; all answered; +0.1 running"),
     "the first failure by time is the cause": (SIMPLE, "start; chief-0 exited 1; +1; worker-1 exited 3 1.5 s ago; +2; failed: worker-1 3 exited; later: chief-0; exit: 93"),
     "the deciding task's own failure keeps its status": (SIMPLE, "start; chief-0 exited 22; +2; exit: 22; failed: chief-0 22 exited"),
     "a task lost before a failure is the cause": (SIMPLE, "start; worker-1 gone; +0.2 running; chief-0 exited 1; +0 ending; failed: worker-1 None lost; later: chief-0"),
@@ -73,7 +69,6 @@ HISTORIES: dict[str, tuple[dict[str, Any], str]] = {
     "a task that YARN may start again leaves with 0": (workers(1, "serves", max_restarts=3), "start; chief-0 exited 1; +2; worker-0 leaves with 0"),
     "tolerated failures": (workers(3, "serves", tolerate=2), "start; worker-0 exited 1; worker-1 gone; +30; +5 running; worker-2 exited 7; +2; failed: worker-2 7 exited"),
     "a failed sidecar is a warning": ({**workers(1), "board": role(1, "sidecar", max_restarts=1)}, "start; board-0 exited 1; board-0 gone; board-0 comes as r2 -> welcome; board-0 exited 1; +10 running; warned: board-0 exited with status 1"),
-    "a deciding task with restarts left ends only itself": ({"chief": role(1, "trains", max_restarts=1), "worker": role(1, "serves")}, "start; chief-0 exited 5; +2; exit: 5; again: True"),
     # the end
     "trainers and evaluators are awaited": (PS, "start; chief-0 exited 0; +100 finishing; evaluator-0 exited 0; +0 ending; succeeded: ; warned: ; ps-0 leaves with 0"),
     "a server that fails after the deciding task": (PS, "start; chief-0 exited 0; +0; ps-0 exited 1; evaluator-0 exited 0; +0; succeeded: ; warned: ps-0 exited with status 1"),
