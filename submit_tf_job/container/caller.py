@@ -36,7 +36,6 @@ class Caller:
         self.channel: Channel | None = None
         self.connected = self.welcomed = False
         self.leaving = False  # this task ends, and so may the connection
-        self.ping_s = info.ping_s
         self.since = info.started  # start of the connection's present state
         self.lost_at = info.started
         self.heard = 0.0
@@ -151,7 +150,6 @@ class Caller:
             self.pong, self.pong_at = message.get("number", 0), now
         if kind == "welcome":
             self.welcomed, self.wrong_job, self.refusals = True, False, 0
-            self.ping_s = message["ping_s"]
         if kind in ("wrong-job", "busy"):
             self.wrong_job = kind == "wrong-job"
             self.trouble = "an earlier attempt of this task is still connected"
@@ -207,11 +205,11 @@ class Caller:
             self.accepted = now
         deadline = self.since + ANSWER_S
         if self.welcomed:
-            deadline = max(self.since, self.heard) + SILENCE * self.ping_s
+            deadline = max(self.since, self.heard) + SILENCE * self.info.ping_s
         if now > deadline:
             if not self.connected:
                 self._not_connected(errno.ETIMEDOUT)
-            self._give_up(silent_s(self.ping_s, self.info.task["grace_s"]))
+            self._give_up(silent_s(self.info))
 
     @property
     def is_deaf(self) -> bool:

@@ -7,10 +7,10 @@ import contextlib
 import errno
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -46,10 +46,7 @@ class Signals:
         self.reader, self.writer = socket.socketpair()
         self.reader.setblocking(False)
         self.writer.setblocking(False)
-        if sys.version_info >= (3, 7):
-            signal.set_wakeup_fd(self.writer.fileno(), warn_on_full_buffer=False)
-        else:
-            signal.set_wakeup_fd(self.writer.fileno())
+        signal.set_wakeup_fd(self.writer.fileno())
         for number in FORWARDED + (signal.SIGCHLD, PATIENCE):
             signal.signal(number, self._arrived)
         # HotSpot blocks it in its threads, so that a NodeManager's containers inherit that
@@ -135,18 +132,6 @@ def _prctl() -> Any:
         return None
 
 
-def find_program(name: str, path: str | None) -> str | None:
-    """Return the file that a program's name means on a PATH, None if there is none.
-
-    `shutil.which` needs modules that read bz2 and xz: 5 ms of each start.
-    """
-    for folder in os.get_exec_path({"PATH": path} if path else None):
-        found = os.path.join(folder, name)
-        if os.path.isfile(found) and os.access(found, os.X_OK):
-            return found
-    return None
-
-
 def run(
     argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
@@ -168,7 +153,7 @@ def argv_of(command: str | Sequence[str], path: str | None) -> list[str]:
     """
     if not isinstance(command, str):
         return list(command)
-    argv = [find_program("bash", path) or "/bin/bash", "-o", "pipefail"]
+    argv = [shutil.which("bash", path=path) or "/bin/bash", "-o", "pipefail"]
     return argv + ["-c", command]
 
 
@@ -331,14 +316,9 @@ def _end(process: subprocess.Popen[bytes] | None) -> None:
 
 def _cannot_start(argv: Sequence[str], err: Exception, path: str | None) -> BootstrapProblem:
     name = argv[0]
-    found = name if "/" in name else find_program(name, path)
+    found = name if "/" in name else shutil.which(name, path=path)
     if isinstance(err, FileNotFoundError) and not (found and os.path.exists(found)):
-        hint = ""
-        if name == "python" and find_program("python3", path):
-            hint = "; this image has python3"
-        elif " " in name:
-            hint = "; it is one word, with blanks: write the words without quotes around them"
-        text = "the command %r was not found in the container%s" % (name, hint)
+        text = "the command %r was not found in the container" % name
         return BootstrapProblem(text, "command-not-found")
     why = getattr(err, "strerror", None) or str(err)
     if isinstance(err, FileNotFoundError):

@@ -81,9 +81,6 @@ class Peers:
             log: Tells of connections that are none of ours.
         """
         self.info, self.loop, self.message, self.closed, self.log = info, loop, message, closed, log
-        # one of them and `grace` pass until a node that died silently is noticed: with ten
-        # thousand tasks less than a minute
-        self.ping_s = max(info.ping_s, info.total / 1250.0)
         self.known: dict[int, Peer] = {}
         self.unidentified: dict[int, Peer] = {}  # in order of arrival
         # what had arrived until then is read; also of connections that were still to be accepted
@@ -179,8 +176,8 @@ class Peers:
     def check_silence(self) -> None:
         """Close the connections that have been silent for too long."""
         for peer in list(self.known.values()):
-            if self.accepted_until > peer.heard + SILENCE * self.ping_s:
-                self.close(peer, silent_s=silent_s(self.ping_s, self.info.task["grace_s"]))
+            if self.accepted_until > peer.heard + SILENCE * self.info.ping_s:
+                self.close(peer, silent_s=silent_s(self.info))
         for peer in list(self.unidentified.values()):
             if self.accepted_until <= peer.heard + HELLO_S:
                 break

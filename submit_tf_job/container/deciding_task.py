@@ -41,11 +41,10 @@ class DecidingTask:
         self.looked_up = 0.0
         # finds this task as the others do
         resolver = finder(info, loop.post) if info.by_place else self.resolver
-        self.place = PlaceWatch(resolver, SILENCE * self.peers.ping_s, seen=False)
+        self.place = PlaceWatch(resolver, SILENCE * info.ping_s, seen=False)
         self.stacks: AllStacks | None = None  # once somebody has asked for them
         self.announced = ""  # where the others find this task without DNS
         self.logged: set[str] = set()
-        self.progress_s = max(1.0, info.total / 100.0)
         self.stage = self.job.stage
         self.changed = True
         self.checked = 0.0
@@ -161,14 +160,8 @@ class DecidingTask:
                 self.end.told(now, m)
             return  # the peer closes; otherwise `check_silence` drops it
         self.peers.identify(peer, m)
-        peer.send(
-            "welcome",
-            attempt=m.attempt,
-            process=job.me.process,
-            ping_s=self.peers.ping_s,
-            progress_s=self.progress_s,
-            **self.history(),
-        )
+        known = {"attempt": m.attempt, "process": job.me.process}
+        peer.send("welcome", **known, **self.history())
         peer.told[0] = time.monotonic()
         if self.peers.probed:
             self.peers.ping(peer)
@@ -319,7 +312,7 @@ class DecidingTask:
         seconds = now - since
         self.peers.heard_late(now, seconds)
         self.job.exclude_suspension(now, seconds)
-        if seconds > SILENCE * self.peers.ping_s:
+        if seconds > SILENCE * self.info.ping_s:
             self.job.record_suspension(now, seconds)
 
     def _own_progress(self, now: float) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import shutil
 import socket
 from collections.abc import Mapping
 
 from submit_tf_job.container import contract, task_files
-from submit_tf_job.container.child import find_program
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 
 # The NodeManager exports its own paths into every container, even if the image lacks them
@@ -207,7 +208,7 @@ def _hadoop_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
         path = os.path.join(info.cwd, "hadoop-conf")
     elif conf.startswith("archive:"):
         path = os.path.join(info.cwd, conf[len("archive:") :])
-        inner = _matching(os.path.join(path, "*", "core-site.xml"))
+        inner = glob.glob(os.path.join(path, "*", "core-site.xml"))
         if inner and not os.path.exists(os.path.join(path, "core-site.xml")):
             path = os.path.dirname(inner[0])  # the archive holds one directory
     if not os.path.isdir(path):
@@ -241,28 +242,21 @@ def _libhdfs(env: dict[str, str]) -> None:
     if not homes:
         return
     home = homes[0]
-    java = find_program("java", env.get("PATH"))
+    java = shutil.which("java", path=env.get("PATH"))
     if "JAVA_HOME" not in env and java:
         env["JAVA_HOME"] = os.path.dirname(os.path.dirname(os.path.realpath(java)))
     env["HADOOP_HDFS_HOME"] = home
     paths = [env.get("HADOOP_CONF_DIR", "")]
     jars = [os.path.join(home, "share/hadoop", part, "*") for part in JARS]
     for entry in env.get("CLASSPATH", "").split(":") + jars:
-        paths += _matching(entry[:-1] + "*.jar") if entry.endswith("/*") else [entry]
+        paths += sorted(glob.glob(entry[:-1] + "*.jar")) if entry.endswith("/*") else [entry]
     env["CLASSPATH"] = _joined(":", *paths)
     libraries = [os.path.join(home, "lib/native")]
     if "JAVA_HOME" in env:
         for pattern in ("lib/server", "jre/lib/*/server", "lib/*/server"):
-            found = _matching(os.path.join(env["JAVA_HOME"], pattern, "libjvm.so"))
+            found = glob.glob(os.path.join(env["JAVA_HOME"], pattern, "libjvm.so"))
             libraries += [os.path.dirname(library) for library in found[:1]]
     env["LD_LIBRARY_PATH"] = _joined(":", env.get("LD_LIBRARY_PATH"), *libraries)
-
-
-def _matching(pattern: str) -> list[str]:
-    """Return the files of a pattern, sorted; many jobs have none to look for."""
-    import glob
-
-    return sorted(glob.glob(pattern))
 
 
 def no_proxy(env: dict[str, str], hosts: list[str]) -> None:

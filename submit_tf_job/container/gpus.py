@@ -11,10 +11,11 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 
-from submit_tf_job.container.child import find_program, run
+from submit_tf_job.container.child import run
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 
 ANSWER_S = 60.0  # without persistence mode the driver initialises each device first
@@ -49,7 +50,7 @@ def _seen(env: Mapping[str, str]) -> tuple[list[str], str]:
     """Return the models, and how they were found."""
     found, how = _device_files(), "device files; no nvidia-smi or rocm-smi in the container"
     for name, options, models in TOOLS:
-        tool = find_program(name, env.get("PATH"))
+        tool = shutil.which(name, path=env.get("PATH"))
         if tool:
             how = "device files"
             listed, said = _listed(tool, options, models)

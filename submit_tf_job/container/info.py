@@ -79,7 +79,9 @@ class Info:
         self.container = env.get("CONTAINER_ID", "")
         logs = env.get("LOG_DIRS", "").split(",")[0] or env.get("LOG_DIR", "")
         self.log_dir = logs if os.path.isdir(logs) else ""
-        self.ping_s = float(task.get("ping_s", 5.0))
+        # one of them and `grace` pass until a node that died silently is noticed: with ten
+        # thousand tasks less than a minute
+        self.ping_s = max(float(task.get("ping_s", 5.0)), self.total / 1250.0)
         self.settle_s = float(task.get("settle_s", 2.0))
         self.stop_grace_s = float(task.get("stop_grace_s", 5.0))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 
 from submit_tf_job.container.info import Info
@@ -46,13 +47,10 @@ def check(info: Info, env: Mapping[str, str]) -> list[str]:
 
 def interpreter(command: str | Sequence[str], path: str | None) -> str | None:
     """Return the Python that a command starts, or else the one that its scripts would find."""
-    # here, because the submitting host imports this module, too
-    from submit_tf_job.container.child import find_program
-
     words = command.split() if isinstance(command, str) else command
     named = [word for word in words if _PYTHON.fullmatch(word)]
     for name in named[:1] or ["python", "python3"]:
-        found = find_program(name, path)
+        found = shutil.which(name, path=path)
         if found:
             return found
     return None

@@ -8,6 +8,7 @@ file again.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from submit_tf_job.container import environment, keytab, task_files
-from submit_tf_job.container.child import find_program, run
+from submit_tf_job.container.child import run
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 from submit_tf_job.container.tokens import when
 
@@ -114,7 +115,7 @@ class Login:
         raise LoginFailed(rest or "the Kerberos library did not say why")
 
     def _by_kinit(self, env: Mapping[str, str], fresh: str) -> float:
-        kinit = find_program("kinit", env.get("PATH"))
+        kinit = shutil.which("kinit", path=env.get("PATH"))
         if not kinit:
             text = "the image has neither %s nor kinit, so that nothing here can log in"
             raise LoginFailed(text % LIBRARY)

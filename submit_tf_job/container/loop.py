@@ -9,19 +9,20 @@ from collections.abc import Callable
 
 from submit_tf_job.container.child import Signals
 from submit_tf_job.container.command import TaskCommand
+from submit_tf_job.container.info import Info
 
 TICK_S = 1.0  # the pause of an idle loop
 BUSY_S = 0.1
 SILENCE = 3  # unanswered pings after which a connection counts as broken
 
 
-def silent_s(ping_s: float, grace_s: float) -> float:
+def silent_s(info: Info) -> float:
     """Return how much of `grace` has passed once `SILENCE` pings are unanswered.
 
     It counts from the first of them, which may have been a turn of the loop late. At least half of
     `grace` is left for a new connection.
     """
-    return max(0.0, min((SILENCE - 1) * ping_s - TICK_S, grace_s / 2))
+    return max(0.0, min((SILENCE - 1) * info.ping_s - TICK_S, float(info.task["grace_s"]) / 2))
 
 
 class Loop:

@@ -24,7 +24,7 @@ class OtherTask:
         command.ended, command.renewed, command.warn = self.ended, self.renewed, self.warn
         self.caller = Caller(info, loop, self._hello, self._message)
         self.seen: str | None = None  # the process of the deciding task that last welcomed this one
-        self.progress_s = 1.0
+        self.progress_s = max(1.0, info.total / 100.0)
         self.pinged = self.sent = 0.0
         start = float(info.task["start_timeout_s"])
         self.start_deadline = info.started + start + min(30.0, start / 2)
@@ -88,8 +88,7 @@ class OtherTask:
         if "past" in message:
             self._remember(message)
         if kind == "welcome":
-            self.info.attempt, self.progress_s = message["attempt"], message["progress_s"]
-            self.seen = message["process"]
+            self.info.attempt, self.seen = message["attempt"], message["process"]
             if not self.command.child and not self.command.record:
                 log("registered with %s; waiting for the start signal" % self.info.deciding)
         elif kind == "again" and self.leave is None:
@@ -173,10 +172,10 @@ class OtherTask:
                 number=caller.pong,
                 **command.done_message(),
             )
-        elif now >= self.pinged + caller.ping_s:
+        elif now >= self.pinged + self.info.ping_s:
             self.pinged = now
             quiet = int(now - command.stamps.grew_at)
-            caller.send("ping", **({"quiet": quiet} if quiet > caller.ping_s else {}))
+            caller.send("ping", **({"quiet": quiet} if quiet > self.info.ping_s else {}))
         if self.news and now >= self.sent + self.progress_s:
             self.sent, news, self.news = now, self.news, None
             caller.send("progress", data=news)

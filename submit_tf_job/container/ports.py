@@ -36,9 +36,10 @@ class Reservation:
             OSError: The port is in use.
         """
         self.port = port
-        self._claim = _claim(port)
+        self._claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket = listening_socket()
         try:
+            self._claim.bind(CLAIM % port)
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.socket.bind(("", port))  # peers are other hosts
             self.socket.listen(BACKLOG)
@@ -52,23 +53,7 @@ class Reservation:
 
     def drop(self) -> None:
         self.socket.close()
-        if self._claim:
-            self._claim.close()
-
-
-def _claim(port: int) -> socket.socket | None:
-    """Return the claim to a port, or None where the system has no abstract sockets; EADDRINUSE is
-    raised where another bootstrap of this node has claimed it.
-    """
-    claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        claim.bind(CLAIM % port)
-    except OSError as err:
-        claim.close()
-        if err.errno == errno.EADDRINUSE:
-            raise
-        return None
-    return claim
+        self._claim.close()
 
 
 def reserve(ports: list[int], whose: str, node: str, signals: Signals) -> Reservation:
