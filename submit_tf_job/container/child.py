@@ -23,7 +23,7 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 # this one while it waits
 PATIENCE = signal.SIGQUIT
 PATIENCE_S = 20.0  # how long one of them lasts; it travels with NodeManagers' heartbeats
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_CHILD_SUBREAPER = 36
 LEFTOVER_GRACE_S = 1.0
 LEFT_S = 0.5  # processes that outlive a command that succeeded so long were left in the background
 OOM_COUNTS = (
@@ -173,7 +173,6 @@ class Child:
     ) -> None:
         """Start the command in `cwd`; `nofile` is its limit of open files (soft, hard)."""
         argv = argv_of(command, env.get("PATH"))
-        parent = os.getpid()
         prctl = _prctl()
         if prctl:
             # this process reaps the command's orphans, instead of process 1 of the container
@@ -186,14 +185,10 @@ class Child:
             os.setpgid(0, 0)
             if told is not None:
                 with contextlib.suppress(OSError):  # the command runs without a guard, too
-                    # the guard has the group before the command starts
+                    # which has the group before the command starts
                     os.write(told, b"%d\n" % os.getpid())
             if nofile:
                 resource.setrlimit(resource.RLIMIT_NOFILE, nofile)
-            if prctl:
-                prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-                if os.getppid() != parent:
-                    os._exit(137)
 
         try:
             self.process = subprocess.Popen(
@@ -290,7 +285,7 @@ class Child:
 def _start_guard(path: str) -> subprocess.Popen[bytes] | None:
     """Start a shell that kills the command's process group when this process dies.
 
-    PR_SET_PDEATHSIG applies to the child alone, not to the child's children.
+    PR_SET_PDEATHSIG would apply to the child alone, not to the child's children.
     """
     script = 'trap "" TERM INT HUP; read -r group || exit; read -r _; kill -9 "-$group"'
     try:

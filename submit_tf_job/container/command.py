@@ -55,8 +55,8 @@ class TaskCommand:
         self.generation = self.next_generation = 0  # of the command, and of the next one
         self.oom_kills = 0  # before the command
         self.preparing = False  # the child is `prepare` of the job
-        # the result of the command, and the upload of its outputs that is still to be done
-        self.ending: tuple[dict[str, Any], Callable[[dict[str, Any]], dict[str, Any]]] | None = None
+        # the result of the command, the uploads that are still to be done, and whether it failed
+        self.ending: tuple[dict[str, Any], list[dict[str, Any]], bool] | None = None
 
     @property
     def idle(self) -> bool:
@@ -224,24 +224,23 @@ class TaskCommand:
             return
         elif isinstance(self.info.roles[self.info.role]["command"], str):
             record["reason"] = SHELL_REASONS.get(record["status"], record["reason"])
-        data = None if self.preparing else self.data
-        upload = data and data.uploads(record, self.end_requested)
-        if upload:
-            self.ending = (record, upload)
+        failed = bool(record["status"]) or self.end_requested
+        steps = self.data.uploads(failed) if self.data and not self.preparing else []
+        if steps:
+            self.ending = (record, steps, failed)
         else:
             self._end(record)
 
-    def _upload(
-        self, record: dict[str, Any], upload: Callable[[dict[str, Any]], dict[str, Any]]
-    ) -> None:
+    def _upload(self, record: dict[str, Any], steps: list[dict[str, Any]], failed: bool) -> None:
         """Upload the outputs in a thread, while the event loop continues."""
+        assert self.data is not None
         try:
-            done = upload(record)
+            done = self.data.store(record, steps, failed)
         except Exception as err:  # noqa: BLE001  (the event loop waits for the result)
             done = record
             if not record["status"]:
-                failed = {"status": contract.EXIT_DATA, "reason": "output-failed"}
-                done = dict(record, message=repr(err), **failed)
+                why = {"reason": "output-failed", "message": repr(err)}
+                done = dict(record, status=contract.EXIT_DATA, **why)
         self.post(lambda: self._end(done))
 
     def _end(self, record: dict[str, Any]) -> None:

@@ -188,10 +188,10 @@ class DecidingTask:
         """Return what every task remembers of the generations, in case YARN replaces this one."""
         if not self.job.retries:
             return {}
-        return {
+        history = {
             "container": self.info.container,
             "host": self.info.node,
-            "deciding_attempt": self.job.me.attempt,
+            "attempt": self.job.me.attempt,
             "generation": self.job.generation,
             "past": self.job.generations.past,
             "resized": self.job.generations.resized,
@@ -199,6 +199,7 @@ class DecidingTask:
             "prepared": not self.job.unprepared,
             "trained": self.job.me.state == states.SUCCEEDED,
         }
+        return {"history": history}
 
     def _remind(self, all_tasks: bool = False) -> None:
         """Have the sidecars remember, too: the witness may be the only other task."""

@@ -38,8 +38,8 @@ class OtherTask:
         # whether this task starts again with the others: sidecars do not, but remember, too
         self.retried = bool(info.task.get("retries"))
         self.stays = self.retried and not info.may_grow(info.role)
-        # the ended generations, and where the deciding task was, as it told last
-        self.remembered: dict[str, Any] = {"generation": 0, "past": [], "resized": 0}
+        # what a later container of the deciding task has to learn, as this one told last
+        self.history: dict[str, Any] = {"generation": 0}
         self.gave_up: int | None = None  # the generation whose command was ended without being told
 
     def open(self) -> None:
@@ -81,18 +81,18 @@ class OtherTask:
             "ports": info.served,
             "warnings": info.warnings,
         }
-        return dict(hello, **self.remembered, gave_up=self.gave_up) if self.retried else hello
+        known = {"history": self.history, "gave_up": self.gave_up} if self.retried else {}
+        return dict(hello, **known)
 
     def _message(self, now: float, message: Mapping[str, Any]) -> None:
         kind, status = message["t"], message.get("status")
-        if "past" in message:
-            self._remember(message)
+        self.history = message.get("history", self.history)
         if kind == "welcome":
             self.info.attempt, self.seen = message["attempt"], message["process"]
             if not self.command.child and not self.command.record:
                 log("registered with %s; waiting for the start signal" % self.info.deciding)
         elif kind == "again" and self.leave is None:
-            self.command.renew(now, message["generation"])
+            self.command.renew(now, self.history["generation"])
         elif kind == "go" and not self.command.child:
             self._go(message)
         elif kind == "ping":
@@ -116,18 +116,11 @@ class OtherTask:
         elif kind == "grace" and self.command.child:
             self.command.child.spare(now + message["grace_s"])
 
-    def _remember(self, message: Mapping[str, Any]) -> None:
-        """Keep what a later container of the deciding task has to learn."""
-        kept = ("deciding_attempt", "generation", "past", "resized", "prepared", "trained")
-        self.remembered = {key: message[key] for key in kept}
-        self.remembered["seen_container"] = message["container"]
-        self.remembered["seen_host"] = message["host"]
-
     def _go(self, message: Mapping[str, Any]) -> None:
         command = self.command
-        command.generation = self.remembered["generation"]
+        command.generation = self.history["generation"]
         # a sidecar may start before the tasks are counted
-        self.info.leave_out(message.get("left_out", {}))
+        self.info.leave_out(message.get("history", {}).get("left_out", {}))
         if command.record or self.leave is not None:
             return
         self.gave_up = None

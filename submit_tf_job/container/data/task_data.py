@@ -159,18 +159,6 @@ class Data:
                 self.env[contract.ENV_INPUT + step["name"].upper()] = single
 
     # --- after the command ---
-    def uploads(
-        self, record: Mapping[str, Any], end_requested: bool
-    ) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
-        """Return a function that uploads the outputs, or None if there is nothing to upload.
-
-        The function takes the record of the command and returns the record of the task. It blocks:
-        call it in a thread.
-        """
-        failed = bool(record["status"]) or end_requested
-        steps = self._steps(failed)
-        return (lambda record: self._store(steps, record, failed)) if steps else None
-
     @property
     def patience_s(self) -> float:
         """How long the deciding task of a failed job waits for uploads of other tasks."""
@@ -179,7 +167,8 @@ class Data:
         others = any(item["upload"] in OF_EACH for item in kept)
         return float(self.info.task["finish_timeout_s"]) if others else 0.0
 
-    def _steps(self, failed: bool) -> list[dict[str, Any]]:
+    def uploads(self, failed: bool) -> list[dict[str, Any]]:
+        """Return the outputs that this task uploads after its command, for `store`."""
         steps = []
         for name, item in self.task["outputs"].items():
             if not item["upload"]:  # the program writes to the URI itself
@@ -204,9 +193,13 @@ class Data:
             steps.append(dict(step, overwrite=overwrite, run=run, task=task, mark=mark))
         return steps
 
-    def _store(
-        self, steps: list[dict[str, Any]], record: dict[str, Any], failed: bool
+    def store(
+        self, record: dict[str, Any], steps: list[dict[str, Any]], failed: bool
     ) -> dict[str, Any]:
+        """Upload outputs after a command with this record; return the record of the task.
+
+        It blocks: call it in a thread.
+        """
         limit_s = float(self.info.task["finish_timeout_s"])
         copy = _Copy(self, steps, *((limit_s, limit_s) if failed else (limit_s + KEPT_S,)))
         try:

@@ -100,19 +100,21 @@ def _refusal(job: Rendezvous, now: float, m: Member, peer: Any, message: Mapping
 
 def _refusal_of_predecessors(job: Rendezvous, now: float, message: Mapping[str, Any]) -> str:
     """Learn of other containers of the deciding task; a later one leads the job."""
-    if serial(message.get("seen_container")) > serial(job.info.container):
+    told = message.get("history")
+    history = told if isinstance(told, dict) else {}
+    if serial(history.get("container")) > serial(job.info.container):
         job.superseded = True
         return "busy"
     if job.phase == states.WAITING and message.get("seen") not in (None, job.me.process):
-        job.generations.learn(message)
-        earlier = states.integer(message.get("deciding_attempt")) or 0
+        job.generations.learn(history)
+        earlier = states.integer(history.get("attempt")) or 0
         job.me.attempt = max(job.me.attempt, earlier + 1)
-        if message.get("prepared") is True:
+        if history.get("prepared") is True:
             job.unprepared = False
-        if message.get("trained") is True:
+        if history.get("trained") is True:
             _end_training(job, now)
         else:
-            failures.succeed(job, now, message)
+            failures.succeed(job, now, history)
     return ""
 
 

@@ -209,7 +209,7 @@ def grow(job: Rendezvous, now: float) -> None:
         _call_next(job, now, cause, "%s came: all tasks start again, to take them in" % names)
 
 
-def succeed(job: Rendezvous, now: float, message: Mapping[str, Any]) -> None:
+def succeed(job: Rendezvous, now: float, history: Mapping[str, Any]) -> None:
     """Start a generation after the loss of the former deciding task, once for this process.
 
     Other tasks may remember more losses than the one that told of it first.
@@ -217,8 +217,8 @@ def succeed(job: Rendezvous, now: float, message: Mapping[str, Any]) -> None:
     if job.predecessor is None:
         text = "%s was lost (killed, or its node died), and YARN has started it again"
         record = job.record(job.me, now, "lost", text % job.me.name)
-        record["container"] = str(message.get("seen_container", ""))[:255]
-        record["host"] = str(message.get("seen_host", ""))[:255]
+        record["container"] = str(history.get("container", ""))[:255]
+        record["host"] = str(history.get("host", ""))[:255]
         job.predecessor = record
         if retried(job, now, record):
             return

@@ -124,11 +124,11 @@ class Generations:
         text = "%s was lost on %s %d times: YARN starts no more of its containers there"
         return text % (role, host, times)
 
-    def learn(self, message: Mapping[str, Any]) -> None:
+    def learn(self, history: Mapping[str, Any]) -> None:
         """Take over what a task remembers of earlier deciding tasks, if it is more: the number of
         ended generations, how many of them ended without a failure, and the last ones.
         """
-        count, past, resized = map(message.get, ("generation", "past", "resized"))
+        count, past, resized = map(history.get, ("generation", "past", "resized"))
         if isinstance(count, int) and count > self._inherited_count and isinstance(past, list):
             self._inherited_count = count
             self._inherited_resized = resized if isinstance(resized, int) else 0

@@ -34,7 +34,7 @@ class Task:
         self.container = f"container_1_0001_01_{serial:06d}"
         self.command, self.status, self.ends_at = "", 0, FOR_EVER
         self.generation = 0
-        self.remembered: dict[str, Any] = {"generation": 0, "past": [], "resized": 0}
+        self.remembered: dict[str, Any] = {"generation": 0}
         self.seen: str | None = None
         self.leader: Leader | None = None
         self.lost_at, self.heard = now, now
@@ -47,9 +47,9 @@ class Task:
     def hello(self) -> dict[str, Any]:
         task = {"role": self.role, "index": int(self.name.rpartition("-")[2]), "attempt": 0}
         place = {"process": self.container, "container": self.container, "address": "10.0.0.2"}
-        known = {"seen": self.seen, "deciding_attempt": None, "gave_up": self.gave_up}
+        known = {"seen": self.seen, "gave_up": self.gave_up}
         own = {"run": "mnist-4abcdefg", "state": self.command or "waiting"}
-        return {**own, **task, **place, **known, **self.remembered}
+        return {**own, **task, **place, **known, "history": self.remembered}
 
 
 class Leader(Task):
@@ -320,7 +320,7 @@ class World:
                 "resized": job.generations.resized,
                 "prepared": True,
                 "trained": job.me.state == states.SUCCEEDED,
-                "seen_container": leader.container,
+                "container": leader.container,
             }
 
     def again(self, task: Task, leader: Leader) -> None:
