@@ -116,37 +116,20 @@ def _fetch(
 
 
 def _opener(*, secure: bool) -> OpenerDirector:
-    """Return an opener for http and https alone; if `secure`, it follows redirects to https alone.
+    """Return an opener that follows redirects to https, and unless `secure` to http.
 
     It uses the proxies of the environment, as curl does.
     """
     from urllib.error import URLError
-    from urllib.request import (
-        HTTPDefaultErrorHandler,
-        HTTPErrorProcessor,
-        HTTPHandler,
-        HTTPRedirectHandler,
-        HTTPSHandler,
-        OpenerDirector,
-        ProxyHandler,
-    )
+    from urllib.request import HTTPRedirectHandler, build_opener
 
     class Redirects(HTTPRedirectHandler):
         def redirect_request(self, *arguments: Any) -> Any:
             target = str(arguments[-1])
-            if secure and not target.startswith("https://"):
+            if not target.startswith("https://" if secure else ("https://", "http://")):
                 raise URLError("it redirects to an address without https")
             return super().redirect_request(*arguments)
 
-    made = OpenerDirector()
-    for handler in (
-        ProxyHandler(),
-        HTTPHandler(),
-        HTTPSHandler(),
-        Redirects(),
-        HTTPErrorProcessor(),
-        HTTPDefaultErrorHandler(),
-    ):
-        made.add_handler(handler)
+    made = build_opener(Redirects)
     made.addheaders = [("User-Agent", "submit_tf_job")]
     return made
