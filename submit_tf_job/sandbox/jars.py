@@ -34,7 +34,6 @@ _SERVICES_VERSIONS = {
     "3.2.1": "3.2.1",
     "3.1.3": "3.1.3",
 }
-MAVEN_VERSIONS = tuple(_SERVICES_VERSIONS)
 
 
 @dataclass(frozen=True)
@@ -120,19 +119,15 @@ def maven_line(version: str) -> Line:
     Raises:
         SandboxError: Maven has no complete set of jars of that version.
     """
-    if version not in MAVEN_VERSIONS:
+    services = _SERVICES_VERSIONS.get(version)
+    if services is None:
         raise SandboxError(
             f"Hadoop {version} cannot be had through Maven for the sandbox: its services "
             f"API was not published, or does not work",
-            hint=f"choose one of {', '.join(MAVEN_VERSIONS)}, or give the directory of an "
+            hint=f"choose one of {', '.join(_SERVICES_VERSIONS)}, or give the directory of an "
             f"unpacked Hadoop of that version",
         )
-    return line_of(version) if services_version(version) == version else _ALONE
-
-
-def services_version(version: str) -> str:
-    """Return the version of the services API's jars for a version that Maven can download."""
-    return _SERVICES_VERSIONS[version]
+    return line_of(version) if services == version else _ALONE
 
 
 # --- the jars ---
@@ -203,7 +198,7 @@ def ensure_jars(
     """Return the jars of a Hadoop version; download them if they are not in the cache.
 
     Args:
-        version: Hadoop version, one of `MAVEN_VERSIONS`.
+        version: Hadoop version, one that Maven has.
         cache_dir: Directory shared by all sandboxes of this user.
         environ: Environment; PATH is searched for `mvn`, and Maven inherits all of it.
         progress: Called with one line per step.
@@ -266,10 +261,8 @@ def _build(version: str, line: Line, work: Path, environ: Mapping[str, str]) -> 
     jars = work / "jars"
     goal = ["-f", str(work / "pom.xml"), "dependency:copy-dependencies"]
     _run_maven([*goal, "-DincludeScope=runtime"], jars, environ)
-    services = services_version(version)
-    if line.services_alone:
-        for artifact in _SERVICES:
-            _copy_artifact(f"{_HADOOP}:{artifact}:{services}", jars, environ)
+    for artifact in _SERVICES if line.services_alone else ():
+        _copy_artifact(f"{_HADOOP}:{artifact}:{_SERVICES_VERSIONS[version]}", jars, environ)
     if not line.services_classpath:
         _pack(jars, work / "service-dep.tar.gz")
 
