@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -78,15 +79,7 @@ class SubmitTFJobTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and arguments that recreate this trigger."""
-        names = (
-            "name",
-            "application_id",
-            "submit_tf_job_conn_id",
-            "ends_at",
-            "own",
-            "stop_on_kill",
-            "get_logs",
-        )
+        names = inspect.signature(type(self)).parameters
         return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -163,7 +156,7 @@ class SubmitTFJobTrigger(BaseTrigger):
 
         A failure to store them does not end the trigger.
         """
-        from submit_tf_job.airflow.extra_links import links_of_running
+        from submit_tf_job.airflow.operator import links_of_running
         from submit_tf_job.sdk.events import Status
 
         runs = any(isinstance(e, Status) and e.state == "RUNNING" for e in found)
@@ -249,8 +242,7 @@ class SubmitTFJobTrigger(BaseTrigger):
 
 def _load() -> None:
     """Import the trigger's modules, which takes too long for the event loop."""
-    import submit_tf_job.airflow.extra_links
-    import submit_tf_job.airflow.hook
+    import submit_tf_job.airflow.operator
     import submit_tf_job.sdk.client
     import submit_tf_job.sdk.events  # noqa: F401
 

@@ -28,9 +28,9 @@ from submit_tf_job.operations.resubmission import next_step_of_json, runs_of
 from submit_tf_job.operations.runs import find, has_run, live_runs, other_job_of_key
 from submit_tf_job.operations.stop import delete
 from submit_tf_job.operations.submit import load_job, make_plan, submit
+from submit_tf_job.sdk.events import JobState as JobState
+from submit_tf_job.sdk.events import Status as Status
 from submit_tf_job.sdk.handle import JobHandle as JobHandle
-from submit_tf_job.sdk.status import JobState as JobState
-from submit_tf_job.sdk.status import Status as Status
 from submit_tf_job.settings import Settings, keys, load_settings
 from submit_tf_job.yarn.run_names import Again
 

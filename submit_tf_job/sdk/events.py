@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.observation import JobState, JobStatus
 from submit_tf_job.operations.follow import NextRun, Notice, PrintedLine, Waits
+from submit_tf_job.operations.read_status import error_of
 from submit_tf_job.operations.watch_run import Pause, Trouble
-from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, EventLines
-from submit_tf_job.report.table import clean
-from submit_tf_job.sdk.client import Status
+
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.operations.description import TaskDetail
 
 __all__ = [
     "Event",
     "EventLog",
+    "JobState",
     "NextRun",
     "Notice",
     "Pause",
@@ -21,6 +28,102 @@ __all__ = [
     "Trouble",
     "Waits",
 ]
+
+
+@dataclass(frozen=True, repr=False)
+class Status:
+    """The status of a job at one moment.
+
+    Attributes:
+        job: The observed status of the job, and the verdict.
+        root_cause: Why it failed; None if it did not, or if the call does not determine it (`wait`,
+            `result` and `why_failed` do).
+    """
+
+    job: JobStatus
+    root_cause: Cause | None = None
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.job.name
+
+    @property
+    def run(self) -> str:
+        """The run's name, which is that of its YARN service."""
+        return self.job.run
+
+    @property
+    def application_id(self) -> str:
+        """The run's application."""
+        return self.job.application_id
+
+    @property
+    def state(self) -> JobState:
+        """The job's state."""
+        return self.job.state
+
+    @property
+    def reason(self) -> str:
+        """Why the job ended; "" before the end, or without a reason."""
+        return self.job.verdict.reason
+
+    @property
+    def confirmed(self) -> bool | None:
+        """Whether YARN and the deciding task both report the end; None before the end."""
+        return self.job.verdict.confirmed
+
+    @property
+    def progress(self) -> Mapping[str, Any] | None:
+        """The progress that the program reported, or None."""
+        return self.job.report.progress if self.job.report else None
+
+    @property
+    def tasks(self) -> tuple[TaskDetail, ...]:
+        """Its tasks with their nodes and containers, as far as this status has them; of
+        `JobHandle.describe`, all.
+        """
+        from submit_tf_job.operations.description import tasks_of
+
+        return tuple(tasks_of(self.job))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the state is final."""
+        return self.state.is_final
+
+    @property
+    def error(self) -> SubmitTFJobError | None:
+        """The error for the job's end: `JobFailed` with the first cause, `JobStopped`, or
+        `NoSuchJob` if YARN no longer has a record; else None.
+        """
+        error = error_of(self.job)
+        if error is None or self.root_cause is None:
+            return error
+        return type(error)(
+            f"{self.name} failed: {self.root_cause.sentence}",
+            hint=self.root_cause.hint or error.hint,
+            retryable=self.root_cause.retryable,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `submit_tf_job status -o json` prints (docs/json.md)."""
+        from submit_tf_job.jsonview import job_object
+
+        return job_object(self.job, cause=self.root_cause)
+
+    def __repr__(self) -> str:
+        from submit_tf_job.report.job_text import progress_words
+
+        words = [self.name, self.state.value, self.reason, progress_words(self.progress or {})]
+        return f"<{'  '.join(word for word in words if word)}>"
+
+    def __str__(self) -> str:
+        from submit_tf_job.report.job_text import job_lines
+        from submit_tf_job.report.table import clean
+
+        return "\n".join(map(clean, job_lines(self.job, cause=self.root_cause)))
+
 
 Event = Status | Trouble | PrintedLine | Waits | Notice | NextRun | Pause
 
@@ -32,6 +135,8 @@ class EventLog:
 
     def __init__(self) -> None:
         """Begin with a job of which nothing was logged."""
+        from submit_tf_job.report.follow_text import PROGRESS_EVERY_S, EventLines
+
         self._lines = EventLines(progress_every_s=PROGRESS_EVERY_S, timed=False)
 
     def lines(self, *events: Event) -> list[str]:
@@ -39,5 +144,7 @@ class EventLog:
         return [line for event in events for line in self._of(event)]
 
     def _of(self, event: Event) -> Iterable[str]:
+        from submit_tf_job.report.table import clean
+
         shown = event.job if isinstance(event, Status) else event
         return (clean(line).lstrip() for line in self._lines.lines(shown))

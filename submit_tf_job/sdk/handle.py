@@ -20,7 +20,7 @@ from submit_tf_job.operations.stop import JobStacks, delete, stop, take_stacks
 from submit_tf_job.operations.submit import Submission
 from submit_tf_job.operations.watch_run import Pause
 from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
-from submit_tf_job.sdk.status import Status
+from submit_tf_job.sdk.events import Event, Status
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from submit_tf_job.logs.read import Reading
     from submit_tf_job.plan import Plan
     from submit_tf_job.sdk.client import Client
-    from submit_tf_job.sdk.events import Event
 
 _log = logging.getLogger(__name__)
 

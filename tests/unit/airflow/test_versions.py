@@ -8,7 +8,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("name", ["extra_links", "hook", "operator", "sensor"])
+@pytest.mark.parametrize("name", ["hook", "operator", "sensor"])
 def test_module_without_airflow_3_says_what_to_call(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
