@@ -56,7 +56,7 @@ def check_job(job: Job, site: Site, room: int) -> list[Problem]:
         *caps_problems(job, site.caps),
     ]
     for role in job.roles.values():
-        problems += [*_files(job, role, site), *_command(job, role), *_env(job, role)]
+        problems += [*_role(job, role, site), *_env(job, role)]
     return problems
 
 
@@ -116,23 +116,19 @@ def _network(job: Job, site: Site) -> Iterator[Problem]:
         )
 
 
-def _command(job: Job, role: Role) -> Iterator[Problem]:
+def _role(job: Job, role: Role, site: Site) -> Iterator[Problem]:
     if (size := len(str(role.command).encode())) > MAX_ENV_ENTRY:
         yield job.problem(
             f"roles.{role.name}.command",
             f"the command has {size} bytes; put it into a script and list it in `files`",
         )
-
-
-def _files(job: Job, role: Role, site: Site) -> Iterator[Problem]:
-    if site.staging or not any(isinstance(file.content, HostFile) for file in role.files):
-        return
-    size = sum(file.size for file in role.files)
-    yield job.problem(
-        f"roles.{role.name}.files",
-        f"they have {size} bytes, which go to HDFS, and none is configured; set hadoop_conf, or "
-        f"staging: hdfs://…",
-    )
+    if not site.staging and any(isinstance(file.content, HostFile) for file in role.files):
+        size = sum(file.size for file in role.files)
+        yield job.problem(
+            f"roles.{role.name}.files",
+            f"they have {size} bytes, which go to HDFS, and none is configured; set hadoop_conf, "
+            f"or staging: hdfs://…",
+        )
 
 
 def _env(job: Job, role: Role) -> Iterator[Problem]:

@@ -78,7 +78,9 @@ def open_storage(
     conf: Mapping[str, str] = {}
     if scheme.endswith(("hdfs", "viewfs")):
         conf = hadoop_properties(hadoop_conf)
-    proxied = as_proxy and is_secure(conf)
+    # UserGroupInformation.isSecurityEnabled
+    secure = conf.get("hadoop.security.authentication", "simple").lower() == "kerberos"
+    proxied = as_proxy and secure
     if scheme == "hdfs" and proxied:
         protocol, addresses = web_addresses(authority, conf)
         scheme = "swebhdfs" if protocol == "https" else "webhdfs"
@@ -88,35 +90,20 @@ def open_storage(
 
         return HdfsStorage(scheme, authority, conf=conf, user=user, timeout_s=timeout_s)
     if scheme in ("webhdfs", "swebhdfs"):
-        return _web_hdfs(scheme, authority, conf, user, timeout_s, proxied=proxied)
+        from submit_tf_job.storage.webhdfs import WebHdfsStorage
+
+        return WebHdfsStorage(
+            scheme,
+            authority,
+            default_fs=conf.get("fs.defaultFS", ""),
+            user=user,
+            kerberos=secure,
+            proxied=proxied,
+            timeout_s=timeout_s,
+        )
     from submit_tf_job.storage.objects import ObjectStorage
 
     return ObjectStorage(scheme, authority)
-
-
-def _web_hdfs(
-    scheme: str,
-    authority: str,
-    conf: Mapping[str, str],
-    user: str | None,
-    timeout_s: float,
-    *,
-    proxied: bool,
-) -> Storage:
-    from submit_tf_job.storage.webhdfs import WebHdfsStorage
-
-    default: str | None = conf.get("fs.defaultFS", "").rstrip("/")
-    if default and not default.startswith("hdfs://"):
-        default = None
-    return WebHdfsStorage(
-        scheme,
-        authority,
-        user=user,
-        kerberos=is_secure(conf),
-        proxied=proxied,
-        hdfs_root=default or None,
-        timeout_s=timeout_s,
-    )
 
 
 def _target(uri: str | None, hadoop_conf: Path | None) -> tuple[str, str]:
@@ -199,11 +186,6 @@ def is_own_hdfs(uri: str, hadoop_conf: Path | None) -> bool:
     return (
         parts.netloc == urlsplit(values.get("fs.defaultFS", "")).netloc or parts.netloc in services
     )
-
-
-def is_secure(conf: Mapping[str, str]) -> bool:
-    """Return whether HDFS requires Kerberos (UserGroupInformation.isSecurityEnabled)."""
-    return conf.get("hadoop.security.authentication", "simple").lower() == "kerberos"
 
 
 # --- files that match a pattern -------------------------------------------------------------------

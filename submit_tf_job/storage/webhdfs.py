@@ -55,7 +55,8 @@ class WebHdfsStorage(Storage):
         kerberos: Whether to authenticate by SPNEGO (needs requests-kerberos); the ticket then
             determines the user.
         proxied: Whether to impersonate `user` (doas).
-        hdfs_root: `hdfs://…` of the same file system, if known; `url` returns it for YARN.
+        default_fs: The configuration's default file system, if known; `url` returns it for YARN
+            where it is of `hdfs://`.
         timeout_s: Maximum time without data, for each request.
     """
 
@@ -66,13 +67,14 @@ class WebHdfsStorage(Storage):
         *,
         user: str | None,
         kerberos: bool,
-        hdfs_root: str | None,
+        proxied: bool,
+        default_fs: str,
         timeout_s: float,
-        proxied: bool = False,
     ) -> None:
         super().__init__(f"{scheme}://{authority}")
         host, _, port = authority.partition(":")
-        self._hdfs_root = hdfs_root
+        root = default_fs.rstrip("/")
+        self._hdfs_root = root if root.startswith("hdfs://") else None
         options: dict[str, Any] = {"user": user}
         if kerberos:
             options = {"kerberos": True, "kerb_kwargs": _spnego()}

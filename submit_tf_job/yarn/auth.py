@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from submit_tf_job.errors import AuthError, SettingsError, UsageError
+from submit_tf_job.errors import AuthError, SettingsError
 from submit_tf_job.host import kerberos
 from submit_tf_job.host.inputfile import one_secret, read_secret
 
@@ -87,13 +87,10 @@ class SimpleAuth(Auth):
     Args:
         user: Name to submit as.
         as_user: User to impersonate, who then owns the jobs (doAs).
-
-    Raises:
-        UsageError: when a name is empty or contains a blank or a control character.
     """
 
     def __init__(self, user: str, as_user: str | None = None) -> None:
-        super().__init__(one_word(user), one_word(as_user) if as_user is not None else None)
+        super().__init__(user, as_user)
         self._name = user
         self.sent = f"user.name={user}"
 
@@ -232,20 +229,6 @@ def check_protected(url: str, what: str) -> None:
         raise SettingsError(
             f"{url}: the {what} would travel unencrypted", hint="give an address with https://"
         )
-
-
-def one_word(user: str) -> str:
-    """Check a user name and return it unchanged.
-
-    Raises:
-        UsageError: It is empty, or contains a blank or a control character.
-    """
-    if not user or any(char.isspace() or char < " " or char == "\x7f" for char in user):
-        raise UsageError(
-            f"The user name {user!r} is not one word.",
-            hint="Give the user that the job runs as, for example --user alice.",
-        )
-    return user
 
 
 # --- SPNEGO ---------------------------------------------------------------------------------------
