@@ -103,17 +103,20 @@ def fits_never(
     return tuple(dict.fromkeys(found))
 
 
-def fits_not_now(job: Job, gpu_resource: str, nodes: Sequence[Node]) -> str:
-    """Return why the nodes cannot have all containers of a job now, so that it waits; "" if that is
-    not known. The arguments are those of `fits_never`.
+def fits_not_now(
+    job: Job, gpu_resource: str, nodes: Sequence[Node], scheduler: Scheduler | None
+) -> str:
+    """Return why a job cannot have all its containers now, and waits; "" if nothing is known to be
+    in its way. The arguments are those of `fits_never`.
     """
     groups = _groups(job, gpu_resource)
     running = [node for node in nodes if node.state == "RUNNING"]
     known = [(node, free) for node in running if (free := free_of(node)) is not None]
-    if not known or len(known) < len(running):
-        return ""
-    groups = _comparable(groups, [total_of(node) for node in running])
-    return next((found.sentence for found in _of_nodes(groups, known, "free now")), "")
+    found: list[Obstacle] = []
+    if known and len(known) == len(running):
+        groups = _comparable(groups, [total_of(node) for node in running])
+        found += _of_nodes(groups, known, "free now")
+    return next((one.sentence for one in (*found, *_of_room_of_queue(job, groups, scheduler))), "")
 
 
 def _groups(job: Job, gpu_resource: str = "") -> tuple[_Group, ...]:
@@ -288,6 +291,28 @@ def _exceeds(asked: QueueResources, limit: QueueResources, *, strict: bool) -> b
     names = [name for name in ("memory-mb", "vcores", *limit.additional) if limit.amount(name) > 0]
     more = [asked.amount(name) > limit.amount(name) for name in names]
     return bool(more) and (any(more) if strict else all(more))
+
+
+def _of_room_of_queue(
+    job: Job, groups: tuple[_Group, ...], scheduler: Scheduler | None
+) -> Iterator[Obstacle]:
+    """Yield the queue that has no room for the job now."""
+    queue = scheduler.find(job.queue) if scheduler and job.queue else None
+    if not scheduler or queue is None:
+        return
+    asked = sum(group.tasks * group.mib for group in groups if not group.label)
+    for item in scheduler.line(queue):
+        share = item.partition()
+        if share.limit is None or share.used is None:
+            continue
+        free = max(0, share.limit.memory_mib - share.used.memory_mib)
+        if share.limit.memory_mib > 0 and asked + _MASTER_MIB > free:
+            yield Obstacle(
+                "queue",
+                f"the job needs {memory(asked)} at once ({_shown(groups, _each_memory)}) and its "
+                f"ApplicationMaster, and queue {item.path} may have {memory(free)} more now",
+            )
+            return
 
 
 # --- sentences ---

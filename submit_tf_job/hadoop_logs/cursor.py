@@ -65,12 +65,14 @@ class Source:
 
     Attributes:
         where: Its name in messages.
-        size: Bytes.
+        size: Bytes; during a further upload only the valid ones.
     """
 
-    def __init__(self, reader: RangeSource, where: str, memory: Memory) -> None:
+    def __init__(
+        self, reader: RangeSource, where: str, memory: Memory, size: int | None = None
+    ) -> None:
         self.where = where
-        self.size = reader.size
+        self.size = reader.size if size is None else min(size, reader.size)
         self._reader = reader
         self._memory = memory
         self._tail = b""

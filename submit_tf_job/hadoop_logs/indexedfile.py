@@ -32,6 +32,15 @@ def application_uuid(app_id: str) -> bytes:
     return hashlib.sha256(app_id.encode()).digest()
 
 
+def read_checksum(data: bytes, damaged: Callable[[str], Damaged]) -> tuple[str, int]:
+    """Return what is kept beside a node file while a further upload is appended to it: its name,
+    and how many of its bytes are valid.
+    """
+    fields = Fields(BytesIO(data).read, damaged)
+    name = fields.exactly(fields.integer(4), limit=4096).decode("utf-8", "replace")
+    return name, max(0, fields.integer(8))
+
+
 def read_indexed(source: Source, node: str) -> list[Snapshot]:
     """Read the index, nearly always with one request.
 

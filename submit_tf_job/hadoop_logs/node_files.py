@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from submit_tf_job.hadoop_logs import tfile
 from submit_tf_job.hadoop_logs.cursor import MAX_ENTRIES, Memory, Source
-from submit_tf_job.hadoop_logs.indexedfile import UUID, application_uuid, read_indexed
+from submit_tf_job.hadoop_logs.indexedfile import (
+    UUID,
+    application_uuid,
+    read_checksum,
+    read_indexed,
+)
 from submit_tf_job.hadoop_logs.interfaces import Damaged, DirectoryEntry, LogStore, Snapshot
 
 TEMPORARY = ".tmp"  # LogAggregationUtils: TMP_FILE_SUFFIX
@@ -120,6 +126,7 @@ class NodeFile:
     Attributes:
         node: NodeId, `host:port`.
         uploaded_ms: The time in its name, else of its last change.
+        valid: How many of its bytes are, during a further upload; None for all.
         problems: A sentence for each part that could not be read.
     """
 
@@ -129,6 +136,7 @@ class NodeFile:
     node: str
     uploaded_ms: int
     memory: Memory
+    valid: int | None = None
     problems: list[str] = field(default_factory=list)
     _found: list[Snapshot] | None = None
 
@@ -156,7 +164,7 @@ class NodeFile:
         return self._found
 
     def _read(self) -> Iterator[Snapshot]:
-        source = Source(self.store.open(self.path), self.path, self.memory)
+        source = Source(self.store.open(self.path), self.path, self.memory, self.valid)
         tail = source.tail()
         if tail.endswith(tfile.MAGIC):
             yield from tfile.read_tfile(source, self.node, self.uploaded_ms, self.problems)
@@ -186,6 +194,7 @@ def survey(
     found = Survey()
     for directory in directories:
         names = {entry.name for entry in directory.entries}
+        valid = _valid_sizes(store, directory, memory)
         for entry in directory.entries:
             final = entry.name.removesuffix(TEMPORARY)
             named = node_file(final)
@@ -194,9 +203,22 @@ def survey(
             node, uploaded_ms = named[0], named[1] or entry.modified_ms
             if final != entry.name:  # HDFS shows no bytes of a TFile until it is renamed
                 found.pending += [node] if final not in names else []
-            elif not entry.size or f"{final}{CHECKSUM}" in names:
+            elif not entry.size or valid.get(final) == 0:
                 found.pending.append(node)
             else:
-                path = f"{directory.path}/{entry.name}"
-                found.nodes.append(NodeFile(store, app_id, path, node, uploaded_ms, memory))
+                path, size = f"{directory.path}/{final}", valid.get(final)
+                found.nodes.append(NodeFile(store, app_id, path, node, uploaded_ms, memory, size))
+    return found
+
+
+def _valid_sizes(store: LogStore, directory: AppDirectory, memory: Memory) -> dict[str, int]:
+    """Return how many bytes are valid of each node file to which an upload is being appended."""
+    found: dict[str, int] = {}
+    for entry in directory.entries:
+        if entry.name.endswith(CHECKSUM) and not entry.is_dir:
+            path = f"{directory.path}/{entry.name}"
+            # without its end the upload has not begun, and with its deletion it is done
+            with suppress(Damaged, FileNotFoundError):
+                source = Source(store.open(path), path, memory)
+                found.update([read_checksum(source.tail(), source.damaged)])
     return found

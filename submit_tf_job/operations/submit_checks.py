@@ -76,7 +76,7 @@ def _room(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
         )
     if never:
         return f"it cannot start before the cluster grows: {never[0].sentence}"
-    waits = fit.fits_not_now(job, gpu_resource, nodes())
+    waits = fit.fits_not_now(job, gpu_resource, nodes(), scheduler)
     return f"it cannot start now, and waits: {waits}" if waits else ""
 
 

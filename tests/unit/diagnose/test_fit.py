@@ -138,12 +138,12 @@ def _assignment(tasks: list[tuple[int, int]], nodes: list[tuple[int, int]], mast
 # --- queues
 
 
-def capacity(maximum: tuple[int, int], **more: Any) -> Scheduler:
+def capacity(maximum: tuple[int, int], used: int = 0, **more: Any) -> Scheduler:
     amount = {"memory": maximum[0], "vCores": maximum[1], **more}
     ml = {
         "queueName": "ml",
         "capacities": {"queueCapacitiesByPartition": [{"effectiveMaxResource": amount}]},
-        "resources": {"resourceUsagesByPartition": [{"used": {"memory": 0, "vCores": 0}}]},
+        "resources": {"resourceUsagesByPartition": [{"used": {"memory": used, "vCores": 0}}]},
     }
     root = {"queueName": "root", "queues": {"queue": [ml]}}
     return Scheduler.from_json({"type": "capacityScheduler", **root})
@@ -187,9 +187,15 @@ def test_fits_never_maximum_of_the_queue(scheduler: Scheduler | None, sentence: 
 
 
 def test_fits_not_now() -> None:
-    asked = job((2, 2 * GIB))
-    assert fits_not_now(asked, GPU, [node(3 * GIB, 5 * GIB)]) == (
+    asked = job((2, 2 * GIB), queue="ml")
+    assert fits_not_now(asked, GPU, [node(3 * GIB, 5 * GIB)], None) == (
         "the job needs 4 GiB at once (r0 2 x 2 GiB) and its ApplicationMaster, and 1 node has "
         "3 GiB free now"
     )
-    assert fits_not_now(asked, GPU, [node(9 * GIB)]) == ""
+    roomy = [node(9 * GIB)]
+    assert fits_not_now(asked, GPU, roomy, None) == ""
+    assert fits_not_now(asked, GPU, roomy, capacity((6 * GIB, 9), used=3 * GIB)) == (
+        "the job needs 4 GiB at once (r0 2 x 2 GiB) and its ApplicationMaster, and queue root.ml "
+        "may have 3 GiB more now"
+    )
+    assert fits_not_now(asked, GPU, roomy, capacity((6 * GIB, 9))) == ""

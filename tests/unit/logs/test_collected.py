@@ -178,13 +178,26 @@ def test_containers_during_an_upload(
     assert bool(warning) is bool(logs.warnings)
 
 
-def test_indexed_file_is_not_read_during_a_further_upload(tmp_path: Path) -> None:
-    files = {
-        f"{INDEXED_HERE}/h1_8041": INDEXED + b"\nhalf",
-        f"{INDEXED_HERE}/h1_8041-checksum": b"",
-    }
-    with pytest.raises(NoLogs, match="just being uploaded"):
-        reader(tmp_path, files, INDEXED_APP).containers()
+@pytest.mark.parametrize(
+    ("size", "content", "is_there"),
+    [
+        (len(INDEXED).to_bytes(8, "big"), INDEXED + b"\nhalf an upload", True),
+        (b"", INDEXED, True),  # the file of checksums is incomplete itself
+        (bytes(8), b"half", False),
+    ],
+)
+def test_indexed_file_is_read_up_to_its_safe_end(
+    tmp_path: Path, size: bytes, content: bytes, is_there: bool
+) -> None:
+    name = "h1_8041_1700000000000"  # the checksum is called by the node alone
+    said = b"\0\0\0\x15" + name.encode() + size
+    files = {f"{INDEXED_HERE}/{name}": content, f"{INDEXED_HERE}/h1_8041-checksum": said}
+    logs = reader(tmp_path, files, INDEXED_APP)
+    if is_there:
+        assert logs.read_file(container(INDEXED_APP, 2), "short") == b"no final newline"
+    else:
+        with pytest.raises(NoLogs, match="just being uploaded"):
+            logs.containers()
 
 
 def test_containers_are_listed_again_when_none_were_found(tmp_path: Path) -> None:
