@@ -91,10 +91,8 @@ def heirs(planned: Plan, run: str) -> tuple[str, ...]:
     """Return the names of the runs that may follow a run of a plan by its `retries.memory`: a
     POST that failed half-way has taken a number of its own.
     """
-    rule, found, level = planned.job.retries, [], [run]
-    if rule is None or rule.memory is None:
-        return ()
-    for _ in range(rule.max):
+    rule, found, level = _memory_rule(planned), [], [run]
+    for _ in range(rule[0] if rule else 0):
         level = [
             run_after(planned.job.name, planned.site.user, former, number)
             for number in range(_NUMBERS)
@@ -102,6 +100,12 @@ def heirs(planned: Plan, run: str) -> tuple[str, ...]:
         ][:_WIDEST]
         found += level
     return tuple(found)
+
+
+def _memory_rule(planned: Plan) -> tuple[int, float] | None:
+    """Return how often a job is submitted again, and the factor of the memory (`retries`)."""
+    rule = planned.job.retries
+    return (rule.max, rule.memory) if rule and rule.memory is not None else None
 
 
 def run_after(job: str, user: str, run: str, number: int = 0) -> str:
@@ -124,10 +128,7 @@ def next_step(
         status: The job's last status.
         cause: Why it failed.
     """
-    rule = planned.job.retries
-    if rule is None or rule.memory is None or cause is None:
-        return None
-    if not ran_out_of_memory(status, cause):
+    if cause is None or not _memory_rule(planned) or not ran_out_of_memory(status, cause):
         return None
     try:
         properties = properties_of(cluster, status)
@@ -181,40 +182,27 @@ def step_after(
         former: The run that failed.
         cause: Why it failed.
     """
-    rule = planned.job.retries
-    if rule is None or rule.memory is None or cause.code != "out-of-memory" or not cause.task:
-        return None
-    if earlier is None:
-        return Step("not submitted again: how often it was is not known")
-    if earlier.number >= rule.max:
-        times = f"{earlier.number} time{'s' * (earlier.number != 1)}"
-        return Step(f"not submitted again: it was, {times} (`retries.max`)")
-    return _with_more_memory(planned, earlier, former, cause, cause.task)
-
-
-def ran_out_of_memory(status: JobStatus, cause: Cause | None) -> bool:
-    """Return whether a job failed because a task ran out of memory."""
-    from submit_tf_job.observation import JobState
-
-    found = cause is not None and cause.code == "out-of-memory"
-    return found and status.state is JobState.FAILED
-
-
-def _with_more_memory(
-    planned: Plan, earlier: Resubmission, former: str, cause: Cause, task: str
-) -> Step:
     from submit_tf_job.diagnose.evidence import mib
     from submit_tf_job.diagnose.patterns import role_of
     from submit_tf_job.plan import plan
 
-    job, role = planned.job, role_of(task)
-    if role not in job.roles or job.retries is None or job.retries.memory is None:
+    rule = _memory_rule(planned)
+    if rule is None or cause.code != "out-of-memory" or not cause.task:
+        return None
+    if earlier is None:
+        return Step("not submitted again: how often it was is not known")
+    most, factor = rule
+    if earlier.number >= most:
+        times = f"{earlier.number} time{'s' * (earlier.number != 1)}"
+        return Step(f"not submitted again: it was, {times} (`retries.max`)")
+    job, role = planned.job, role_of(cause.task)
+    if role not in job.roles:
         return Step(f"not submitted again: the job spec has no role {role}")
     asked = earlier.memory.get(role, job.roles[role].memory_mib)
     used = 0.0
     if cause.status == _OVER_PHYSICAL:
         used = mib(str(cause.facts.get("used", ""))) or 0.0
-    wanted = math.ceil(max(asked, used) * job.retries.memory)
+    wanted = math.ceil(max(asked, used) * factor)
     next_one = Resubmission(earlier.number + 1, former, {**earlier.memory, role: wanted})
     roles = {
         name: replace(one, memory_mib=next_one.memory.get(name, one.memory_mib))
@@ -230,8 +218,16 @@ def _with_more_memory(
     except SubmitTFJobError as error:
         return Step(f"not submitted again with {wanted}Mi for {role}: {error.message}")
     said = f"{cause.sentence}; submitting it again with {wanted}Mi for {role}"
-    count = f"{next_one.number} of {job.retries.max}"
+    count = f"{next_one.number} of {most}"
     return Step(f"{said} (`retries.memory`, {count})", following)
+
+
+def ran_out_of_memory(status: JobStatus, cause: Cause | None) -> bool:
+    """Return whether a job failed because a task ran out of memory."""
+    from submit_tf_job.observation import JobState
+
+    found = cause is not None and cause.code == "out-of-memory"
+    return found and status.state is JobState.FAILED
 
 
 def properties_of(cluster: Cluster, status: JobStatus) -> Mapping[str, str]:
