@@ -64,18 +64,21 @@ def document(kind: str, /, **fields: Any) -> dict[str, Any]:
 
 
 def plain(made: Any) -> dict[str, Any]:
-    """Return an object as dictionaries, lists and values; None stays."""
-    return {item.name: _plain(getattr(made, item.name)) for item in fields(made)}
+    """Return an object of a dataclass as a dictionary of what JSON has; None stays."""
+    return {item.name: plain_value(getattr(made, item.name)) for item in fields(made)}
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """Return a value as JSON has it: what JSON has no kind for, such as a path, becomes text."""
     if is_dataclass(value):
         return plain(value)
     if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in value.items()}
+        return {str(name): plain_value(inner) for name, inner in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_plain(inner) for inner in value]
-    return value.value if isinstance(value, Enum) else value
+        return [plain_value(inner) for inner in value]
+    if isinstance(value, Enum):
+        return value.value
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
 # --- the objects ---

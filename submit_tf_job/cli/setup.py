@@ -15,7 +15,7 @@ from submit_tf_job.cli.jobs import FromOption, SetOption, read_job, seconds
 from submit_tf_job.diagnose.amounts import clause, plural, size
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jobspec.job import NO_IMAGE, Job
-from submit_tf_job.jsonview import document, plain
+from submit_tf_job.jsonview import document, plain, plain_value
 from submit_tf_job.operations.staging import sweep_staging
 from submit_tf_job.settings import Settings, keys
 
@@ -89,8 +89,8 @@ def doctor(
         spread = any(check.id == "placement" and check.status == "ok" for check in found.findings)
         inside = look_inside(settings, image=image, queue=queue, job=job, spread=spread)
         found = replace(found, findings=(*found.findings, *inside))
-    context.result(examination_lines(found), lambda: doctor_object(found))
-    context.say(summary_line(found))
+    context.result(_examination_lines(found), lambda: _doctor_object(found))
+    context.say(_summary_line(found))
     return int(found.failed)
 
 
@@ -160,8 +160,8 @@ def check(
     if overrides or dialect:
         raise UsageError("--set and --from need --file", hint="leave them out")
     found = check_image(settings, image, python=python or "python3")
-    context.result(examination_lines(found), lambda: image_object(image, found))
-    context.say(summary_line(found))
+    context.result(_examination_lines(found), lambda: _image_object(image, found))
+    context.say(_summary_line(found))
     return int(found.failed)
 
 
@@ -182,9 +182,11 @@ def _check_all(context: Context, settings: Settings, job: Job, python: str | Non
     }
     lines = []
     for image, found in checked.items():
-        lines += [image, *examination_lines(found), summary_line(found)]
-    context.result(lines, lambda: images_object(checked))
-    return int(any(found.failed for found in checked.values()))
+        lines += [image, *_examination_lines(found), _summary_line(found)]
+    failed = any(found.failed for found in checked.values())
+    images = [_image_object(image, found) for image, found in checked.items()]
+    context.result(lines, lambda: document("Images", ok=not failed, images=images))
+    return int(failed)
 
 
 # --- config ---------------------------------------------------------------------------------------
@@ -197,7 +199,14 @@ def show(context: Context) -> None:
     Example: submit_tf_job config show --profile prod
     """
     settings = context.settings()
-    context.result(settings_lines(settings), lambda: settings_object(settings))
+    values = {
+        name: {"value": plain_value(key.value_of(settings)), "origin": settings.origins[name]}
+        for name, key in keys().items()
+    }
+    context.result(
+        _settings_lines(settings.profile, values),
+        lambda: document("Settings", profile=settings.profile, settings=values),
+    )
 
 
 # --- staging --------------------------------------------------------------------------------------
@@ -232,7 +241,17 @@ def gc(
     """
     limit = timedelta(seconds=seconds(older_than, "--older-than") or WEEK_S)
     swept = sweep_staging(context.cluster(), older_than=limit, dry_run=dry_run)
-    context.result(sweep_lines(swept), lambda: sweep_object(swept))
+    context.result(
+        _sweep_lines(swept),
+        lambda: document(
+            "Sweep",
+            root=swept.root,
+            dry_run=swept.dry_run,
+            runs=list(swept.runs),
+            removed=list(map(_leftover, swept.removed)),
+            kept=list(map(_leftover, swept.kept)),
+        ),
+    )
 
 
 # --- what they print ---
@@ -241,8 +260,7 @@ def gc(
 _WORDS = {"ok": "ok", "warning": "WARNING", "failure": "FAILURE"}
 
 
-def doctor_object(found: Examination) -> dict[str, Any]:
-    """Return the object that `doctor -o json` prints; documented in docs/json.md."""
+def _doctor_object(found: Examination) -> dict[str, Any]:
     return document(
         "Doctor",
         ok=not found.failed,
@@ -251,22 +269,11 @@ def doctor_object(found: Examination) -> dict[str, Any]:
     )
 
 
-def image_object(image: str, found: Examination) -> dict[str, Any]:
-    """Return the object that `image check -o json` prints; documented in docs/json.md."""
-    return {**doctor_object(found), "kind": "Image", "image": image}
+def _image_object(image: str, found: Examination) -> dict[str, Any]:
+    return {**_doctor_object(found), "kind": "Image", "image": image}
 
 
-def images_object(checked: Mapping[str, Examination]) -> dict[str, Any]:
-    """Return the object that `image check --file -o json` prints; documented in docs/json.md."""
-    return document(
-        "Images",
-        ok=not any(found.failed for found in checked.values()),
-        images=[image_object(image, found) for image, found in checked.items()],
-    )
-
-
-def examination_lines(found: Examination) -> Iterator[str]:
-    """Return the lines of all checks."""
+def _examination_lines(found: Examination) -> Iterator[str]:
     for finding in found.findings:
         yield from _finding_lines(finding)
 
@@ -279,8 +286,7 @@ def _finding_lines(finding: Check) -> Iterator[str]:
         yield f"{'':<26} Fix: {finding.fix}"
 
 
-def summary_line(found: Examination) -> str:
-    """Return the line with the number of checks by result."""
+def _summary_line(found: Examination) -> str:
     failures = sum(finding.status == "failure" for finding in found.findings)
     warnings = sum(finding.status == "warning" for finding in found.findings)
     skipped = clause("; skipped: {}", ", ".join(found.skipped))
@@ -293,35 +299,11 @@ def summary_line(found: Examination) -> str:
     return f"{len(found.findings)} checks: {', '.join(counts)}{skipped}"
 
 
-def settings_object(settings: Settings) -> dict[str, Any]:
-    """Return the object that `config show -o json` prints."""
-    return document(
-        "Settings",
-        profile=settings.profile,
-        settings={
-            name: {"value": _plain(key.value_of(settings)), "origin": settings.origins[name]}
-            for name, key in keys().items()
-        },
-    )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (bool, int, float, str, type(None))):
-        return value
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
-    return str(value)
-
-
-def settings_lines(settings: Settings) -> Iterator[str]:
-    """Return the settings, each with the source of its value."""
-    yield f"profile: {settings.profile or '(none)'}"
-    width = max(len(name) for name in keys())
-    for name, key in keys().items():
-        value = _plain(key.value_of(settings))
-        yield f"{name:<{width}}  {_shown(name, value):<40}  {settings.origins[name]}"
+def _settings_lines(profile: str | None, values: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    yield f"profile: {profile or '(none)'}"
+    width = max(map(len, values))
+    for name, one in values.items():
+        yield f"{name:<{width}}  {_shown(name, one['value']):<40}  {one['origin']}"
 
 
 def _shown(name: str, value: Any) -> str:
@@ -339,8 +321,7 @@ def _shown(name: str, value: Any) -> str:
     return str(value)
 
 
-def sweep_lines(swept: Sweep) -> Iterator[str]:
-    """Return the lines that `staging gc` prints."""
+def _sweep_lines(swept: Sweep) -> Iterator[str]:
     verb = "would be removed" if swept.dry_run else "removed"
     for item in swept.kept:
         yield f"{item.name}: kept, the job is alive ({size(item.size)})"
@@ -356,18 +337,6 @@ def sweep_lines(swept: Sweep) -> Iterator[str]:
         yield f"{total} of {plural(count, 'job')} {verb} in {swept.root}"
     elif not swept.runs:
         yield f"nothing to remove in {swept.root}"
-
-
-def sweep_object(swept: Sweep) -> dict[str, Any]:
-    """Return the object that `staging gc` prints."""
-    return document(
-        "Sweep",
-        root=swept.root,
-        dry_run=swept.dry_run,
-        runs=list(swept.runs),
-        removed=[_leftover(item) for item in swept.removed],
-        kept=[_leftover(item) for item in swept.kept],
-    )
 
 
 def _leftover(item: Leftover) -> dict[str, Any]:
