@@ -22,7 +22,7 @@ from submit_tf_job.container.stacks import AllStacks
 from submit_tf_job.container.wire import ChannelClosed, pack, pack_addresses
 
 LOOKUP_S = 0.5  # between two rounds of DNS queries
-STILL_S = 2 * TICK_S  # a longer turn means that this task may have been suspended
+SUSPENDED_S = 2 * TICK_S  # a longer turn means that this task may have been suspended
 
 
 class DecidingTask:
@@ -308,7 +308,7 @@ class DecidingTask:
     def _look_for_stillness(self, now: float) -> None:
         """Count no time in which this task was suspended as another task's silence."""
         since, self.ticked = self.ticked, now
-        if since is None or now <= since + STILL_S or self.info.total == 1:
+        if since is None or now <= since + SUSPENDED_S or self.info.total == 1:
             return
         seconds = now - since
         self.peers.heard_late(now, seconds)

@@ -250,8 +250,8 @@ class _Copy:
         except StoreError as err:
             return self.failed(str(err))
         if done["t"] == "done":
-            found = (ends, done["files"], _amount(done["bytes"]), time.monotonic() - started)
-            log("%s %d files, %s, in %.1f s" % found)
+            found = (ends, done["files"], done["bytes"] / 1e6, time.monotonic() - started)
+            log("%s %d files, %.1f MB, in %.1f s" % found)
         return done
 
     def failed(self, why: str) -> dict[str, Any]:
@@ -328,7 +328,7 @@ class _Copy:
         elif kind == "waiting":
             self._waiting(StoreError(str(message["why"])), message["since_s"])
         elif kind == "copied" and self._is_due():
-            log("copied so far: %d files, %s" % (message["files"], _amount(message["bytes"])))
+            log("copied so far: %d files, %.1f MB" % (message["files"], message["bytes"] / 1e6))
 
     def _is_due(self) -> bool:
         due = time.monotonic() > self.told + TELL_S
@@ -371,13 +371,3 @@ def _lines(path: str) -> list[str]:
 
 def _is_empty(folder: str) -> bool:
     return not any(files for _, _, files in os.walk(folder))
-
-
-def _amount(size: float) -> str:
-    if size < 1024:
-        return "%d B" % size
-    for unit in ("KiB", "MiB", "GiB"):
-        size /= 1024
-        if size < 1024:
-            return "%.1f %s" % (size, unit)
-    return "%.1f TiB" % (size / 1024)
