@@ -83,8 +83,7 @@ def read_job(
         settings,
         overrides=overrides or (),
         name=name,
-        text=read_content(spec),
-        base=Path.cwd() if spec == "-" else Path(spec).parent,
+        text=read_content(spec) if spec == "-" else None,
         dialect=dialect,
     )
     for remark in job.remarks:

@@ -75,7 +75,7 @@ def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = Tru
 
     if count < 0:
         raise UsageError(f"{role}={count}: a role cannot have fewer than 0 tasks")
-    ref, service = _running(cluster, job)
+    ref, _, service = _running(cluster, job)
     component = _component(service, role)
     elastic = _is_elastic(component, count)
     if not elastic:
@@ -215,7 +215,7 @@ def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Chan
     from submit_tf_job.operations.description import tasks_of
     from submit_tf_job.operations.read_status import read_status
 
-    ref, service = _running(cluster, job)
+    ref, _, service = _running(cluster, job)
     seen = read_status(cluster, ref, detail=True)
     tasks = {found.name: found for found in tasks_of(seen)}
     if task not in tasks:
@@ -373,8 +373,7 @@ def extend(cluster: Cluster, job: str, seconds: float) -> Change:
         Refused: The job does not run, or its queue or the settings' caps limit the lifetime to
             less.
     """
-    ref, _service = _running(cluster, job)
-    app = _app(cluster, ref.application_id or "")
+    ref, app, _service = _running(cluster, job)
     before = _remaining_s(app)
     if before is None:
         return Change("extend", ref, False, f"{ref.name} has no time limit", before)
@@ -459,7 +458,7 @@ def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
     return ref, found
 
 
-def _running(cluster: Cluster, job: str) -> tuple[JobRef, ObservedService]:
+def _running(cluster: Cluster, job: str) -> tuple[JobRef, AppReport, ObservedService]:
     """Return a job whose ApplicationMaster responds: the services API changes no other."""
     ref, app = _live_app(cluster, job)
     service = cluster.client.get_written_service(ref.run)
@@ -468,7 +467,7 @@ def _running(cluster: Cluster, job: str) -> tuple[JobRef, ObservedService]:
             f"{ref.name} is {app.state.value}; its ApplicationMaster does not answer yet",
             hint="try again in some seconds",
         )
-    return ref, service
+    return ref, app, service
 
 
 def _component(service: ObservedService, role: str) -> ObservedComponent:

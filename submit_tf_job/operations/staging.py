@@ -144,10 +144,11 @@ def stage_files(planned: Plan, settings: Settings, told: Callable[[Sent], None])
             f"directory that {settings.user} may write",
             details=error.details,
         ) from None
-    except NoSuchPath as error:  # another process of this submission may need the existing files
+    # with NoSuchPath they were removed meanwhile; another process of this submission may need those
+    # that are there
+    except (ClusterUnavailable, NoSuchPath) as error:
         raise ClusterUnavailable(
-            f"the job's files were removed while they were sent, and nothing was submitted: "
-            f"{error.message}",
+            f"the job's files could not be sent, and nothing was submitted: {error.message}",
             hint="the same command again sends them anew",
             details=error.details,
         ) from None
@@ -159,12 +160,6 @@ def stage_files(planned: Plan, settings: Settings, told: Callable[[Sent], None])
         raise Refused(
             f"there is no room for the job's files: {error.message}",
             hint=error.hint,
-            details=error.details,
-        ) from None
-    except ClusterUnavailable as error:
-        raise ClusterUnavailable(
-            f"the job's files could not be sent, and nothing was submitted: {error.message}",
-            hint="the same command again sends them anew",
             details=error.details,
         ) from None
 
