@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from types import SimpleNamespace
 from typing import Any
 
 from submit_tf_job.compat import refuse, with_roles
@@ -50,16 +51,6 @@ class JobCondition:
 
 
 @dataclass(frozen=True)
-class _Metadata:
-    name: str
-
-
-@dataclass(frozen=True)
-class _JobStatus:
-    conditions: list[JobCondition]
-
-
-@dataclass(frozen=True)
 class TrainingJob:
     """A job as the methods of `TrainingClient` return it.
 
@@ -68,8 +59,8 @@ class TrainingJob:
         status: Has its `conditions`.
     """
 
-    metadata: _Metadata
-    status: _JobStatus
+    metadata: SimpleNamespace
+    status: SimpleNamespace
 
 
 class TrainingClient:
@@ -242,7 +233,8 @@ class TrainingClient:
         if job is None and not name:
             raise ValueError("Job name must be set")
         found = job or self.get_job(name or "", namespace, job_kind, timeout)
-        return found.status.conditions
+        conditions: list[JobCondition] = found.status.conditions
+        return conditions
 
     def is_job_created(self, *args: Any, **kwargs: Any) -> bool:
         """Return whether a job exists; arguments as for `get_job_conditions`."""
@@ -484,7 +476,7 @@ def _made(name: str, state: JobState, reason: str) -> TrainingJob:
     found = [
         JobCondition(kind, str(status), state.value, reason, now) for kind, status in held.items()
     ]
-    return TrainingJob(_Metadata(name), _JobStatus(found))
+    return TrainingJob(SimpleNamespace(name=name), SimpleNamespace(conditions=found))
 
 
 def _true(job: TrainingJob) -> set[str]:

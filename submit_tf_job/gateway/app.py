@@ -7,7 +7,6 @@ The web page is three static files, whose script calls /v1 with the visitor's to
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import re
 import secrets
@@ -30,7 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError, UsageError
 from submit_tf_job.gateway import event_streams, openapi
 from submit_tf_job.gateway.problems import ProblemResponse, RequestRefused
-from submit_tf_job.gateway.routes import router
+from submit_tf_job.gateway.routes import router, with_etag
 from submit_tf_job.gateway.running import CONTENT_TYPE, Gateway, in_thread
 
 ABOUT = "Submits TensorFlow jobs to Hadoop YARN, follows them and reports how they ended."
@@ -158,11 +157,7 @@ def _in_words(request: Request) -> dict[str | int, str]:
 
 # --- the web page ---------------------------------------------------------------------------------
 
-_TYPES = {
-    "html": "text/html; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-}
+_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}  # and UTF-8
 _PAGE_FILES = {"/": "index.html", "/page.js": "page.js", "/page.css": "page.css"}
 
 # Only these files are executed or displayed, no other site can frame them, and text of jobs and
@@ -184,11 +179,7 @@ _HEADERS = {
 async def _page_file(request: Request) -> Response:
     """Return one of the page's files."""
     name = _PAGE_FILES[request.url.path]
-    content = _content(name)
-    headers = {**_HEADERS, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
-    if request.headers.get("if-none-match") == headers["ETag"]:
-        return Response(status_code=304, headers=headers)
-    return Response(content, headers={**headers, "Content-Type": _TYPES[name.rpartition(".")[2]]})
+    return with_etag(request, _content(name), _HEADERS, _TYPES[name.rpartition(".")[2]])
 
 
 @cache
@@ -299,7 +290,6 @@ class _RequestLog:
         self.id = asked_id if _REQUEST_ID.fullmatch(asked_id) else secrets.token_hex(8)
         self._start = time.monotonic()
         self._status, self._bytes = 0, 0
-        self._defect = ""
         scope.setdefault("state", {})["request_id"] = self.id
 
     async def send(self, message: Message) -> None:
@@ -323,8 +313,7 @@ class _RequestLog:
 
     async def fail(self, error: Exception) -> None:
         """Send the problem response, unless a response has begun."""
-        response = ProblemResponse(error, self.id)
-        self._defect = response.defect
+        response = await _failed(Request(self._scope), error)
         if not self._status:
             await response(self._scope, _nothing_more, self.send)
 
@@ -334,7 +323,7 @@ class _RequestLog:
         route = getattr(self._scope.get("route"), "path", "other")
         self._gateway.metrics.request(self._scope["method"], route, self._status, seconds)
         client, code = self._scope.get("client"), state.get("code")
-        more = {"code": code, "why": self._defect or state.get("defect")}
+        more = {"code": code, "why": state.get("defect")}
         if (action := state.get("action")) is not None:  # what was done, to which job
             more |= {**action, "result": action.get("result") or code or "failed"}
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -59,14 +59,19 @@ class Authenticated:
     def json(self, value: object, status: int = 200, **headers: str) -> Response:
         """Return a JSON response, or 304 if the caller has the same content."""
         content = json.dumps(value).encode()
-        tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
         if self.request.method == "GET":
-            headers["ETag"] = tag
-            sent = self.request.headers.get("if-none-match", "").split(",")
-            held = [item.strip().removeprefix("W/") for item in sent]
-            if tag in held or "*" in held:
-                return Response(status_code=304, headers=headers)
+            return with_etag(self.request, content, headers, "application/json")
         return Response(content, status, headers, "application/json")
+
+
+def with_etag(request: Request, content: bytes, headers: dict[str, str], media: str) -> Response:
+    """Return a response with an ETag, or 304 if the caller has the same content."""
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    sent = request.headers.get("if-none-match", "").split(",")
+    held = [item.strip().removeprefix("W/") for item in sent]
+    if tag in held or "*" in held:
+        return Response(status_code=304, headers={**headers, "ETag": tag})
+    return Response(content, headers={**headers, "ETag": tag}, media_type=media)
 
 
 def authenticated(request: Request) -> Authenticated:

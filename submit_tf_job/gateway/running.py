@@ -226,12 +226,7 @@ class Gateway:
         self.uploading = Slots("uploads", limits.uploads)
         self.causes = Causes()
         self.watches = Watches(limits.watches, self.clusters.of, self.causes)
-        self.metrics = Metrics(
-            requests_in_progress=lambda: self.requests.taken,
-            streams=lambda: self.streams.taken + self.listeners.taken,
-            watched_jobs=lambda: len(self.watches),
-            draining=lambda: self.draining,
-        )
+        self.metrics = Metrics(self)
         self._endings: set[Callable[[], None]] = set()
         self._checked_at, self._checking = float("-inf"), threading.Lock()
         self._why_not = "no ResourceManager was queried yet"
@@ -329,26 +324,20 @@ _BUCKETS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0
 _METHODS = frozenset({"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"})
 _STREAMS = frozenset({"/v1/jobs/{name}/logs", "/v1/jobs/{name}/events"})
 _PREFIX = "submit_tf_job_gateway"
-_GAUGES = {
-    "requests_in_progress": "Requests that are being answered, without streams.",
-    "streams": "Open streams of logs and events.",
-    "watched_jobs": "Jobs that the gateway follows.",
-    "draining": "1 while the gateway ends.",
-}
 
 # Without it each counter has a second series, the time of its creation.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """The gateway's counters; labels are bounded: routes instead of paths, no callers and jobs.
+    """The gateway's counters; labels are bounded: routes instead of paths, no callers and jobs."""
 
-    Args:
-        gauges: What returns each current value, by name without the prefix.
-    """
-
-    def __init__(self, **gauges: Callable[[], float]) -> None:
+    def __init__(self, gateway: Gateway) -> None:
         registry = self._registry = CollectorRegistry()
+
+        def gauge(name: str, text: str, value: Callable[[], float]) -> None:
+            Gauge(f"{_PREFIX}_{name}", text, registry=registry).set_function(value)
+
         self._requests = Counter(
             f"{_PREFIX}_requests",
             "Completed requests.",
@@ -368,8 +357,18 @@ class Metrics:
             ("outcome",),
             registry=registry,
         )
-        for name, value in gauges.items():
-            Gauge(f"{_PREFIX}_{name}", _GAUGES[name], registry=registry).set_function(value)
+        gauge(
+            "requests_in_progress",
+            "Requests that are being answered, without streams.",
+            lambda: gateway.requests.taken,
+        )
+        gauge(
+            "streams",
+            "Open streams of logs and events.",
+            lambda: gateway.streams.taken + gateway.listeners.taken,
+        )
+        gauge("watched_jobs", "Jobs that the gateway follows.", lambda: len(gateway.watches))
+        gauge("draining", "1 while the gateway ends.", lambda: gateway.draining)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a completed request.

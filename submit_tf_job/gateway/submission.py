@@ -12,11 +12,12 @@ import asyncio
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from fastapi import Request
 from python_multipart.exceptions import FormParserError
@@ -28,6 +29,8 @@ from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.running import Gateway, in_thread, upload_unavailable
 from submit_tf_job.jsonview import submission_object
 from submit_tf_job.sdk.client import Client, JobHandle
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -137,18 +140,18 @@ async def received(request: Request, gateway: Gateway, caller: str) -> AsyncIter
         RequestRefused: The body is too large, too slow, or of an unknown content type.
         UsageError: The body is not valid multipart/form-data.
     """
-    media = _media(request)
+    media, limits = _media(request), gateway.limits
     if media != _MULTIPART:
         source = _source(media)
-        yield SentJob(await _job_spec(request, gateway.limits.body_s), source)
+        yield SentJob(await _in_time(_job_spec(request), limits.body_s), source)
         return
     with gateway.uploading.one(caller):
         directory = await in_thread(gateway.uploads.new)
         _, options = parse_options_header(request.headers["content-type"])
         try:
-            parts = _Parts(options.get(b"boundary", b""), directory, gateway.limits.upload_files)
+            parts = _Parts(options.get(b"boundary", b""), directory, limits.upload_files)
             try:
-                await _parts(request, gateway, parts)
+                await _in_time(_feed(request, limits.upload_bytes, parts), limits.upload_s)
             finally:
                 parts.close()
             yield SentJob(
@@ -182,69 +185,48 @@ def _source(media: str) -> str:
     )
 
 
-async def _job_spec(request: Request, within_s: float) -> bytes:
-    content = bytearray()
-
-    async def take(piece: bytes) -> None:
-        content.extend(piece)
-
+async def _job_spec(request: Request) -> bytes:
     too_large = RequestRefused(
         "too-large",
         "larger than 1 MiB; a job spec holds no data",
         hint="send files as multipart/form-data, or put them on HDFS or into the image",
         headers=_CLOSE,
     )
-    await _bounded(request, _MAX_BODY, too_large, within_s, take)
-    return bytes(content)
+    return b"".join([piece async for piece in _pieces(request, _MAX_BODY, too_large)])
 
 
-async def _parts(request: Request, gateway: Gateway, parts: _Parts) -> None:
-    """Pass the body to its parser in pieces, in a thread because the disk may be slow."""
-    limits, waiting = gateway.limits, bytearray()
-
-    async def take(piece: bytes) -> None:
-        waiting.extend(piece)
-        if len(waiting) >= _PIECE:
-            await flush()
-
-    async def flush() -> None:
-        data = bytes(waiting)
-        waiting.clear()
-        await in_thread(lambda: parts.feed(data))
-
-    most = limits.upload_bytes
+async def _feed(request: Request, most: int, parts: _Parts) -> None:
+    """Pass a body to its parser in pieces, in a thread because the disk may be slow."""
+    waiting = b""
     too_large = RequestRefused(
         "too-large",
         f"the files come to more than {most / 1024**2:g} MiB",
         hint="put large ones on HDFS",
         headers=_CLOSE,
     )
-    await _bounded(request, most + _MAX_BODY, too_large, limits.upload_s, take)
-    await flush()
+    async for piece in _pieces(request, most + _MAX_BODY, too_large):
+        waiting += piece
+        if len(waiting) >= _PIECE:
+            await in_thread(partial(parts.feed, waiting))
+            waiting = b""
+    await in_thread(partial(parts.feed, waiting))
 
 
-async def _bounded(
-    request: Request,
-    most: int,
-    too_large: RequestRefused,
-    within_s: float,
-    take: Callable[[bytes], Awaitable[None]],
-) -> None:
-    """Read a body within its limits of size and time."""
-
-    async def read() -> None:
-        size = 0
-        async for piece in request.stream():
-            size += len(piece)
-            if size > most:
-                raise too_large
-            await take(piece)
-
-    declared = request.headers.get("content-length", "0")
+async def _pieces(request: Request, most: int, too_large: RequestRefused) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body within its limit of size."""
+    declared, size = request.headers.get("content-length", "0"), 0
     if declared.isdigit() and int(declared) > most:
         raise too_large
+    async for piece in request.stream():
+        size += len(piece)
+        if size > most:
+            raise too_large
+        yield piece
+
+
+async def _in_time(reading: Awaitable[T], within_s: float) -> T:
     try:
-        await asyncio.wait_for(read(), within_s)
+        return await asyncio.wait_for(reading, within_s)
     except asyncio.TimeoutError:
         raise RequestRefused(
             "request-timeout", "the body did not arrive in time", headers=_CLOSE
