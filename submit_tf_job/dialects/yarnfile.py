@@ -19,6 +19,7 @@ from submit_tf_job.host.located.nodes import Items, Node, Scalar, Table, clip
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.kinds import LABEL as LABEL_PATTERN
 from submit_tf_job.jobspec.kinds import NO_LABEL
+from submit_tf_job.jobspec.path_kinds import CONF_ARCHIVE
 from submit_tf_job.jobspec.rules import restart_refusal
 
 _WRITTEN = "written by YARN"
@@ -436,7 +437,7 @@ def _read_flags(root: At, file: At, roles: set[str]) -> None:
         kerberos.put("kerberos.krb5_conf", "inline")
     else:
         kerberos.drop("the file has no kerberos_principal")
-    archive = re.fullmatch(r"hdfs://\S+\.(zip|tar\.gz|tgz)", conf.text())
+    archive = CONF_ARCHIVE.fullmatch(conf.text())
     conf.put("hadoop.conf", conf.text() if archive else "inline")
     if not archive:
         conf.drop(

@@ -21,7 +21,6 @@ NO_LABEL = (
     "must be a valid DNS label: a-z, 0-9 and '-', a letter first, a letter or digit last, at "
     "most 63 characters"
 )
-_BLANK = re.compile(r"\s")
 # DockerLinuxContainerRuntime.PORTS_MAPPING_PATTERN
 _PUBLISHED = re.compile(r"((\d{1,3}(\.\d{1,3}){3}:)?(\d{1,5}))?:(\d{1,5})")
 _MARKUP = re.compile(r"\[([^\]]*)\]\([^)]*\)|`")
@@ -228,6 +227,7 @@ def matching(
     message: str,
     shown: str = "text",
     *,
+    expected: str = "text",
     exact: bool = False,
     definition: str = "",
     explain: Callable[[str], str] | None = None,
@@ -239,6 +239,7 @@ def matching(
             parentheses.
         message: The problem of other text, as the end of a sentence.
         shown: The value in the documentation.
+        expected: The value in messages; "text" where `message` also says what is expected.
         exact: Whether text that some YAML reader would retype must be in quotes.
         definition: The name of its definition in the JSON Schema.
         explain: Returns the problem of other text, instead of `message`.
@@ -250,8 +251,15 @@ def matching(
             raise ValueError(f"{clip(found)} {message}" if explain is None else explain(found))
         return found
 
-    more: dict[str, Any] = {"exact": exact, "explains_all": not exact, "definition": definition}
-    return text("text", shown, make, **more, pattern=f"^{compiled.pattern}$")
+    return text(
+        expected,
+        shown,
+        make,
+        exact=exact,
+        explains_all=not exact and expected == "text",
+        definition=definition,
+        pattern=f"^{compiled.pattern}$",
+    )
 
 
 def words(values: Mapping[str, object], **synonyms: str) -> Kind:
@@ -348,13 +356,7 @@ MEMORY = text(
 )
 
 
-def _image(image: str) -> str:
-    if _BLANK.search(image):
-        raise ValueError(f"{clip(image)} contains a space; write only the image's name")
-    return image
-
-
-IMAGE = text("a Docker image", make=_image, pattern=r"^\S+$")
+IMAGE = matching(r"\S+", "contains a space; write only the image's name", expected="a Docker image")
 
 
 def _command(value: str | list[str | None]) -> Command | None:

@@ -17,8 +17,6 @@ ON_HDFS = ("hdfs", "viewfs")
 ON_THE_WEB = ("https", "http")
 CONF_ARCHIVE = re.compile(r"hdfs://\S+\.(zip|tar\.gz|tgz)")
 REMOTE_KEYTAB = re.compile(r"hdfs://\S+|file:///[^\s:,]+")
-# a mount: YARN's list of mounts has no escape for colons and commas
-_NODE_PATH = re.compile(r"/[^\s:,]+")
 # what a NodeManager writes beside a task's files (ContainerLaunch, DefaultContainerExecutor)
 _OF_YARN = frozenset(
     (
@@ -121,16 +119,9 @@ MOUNT = text(
 )
 
 
-def _krb5_conf(conf: str) -> str:
-    if conf in ("inline", "none") or (_NODE_PATH.fullmatch(conf) and ".." not in conf.split("/")):
-        return conf
-    raise ValueError(
-        f"{clip(conf)} is none of inline, /path/on/the/nodes, none (what the image has)"
-    )
-
-
 HADOOP_CONF = matching(
-    r"(inline|hdfs://\S+\.(zip|tar\.gz|tgz)|/(?!(.*/)?\.\.(/|$))[^:,\s]*)",
+    # a node's path becomes a mount: YARN's list of mounts has no escape for colons and commas
+    rf"(inline|{CONF_ARCHIVE.pattern}|/(?!(.*/)?\.\.(/|$))[^:,\s]*)",
     "is none of inline, hdfs://….zip (or .tar.gz, .tgz), /directory/on/the/nodes",
     "`inline`, a URI or a path",
 )
@@ -142,11 +133,11 @@ KEYTAB = matching(
     "the path of one here",
     "URI or path",
 )
-KRB5_CONF = text(
-    "inline, none, or a file of the nodes",
+KRB5_CONF = matching(
+    r"(inline|none|/(?!(.*/)?\.\.(/|$))[^\s:,]+)",
+    "is none of inline, /path/on/the/nodes, none (what the image has)",
     "`inline`, `none` or a path",
-    _krb5_conf,
-    pattern=r"^(inline|none|/[^\s:,]+)$",
+    expected="inline, none, or a file of the nodes",
 )
 
 # --- URIs of data ---

@@ -224,7 +224,7 @@ def _read_roles(
     for name, values in stated.items():
         inside, known_as = at.member(name), "chief" if name == "master" else name
         if known_as in roles:
-            first = roles[known_as].path.removeprefix("roles.")
+            first = roles[known_as].at.path.removeprefix("roles.")
             inside.fail(f"chief and master are two names of one role; keep {first}, drop this")
         elif values is not None:
             roles[known_as] = read_role(values, known_as, inside, defaults, shipper)
@@ -300,7 +300,7 @@ def _finish_role(job: JobDraft, role: RoleDraft, site: Layer, deciding: str | No
 def _place_merged(role: RoleDraft, key: str, places: list[Location]) -> None:
     """Record the locations of a role's merged list: later stages use its indices."""
     for index, place in enumerate(places):
-        role.at.notes.places[f"{role.path}.{key}[{index}]"] = place
+        role.at.notes.places[f"{role.at.path}.{key}[{index}]"] = place
 
 
 def _build(draft: JobDraft, roles: Mapping[str, Role], deciding: str | None) -> Job:

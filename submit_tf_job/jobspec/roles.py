@@ -65,7 +65,7 @@ class RoleDraft:
 
     Attributes:
         name: Its name in the job: chief if the user wrote master.
-        at: Its path, with the user's name.
+        at: Its path as the user wrote it: roles.master for chief.
         values: Fields of `Role`; a wrong value is None, an absent one is omitted.
     """
 
@@ -80,11 +80,6 @@ class RoleDraft:
         return self.name in TRAINING_ROLES
 
     @property
-    def path(self) -> str:
-        """The path as the user wrote it: roles.master for chief."""
-        return self.at.path
-
-    @property
     def instances(self) -> int:
         """The number of tasks; 1 if it is absent or wrong."""
         return self.values.get("instances") or 1
@@ -93,10 +88,6 @@ class RoleDraft:
     def restarts(self) -> bool:
         """Whether a failed task is started again."""
         return (self.values.get("restart") or (Restart.NEVER, 0))[0] is Restart.ON_FAILURE
-
-    def fail(self, message: str, key: str = "") -> None:
-        """Report a problem of the role, or of one of its keys."""
-        self.at.fail(message, key)
 
 
 def read_role(

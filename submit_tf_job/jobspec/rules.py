@@ -167,7 +167,7 @@ def check_command(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
             "missing; a role that does not train runs its own command, e.g. command: "
             "tensorboard --logdir /logs"
         )
-        role.fail(why, "command")
+        role.at.fail(why, "command")
 
 
 def check(job: JobDraft, deciding: str | None) -> None:
@@ -175,16 +175,16 @@ def check(job: JobDraft, deciding: str | None) -> None:
     for role in job.roles.values():
         if _is_misspelt(job, role):
             meant = role_meant(role.name)
-            role.fail(
+            role.at.fail(
                 f"{clip(role.name)} is not a TensorFlow role, and a sidecar needs a "
                 f"command of its own; did you mean '{meant}'?"
             )
         if role.name == contract.WITNESS_ROLE:
-            role.fail(
+            role.at.fail(
                 "the name is reserved for the task that tells YARN how a job ended; choose another"
             )
         if role.name in ("chief", "evaluator") and role.instances > 1:
-            role.fail(
+            role.at.fail(
                 f"TensorFlow takes at most one {role.name}, not {role.instances}", "instances"
             )
     if job.strategy is not None and job.roles_read:
@@ -225,13 +225,13 @@ def _check_kind(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
     rules = RULES[job.strategy]
     default = default_kind(job.strategy, role.name, deciding)
     if role.name == deciding and stated is not default:
-        role.fail(
+        role.at.fail(
             f"{clip(role.name)} is the deciding role, which trains; leave kind out, or say "
             f"another deciding_role",
             "kind",
         )
     elif rules.fixed and role.name in rules.kinds and stated is not default:
-        role.fail(
+        role.at.fail(
             f"under strategy {job.strategy.value} the kind of {role.name} is {default.value}; "
             f"leave kind out, or give the role a name of your own",
             "kind",
@@ -241,7 +241,7 @@ def _check_kind(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
 def _check_roles(job: JobDraft, rules: StrategyRules) -> None:
     for name, why in rules.refuses.items():
         if name in job.roles:
-            job.roles[name].fail(why)
+            job.roles[name].at.fail(why)
     # a training role with a misspelt name is reported already
     misspelt = {role_meant(role.name) for role in job.roles.values() if _is_misspelt(job, role)}
     for name, why in rules.needs.items():
@@ -257,11 +257,11 @@ def _single(job: JobDraft) -> None:
         needs = {"chief": "strategy single needs the one task that trains"}
         _check_roles(job, StrategyRules(needs))
     elif "chief" in job.roles:
-        worker.fail(
+        worker.at.fail(
             "strategy single has one task; leave out chief or worker, or say strategy: multi-worker"
         )
     elif worker.instances > 1:
-        worker.fail(
+        worker.at.fail(
             f"strategy single has one task, not {worker.instances}; say strategy: multi-worker",
             "instances",
         )
@@ -366,7 +366,7 @@ def _check_ports(role: RoleDraft) -> None:
     for name, number in (role.values.get("ports") or {}).items():
         if number in seen:
             message = f"port {number} has a name already; one port has one name"
-            role.fail(message, f"ports.{name}")
+            role.at.fail(message, f"ports.{name}")
         seen |= {number} - {AUTO_PORT}
 
 
@@ -388,7 +388,7 @@ def _check_retries(job: JobDraft) -> None:
         job.fail("retries", "without a network a lost task is not missed; use host or bridge")
     for role in job.roles.values():
         if role.restarts and role.values.get("kind") is not RoleKind.SIDECAR:
-            role.fail(
+            role.at.fail(
                 "`retries` of the job starts all tasks again; leave one of the two out", "restart"
             )
 
@@ -396,9 +396,9 @@ def _check_retries(job: JobDraft) -> None:
 def _check_elastic(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
     """Report a role that cannot do with fewer tasks."""
     if role.values.get("elastic") and (why := _elastic_refusal(job, role, deciding)):
-        role.fail(f"{why} say one number", "instances")
+        role.at.fail(f"{why} say one number", "instances")
     elif role.values.get("elastic") and role.values.get("tolerate"):
-        role.fail(
+        role.at.fail(
             "an elastic role goes on without its lost tasks, and takes them back; leave tolerate "
             "out, or say one number of instances",
             "tolerate",
@@ -469,11 +469,11 @@ def _check_after(job: JobDraft, role: RoleDraft) -> None:
     unknown = [name for name in after if name not in job.roles]
     if unknown:
         names = ", ".join(job.roles)
-        role.fail(f"the job has no role {clip(unknown[0])}; its roles are {names}", "after")
+        role.at.fail(f"the job has no role {clip(unknown[0])}; its roles are {names}", "after")
     elif role.name in _before(job, role.name):
-        role.fail(f"{role.name} would wait for itself; leave one of the roles out", "after")
+        role.at.fail(f"{role.name} would wait for itself; leave one of the roles out", "after")
     elif job.strategy and RULES[job.strategy].fixed and role.name in RULES[job.strategy].kinds:
-        role.fail(
+        role.at.fail(
             f"under strategy {job.strategy.value} the tasks of {role.name} wait for the others, "
             f"which wait for them; leave after out",
             "after",
@@ -496,9 +496,9 @@ def _before(job: JobDraft, name: str) -> set[str]:
 def _check_failures(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
     kind = kind_of(job, role, deciding)
     if role.restarts and (why := restart_refusal(job.strategy, role.name, deciding, kind)):
-        role.fail(f"{why}; remove `restart` and retry the whole job", "restart")
+        role.at.fail(f"{why}; remove `restart` and retry the whole job", "restart")
     if role.values.get("tolerate") and (why := _tolerate_refusal(job, role, deciding, kind)):
-        role.fail(why, "tolerate")
+        role.at.fail(why, "tolerate")
 
 
 def restart_refusal(
