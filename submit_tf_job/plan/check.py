@@ -178,17 +178,13 @@ def caps_problems(job: Job, caps: tuple[Cap, ...]) -> Iterator[Problem]:
     for cap in caps:
         if cap.name == "lifetime":
             yield from _lifetime(job, cap)
-        else:
-            yield from _total(job, cap)
-
-
-def _total(job: Job, cap: Cap) -> Iterator[Problem]:
-    key, amount = _OF_ROLES[cap.name]
-    total = sum(map(amount, job.roles.values()))
-    if total > cap.most:
-        largest = max(job.roles.values(), key=amount)
-        asked = f"all tasks of the job together ask for {shown(cap.name, total)}"
-        yield job.problem(f"roles.{largest.name}.{key}", f"{asked}, and {_allowed(cap)}")
+            continue
+        key, amount = _OF_ROLES[cap.name]
+        total = sum(map(amount, job.roles.values()))
+        if total > cap.most:
+            largest = max(job.roles.values(), key=amount)
+            asked = f"all tasks of the job together ask for {shown(cap.name, total)}"
+            yield job.problem(f"roles.{largest.name}.{key}", f"{asked}, and {_allowed(cap)}")
 
 
 def _lifetime(job: Job, cap: Cap) -> Iterator[Problem]:

@@ -147,17 +147,8 @@ def meeting_contribution(job: Job, site: Site, stage: Stage) -> Contribution:
             )
             found = [job.problem("roles", message)]
         return Contribution(problems=tuple(found))
-    return Contribution(
-        task={
-            "meeting": {
-                "protocol": web.protocol,
-                "addresses": list(web.addresses),
-                "path": f"{web.path}{stage.meeting.removeprefix(site.staging or '')}",
-                "user": site.user,
-                "dns": site.names is Names.AUTO,
-            }
-        }
-    )
+    place = web.below(stage.meeting.removeprefix(site.staging or ""), site.user)
+    return Contribution(task={"meeting": {**place, "dns": site.names is Names.AUTO}})
 
 
 def report_contribution(site: Site, run: str) -> Contribution:
@@ -165,6 +156,5 @@ def report_contribution(site: Site, run: str) -> Contribution:
     web = site.web_hdfs
     if web is None:
         return Contribution()
-    path = f"{web.path}/records/{job_of(run)}/{run}.report"
-    rule = {"protocol": web.protocol, "addresses": list(web.addresses), "path": path}
-    return Contribution(task={"record": {**rule, "user": site.user}})
+    place = web.below(f"/records/{job_of(run)}/{run}.report", site.user)
+    return Contribution(task={"record": place})

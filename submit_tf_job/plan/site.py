@@ -34,6 +34,15 @@ class WebStaging(NamedTuple):
     addresses: tuple[str, ...]
     path: str
 
+    def below(self, path: str, user: str) -> dict[str, object]:
+        """Return what a task needs to write a path below it as a user."""
+        return {
+            "protocol": self.protocol,
+            "addresses": list(self.addresses),
+            "path": self.path + path,
+            "user": user,
+        }
+
 
 class Cap(NamedTuple):
     """The most that one job may ask for of something.
