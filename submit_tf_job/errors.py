@@ -55,7 +55,7 @@ def _short(value: object) -> object:
     if isinstance(value, str):
         return shorten(value, _DETAIL_MAX)
     if isinstance(value, Mapping):
-        return {name: _short(inner) for name, inner in value.items()}
+        return {shorten(str(name), _DETAIL_MAX): _short(inner) for name, inner in value.items()}
     return [_short(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
