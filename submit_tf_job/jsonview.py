@@ -15,9 +15,9 @@ from datetime import datetime, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from submit_tf_job.diagnose.cause import Consequence
 from submit_tf_job.observation import (
     Awaited,
+    Consequence,
     Failure,
     Generation,
     JobState,

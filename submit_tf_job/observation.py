@@ -210,6 +210,15 @@ class Standstill:
 
 
 @dataclass(frozen=True)
+class Consequence:
+    """A task that ended because another one had failed."""
+
+    task: str
+    status: int | None
+    message: str
+
+
+@dataclass(frozen=True)
 class Awaited:
     """The tasks for which the end of a job waits.
 

@@ -313,7 +313,12 @@ def _cannot_start(argv: Sequence[str], err: Exception, path: str | None) -> Boot
     name = argv[0]
     found = name if "/" in name else shutil.which(name, path=path)
     if isinstance(err, FileNotFoundError) and not (found and os.path.exists(found)):
-        text = "the command %r was not found in the container" % name
+        hint = ""
+        if name == "python" and shutil.which("python3", path=path):
+            hint = "; this image has python3"
+        elif " " in name:
+            hint = "; it is one word, with blanks: write the words without quotes around them"
+        text = "the command %r was not found in the container%s" % (name, hint)
         return BootstrapProblem(text, "command-not-found")
     why = getattr(err, "strerror", None) or str(err)
     if isinstance(err, FileNotFoundError):

@@ -13,7 +13,7 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
-from submit_tf_job.diagnose.cause import Cause, Consequence
+from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.evidence import (
     BOOTSTRAP_SAYS,
     PythonError,
@@ -33,7 +33,7 @@ from submit_tf_job.diagnose.statuses import (
     meaning_of,
     of_executor,
 )
-from submit_tf_job.observation import Evidence, JobStatus
+from submit_tf_job.observation import Consequence, Evidence, JobStatus
 from submit_tf_job.yarn.amlog import ContainerEnd, container_ends, deciding_role, last_error
 from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 

@@ -22,8 +22,8 @@ from submit_tf_job.operations.description import Link, links_of
 from submit_tf_job.report.table import number
 
 if TYPE_CHECKING:
-    from submit_tf_job.diagnose.cause import Cause, Consequence
-    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.observation import Consequence, JobStatus
 
 _MAX_NAMED = 5
 _MAX_GENERATIONS = 5  # the last ones, in text
