@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,6 +36,8 @@ from submit_tf_job.settings import process_environment
 from submit_tf_job.yarn.run_names import Again
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from submit_tf_job.dialects.own_program import ProgramJob
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.observation import JobStatus
@@ -143,8 +146,8 @@ def submit_plan(context: Context, settings: Settings, planned: Plan, how: How) -
         f"{planned.job.name} may have been submitted. Run the same command again to find out."
     )
     cluster = context.cluster(settings)
-    on_upload = _upload_lines(context, planned.job.name)
-    done = submit_job(planned, cluster, on_upload=on_upload, on_wait=context.say)
+    with _upload_progress(context, planned.job.name) as on_upload:
+        done = submit_job(planned, cluster, on_upload=on_upload, on_wait=context.say)
     for line in submitted_lines(
         done, cluster.settings.resource_managers[0], detail=context.verbose
     ):
@@ -176,10 +179,42 @@ def submit_plan(context: Context, settings: Settings, planned: Plan, how: How) -
     return print_events(context, done.ref.name, events, cluster.sleep, progress_every_s=every_s)
 
 
-# --- the progress of an upload --------------------------------------------------------------------
-
+# --- the progress of an upload: a bar on a terminal, two lines elsewhere --------------------------
 
 MIN_BYTES = 1_000_000  # smaller uploads take less than a second
+
+
+@contextmanager
+def _upload_progress(context: Context, what: str) -> Iterator[Callable[[Sent], None]]:
+    """Show the progress of the upload of a job's files while the block runs."""
+    if not (sys.stderr.isatty() and coloured(sys.stderr)) or context.quiet:
+        yield _upload_lines(context, what)
+        return
+    with ExitStack() as stack:
+        bars: list[Progress] = []
+
+        def show(sent: Sent) -> None:
+            if not bars and sent.total >= MIN_BYTES:
+                bars.append(stack.enter_context(_empty_bar()))
+                bars[0].add_task(f"uploading for {what}", total=sent.total)
+            for bar in bars:
+                bar.update(bar.task_ids[0], completed=sent.done)
+
+        yield show
+
+
+def _empty_bar() -> Progress:
+    from rich import progress
+    from rich.console import Console
+
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.DownloadColumn(),
+        progress.TransferSpeedColumn(),
+        progress.TimeRemainingColumn(),
+    )
+    return progress.Progress(*columns, console=Console(stderr=True), transient=True)
 
 
 def _upload_lines(context: Context, what: str) -> Callable[[Sent], None]:

@@ -44,7 +44,7 @@ from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.logs import end_of_log
 from submit_tf_job.operations.run_records import forgotten
-from submit_tf_job.operations.runs import find
+from submit_tf_job.operations.runs import find_with_record
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable, NoSuchLogFile
 from submit_tf_job.yarn.observed import (
@@ -63,9 +63,11 @@ SERVICE_S = 15.0  # the ResourceManager asks the ApplicationMaster, which may ha
 OUTDATED_S = 75.0  # the report is written every 30 s at least
 
 
-def read_status(cluster: Cluster, ref: JobRef, *, detail: bool = False) -> JobStatus:
+def read_status(
+    cluster: Cluster, ref: JobRef, *, detail: bool = False, app: AppReport | None = None
+) -> JobStatus:
     """Return the status of a run now; the arguments are those of `StatusReader`."""
-    return StatusReader(cluster, ref).read(detail=detail)
+    return StatusReader(cluster, ref).read(detail=detail, app=app)
 
 
 class StatusReader:
@@ -105,19 +107,20 @@ class StatusReader:
         self._written: object = None
         self._written_at = self._clock()
 
-    def read(self, *, detail: bool = False) -> JobStatus:
+    def read(self, *, detail: bool = False, app: AppReport | None = None) -> JobStatus:
         """Return the run's status now.
 
         Args:
             detail: Request the services API, for the node, start and ports of each task, even if
                 the report is enough for a verdict.
+            app: The ResourceManager's record, if it was requested just now.
 
         Raises:
             ClusterUnavailable: No ResourceManager answered.
         """
         self._silent = trouble = ""
         detail = self._details_are_due() or detail
-        app = self._client.app(
+        app = app or self._client.app(
             self._ref.application_id, deadline=self._client.deadline(self._answer_s)
         )
         user = self._cluster.settings.user
@@ -337,7 +340,8 @@ def status(cluster: Cluster, job: str | JobRef) -> JobStatus:
     Raises:
         NoSuchJob: The job does not exist.
     """
-    return read_status(cluster, find(cluster, job))
+    ref, app = find_with_record(cluster, job)
+    return read_status(cluster, ref, app=app)
 
 
 def describe(cluster: Cluster, job: str | JobRef) -> JobStatus:
@@ -348,7 +352,8 @@ def describe(cluster: Cluster, job: str | JobRef) -> JobStatus:
     Raises:
         NoSuchJob: The job does not exist.
     """
-    found = read_status(cluster, find(cluster, job), detail=True)
+    ref, app = find_with_record(cluster, job)
+    found = read_status(cluster, ref, detail=True, app=app)
     return replace(found, attempts=cluster.client.app_attempts(found.application_id))
 
 

@@ -33,10 +33,18 @@ KEY_KEPT_S = 7 * 86400.0
 
 
 def find(cluster: Cluster, job: str | JobRef) -> JobRef:
+    """Return what `find_with_record` returns, without the record."""
+    return find_with_record(cluster, job)[0]
+
+
+def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppReport | None]:
     """Return the run that a user names by its application id, its name, or the name of its job.
 
     A job's name is its newest run: a live one before those that have ended. A run that was found
     already is returned as it is.
+
+    Returns:
+        The run; and the ResourceManager's record of its application, where that was asked for.
 
     Raises:
         NoSuchJob: Neither the ResourceManager nor HDFS knows it, or it is another user's and the
@@ -44,7 +52,7 @@ def find(cluster: Cluster, job: str | JobRef) -> JobRef:
         UsageError: It is no name at all, such as the empty one of a shell's unset variable.
     """
     if isinstance(job, JobRef):
-        return job
+        return job, None
     if re.fullmatch(_APPLICATION, job):
         return _by_id(cluster, job)
     if not re.fullmatch(_NAME, job):
@@ -67,14 +75,14 @@ def find(cluster: Cluster, job: str | JobRef) -> JobRef:
         newest = (live or found)[0]
         others = tuple(app.name or "" for app in live if app.id != newest.id)
         run = newest.name or job
-        return JobRef(_job_name(job, run), newest.id, run, others)
+        return JobRef(_job_name(job, run), newest.id, run, others), None  # a list may be cached
     stored = _stored(cluster, job) or _recorded(cluster, job)
     if stored is None:
         raise NoSuchJob(f"There is no job {job}.", hint=_near(cluster, job, apps))
-    return stored
+    return stored, None
 
 
-def _by_id(cluster: Cluster, app_id: str) -> JobRef:
+def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport]:
     app = cluster.client.app(app_id)
     if app is None or (cluster.own_jobs_only and app.user != cluster.settings.user):
         raise NoSuchJob(
@@ -82,7 +90,7 @@ def _by_id(cluster: Cluster, app_id: str) -> JobRef:
             hint="it keeps only so many finished applications; try the job's name",
         )
     run = app.name or app_id
-    return JobRef(job_of(run), app_id, run)
+    return JobRef(job_of(run), app_id, run), app
 
 
 def _job_name(asked: str, run: str) -> str:

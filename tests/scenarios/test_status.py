@@ -50,6 +50,14 @@ def test_status_of_a_job_that_runs(world: World) -> None:
     assert (by_id.status, first_line(by_id), by_id.err) == (0, "mnist  RUNNING for 10s", "")
 
 
+def test_status_of_an_application_asks_for_it_once(world: World) -> None:
+    application = world.submitted()
+    for words in (("status", application), ("describe", application)):
+        world.asked()
+        assert world(*words).status == 0
+        assert world.asked().count(("GET", f"/ws/v1/cluster/apps/{application}")) == 1, words
+
+
 @pytest.mark.parametrize(("end", "status", "state"), ENDS)
 def test_wait_exits_with_the_jobs_status_and_prints_each_change_once(
     world: World, end: Callable[[World, str], None], status: int, state: str
