@@ -13,7 +13,7 @@ from submit_tf_job.cli.context import Context, JobArgument, coloured, completed
 from submit_tf_job.cli.jobs import print_events, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import description_object, document, job_object, link_object
-from submit_tf_job.observation import JobState
+from submit_tf_job.observation import JobState, JobStatus
 from submit_tf_job.operations import read_status
 from submit_tf_job.operations.description import events_of
 from submit_tf_job.operations.follow import follow
@@ -79,13 +79,18 @@ def wait(
         raise UsageError(f"--for takes ready or done, not {condition!r}")
     timeout_s, cluster = seconds(timeout), context.cluster()
     ref = find(cluster, job)
-    ready = (JobState.RUNNING, JobState.FINISHING)
+
+    def ready(status: JobStatus) -> bool:
+        # one whose end is near is ready if it has trained, and else will never be
+        trained = status.report is not None and status.report.state == "succeeded"
+        return status.state is JobState.RUNNING or (status.state is JobState.FINISHING and trained)
+
     events = follow(
         cluster,
         ref,
         own=True,
         next_runs=ref.name == job,
-        until=lambda status: condition == "ready" and status.state in ready,
+        until=lambda status: condition == "ready" and ready(status),
         timeout_s=timeout_s,
     )
     return print_events(context, ref.name, events, cluster.sleep)

@@ -83,7 +83,9 @@ def test_wait_for_ready(world: World) -> None:
     done = world("wait", "mnist", "--for", "ready", "-o", "json")
     assert (done.status, done.json["state"]) == (0, "RUNNING")
     world.reports(chief, "waiting", arrived=2)
-    world.cluster.clock.after(20, lambda: fail(world, chief))
+    failed = {"first_failure": FAILURE, "outcome": {"status": 1}}
+    world.cluster.clock.after(20, lambda: world.reports(chief, "failed", **failed))
+    world.cluster.clock.after(90, lambda: fail(world, chief))  # YARN ends it later
     assert world("wait", "mnist", "--for", "ready").status == 1, "it will never be"
 
 
