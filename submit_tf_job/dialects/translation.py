@@ -194,19 +194,19 @@ class At:
         )
 
     def need_memory(self, role: str, enough: str = "4Gi", why: str = _NO_MEMORY) -> None:
-        """Refuse the job unless the memory of a role is set."""
+        """Refuse the job unless the memory of a role, such as `roles.ps`, is set."""
         self.need(f"{role}.memory", f"{role}.memory={enough}", why)
 
     def need_image(self, role: str, why: str = "there is no Docker image") -> None:
-        """Refuse the job unless the image of a role is set."""
+        """Refuse the job unless the image of a role, such as `roles.ps`, is set."""
         self.need(f"{role}.image", "image=IMAGE", why)
 
     def need_command(self, role: str, why: str, example: str = "COMMAND") -> None:
-        """Refuse the job unless the command of a role is set."""
+        """Refuse the job unless the command of a role, such as `roles.ps`, is set."""
         self.need(f"{role}.command", f"{role}.command={example}", why)
 
     def need_mount(self, role: str, target: str, mode: str, why: str) -> None:
-        """Refuse the job unless a mount at that target is set."""
+        """Refuse the job unless a mount at that target is set, for all roles or that one (`ps`)."""
 
         def satisfied(root: Table) -> bool:
             mounts = [_find(root, "mounts"), _find(root, f"roles.{role}.mounts")]
