@@ -242,7 +242,7 @@ class World:
                     component.instances[name] = "pending"
 
     def follow(self) -> None:
-        """A client has YARN kill what is left over, or has no container (`operations.watch`)."""
+        """A client has YARN kill what is left over, or has no container (`operations.watch_run`)."""
         if self.leading not in self.launched and self.now > 1000 + START_S + 30:
             self.final, self.netted = False, True
             return
