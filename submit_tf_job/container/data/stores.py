@@ -11,6 +11,7 @@ import errno
 import os
 import posixpath
 import shutil
+import socket
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
@@ -27,6 +28,7 @@ from submit_tf_job.container.data.store import (
 )
 from submit_tf_job.container.data.webhdfs_client import WebHdfs
 
+CONNECT_S = 10.0
 FSSPEC = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for what fsspec calls s3
 
 
@@ -230,9 +232,27 @@ def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tup
                 "container names a NameNode's web address"
             ) from None
         return WebHdfs(protocol, addresses, env), path
-    if ":" not in authority and not hadoop.name_nodes(conf).get(authority):
-        authority = "%s:%d" % (authority, hadoop.RPC_PORT)  # hdfs-native has no default port
+    nodes = hadoop.name_nodes(conf).get(authority)
+    if not nodes:
+        if ":" not in authority:  # hdfs-native has no default port
+            authority = "%s:%d" % (authority, hadoop.RPC_PORT)
+        nodes = [authority]
+    _check_reachable(nodes)
     return Native("hdfs://" + authority), path
+
+
+def _check_reachable(addresses: list[str]) -> None:
+    """Fail within seconds if no NameNode accepts connections: hdfs-native tries for minutes."""
+    problems = []
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
+        except (OSError, ValueError) as err:
+            problems.append("%s: %s" % (address, getattr(err, "strerror", None) or err))
+        else:
+            return
+    raise StoreError("no NameNode answers (%s)" % "; ".join(problems), transient=True)
 
 
 def _fsspec(scheme: str, authority: str) -> FileStore:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import errno
+import io
 import json
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +234,41 @@ def test_name_nodes_and_web_addresses(tmp_path: Path) -> None:
         "<property><name>fs.defaultFS</name><value>hdfs://${h}:9000</value></property></configuration>"
     )
     assert hadoop.name_nodes(hadoop.properties(str(tmp_path))) == {"": ["nn:9000"]}
+
+
+def test_a_namenode_that_is_away_is_noticed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """hdfs-native would try for minutes, and the job's warnings would not say why it waits."""
+    monkeypatch.setattr(stores, "import_module", lambda _name: None)
+    monkeypatch.setattr(stores, "Native", lambda uri: uri)
+    there: list[tuple[str, int]] = []
+
+    def connect(address: tuple[str, int], timeout: float) -> io.BytesIO:
+        if address not in there or timeout > 60:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+        return io.BytesIO()
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    nodes = {"dfs.nameservices": "ns", "dfs.ha.namenodes.ns": "a,b"}
+    nodes |= {f"dfs.namenode.rpc-address.ns.{node}": f"{node}:9000" for node in "ab"}
+    entries = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in nodes.items()
+    )
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
+    env = {"HADOOP_CONF_DIR": str(tmp_path)}
+    for uri, tried in [
+        ("hdfs://ns/x", "(a:9000: Connection refused; b:9000: Connection refused)"),
+        ("hdfs://nn/x", "(nn:8020: Connection refused)"),
+    ]:
+        with pytest.raises(store.StoreError) as away:
+            stores.open_store(uri, env)
+        assert str(away.value) == f"no NameNode answers {tried}"
+        assert away.value.transient
+    there += [("b", 9000), ("nn", 8020)]
+    opened = [tuple(map(str, stores.open_store(f"hdfs://{to}/x", env))) for to in ("ns", "nn")]
+    assert opened == [("hdfs://ns", "/x"), ("hdfs://nn:8020", "/x")]
 
 
 def test_store_errors_message() -> None:
