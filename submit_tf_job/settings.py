@@ -41,6 +41,8 @@ from submit_tf_job.settings_sources import (
 SYSTEM_FILE = Path("/etc/submit_tf_job/settings.yaml")
 SANDBOX_PROFILE = "sandbox"
 AUTH_METHODS = ("simple", "kerberos", "delegation-token", "basic", "bearer")
+# names of labels of up to 63 characters (RFC 1123), or an IPv6 address, which urlsplit has checked
+_HOST = re.compile(r"(?!.{254})([\w-]{1,63}\.)*[\w-]{1,63}\.?|.*:.*")
 _PAGES = frozenset({"cluster", "ws", "app", "proxy", "ui2"})  # of a ResourceManager
 USER_NAME = r"[A-Za-z_][A-Za-z0-9._-]*\$?"
 
@@ -82,7 +84,8 @@ def _url(value: Any) -> str:
     text = _text(value)
     try:
         parts = urlsplit(text)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        host = _HOST.fullmatch(parts.hostname or "")
+        usable = parts.scheme in ("http", "https") and host and parts.port != 0
     except ValueError:  # brackets that do not match, a port that is not a number
         usable = False
     if not usable:

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -46,7 +47,10 @@ class Signals:
         self.reader, self.writer = socket.socketpair()
         self.reader.setblocking(False)
         self.writer.setblocking(False)
-        signal.set_wakeup_fd(self.writer.fileno())
+        if sys.version_info >= (3, 7):
+            signal.set_wakeup_fd(self.writer.fileno(), warn_on_full_buffer=False)
+        else:
+            signal.set_wakeup_fd(self.writer.fileno())
         for number in FORWARDED + (signal.SIGCHLD, PATIENCE):
             signal.signal(number, self._arrived)
         # HotSpot blocks it in its threads, so that a NodeManager's containers inherit that

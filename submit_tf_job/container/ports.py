@@ -39,13 +39,20 @@ class Reservation:
         self._claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket = listening_socket()
         try:
-            self._claim.bind(CLAIM % port)
+            self._bind_claim()
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.socket.bind(("", port))  # peers are other hosts
             self.socket.listen(BACKLOG)
         except OSError:
             self.drop()
             raise
+
+    def _bind_claim(self) -> None:
+        try:
+            self._claim.bind(CLAIM % self.port)
+        except OSError as err:  # where abstract sockets are forbidden, the port has no claim
+            if err.errno == errno.EADDRINUSE:
+                raise
 
     def release(self) -> None:
         """Make the port free for the command; the claim stays."""
