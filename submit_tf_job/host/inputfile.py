@@ -57,7 +57,7 @@ def refuse_special(path: Path, found: os.stat_result) -> None:
     mode = found.st_mode
     own = str(path).startswith(_OWN_DESCRIPTORS)
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(0, "is a directory", str(path))
+        raise IsADirectoryError(0, "is a directory; name a file in it", str(path))
     if stat.S_ISFIFO(mode) and not own:
         raise OSError(0, "is a FIFO, and a file is needed", str(path))
     if (

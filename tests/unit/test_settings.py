@@ -133,7 +133,7 @@ def test_only_settings_read_the_environment() -> None:
 
 def test_settings_files_that_cannot_be_read(host: Host) -> None:
     host.user.mkdir(parents=True)
-    assert host.refused()[0] == f"{host.user}: cannot be read: is a directory"
+    assert host.refused()[0] == f"{host.user}: cannot be read: is a directory; name a file in it"
     host.user.rmdir()
     host.user.write_bytes(b"user: \xff\n")
     assert host.refused()[0].startswith(f"{host.user}: cannot be read: 'utf-8' codec can't decode")

@@ -106,7 +106,7 @@ def test_keytab_holds_a_key_of_the_principal(mine: Path, principal: str) -> None
 
 
 def test_keytab_is_a_file_of_a_keytab_s_size(tmp_path: Path) -> None:
-    assert refused(tmp_path, ".") == "'.': cannot be read: is a directory"
+    assert refused(tmp_path, ".") == "'.': cannot be read: is a directory; name a file in it"
     (tmp_path / "huge").write_bytes(RECORDED[:2] + bytes(1 << 20))
     (tmp_path / "huge").chmod(0o600)
     assert refused(tmp_path, "huge") == "'huge': larger than 1024 KiB; no keytab is"
