@@ -106,7 +106,7 @@ def test_loads_limits_the_number_of_aliases() -> None:
     ("name", "why"),
     [
         ("missing.yaml", "no such file or directory"),
-        ("", "is a directory"),
+        ("", "is a directory; name a file in it"),
         ("no\0name", "embedded null byte"),
     ],
 )
