@@ -15,7 +15,7 @@ import urllib.request
 
 import pytest
 
-from tests.tool import SUBMIT_S, Tool
+from tests.tool import SUBMIT_S, Tool, until
 
 pytestmark = pytest.mark.cluster
 
@@ -57,7 +57,8 @@ def _changed(tool: Tool, job: str) -> None:
     before = containers()
     assert tool("restart", job, "worker-1").status == 0
     tool.until(job, lambda seen: seen["roles"]["worker"]["restarts"] == 1)
-    after = containers()
+    # YARN tells of a new container a little later
+    after = until(lambda: (now := containers()) != before and now, "worker-1 has a new container")
     assert {name for name in before if before[name] != after[name]} == {"worker-1"}
     assert tool("extend", job, "2h", "-o", "json").json["value"] > 7000
     events = tool("events", job, "-o", "json").json["events"]
