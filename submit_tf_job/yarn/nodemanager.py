@@ -26,6 +26,9 @@ _FRAME = rb"LogLength:(\d+)\r?\nLogContents:\r?\n"
 # all that Hadoop 3.5 says of an unknown container, application or log file
 # (hadoop-facts.md#lists-of-logs)
 WORDLESS = "HTTP 404 Not Found"
+# what it says of a container whose resources are being fetched, or that waits for its launch
+# (ContainerLogsUtils.checkState; seen on 3.4.2 under load)
+NOT_STARTED = "Container is not yet running"
 # with an epoch after a restart of the RM: hadoop-facts.md#container-ids
 _CONTAINER = r"container_(?:e\d+_)?\d+_\d+_\d+_\d+"
 
@@ -150,8 +153,8 @@ class NodeManagers:
         self._known_at: float | None = None
 
     def list_logs(self, node_http: str, container_id: str) -> tuple[NodeLogFile, ...]:
-        """Return the log files of a container; for an unknown container of a running application
-        the list is empty (seen on 3.4.2).
+        """Return the log files of a container; the list is empty for one that waits for its start,
+        and for an unknown container of a running application (seen on 3.4.2).
 
         Args:
             node_http: The node's web address as the ResourceManager lists it, `host:port`.
@@ -163,6 +166,8 @@ class NodeManagers:
             AuthError: when the user may not read these logs.
         """
         reply = self._get(node_http, f"{_logs(container_id)}")
+        if NOT_STARTED in reply.words:
+            return ()
         if reply.status != 200:
             raise _failure(reply, container_id, None)
         return log_files_of(reply.json_value())
@@ -383,7 +388,7 @@ def _failure(reply: Reply, container_id: str, file: str | None) -> Exception:
             f"The NodeManager does not know {container_id}: it has not started, or it is over.",
             details=details,
         )
-    if "Cannot find this log" in words and file:
+    if file and ("Cannot find this log" in words or NOT_STARTED in words):
         return _no_such_file(reply, container_id, file)
     known = refusal(reply, f"read the logs of {container_id}")
     if isinstance(known, AuthError):

@@ -118,3 +118,7 @@ def test_logs_of_a_nodemanager(tmp_path: Path, served: Served, listed: str, bare
     missing = submit_tf_job(tmp_path, served, "logs", "mnist", "worker-0", "--file", "nosuch")
     assert "no log file nosuch" in missing.stderr, missing
     assert "There are stdout.txt" in missing.stderr, missing
+    if not bare:
+        node.containers[ONE] = "SCHEDULED"  # not even one that YARN prepares fails
+        waits = submit_tf_job(tmp_path, served, "logs", "mnist", "worker-0", "--list")
+        assert (waits.returncode, waits.stderr) == (0, ""), waits

@@ -51,6 +51,9 @@ class NodeManager:
         logs = {name: data for (owner, name), data in self.logs.items() if owner == container}
         if _application(container) not in {_application(owner) for owner, _ in self.logs}:
             return self._unknown(container, file)
+        state = self.containers.get(container)
+        if state in ("NEW", "LOCALIZING", "SCHEDULED"):
+            return _missing(f"Container is not yet running. Current state is {state}", file)
         if file is None:
             when = "Sat Nov 21 10:53:21 +0000 2026"
             files = [
@@ -83,10 +86,14 @@ class NodeManager:
             "Unknown container. Container either has not started or has already completed or "
             "doesn't belong to this node at all."
         )
-        if file is None:
-            thrown = "org.apache.hadoop.yarn.webapp.NotFoundException: java.lang.Exception"
-            return remote_exception("WebApplicationException", f"{thrown}: {words}", 503)
-        return Answer.text(f"java.lang.Exception: {words}", 404)
+        return _missing(words, file)
+
+
+def _missing(words: str, file: str | None) -> Answer:
+    if file is None:
+        thrown = "org.apache.hadoop.yarn.webapp.NotFoundException: java.lang.Exception"
+        return remote_exception("WebApplicationException", f"{thrown}: {words}", 503)
+    return Answer.text(f"java.lang.Exception: {words}", 404)
 
 
 def _application(container: str) -> str:
