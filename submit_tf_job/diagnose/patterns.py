@@ -81,6 +81,13 @@ _CUDA_HINT = (
     "driver? nvidia-smi there shows it"
 )
 
+ARGUMENTS_TOO_LONG = Pattern(  # told by the program, or by YARN's launch script
+    "arguments-too-long",
+    r"Argument list too long",
+    "{task} has an environment or a command that is too long to start a process",
+    "put long values into a file under `files`",
+)
+
 PROGRAM: tuple[Pattern, ...] = (
     # --- memory, disk ---
     Pattern(
@@ -337,12 +344,7 @@ PROGRAM: tuple[Pattern, ...] = (
         "{task} did not find {path}",
         "ship it under `files`, or mount its directory; paths are those inside the container",
     ),
-    Pattern(
-        "arguments-too-long",
-        r"Argument list too long",
-        "{task} has an environment or a command that is too long to start a process",
-        "put long values into a file under `files`",
-    ),
+    ARGUMENTS_TOO_LONG,
     Pattern(
         "wrong-architecture",
         r"[Ee]xec format error",

@@ -11,7 +11,7 @@ import re
 import signal
 
 from submit_tf_job.container import contract
-from submit_tf_job.diagnose.patterns import Pattern
+from submit_tf_job.diagnose.patterns import ARGUMENTS_TOO_LONG, Pattern
 
 # ContainerExecutor.ExitCode.LOST: the NodeManager was restarted, and the container ended without a
 # recorded status.
@@ -304,12 +304,7 @@ CONTAINER: tuple[Pattern, ...] = (
         "the user {user}{banned}{low} may not run containers on the node, or does not exist there",
         f"{_ASK}: every node needs the user, above min.user.id and not banned",
     ),
-    Pattern(
-        "arguments-too-long",
-        r"Argument list too long",
-        "{task} has an environment or a command that is too long to start a process",
-        "put long values into a file under `files`",
-    ),
+    ARGUMENTS_TOO_LONG,
     # Commands of YARN's launch script; docs/images.md lists what YARN requires of an image.
     Pattern(
         "image-without-tools",
