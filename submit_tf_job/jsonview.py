@@ -10,7 +10,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from datetime import datetime, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,7 +21,9 @@ from submit_tf_job.observation import (
     Failure,
     Generation,
     JobState,
+    Retried,
     RoleCounts,
+    Standstill,
     StoredOutput,
 )
 from submit_tf_job.operations import description
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION: Literal[1] = 1
 _YEAR_10000_MS = 253_402_300_800_000
+_MS = "_ms"  # at the end of the names of moments
 
 Instant = Annotated[str, ("format", "date-time")]
 Run = Annotated[str, ("description", "Name of the run, which is that of its YARN service.")]
@@ -65,7 +68,21 @@ def document(kind: str, /, **fields: Any) -> dict[str, Any]:
 
 def plain(made: Any) -> dict[str, Any]:
     """Return an object of a dataclass as a dictionary of what JSON has; None stays."""
-    return {item.name: plain_value(getattr(made, item.name)) for item in fields(made)}
+    shown = {}
+    for name, item in _shown_fields(made):
+        value = getattr(made, item.name)
+        shown[name] = instant(value) if item.name.endswith(_MS) else plain_value(value)
+    return shown
+
+
+def _shown_fields(kind: Any) -> Iterator[tuple[str, Field[Any]]]:
+    """Yield the fields of a dataclass that JSON has, with their names there: a moment in `x_ms` is
+    `x_at`, and the metadata `json` has another name, or None for a field that JSON lacks.
+    """
+    for item in fields(kind):
+        name = item.name.removesuffix(_MS) + "_at" if item.name.endswith(_MS) else item.name
+        if name := item.metadata.get("json", name):
+            yield name, item
 
 
 def plain_value(value: Any) -> Any:
@@ -90,13 +107,16 @@ class Json:
 
     @classmethod
     def of(cls, value: Any, /, **given: Any) -> Self:
-        """Return the object of a value: its fields are the value's attributes of the same names, or
-        given here.
+        """Return the object of a value: its fields are given here, or the value's attributes of the
+        same names; a moment `x_at` is the value's `x_ms`.
         """
+        names = [item.name for item in fields(cls) if item.default is MISSING]
         own = {
-            item.name: getattr(value, item.name)
-            for item in fields(cls)
-            if item.name not in given and item.default is MISSING
+            name: instant(getattr(value, name.removesuffix("_at") + _MS))
+            if name.endswith("_at")
+            else getattr(value, name)
+            for name in names
+            if name not in given
         }
         return cls(**own, **given)
 
@@ -111,34 +131,12 @@ class ProgressJson(Json):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StandstillJson(Json):
-    """Tasks that print nothing any more."""
-
-    tasks: Names
-    count: int
-    since: float
-    everything: bool
-    step: float | None
-    others_step: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class ResubmissionJson(Json):
     """How often a job was submitted again with more memory."""
 
     number: int
     former: str
     memory_mib: Mapping[str, int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RetriesJson(Json):
-    """How often all tasks have started again."""
-
-    max: int
-    used: int
-    refusal: str
-    generations: tuple[Generation, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,42 +189,6 @@ class YarnStateJson(Json):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkJson(Json):
-    """The address of what a task serves."""
-
-    task: str
-    name: str
-    host: str
-    port: int
-    url: str
-    via: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskJson(Json):
-    """One task."""
-
-    task: str
-    state: str
-    host: str | None
-    address: str | None
-    container_id: str | None
-    launched_at: Instant | None
-    restarts: int
-    status: int | None
-    gpus: Names
-
-
-@dataclass(frozen=True, kw_only=True)
-class LimitJson(Json):
-    """A time limit."""
-
-    name: str
-    remaining_s: int | None
-    ends_at: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class AttemptJson(Json):
     """One ApplicationMaster."""
 
@@ -266,27 +228,24 @@ class JobJson(Json):
     tasks: TasksJson | None
     roles: Mapping[str, RoleCounts]
     progress: Annotated[Free | None, ProgressJson]
-    standstill: StandstillJson | None
+    standstill: Standstill | None
     awaited: Awaited | None
-    retries: RetriesJson | None
+    retries: Retried | None
     warnings: Names
     resubmission: ResubmissionJson | None
     evidence: str
     yarn: YarnStateJson | None
-    links: tuple[LinkJson, ...]
+    links: tuple[description.Link, ...]
     outputs: tuple[StoredOutput, ...]
     started_at: Instant | None
     finished_at: Instant | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobDescriptionJson(JobJson):
+class JobDescriptionJson(description.Details, JobJson):
     """A job with its tasks."""
 
     kind: str = "JobDescription"
-    task_list: tuple[TaskJson, ...]
-    start: description.StartTimes | None
-    limits: tuple[LimitJson, ...]
     attempts: tuple[AttemptJson, ...]
     pages: PagesJson
 
@@ -394,26 +353,11 @@ def description_object(
     return plain(
         JobDescriptionJson(
             **_job_fields(status, pending, cause),
-            task_list=tuple(
-                TaskJson.of(task, task=task.name, launched_at=instant(task.launched_ms))
-                for task in description.tasks_of(status)
-            ),
-            start=description.start_of(status),
-            limits=tuple(
-                LimitJson.of(one, ends_at=one.ends_at or "")
-                for one in description.limits_of(status)
-            ),
-            attempts=tuple(
-                AttemptJson.of(one, node=one.node_id, **_times(one.started_ms, one.finished_ms))
-                for one in status.attempts
-            ),
+            **vars(description.details_of(status)),
+            attempts=tuple(AttemptJson.of(one, node=one.node_id) for one in status.attempts),
             pages=PagesJson(application=application, am_logs=am_logs),
         )
     )
-
-
-def _times(started_ms: int | None, finished_ms: int | None) -> dict[str, str | None]:
-    return {"started_at": instant(started_ms), "finished_at": instant(finished_ms)}
 
 
 def _job_fields(status: JobStatus, pending: Sequence[Cause], cause: Cause | None) -> dict[str, Any]:
@@ -436,9 +380,10 @@ def _job_fields(status: JobStatus, pending: Sequence[Cause], cause: Cause | None
         "resubmission": again and ResubmissionJson.of(again, memory_mib=again.memory),
         "evidence": status.evidence.value,
         "yarn": app and YarnStateJson.of(app),
-        "links": tuple(map(_link, description.links_of(status))),
+        "links": description.links_of(status),
         "outputs": status.report.outputs if status.report else (),
-        **_times(*((app.started_ms, app.finished_ms) if app else (None, None))),
+        "started_at": instant(app.started_ms if app else None),
+        "finished_at": instant(app.finished_ms if app else None),
     }
 
 
@@ -449,14 +394,13 @@ def _report_fields(report: JobReport | None, *, live: bool) -> dict[str, Any]:
     if report is None:
         names = ("tasks", "progress", "standstill", "awaited", "retries")
         return {**dict.fromkeys(names), "roles": {}, "warnings": ()}
-    retried = report.retried
     return {
         "tasks": TasksJson.of(report),
         "roles": report.roles if live else {},
         "progress": dict(report.progress or {}) or None,
-        "standstill": report.standstill and StandstillJson.of(report.standstill) if live else None,
+        "standstill": report.standstill if live else None,
         "awaited": report.awaited if live else None,
-        "retries": retried and RetriesJson.of(retried, max=retried.most),
+        "retries": report.retried,
         "warnings": report.warnings,
     }
 
@@ -470,34 +414,20 @@ def resubmission_of(status: JobStatus) -> Resubmission | None:
     return Resubmission.of(status.service.properties)
 
 
-def link_object(link: description.Link) -> dict[str, Any]:
-    """Return the object of one link."""
-    return plain(_link(link))
-
-
-def _link(link: description.Link) -> LinkJson:
-    return LinkJson.of(link, via=link.via or None)
-
-
 def listing_object(jobs: Sequence[ListedJob]) -> dict[str, Any]:
     """Return the object that `list -o json` prints."""
-    return plain(WholeListJson(jobs=tuple(map(_listed, jobs))))
+    return plain(WholeListJson(jobs=tuple(map(ListedJobJson.of, jobs))))
 
 
 def page_object(jobs: Sequence[ListedJob], next_cursor: str | None, caller: str) -> dict[str, Any]:
     """Return the object of one page, which the gateway sends."""
-    rows = tuple(map(_listed, jobs))
+    rows = tuple(map(ListedJobJson.of, jobs))
     return plain(JobListJson(jobs=rows, next_cursor=next_cursor, caller=caller))
 
 
 def listed_job_object(job: ListedJob) -> dict[str, Any]:
     """Return the object of one row."""
-    return plain(_listed(job))
-
-
-def _listed(job: ListedJob) -> ListedJobJson:
-    submitted, finished = instant(job.submitted_ms), instant(job.finished_ms)
-    return ListedJobJson.of(job, submitted_at=submitted, finished_at=finished)
+    return plain(ListedJobJson.of(job))
 
 
 def submission_object(done: Submission, warnings: Sequence[str] = ()) -> dict[str, Any]:
@@ -531,9 +461,14 @@ def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:
 
 # --- their JSON Schemas ---
 
-# what was observed and is printed as it is; a `Generation` stands inside of the retries
-_OBSERVED = (Failure, Awaited, Consequence, RoleCounts, StoredOutput, description.StartTimes)
-_NAMES = {"StoredOutput": "Output", "StartTimes": "Start"}
+# what was observed and is printed as it is, with other names in `_NAMES`; a `Generation` stands
+# inside of the retries
+_OBSERVED = (
+    *(Failure, Awaited, Consequence, RoleCounts, StoredOutput, Standstill, Retried),
+    *(description.StartTimes, description.Link, description.TaskDetail, description.Limit),
+)
+_NAMES = {"StoredOutput": "Output", "Retried": "Retries"}
+_NAMES |= {"StartTimes": "Start", "TaskDetail": "Task"}
 _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
@@ -557,10 +492,14 @@ def _name(kind: type) -> str:
 
 def _object_schema(kind: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, include_extras=True)
-    properties = {item.name: _schema(hints[item.name]) for item in fields(kind)}
+    shown = dict(_shown_fields(kind))
+    properties = {
+        name: _schema(Instant | None if item.name.endswith(_MS) else hints[item.name])
+        for name, item in shown.items()
+    }
     if "format" in properties:  # one that is printed alone
         properties["kind"] = {"const": kind.kind}
-    needed = [item.name for item in fields(kind) if not item.metadata.get("optional")]
+    needed = [name for name, item in shown.items() if not item.metadata.get("optional")]
     return {"type": "object", "required": needed, "properties": properties}
 
 

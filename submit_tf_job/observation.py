@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -39,6 +40,8 @@ RECOVERED = "Attempt recovered after RM restart"
 GIVEN_UP = "submit_tf_job gave it up: "
 # before the job's state, in the diagnostics of an application that a follower ended after its job
 OVER = "submit_tf_job ended what was left of it after the job had "
+# Fields have their names in JSON, a moment in `x_ms` is `x_at` there; these are other ones.
+NOT_IN_JSON = {"json": None}
 ENDED = frozenset({ContainerState.SUCCEEDED, ContainerState.FAILED, ContainerState.STOPPED})
 
 
@@ -102,14 +105,25 @@ class RoleCounts:
 
 @dataclass(frozen=True)
 class Failure:
-    """The first task that failed."""
+    """A task that failed.
 
-    task: str
-    status: int | None
-    reason: str
-    message: str
+    Attributes:
+        task: Its name; "" if no task is known to have failed.
+        status: Exit status of its command; of its container, if only YARN reports it.
+        reason: The bootstrap's reason; "" if only YARN reports the failure.
+        message: The bootstrap's message.
+        host: Its node.
+        last_lines: The end of its stderr.
+        container_id: Its container.
+    """
+
+    task: str = ""
+    status: int | None = None
+    reason: str = ""
+    message: str = ""
     host: str | None = None
     last_lines: tuple[str, ...] = ()
+    container_id: str | None = field(default=None, metadata=NOT_IN_JSON)
 
 
 @dataclass(frozen=True)
@@ -153,9 +167,9 @@ class Retried:
         generations: The last ended ones, at most 20.
     """
 
-    most: int
+    most: int = field(metadata={"json": "max"})
     used: int
-    count: int
+    count: int = field(metadata=NOT_IN_JSON)
     refusal: str = ""
     generations: tuple[Generation, ...] = ()
 
@@ -190,7 +204,7 @@ class Standstill:
     tasks: tuple[str, ...]
     count: int
     since: float
-    for_s: float
+    for_s: float = field(metadata=NOT_IN_JSON)
     everything: bool
     step: float | None = None
     others_step: float | None = None
@@ -302,6 +316,16 @@ class JobReport:
         return Awaited(tasks, max(len(tasks), _whole(found.get("count"))), found["until"])
 
     @property
+    def later_failures(self) -> tuple[Failure, ...]:
+        """The tasks that failed after the first one, in order of time."""
+        listed = self.raw.get("later_failures")
+        found = []
+        for one in listed if isinstance(listed, list) else ():
+            with suppress(KeyError, TypeError, AttributeError):
+                found.append(_failure(one))
+        return tuple(filter(None, found))
+
+    @property
     def outputs(self) -> tuple[StoredOutput, ...]:
         """Where the job's outputs are, as far as they are stored."""
         listed = self.raw.get("outputs")
@@ -407,6 +431,7 @@ def _failure(value: Mapping[str, Any] | None) -> Failure | None:
         message=str(value.get("message", "")),
         host=str(value.get("host") or "") or None,
         last_lines=_texts(value.get("last_lines")),
+        container_id=str(value.get("container") or "") or None,
     )
 
 

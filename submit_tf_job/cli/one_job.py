@@ -12,7 +12,7 @@ import typer
 from submit_tf_job.cli.context import Context, JobArgument, coloured, completed
 from submit_tf_job.cli.jobs import print_events, seconds
 from submit_tf_job.errors import UsageError
-from submit_tf_job.jsonview import description_object, document, job_object, link_object
+from submit_tf_job.jsonview import description_object, document, job_object, plain
 from submit_tf_job.observation import JobState, JobStatus
 from submit_tf_job.operations import read_status
 from submit_tf_job.operations.description import events_of
@@ -276,7 +276,7 @@ def open_(
     """
     link, *others = find_links(context.cluster(), job, role, port)
     reachable = is_reachable(link)
-    context.result([link.url], lambda: document("Link", **link_object(link), reachable=reachable))
+    context.result([link.url], lambda: document("Link", **plain(link), reachable=reachable))
     for other in others:
         context.say(f"{other.task}: {other.url}")
     if not reachable and link.via:
@@ -326,7 +326,7 @@ def tunnel(
     words, url = tunnel_command(link, via=via, local_port=local_port)
     context.result(
         [shlex.join(words)],
-        lambda: document("Tunnel", **link_object(link), command=words, local_url=url),
+        lambda: document("Tunnel", **plain(link), command=words, local_url=url),
     )
     if sys.stderr.isatty() or context.verbose:
         context.say(f"then open {url}")

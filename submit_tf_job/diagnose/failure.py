@@ -7,7 +7,6 @@ A diagnosis explains a verdict and never changes it (`observation.verdict`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +32,7 @@ from submit_tf_job.diagnose.statuses import (
     meaning_of,
     of_executor,
 )
-from submit_tf_job.observation import Consequence, Evidence, JobStatus
+from submit_tf_job.observation import Consequence, Evidence, Failure, JobStatus
 from submit_tf_job.yarn.amlog import ContainerEnd, container_ends, deciding_role, last_error
 from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 
@@ -43,32 +42,10 @@ _TENSORFLOW = ("chief", "master", "worker", "ps", "evaluator")
 _AM_STATUS = re.compile(r"exited with +exitCode: (-?\d+)")  # RMAppAttemptImpl
 _AM_TIMES = re.compile(r"failed (\d+) times")
 _JAVA = re.compile(r"\s+at [\w.$/]+\(")
+_NONE = Failure()
 _NOISE = ("setlocale: LC_ALL", contract.OUTCOME_MARK)
 # Exit statuses of tasks that ended because another one had failed, or because the job had ended.
 _CONSEQUENCE = frozenset({contract.EXIT_JOB_FAILED, contract.EXIT_DECIDING_LOST, -105, -106, -107})
-
-
-@dataclass(frozen=True)
-class FailedTask:
-    """A task that failed.
-
-    Attributes:
-        task: Its name; "" if no task is known to have failed.
-        container_id: Its container.
-        host: Its node.
-        status: Exit status of its command; of its container, if only YARN reports it.
-        reason: The bootstrap's reason; "" if only YARN reports the failure.
-        message: The bootstrap's message.
-        last_lines: The end of its stderr.
-    """
-
-    task: str = ""
-    container_id: str | None = None
-    host: str | None = None
-    status: int | None = None
-    reason: str = ""
-    message: str = ""
-    last_lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,7 +63,7 @@ class FailureEvidence:
     """
 
     seen: JobStatus
-    suspect: FailedTask = FailedTask()
+    suspect: Failure = _NONE
     ends: tuple[ContainerEnd, ...] = ()
     stderr: str = ""
     am_error: str = ""
@@ -102,7 +79,7 @@ class FailureEvidence:
         return from_outside or self.suspect.status in (None, 137, 143)
 
     @property
-    def others(self) -> tuple[FailedTask, ...]:
+    def others(self) -> tuple[Failure, ...]:
         """The tasks that failed later, by the deciding task's report, in order of time."""
         return failed_tasks(self.seen)[1:]
 
@@ -116,37 +93,22 @@ class FailureEvidence:
 # --- the first task that failed ---
 
 
-def failed_tasks(seen: JobStatus) -> tuple[FailedTask, ...]:
+def failed_tasks(seen: JobStatus) -> tuple[Failure, ...]:
     """Return the failed tasks in the deciding task's report, the first failure first; or the
     deciding task if it was stopped.
     """
     report = seen.report
     if report is None:
         return ()
-    records = [report.raw.get("first_failure"), *_list(report.raw.get("later_failures"))]
-    found = tuple(
-        _recorded(record) for record in records if isinstance(record, dict) and record.get("task")
-    )
-    if found or not report.outcome_status or report.state == "succeeded":
-        return found
+    if report.first_failure:
+        return (report.first_failure, *report.later_failures)
+    if report.later_failures or not report.outcome_status or report.state == "succeeded":
+        return report.later_failures
     outcome = report.raw.get("outcome")
     reason = "killed" if isinstance(outcome, dict) and outcome.get("signal") else "exited"
     deciding = _text(report.raw.get("deciding")) or "?"
     container, host = _text(report.raw.get("container")), _host_of(seen, deciding)
-    return (FailedTask(deciding, container, host, report.outcome_status, reason),)
-
-
-def _recorded(record: Mapping[str, Any]) -> FailedTask:
-    status = record.get("status")
-    return FailedTask(
-        task=str(record["task"]),
-        container_id=_text(record.get("container")),
-        host=_text(record.get("host")),
-        status=status if isinstance(status, int) else None,
-        reason=_text(record.get("reason")) or "",
-        message=_text(record.get("message")) or "",
-        last_lines=tuple(str(line)[:_LINE] for line in _list(record.get("last_lines"))[-KEPT:]),
-    )
+    return (Failure(deciding, report.outcome_status, reason, host=host, container_id=container),)
 
 
 def _host_of(seen: JobStatus, task: str) -> str | None:
@@ -164,7 +126,7 @@ def _text(value: Any) -> str | None:
 
 def evidence_of(seen: JobStatus, *, sandbox: bool = False) -> FailureEvidence:
     """Return the evidence of a job's last status; with other sources, further fields are known."""
-    return FailureEvidence(seen, next(iter(failed_tasks(seen)), FailedTask()), sandbox=sandbox)
+    return FailureEvidence(seen, next(iter(failed_tasks(seen)), _NONE), sandbox=sandbox)
 
 
 def with_am_log(clues: FailureEvidence, log: str) -> FailureEvidence:
@@ -183,7 +145,7 @@ def with_am_log(clues: FailureEvidence, log: str) -> FailureEvidence:
     return replace(clues, suspect=found)
 
 
-def _failed_container(clues: FailureEvidence, decides: str | None) -> FailedTask | None:
+def _failed_container(clues: FailureEvidence, decides: str | None) -> Failure | None:
     """Return the task whose container failed first.
 
     Args:
@@ -199,7 +161,7 @@ def _failed_container(clues: FailureEvidence, decides: str | None) -> FailedTask
     return next((_of_end(end) for end in trains), None)
 
 
-def _silent_success(clues: FailureEvidence) -> FailedTask | None:
+def _silent_success(clues: FailureEvidence) -> Failure | None:
     """Return the deciding task if YARN counts its container as a success and no outcome was
     reported.
     """
@@ -214,8 +176,8 @@ def _silent_success(clues: FailureEvidence) -> FailedTask | None:
     return _of_end(mine[-1]) if mine else None
 
 
-def _of_end(end: ContainerEnd) -> FailedTask:
-    return FailedTask(end.task, end.container_id, end.host, end.status)
+def _of_end(end: ContainerEnd) -> Failure:
+    return Failure(end.task, end.status, host=end.host, container_id=end.container_id)
 
 
 # --- the choice of a cause ---
@@ -412,7 +374,7 @@ def _root(clues: FailureEvidence, cause: Cause, error: PythonError | None) -> Ca
     )
 
 
-def _last_lines(suspect: FailedTask, stderr: str) -> tuple[str, ...]:
+def _last_lines(suspect: Failure, stderr: str) -> tuple[str, ...]:
     """Return the end of the program's stderr, including the bootstrap's lines if the bootstrap
     failed.
     """
@@ -453,7 +415,7 @@ def _consequences(clues: FailureEvidence) -> tuple[Consequence, ...]:
     return tuple(_consequence(other, root) for other in others)[:KEPT]
 
 
-def _consequence(other: FailedTask, root: FailedTask) -> Consequence:
+def _consequence(other: Failure, root: Failure) -> Consequence:
     if other.status == contract.EXIT_JOB_FAILED:
         return Consequence(other.task, other.status, f"stopped after {root.task} failed")
     cause, _ = by_program(other.task, other.status, "\n".join(other.last_lines))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
 from submit_tf_job.diagnose.amounts import clause
+from submit_tf_job.host.units import duration_text
 from submit_tf_job.observation import JobStatus
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import ObservedComponent, ObservedContainer
@@ -36,7 +38,7 @@ class TaskDetail:
         gpus: The models of the GPUs that it sees, if its role asks for some.
     """
 
-    name: str
+    name: str = field(metadata={"json": "task"})
     state: str = "waiting"
     host: str | None = None
     address: str | None = None
@@ -58,12 +60,21 @@ class Limit:
 
     Attributes:
         remaining_s: Remaining seconds; None if YARN does not report them.
-        ends_at: The end, in YARN's format.
+        ends_at: The end, in YARN's format, which is UTC; "" if YARN does not report it.
     """
 
     name: str
     remaining_s: int | None
-    ends_at: str | None = None
+    ends_at: str = ""
+
+    def line(self, now_ms: int) -> str:
+        """Return when the job ends, in this machine's time."""
+        try:
+            moment = datetime.strptime(self.ends_at, "%Y-%m-%dT%H:%M:%S.%f%z")
+            at_ms = int(moment.timestamp() * 1000)
+        except ValueError:
+            at_ms = now_ms + (self.remaining_s or 0) * 1000
+        return f"{self.name}  ends in {duration_text(self.remaining_s)}, at {clock_time(at_ms)}"
 
 
 @dataclass(frozen=True)
@@ -85,6 +96,15 @@ class StartTimes:
     by_address: int
     generation: int = 0
 
+    def line(self) -> str:
+        """Return the times in one sentence."""
+        which = clause(" of generation {}", self.generation)
+        return (
+            f"start{which}  {self.yarn_s:.1f} s until YARN had started every task, "
+            f"{self.names_s:.1f} s until all had found the deciding task, {self.barrier_s:.1f} s "
+            f"until the programs started"
+        )
+
 
 @dataclass(frozen=True)
 class Link:
@@ -95,8 +115,8 @@ class Link:
         name: Its name in the job spec's `ports`.
         host, port: The address of the task's server.
         url: The address for a browser.
-        via: The node that can reach the address if it is in a Docker network of that node; "" for
-            an address of the node itself.
+        via: The node that can reach the address if it is in a Docker network of that node; None
+            for an address of the node itself.
     """
 
     task: str
@@ -104,7 +124,7 @@ class Link:
     host: str
     port: int
     url: str
-    via: str = ""
+    via: str | None = None
 
 
 @dataclass(frozen=True)
@@ -136,6 +156,34 @@ class Event:
     at_ms: int
     source: str
     text: str
+
+
+@dataclass(frozen=True)
+class Details:
+    """What `describe` shows beside what `status` does: fields of its JSON, and lines."""
+
+    task_list: tuple[TaskDetail, ...]
+    start: StartTimes | None
+    limits: tuple[Limit, ...]
+
+    def lines(self, now_ms: int) -> Iterator[str]:
+        """Return the lines of all but the tasks, which are a table."""
+        if self.start:
+            yield self.start.line()
+        yield from (limit.line(now_ms) for limit in self.limits)
+
+
+def details_of(seen: JobStatus) -> Details:
+    """Return the details of a job that `describe` shows."""
+    return Details(tasks_of(seen), start_of(seen), limits_of(seen))
+
+
+def clock_time(at_ms: int) -> str:
+    """Format a moment in local time."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OSError, OverflowError):
+        return "?"
 
 
 def tasks_of(seen: JobStatus) -> tuple[TaskDetail, ...]:
@@ -210,7 +258,7 @@ def limits_of(seen: JobStatus) -> tuple[Limit, ...]:
     kept = [
         t for t in seen.app.timeouts if t.type and t.remaining_s is not None and t.remaining_s >= 0
     ]
-    return tuple(Limit(t.type.lower(), t.remaining_s, t.expiry_time) for t in kept if t.type)
+    return tuple(Limit(t.type.lower(), t.remaining_s, t.expiry_time or "") for t in kept if t.type)
 
 
 def start_of(seen: JobStatus) -> StartTimes | None:
@@ -260,7 +308,7 @@ def links_of(seen: JobStatus) -> tuple[Link, ...]:
 
 def _link(task: str, name: str, host: str, port: int, via: str = "") -> Link:
     scheme = "https" if port in (443, 8443) else "http"
-    return Link(task, name, host, port, f"{scheme}://{host}:{port}", via)
+    return Link(task, name, host, port, f"{scheme}://{host}:{port}", via or None)
 
 
 def _yarn_endpoints(

@@ -19,9 +19,8 @@ from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause, Diagnosis
-    from submit_tf_job.diagnose.failure import FailedTask
     from submit_tf_job.diagnose.situation import LateTask, Situation
-    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.observation import Failure, JobStatus
     from submit_tf_job.yarn.observed import AppReport, Node, ObservedContainer
     from submit_tf_job.yarn.resource_manager import Deadline
 
@@ -280,7 +279,7 @@ def _gather(cluster: Cluster, seen: JobStatus) -> Cause | None:
     return conclude(replace(clues, ends=container_ends(am_log(cluster, seen.app))))
 
 
-def _stderr(cluster: Cluster, app: AppReport, suspect: FailedTask) -> str:
+def _stderr(cluster: Cluster, app: AppReport, suspect: Failure) -> str:
     if not suspect.container_id:
         return ""
     read = partial(end_of_log, cluster, app, suspect.container_id, host=suspect.host)

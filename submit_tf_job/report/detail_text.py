@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.diagnose.amounts import clause, listed
+from submit_tf_job.diagnose.amounts import listed
 from submit_tf_job.host.units import duration_text
 from submit_tf_job.jsonview import document, instant, plain
-from submit_tf_job.operations.description import events_of, limits_of, start_of, tasks_of
+from submit_tf_job.operations.description import clock_time, details_of, events_of
 from submit_tf_job.report.job_text import job_lines
 from submit_tf_job.report.table import columns, number
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Diagnosis
     from submit_tf_job.observation import JobStatus
-    from submit_tf_job.operations.description import Event, StartTimes, TaskDetail
+    from submit_tf_job.operations.description import Event, TaskDetail
     from submit_tf_job.operations.stop import JobStacks
 
 _TASKS_SHOWN = 40
@@ -32,21 +31,15 @@ def description_lines(
     events.
     """
     yield from job_lines(status, diagnosis.pending, diagnosis.failure)
-    tasks = tasks_of(status)
+    details = details_of(status)
+    tasks = details.task_list
     if tasks:
         yield "tasks"
         yield from columns([_HEADING, *task_rows(tasks, now_ms)], width, indent="  ", ids=(6,))
         if len(tasks) > _TASKS_SHOWN:
             yield f"  and {len(tasks) - _TASKS_SHOWN} more; -o json lists all"
     yield from _gpu_lines(tasks)
-    start = start_of(status)
-    if start:
-        yield _start_line(start)
-    for limit in limits_of(status):
-        yield (
-            f"{limit.name}  ends in {duration_text(limit.remaining_s)}, at "
-            f"{_local(limit.ends_at, now_ms, limit.remaining_s)}"
-        )
+    yield from details.lines(now_ms)
     for count, attempt in enumerate(status.attempts, 1):
         where = (attempt.node_id or "?").partition(":")[0]
         yield f"ApplicationMaster {count}  {attempt.state}  on {where}"
@@ -66,15 +59,6 @@ def _gpu_lines(tasks: Sequence[TaskDetail]) -> Iterator[str]:
             found.setdefault(words, []).append(task.name)
     for words, names in found.items():
         yield f"GPUs  {words}  in {listed(names)}"
-
-
-def _start_line(start: StartTimes) -> str:
-    which = clause(" of generation {}", start.generation)
-    return (
-        f"start{which}  {start.yarn_s:.1f} s until YARN had started every task, "
-        f"{start.names_s:.1f} s until all had found the deciding task, {start.barrier_s:.1f} s "
-        f"until the programs started"
-    )
 
 
 def task_rows(
@@ -134,20 +118,3 @@ def stacks_lines(found: JobStacks) -> Iterator[str]:
             yield ""
             yield f"--- {one.task}"
             yield from one.text.splitlines()
-
-
-def _local(text: str | None, now_ms: int, remaining_s: int | None) -> str:
-    """Format the end of a limit in local time; YARN writes it in UTC."""
-    try:
-        moment = datetime.strptime(text or "", "%Y-%m-%dT%H:%M:%S.%f%z")
-    except ValueError:
-        return clock_time(now_ms + (remaining_s or 0) * 1000)
-    return clock_time(int(moment.timestamp() * 1000))
-
-
-def clock_time(at_ms: int) -> str:
-    """Format a moment in local time."""
-    try:
-        return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OSError, OverflowError):
-        return "?"
