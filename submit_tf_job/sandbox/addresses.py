@@ -15,7 +15,6 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -30,23 +29,10 @@ _FIRST = 10000
 _SIZE = 25
 BLOCKS = 400
 
-# daemon → the purposes of the ports that it listens on (TCP; `dns`: both), in the order of a block
-PORTS = {
-    "zookeeper": ("zookeeper",),
-    "namenode": ("namenode", "namenode_http"),
-    "datanode": ("datanode", "datanode_http", "datanode_ipc"),
-    "resourcemanager": ("rm_scheduler", "rm_tracker", "rm", "rm_admin", "rm_http"),
-    "nodemanager": ("nm", "nm_localizer", "nm_http"),
-    "registrydns": ("dns",),
-    "kdc": ("kdc",),
-    "resourcemanager2": ("rm2_scheduler", "rm2_tracker", "rm2", "rm2_admin", "rm2_http"),
-}
 
-
-def block_ports(block: int) -> dict[str, int]:
-    """Return the ports of a block by purpose."""
-    purposes = chain.from_iterable(PORTS.values())
-    return {name: _FIRST + block * _SIZE + offset for offset, name in enumerate(purposes)}
+def first_port(block: int) -> int:
+    """Return the first port of a block; `daemons.TABLE` says what the ports are for."""
+    return _FIRST + block * _SIZE
 
 
 def dns_address(block: int) -> str:
@@ -87,7 +73,7 @@ def pick_block(first: int) -> Iterator[int]:
         if held is None:
             continue
         with held:
-            if all(port_is_free(_FIRST + block * _SIZE + offset) for offset in range(_SIZE)):
+            if all(port_is_free(first_port(block) + offset) for offset in range(_SIZE)):
                 yield block
                 return
     raise SandboxError(

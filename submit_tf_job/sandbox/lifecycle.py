@@ -17,13 +17,14 @@ from typing import Literal
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox import addresses, daemons, docker, hadoop_config
 from submit_tf_job.sandbox.addresses import Resolver
-from submit_tf_job.sandbox.daemons import (
-    Progress,
-    refuse_taken_ports,
-    start_daemons,
-    wait_until_well,
+from submit_tf_job.sandbox.daemons import NODEMANAGER_MAIN, REGISTRY_DNS_MAIN, TABLE, names_of
+from submit_tf_job.sandbox.engine import (
+    DOCKERD,
+    bridge_problem,
+    end_engine,
+    make_bridge,
+    restore_bridge,
 )
-from submit_tf_job.sandbox.engine import bridge_problem, end_engine, make_bridge, restore_bridge
 from submit_tf_job.sandbox.hardening import RM_IDS, find_programs, make_certificates, make_kdc
 from submit_tf_job.sandbox.jars import (
     DEFAULT_VERSION,
@@ -35,10 +36,16 @@ from submit_tf_job.sandbox.jars import (
     line_of,
 )
 from submit_tf_job.sandbox.processes import end, lock, marked_processes
+from submit_tf_job.sandbox.startup import (
+    Progress,
+    containers_of,
+    last_lines,
+    refuse_taken_ports,
+    start_daemons,
+    wait_until_well,
+)
 from submit_tf_job.sandbox.state import (
-    ALL_DAEMONS,
     MAX_NODES,
-    NODEMANAGERS,
     DaemonStatus,
     Layout,
     SandboxDirs,
@@ -103,7 +110,7 @@ class Sandbox:
                 end_everything(self._layout)
                 shutil.rmtree(self._layout.home, ignore_errors=True)
                 state = self._first_start_or_nothing(options)
-                started = state.daemon_names
+                started = names_of(state)
             hadoop_config.write_profile(state)
             if state.docker and (cut_off := bridge_problem(state.engine)):
                 self._progress(
@@ -144,7 +151,7 @@ class Sandbox:
         state = load_state(self._layout)
         if state is None:
             return SandboxStatus(self.name, "down")
-        rows = tuple(self._daemon_status(name, state) for name in state.daemon_names)
+        rows = tuple(self._daemon_status(name, state) for name in names_of(state))
         if not any(row.alive for row in rows):
             return SandboxStatus(self.name, "down", rows)
         health: Literal["up", "degraded"] = "degraded"
@@ -156,15 +163,15 @@ class Sandbox:
         """Return a daemon's log.
 
         Args:
-            daemon: One of `ALL_DAEMONS`.
+            daemon: One of `daemons.TABLE`.
             tail: Number of its last lines; None for all.
 
         Raises:
             SandboxError: The daemon or its log does not exist.
         """
-        if daemon not in ALL_DAEMONS:
+        if daemon not in TABLE:
             raise SandboxError(
-                f"there is no daemon {daemon!r}", hint=f"daemons are {', '.join(ALL_DAEMONS)}"
+                f"there is no daemon {daemon!r}", hint=f"daemons are {', '.join(TABLE)}"
             )
         path = self._layout.log(daemon)
         if not path.is_file():
@@ -173,7 +180,7 @@ class Sandbox:
             )
         if tail is None:
             return path.read_text(errors="replace")
-        return "\n".join(daemons.last_lines(path, tail))
+        return "\n".join(last_lines(path, tail))
 
     def _lock(self) -> contextlib.AbstractContextManager[None]:
         return lock(
@@ -216,7 +223,7 @@ class Sandbox:
                 "java_home": str(java_home),
                 "user": user,
                 "block": block,
-                "ports": addresses.block_ports(block),
+                "ports": daemons.block_ports(block),
                 "resolver": self._resolver(options, block),
                 "hosts_file": hosts is not None,
                 "profile_path": str(self._profile_path()),
@@ -230,7 +237,7 @@ class Sandbox:
             save_state(state)
             if state.docker:
                 docker.write_programs(state, self._environ)
-            state = start_daemons(state.daemon_names, state, self._environ, self._progress)
+            state = start_daemons(names_of(state), state, self._environ, self._progress)
         state = replace(state, ready=True)
         save_state(state)
         return state
@@ -313,7 +320,7 @@ class Sandbox:
         if name in state.daemons:
             pid = state.daemons[name].pid
         try:
-            daemons.check(name, state)
+            daemons.check_daemon(name, state)
         except NotWell as problem:
             reason = str(problem)
         # Check after the health check: the process may have ended during that check.
@@ -330,27 +337,19 @@ def end_everything(layout: Layout) -> bool:
     Raises:
         SandboxError: A process could not be ended.
     """
-    running = marked_processes(
-        layout.home, {daemon.main: daemon.name for daemon in daemons.TABLE.values()}
-    )
-    by_name = {
-        name: [process for process, other in running.items() if other == name]
-        for name in ALL_DAEMONS
-    }
-    # Both ResourceManagers have one main class, and end together; the NodeManagers, too.
-    # On SIGTERM a NodeManager ends its containers itself.
-    of_nodes = [by_name.pop(name) for name in NODEMANAGERS]
-    end((process for processes in of_nodes for process in processes), grace_s=5.0)
-    # Registry DNS does not end on SIGTERM, least of all after ZooKeeper has ended.
-    end(by_name.pop("registrydns"), grace_s=0.5)
-    # dockerd is needed until its containers have ended.
-    by_name.pop("dockerd")
-    end((process for processes in by_name.values() for process in processes), grace_s=3.0)
+    running = marked_processes(layout.home, [daemon.main for daemon in TABLE.values()])
+    # On SIGTERM a NodeManager ends its containers itself. Registry DNS does not end on SIGTERM,
+    # least of all after ZooKeeper has ended. dockerd is needed until its containers have ended.
+    first = {NODEMANAGER_MAIN: 5.0, REGISTRY_DNS_MAIN: 0.5}
+    for main, grace_s in first.items():
+        end((process for process, its in running.items() if its == main), grace_s)
+    rest = (process for process, its in running.items() if its not in (*first, DOCKERD))
+    end(rest, grace_s=3.0)
     found = bool(running)
     # A container that is being killed may have just started another process.
     nodes = [node for node in range(1, MAX_NODES + 1) if layout.of_node(node, "nm-local").exists()]
     for _ in range(5):
-        left = [process for node in nodes for process in daemons.containers_of(layout, node)]
+        left = [process for node in nodes for process in containers_of(layout, node)]
         if not left:
             break
         found = True
@@ -402,7 +401,7 @@ def _write_files(state: SandboxState, hosts: str | None, environ: Mapping[str, s
 
 
 def _dead(state: SandboxState) -> tuple[str, ...]:
-    return tuple(name for name in state.daemon_names if not state.is_alive(name))
+    return tuple(name for name in names_of(state) if not state.is_alive(name))
 
 
 def _user_name() -> str:

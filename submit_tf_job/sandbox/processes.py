@@ -166,22 +166,23 @@ def marker(home: Path) -> str:
     return f"-Dsubmit_tf_job.sandbox={home}"
 
 
-def marked_processes(home: Path, mains: Mapping[str, str]) -> dict[Process, str]:
+def marked_processes(home: Path, mains: Iterable[str]) -> dict[Process, str]:
     """Find the daemons of a sandbox by their command line, even without a state file.
 
     Args:
         home: Directory of the sandbox.
-        mains: Main class -> daemon.
+        mains: Main classes of daemons, or their programs.
 
     Returns:
-        Process -> daemon.
+        Process -> main class.
     """
-    found = {}
+    found: dict[Process, str] = {}
+    mark = marker(home).encode()
     for process in _all():
         argv = _read(process, "cmdline").split(b"\0")
-        names = [name for main, name in mains.items() if main.encode() in argv]
-        if names and marker(home).encode() in argv:
-            found[process] = names[0]
+        main = next((main for main in mains if main.encode() in argv), None)
+        if main and mark in argv:
+            found[process] = main
     return found
 
 

@@ -34,20 +34,6 @@ MAX_NODES = 8
 # The NodeManager of each node; the first one has no number.
 NODEMANAGERS = ("nodemanager", *(f"nodemanager{number}" for number in range(2, MAX_NODES + 1)))
 
-# In the order in which they are shown, each with its mode (None: every sandbox has it); also the
-# names that `logs` accepts.
-ALL_DAEMONS: Mapping[str, Mode | None] = {
-    "dockerd": "docker",
-    "kdc": "kerberos",
-    "zookeeper": None,
-    "namenode": None,
-    "datanode": None,
-    "resourcemanager": None,
-    "resourcemanager2": "ha",
-    **dict.fromkeys(NODEMANAGERS),
-    "registrydns": None,
-}
-
 
 def parse_modes(words: Iterable[str]) -> tuple[Mode, ...]:
     """Parse the value of `--profile`, such as `kerberos+ha` or `kerberos,ha`, each mode once and in
@@ -337,13 +323,6 @@ class SandboxState:
         return f"hdfs://{self.hdfs_host}:{self.ports['namenode']}"
 
     @property
-    def daemon_names(self) -> tuple[str, ...]:
-        """The names of its daemons."""
-        present = {name for name, mode in ALL_DAEMONS.items() if mode in (None, *self.modes)}
-        present -= {*NODEMANAGERS[self.nodes :], *(() if self.dns else ("registrydns",))}
-        return tuple(name for name in ALL_DAEMONS if name in present)
-
-    @property
     def nodemanagers(self) -> Mapping[str, int]:
         """Its NodeManagers: name → number of the node."""
         return {name: node for node, name in enumerate(NODEMANAGERS[: self.nodes], 1)}
@@ -455,7 +434,7 @@ class DaemonStatus:
     """The status of one daemon.
 
     Attributes:
-        name: One of `ALL_DAEMONS`.
+        name: One of `daemons.TABLE`.
         pid: Its process, None if it never started.
         alive: Whether the process exists and belongs to this sandbox.
         healthy: Whether its health check passes.

@@ -1,5 +1,5 @@
-"""Send requests to the daemons: HTTP without a proxy, https and Kerberos where required,
-ZooKeeper's four-letter commands, DNS queries; make the directories of HDFS.
+"""Send HTTP requests to the daemons, without a proxy, with TLS and Kerberos where required; make
+the directories of HDFS.
 """
 
 from __future__ import annotations
@@ -9,19 +9,16 @@ import contextlib
 import http.client
 import json
 import os
-import socket
 import ssl
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from submit_tf_job.errors import SandboxError
 from submit_tf_job.sandbox.hardening import GATEWAY, USERS, principal_of
-from submit_tf_job.sandbox.state import DOMAIN, SandboxState
-
-_ANSWER_S = 3.0
+from submit_tf_job.sandbox.state import SandboxState
 
 
 class NotWell(Exception):
@@ -138,62 +135,6 @@ def get_json(url: str, state: SandboxState) -> Mapping[str, Any]:
             f"{url.split('?')[0]} answers {status}: {body[:200].decode(errors='replace')}"
         )
     return value
-
-
-# --- other protocols ---
-
-
-def ask_zookeeper(state: SandboxState) -> None:
-    """Check ZooKeeper's health with its command `ruok`.
-
-    Raises:
-        NotWell: It did not respond with `imok`.
-    """
-    port = state.ports["zookeeper"]
-    with _connection(("127.0.0.1", port)) as connection:
-        connection.sendall(b"ruok")
-        answer = connection.recv(16)
-    if answer != b"imok":
-        raise NotWell(f"port {port} answers {answer!r} instead of imok")
-
-
-def ask_kdc(state: SandboxState) -> None:
-    """Check that the KDC accepts connections.
-
-    Raises:
-        NotWell: It does not.
-    """
-    host, _, port = state.kdc_address.partition(":")
-    with _connection((host, int(port))):
-        pass
-
-
-@contextlib.contextmanager
-def _connection(address: tuple[str, int]) -> Iterator[socket.socket]:
-    try:
-        with socket.create_connection(address, timeout=_ANSWER_S) as connection:
-            yield connection
-    except OSError as error:
-        raise NotWell(f"port {address[1]} does not answer: {error}") from None
-
-
-def ask_dns(state: SandboxState) -> None:
-    """Check that Registry DNS knows its zone.
-
-    Raises:
-        NotWell: It did not respond, or does not know the zone.
-    """
-    from dns.exception import DNSException
-    from dns.message import make_query
-    from dns.query import udp
-
-    try:
-        query, where = make_query(DOMAIN, "SOA"), state.dns_address
-        answer = udp(query, where, timeout=_ANSWER_S, port=state.dns_port)
-    except (DNSException, OSError) as error:
-        raise NotWell(f"{state.dns_server} does not answer: {error}") from None
-    if answer.rcode() or not answer.answer:
-        raise NotWell(f"it does not know its zone {DOMAIN} (code {int(answer.rcode())})")
 
 
 # --- the directories of HDFS, made at the first start through WebHDFS, which needs no JVM ---

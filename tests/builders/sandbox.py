@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from submit_tf_job.sandbox.addresses import block_ports
+from submit_tf_job.sandbox.daemons import block_ports
 from submit_tf_job.sandbox.state import SandboxState
 
 
