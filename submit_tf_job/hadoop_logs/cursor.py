@@ -6,6 +6,7 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
+from io import BytesIO
 from typing import NamedTuple
 
 from submit_tf_job.hadoop_logs.interfaces import STEP, Damaged, RangeSource
@@ -123,6 +124,10 @@ class Source:
     def damaged(self, what: str) -> Damaged:
         """Return the error for damage in this file."""
         return Damaged(f"{self.where}: the log file is damaged: {what}")
+
+    def fields(self, data: bytes) -> Fields:
+        """Return a reader of the fields in some bytes of this file."""
+        return Fields(BytesIO(data).read, self.damaged)
 
 
 class PlainCursor:
@@ -256,6 +261,10 @@ class Region(NamedTuple):
         raise self.source.damaged(
             f"its compression {self.compression!r} is not supported (none and gz are)"
         )
+
+    def fields(self) -> Fields:
+        """Return a reader of its fields from its beginning."""
+        return Fields(self.cursor().read, self.source.damaged)
 
 
 # --- numbers and texts ----------------------------------------------------------------------------

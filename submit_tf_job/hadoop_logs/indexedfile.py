@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from io import BytesIO
 from typing import Any
 
-from submit_tf_job.hadoop_logs.cursor import Fields, Region, Source
-from submit_tf_job.hadoop_logs.interfaces import Damaged, Snapshot
+from submit_tf_job.hadoop_logs.cursor import Region, Source
+from submit_tf_job.hadoop_logs.interfaces import Snapshot
 
 UUID = 32
 MAX_INDEX = 64 * 1024 * 1024
@@ -32,11 +30,11 @@ def application_uuid(app_id: str) -> bytes:
     return hashlib.sha256(app_id.encode()).digest()
 
 
-def read_checksum(data: bytes, damaged: Callable[[str], Damaged]) -> tuple[str, int]:
+def read_checksum(source: Source) -> tuple[str, int]:
     """Return what is kept beside a node file while a further upload is appended to it: its name,
     and how many of its bytes are valid.
     """
-    fields = Fields(BytesIO(data).read, damaged)
+    fields = source.fields(source.tail())
     name = fields.exactly(fields.integer(4), limit=4096).decode("utf-8", "replace")
     return name, max(0, fields.integer(8))
 
@@ -59,7 +57,7 @@ def read_indexed(source: Source, node: str) -> list[Snapshot]:
     end = source.size - UUID - 4
     if not 0 < length <= min(end, MAX_INDEX):
         raise source.damaged(f"an index of {length} bytes")
-    index = _fields_of(read_object(source.read(end - length, length), source.damaged), source)
+    index = _fields_of(read_object(source.read(end - length, length), source), source)
     compression = str(index.get("compressName") or "none").lower()
     node = str(index.get("nodeId") or node)
     return [
@@ -141,7 +139,7 @@ class JavaObject:
     written: list[Any] = field(default_factory=list)
 
 
-def read_object(data: bytes, damaged: Callable[[str], Damaged]) -> Any:
+def read_object(data: bytes, source: Source) -> Any:
     """Read the first object of a serialization stream.
 
     Raises:
@@ -149,14 +147,14 @@ def read_object(data: bytes, damaged: Callable[[str], Damaged]) -> Any:
             a kind that Hadoop does not write.
     """
     if not data.startswith(MAGIC):
-        raise damaged("its index is not a Java object")
-    return _JavaReader(data[len(MAGIC) :], damaged).value(0)
+        raise source.damaged("its index is not a Java object")
+    return _JavaReader(data[len(MAGIC) :], source).value(0)
 
 
 class _JavaReader:
-    def __init__(self, data: bytes, damaged: Callable[[str], Damaged]) -> None:
+    def __init__(self, data: bytes, source: Source) -> None:
         self._size = len(data)
-        self._in = Fields(BytesIO(data).read, damaged)
+        self._in = source.fields(data)
         self._handles: list[Any] = []
         self._left = MAX_VALUES
 

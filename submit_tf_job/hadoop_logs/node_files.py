@@ -6,7 +6,7 @@ There is one node file per NodeManager, several under rolling aggregation.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -72,31 +72,24 @@ class LogSettings:
 # --- directories ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class AppDirectory:
-    """One directory that holds node files of the application."""
-
-    path: str
-    entries: tuple[DirectoryEntry, ...]
-
-
-def find_directories(store: LogStore, root: str, user: str, app_id: str) -> list[AppDirectory]:
-    """Return the application's directories under one root, with any suffix and format.
+def _directories(
+    store: LogStore, root: str, user: str, app_id: str
+) -> Iterator[tuple[str, Sequence[DirectoryEntry]]]:
+    """Yield the application's directories under one root, with any suffix and format, and their
+    entries.
 
     Searches each directory of the user: `bucket-<suffix>-<format>/<NNNN>/<application>` (Hadoop
     3.3 and later), `<suffix>-<format>/<application>` (3.1.4, 3.2) and `<suffix>/<application>`
     (before).
     """
-    found, number = [], _APP_ID.fullmatch(app_id)
+    number = _APP_ID.fullmatch(app_id)
     home = f"{root.rstrip('/')}/{user}"
     for directory in _list(store, home):
         path = f"{home}/{directory.name}"
         if directory.name.startswith("bucket-") and number:
             path += f"/{int(number[1]) % 10000:04d}"  # LogAggregationUtils.getRemoteBucketDir
-        entries = _list(store, f"{path}/{app_id}") if directory.is_dir else ()
-        if entries:
-            found.append(AppDirectory(f"{path}/{app_id}", tuple(entries)))
-    return found
+        if directory.is_dir:
+            yield f"{path}/{app_id}", _list(store, f"{path}/{app_id}")
 
 
 def _list(store: LogStore, path: str) -> Sequence[DirectoryEntry]:
@@ -186,39 +179,37 @@ class Survey:
     nodes: list[NodeFile] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
 
-
-def survey(
-    store: LogStore, app_id: str, directories: Iterable[AppDirectory], memory: Memory
-) -> Survey:
-    """Return the directories' entries by kind."""
-    found = Survey()
-    for directory in directories:
-        names = {entry.name for entry in directory.entries}
-        valid = _valid_sizes(store, directory, memory)
-        for entry in directory.entries:
-            final = entry.name.removesuffix(TEMPORARY)
-            named = node_file(final)
-            if entry.is_dir or named is None:
-                continue
-            node, uploaded_ms = named[0], named[1] or entry.modified_ms
-            if final != entry.name:  # HDFS shows no bytes of a TFile until it is renamed
-                found.pending += [node] if final not in names else []
-            elif not entry.size or valid.get(final) == 0:
-                found.pending.append(node)
-            else:
-                path, size = f"{directory.path}/{final}", valid.get(final)
-                found.nodes.append(NodeFile(store, app_id, path, node, uploaded_ms, memory, size))
-    return found
+    def add(self, store: LogStore, root: str, user: str, app_id: str, memory: Memory) -> None:
+        """Find an application's node files under one root."""
+        for directory, entries in list(_directories(store, root, user, app_id)):
+            names = {entry.name for entry in entries}
+            valid = _valid_sizes(store, directory, entries, memory)
+            for entry in entries:
+                final = entry.name.removesuffix(TEMPORARY)
+                named = node_file(final)
+                if entry.is_dir or named is None:
+                    continue
+                node, uploaded_ms = named[0], named[1] or entry.modified_ms
+                if final != entry.name:  # HDFS shows no bytes of a TFile until it is renamed
+                    self.pending += [node] if final not in names else []
+                elif not entry.size or valid.get(final) == 0:
+                    self.pending.append(node)
+                else:
+                    path, size = f"{directory}/{final}", valid.get(final)
+                    self.nodes.append(
+                        NodeFile(store, app_id, path, node, uploaded_ms, memory, size)
+                    )
 
 
-def _valid_sizes(store: LogStore, directory: AppDirectory, memory: Memory) -> dict[str, int]:
+def _valid_sizes(
+    store: LogStore, directory: str, entries: Sequence[DirectoryEntry], memory: Memory
+) -> dict[str, int]:
     """Return how many bytes are valid of each node file to which an upload is being appended."""
     found: dict[str, int] = {}
-    for entry in directory.entries:
+    for entry in entries:
         if entry.name.endswith(CHECKSUM) and not entry.is_dir:
-            path = f"{directory.path}/{entry.name}"
+            path = f"{directory}/{entry.name}"
             # without its end the upload has not begun, and with its deletion it is done
             with suppress(Damaged, FileNotFoundError):
-                source = Source(store.open(path), path, memory)
-                found.update([read_checksum(source.tail(), source.damaged)])
+                found.update([read_checksum(Source(store.open(path), path, memory))])
     return found

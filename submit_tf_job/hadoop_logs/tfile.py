@@ -12,7 +12,6 @@ org.apache.hadoop.yarn.logaggregation.AggregatedLogFormat.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from io import BytesIO
 
 from submit_tf_job.hadoop_logs.cursor import MAX_ENTRIES, MAX_KEY, Cursor, Fields, Region, Source
 from submit_tf_job.hadoop_logs.interfaces import Damaged, Extent, Snapshot
@@ -35,35 +34,28 @@ def read_index(source: Source) -> list[tuple[Region, int]]:
     tail = source.tail()
     if source.size < TRAILER + len(MAGIC) or not tail.endswith(MAGIC):
         raise source.damaged("it does not end as a TFile does")
-    trailer = Fields(BytesIO(tail[-TRAILER:]).read, source.damaged)
+    trailer = source.fields(tail[-TRAILER:])
     offset, major = trailer.integer(8), trailer.integer(2)
     if major != 1:
         raise source.damaged(f"its format has version {major}, only 1 is known")
     parts = _meta_index(Region(source, "none", offset, source.size - TRAILER - offset))
-    blocks = _blocks(source, _named_part(source, parts, "BCFile.index"))
-    counts = _record_counts(source, _named_part(source, parts, "TFile.index"), len(blocks))
+    for name in ("BCFile.index", "TFile.index"):
+        if name not in parts:
+            raise source.damaged(f"it has no {name}")
+    blocks = _blocks(source, parts["BCFile.index"].fields())
+    counts = _record_counts(source, parts["TFile.index"].fields(), len(blocks))
     return list(zip(blocks, counts, strict=True))
-
-
-def _fields_in(region: Region) -> Fields:
-    return Fields(region.cursor().read, region.source.damaged)
 
 
 def _meta_index(region: Region) -> dict[str, Region]:
     """Return the other parts of the index by name; they are compressed like the blocks."""
-    fields = _fields_in(region)
+    fields = region.fields()
     found = {}
     for _ in range(fields.count(100)):
         name, compression = fields.string(), fields.string()
         start, stored, _raw = fields.vint(), fields.vint(), fields.vint()
         found[name.removeprefix("data:")] = Region(region.source, compression, start, stored)
     return found
-
-
-def _named_part(source: Source, parts: dict[str, Region], name: str) -> Fields:
-    if name not in parts:
-        raise source.damaged(f"it has no {name}")
-    return _fields_in(parts[name])
 
 
 def _blocks(source: Source, fields: Fields) -> list[Region]:
@@ -81,8 +73,7 @@ def _record_counts(source: Source, fields: Fields, blocks: int) -> list[int]:
     fields.exactly(fields.count(MAX_KEY))  # the first key
     counts = []
     for _ in range(blocks):
-        row = fields.exactly(fields.count(MAX_KEY))
-        entry = Fields(BytesIO(row).read, source.damaged)
+        entry = source.fields(fields.exactly(fields.count(MAX_KEY)))
         entry.exactly(entry.count(MAX_KEY))  # the block's last key
         counts.append(entry.count(source.size * 1032))  # zlib's best ratio
     return counts
@@ -171,8 +162,7 @@ def _records(block: Region, records: int) -> Iterator[tuple[str, _Value]]:
     cursor = block.cursor()
     fields = Fields(cursor.read, block.source.damaged)
     for _ in range(records):
-        key = fields.exactly(fields.count(MAX_KEY))
-        container_id = Fields(BytesIO(key).read, block.source.damaged).utf()
+        container_id = block.source.fields(fields.exactly(fields.count(MAX_KEY))).utf()
         value = _Value(cursor, fields)
         if container_id not in RESERVED:
             yield container_id, value

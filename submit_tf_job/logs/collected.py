@@ -25,14 +25,7 @@ from submit_tf_job.hadoop_logs.interfaces import (
     LogStore,
     Snapshot,
 )
-from submit_tf_job.hadoop_logs.node_files import (
-    AppDirectory,
-    LogSettings,
-    NodeFile,
-    Survey,
-    find_directories,
-    survey,
-)
+from submit_tf_job.hadoop_logs.node_files import LogSettings, NodeFile, Survey
 from submit_tf_job.logs.entries import FileInfo, TaskContainer
 from submit_tf_job.logs.read import in_threads
 
@@ -211,22 +204,20 @@ class AggregatedLogs:
 
     def _nodes(self) -> list[NodeFile]:
         if not self._survey.nodes:
-            self._survey = survey(self.store, self.app_id, self._directories(), self._memory)
+            found = Survey()
+            self._search(self.settings.root, found)
+            for root in self.settings.other_roots:
+                # another file system, or not readable; only the first root is required
+                with suppress(SubmitTFJobError):
+                    self._search(root, found)
+            self._survey = found
         if not self._survey.nodes:
             raise self._why_nothing()
         return self._survey.nodes
 
-    def _directories(self) -> list[AppDirectory]:
-        found = self._directories_under(self.settings.root)
-        for root in self.settings.other_roots:
-            # another file system, or not readable; only the first root is required
-            with suppress(SubmitTFJobError):
-                found += self._directories_under(root)
-        return found
-
-    def _directories_under(self, root: str) -> list[AppDirectory]:
+    def _search(self, root: str, found: Survey) -> None:
         try:
-            return find_directories(self.store, root, self.user, self.app_id)
+            found.add(self.store, root, self.user, self.app_id, self._memory)
         except AuthError as error:
             raise AuthError(
                 f"{root}/{self.user}: not allowed to read the logs of {self.user}: {error.message}",

@@ -82,14 +82,18 @@ log4j.logger.org.apache.zookeeper=WARN
 """
 
 
-def daemon_files(state: SandboxState, rm_id: str | None = None, node: int = 1) -> dict[str, str]:
-    """Return the files of the daemons' configuration directory by name.
-
-    Args:
-        state: The sandbox.
-        rm_id: The ResourceManager that reads them, where the sandbox has two; else None.
-        node: The node whose NodeManager reads them.
+def conf_dir(daemon: str, state: SandboxState) -> Path:
+    """Return a daemon's configuration directory: shared, except that each of two ResourceManagers,
+    and each NodeManager after the first, has its own.
     """
+    if state.ha and daemon in hardening.RM_IDS:
+        return state.layout.home / f"conf-{hardening.RM_IDS[daemon]}"
+    return state.layout.of_node(state.nodemanagers.get(daemon, 1), "conf")
+
+
+def daemon_files(daemon: str, state: SandboxState) -> dict[str, str]:
+    """Return the files of a daemon's configuration directory by name."""
+    node = state.nodemanagers.get(daemon, 1)
     yarn = {
         **_yarn_client(state),
         **_yarn_rm(state),
@@ -97,8 +101,8 @@ def daemon_files(state: SandboxState, rm_id: str | None = None, node: int = 1) -
         **_yarn_services(state),
         **docker.nodemanager(state, node),
     }
-    if rm_id:
-        yarn["yarn.resourcemanager.ha.id"] = rm_id
+    if state.ha and daemon in hardening.RM_IDS:
+        yarn["yarn.resourcemanager.ha.id"] = hardening.RM_IDS[daemon]
     files = {
         "core-site.xml": _core_client(state) | _core_daemons(state),
         "hdfs-site.xml": _hdfs_client(state) | _hdfs_daemons(state),

@@ -229,7 +229,8 @@ def make_certificates(state: SandboxState, environ: Mapping[str, str]) -> None:
 
 # --- Hadoop's properties --------------------------------------------------------------------------
 
-RM_IDS = ("rm1", "rm2")
+# of two ResourceManagers
+RM_IDS = {"resourcemanager": "rm1", "resourcemanager2": "rm2"}
 
 _RM = "yarn.resourcemanager"
 
@@ -329,8 +330,8 @@ def rm_addresses(state: SandboxState) -> dict[str, str]:
     return {
         f"{_RM}.ha.enabled": "true",
         f"{_RM}.cluster-id": "sandbox",
-        f"{_RM}.ha.rm-ids": ",".join(RM_IDS),
-        **{f"{_RM}.hostname.{rm_id}": "localhost" for rm_id in RM_IDS},
+        f"{_RM}.ha.rm-ids": ",".join(RM_IDS.values()),
+        **{f"{_RM}.hostname.{rm_id}": "localhost" for rm_id in RM_IDS.values()},
         **_addresses(state, "rm", ".rm1"),
         **_addresses(state, "rm2", ".rm2"),
         "yarn.client.failover-sleep-base-ms": "200",

@@ -25,7 +25,7 @@ from submit_tf_job.sandbox.engine import (
     make_bridge,
     restore_bridge,
 )
-from submit_tf_job.sandbox.hardening import RM_IDS, find_programs, make_certificates, make_kdc
+from submit_tf_job.sandbox.hardening import find_programs, make_certificates, make_kdc
 from submit_tf_job.sandbox.jars import (
     DEFAULT_VERSION,
     JarSet,
@@ -377,18 +377,10 @@ def _write_files(state: SandboxState, hosts: str | None, environ: Mapping[str, s
         make_kdc(state, environ)
     if state.tls:
         make_certificates(state, environ)
-    directories = {
-        layout.of_node(node, "conf"): hadoop_config.daemon_files(state, node=node)
-        for node in state.nodemanagers.values()
-    }
-    if state.ha:
-        directories |= {
-            layout.rm_conf(number): hadoop_config.daemon_files(state, rm_id)
-            for number, rm_id in enumerate(RM_IDS, 1)
-        }
-    for directory, files in directories.items():
+    for daemon in names_of(state):
+        directory = hadoop_config.conf_dir(daemon, state)
         directory.mkdir(exist_ok=True)
-        for name, text in files.items():
+        for name, text in hadoop_config.daemon_files(daemon, state).items():
             (directory / name).write_text(text)
     for name, text in hadoop_config.client_files(state).items():
         (layout.client_conf / name).write_text(text)

@@ -18,7 +18,7 @@ from submit_tf_job.sandbox.daemons import (
 )
 from submit_tf_job.sandbox.docker import NETWORK, dockerd_options, exposed
 from submit_tf_job.sandbox.engine import ensure_network, expose, start_engine
-from submit_tf_job.sandbox.hadoop_config import OPENS
+from submit_tf_job.sandbox.hadoop_config import OPENS, conf_dir
 from submit_tf_job.sandbox.hardening import find_programs, java_options, kdc_argv, kdc_environment
 from submit_tf_job.sandbox.jars import line_of
 from submit_tf_job.sandbox.processes import (
@@ -74,16 +74,6 @@ def environment(state: SandboxState, environ: Mapping[str, str]) -> dict[str, st
     if not line_of(state.hadoop_version).am_java_opts:
         result["JDK_JAVA_OPTIONS"] = OPENS
     return result
-
-
-def conf_dir(name: str, state: SandboxState) -> Path:
-    """Return a daemon's configuration directory: shared, except that each of two ResourceManagers,
-    and each NodeManager after the first, has its own.
-    """
-    number = {"resourcemanager": 1, "resourcemanager2": 2}.get(name)
-    if state.ha and number:
-        return state.layout.rm_conf(number)
-    return state.layout.of_node(state.nodemanagers.get(name, 1), "conf")
 
 
 def _java(name: str, state: SandboxState) -> list[str]:

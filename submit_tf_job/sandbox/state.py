@@ -174,10 +174,6 @@ class Layout:
         """Return a principal's keytab: `alice.localhost.keytab` for `alice/localhost@REALM`."""
         return self.keytabs / f"{principal.partition('@')[0].replace('/', '.')}.keytab"
 
-    def rm_conf(self, number: int) -> Path:
-        """Return the configuration directory of one of two ResourceManagers."""
-        return self.home / f"conf-rm{number}"
-
     def log(self, daemon: str) -> Path:
         return self.run / "log" / f"{daemon}.log"
 
@@ -395,9 +391,7 @@ def load_state(layout: Layout) -> SandboxState | None:
         data = cast("dict[str, Any]", json.loads(layout.state_file.read_text()))
         if data.pop("format", None) != _FORMAT:
             raise ValueError("unknown format")
-        data["container_path"] = tuple(data["container_path"])
-        data["modes"] = tuple(data["modes"])
-        data["mounts"] = tuple(data.get("mounts", ()))
+        data |= {name: tuple(data.get(name, ())) for name in ("container_path", "modes", "mounts")}
         data["daemons"] = {name: Process(**value) for name, value in data["daemons"].items()}
         # A package of an earlier version saved more.
         known = SandboxState.__dataclass_fields__
