@@ -48,6 +48,22 @@ _JSON_TYPES = {
 
 # --- the JSON Schema ---
 
+_DEFINED = (
+    JOB.rows["name"],
+    JOB.rows["lifetime"],
+    ROLE.rows["memory"],
+    *(keys.rows["uri"] for keys in (INPUT, OUTPUT)),
+)
+_DEFINITIONS: dict[str, Any] = {
+    "role": {
+        "description": "All tasks of one role.",
+        **ROLE.schema,
+        "examples": [{"instances": 4, "cpus": 4, "memory": "16Gi", "gpus": 1}],
+    },
+    **{name: key.schema() for name, key in SHARED.items()},
+    **{key.kind.definition: key.kind.schema for key in _DEFINED},
+}
+
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (draft-07) of the job spec, for editors and other tools.
@@ -82,25 +98,7 @@ def schema() -> dict[str, Any]:
             ),
             _under("estimator", {"anyOf": [{"required": [name]} for name in ("chief", "master")]}),
         ],
-        "definitions": _definitions(),
-    }
-
-
-def _definitions() -> dict[str, Any]:
-    defined = (
-        JOB.rows["name"],
-        JOB.rows["lifetime"],
-        ROLE.rows["memory"],
-        *(keys.rows["uri"] for keys in (INPUT, OUTPUT)),
-    )
-    return {
-        "role": {
-            "description": "All tasks of one role.",
-            **ROLE.schema,
-            "examples": [{"instances": 4, "cpus": 4, "memory": "16Gi", "gpus": 1}],
-        },
-        **{name: key.schema() for name, key in SHARED.items()},
-        **{key.kind.definition: key.kind.schema for key in defined},
+        "definitions": _DEFINITIONS,
     }
 
 
@@ -134,7 +132,7 @@ def typed(root: Node, keys: Keys, at: Where, place: Location) -> Any:
         place: The location of the tree.
     """
     at.notes.places[at.path] = place
-    decides = schema() if keys is JOB else {**keys.schema, "definitions": _definitions()}
+    decides = schema() if keys is JOB else {**keys.schema, "definitions": _DEFINITIONS}
     return _Check(root, group(keys), at).result(decides)
 
 

@@ -214,7 +214,7 @@ def make_plan(
         again=again,
         lifetime_s=int(settings.detached_lifetime_s) if lifetime else 0,
     )
-    check_old_hadoop(job, planned.service, planned.site, settings.hadoop_version or "")
+    check_old_hadoop(planned, settings.hadoop_version or "")
     return planned
 
 
@@ -388,4 +388,4 @@ def _check_version(planned: Plan, cluster: Cluster) -> None:
     found = cluster.client.recent_info().hadoop_version
     version = cluster.settings.hadoop_version or found or ""
     check_version(planned.body, version)
-    check_old_hadoop(planned.job, planned.service, planned.site, version)
+    check_old_hadoop(planned, version)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract, keytab
 from submit_tf_job.errors import JobSpecError, Problem, Refused
@@ -22,8 +23,11 @@ from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import Command, HostFile, Job, Role, Strategy, TFConfigMode
 from submit_tf_job.plan.site import Cap, Site
 from submit_tf_job.yarn.observed import version_tuple
-from submit_tf_job.yarn.records import Service, dumps
+from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.run_names import SUFFIX, fits, host_name, is_run
+
+if TYPE_CHECKING:
+    from submit_tf_job.plan.planner import Plan
 
 MAX_NAME = 63  # a DNS label; ServiceApiUtil.validateNameFormat
 # 63 minus the 19 digits of the largest instance number (ServiceApiUtil with
@@ -341,7 +345,7 @@ def check_version(body: str, hadoop_version: str) -> None:
         )
 
 
-def check_old_hadoop(job: Job, service: Service, site: Site, hadoop_version: str) -> None:
+def check_old_hadoop(planned: Plan, hadoop_version: str) -> None:
     """Refuse what Hadoop 3.1 and 3.2 would accept, and could not read again or not end.
 
     They do not end an application with its witness (docs/internals/endings.md).
@@ -353,16 +357,17 @@ def check_old_hadoop(job: Job, service: Service, site: Site, hadoop_version: str
     numbers = version_tuple(hadoop_version)
     if not numbers or numbers >= _FIRST_WITHOUT_LIMITS:
         return
+    job = planned.job
     if job.retries and not job.lifetime_s:
         message = (
             f"a job with `retries` needs a `lifetime` on Hadoop {hadoop_version}, which does not "
             "end an application while a lost task gets no other container; say lifetime: 12h"
         )
         raise JobSpecError([job.problem("retries", message)])
-    size = len(dumps(service.with_files()))
+    size = len(dumps(planned.service.with_files()))
     if size <= _MOST_BEFORE:
         return
-    if site.staging is None:
+    if planned.site.staging is None:
         raise Refused(
             f"Hadoop {hadoop_version} cannot read back a service of more than {_MOST_BEFORE} "
             "bytes, and without a staging directory the bootstrap is inside it",

@@ -48,6 +48,7 @@ from submit_tf_job.yarn.records import (
     PlacementScope,
     PlacementType,
     Resource,
+    ResourceInformation,
     Service,
     dumps,
 )
@@ -405,7 +406,7 @@ def _check_size(planned: Plan) -> None:
 
 def _resource(role: Role, site: Site) -> Resource:
     name = role.gpu_resource or site.gpu_resource
-    additional = {name: role.gpus} if role.gpus else {}
+    additional = {name: ResourceInformation(role.gpus)} if role.gpus else {}
     return Resource(cpus=role.cpus, memory=str(role.memory_mib), additional=additional)
 
 

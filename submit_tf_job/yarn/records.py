@@ -1,9 +1,9 @@
-"""The service that is posted to YARN; its fields have the same names as in the JSON.
+"""The service that is posted to YARN; its fields have the names and the order of the JSON.
 
-Every class has its own `to_json`: None and empty collections are omitted, 0 and false are kept,
-maps are sorted by key. Only fields of Hadoop 3.1.1 and later versions are included, because the
-services API responds to unknown fields with a 404 (hadoop-facts.md#unknown-fields). `dumps` is
-the only serialisation: `render` prints exactly the bytes that `submit` posts.
+None and empty collections are omitted, 0 and false are kept, maps are sorted by key. Only fields of
+Hadoop 3.1.1 and later versions are included, because the services API responds to unknown fields
+with a 404 (hadoop-facts.md#unknown-fields). `dumps` is the only serialisation: `render` prints
+exactly the bytes that `submit` posts.
 
 The classes for YARN's responses are in `observed`.
 """
@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Literal, TypeAlias
 
-JSONObject: TypeAlias = dict[str, object]
 RestartPolicy: TypeAlias = Literal["ALWAYS", "ON_FAILURE", "NEVER"]
 ConfigFileType: TypeAlias = Literal["ARCHIVE", "STATIC", "TEMPLATE"]
 PlacementType: TypeAlias = Literal["AFFINITY", "ANTI_AFFINITY", "AFFINITY_WITH_CARDINALITY"]
@@ -29,9 +28,15 @@ class Artifact:
     """The Docker image of a container's files."""
 
     id: str
+    type: str = "DOCKER"
 
-    def to_json(self) -> JSONObject:
-        return _stated(id=self.id, type="DOCKER")
+
+@dataclass(frozen=True)
+class ResourceInformation:
+    """An amount of a resource; the server accepts no plain number in its place."""
+
+    value: int
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,18 +47,12 @@ class Resource:
         cpus: Virtual cores, at least 1.
         memory: MiB as digits only; "2G" would be rejected *and* leave the name taken
             (hadoop-facts.md#names-that-stay-taken).
-        additional: Amounts of further resources by name, such as `yarn.io/gpu`. The server accepts
-            no plain numbers in place of the objects.
+        additional: Further resources by name, such as `yarn.io/gpu`.
     """
 
     cpus: int
     memory: str
-    additional: Mapping[str, int] = field(default_factory=dict)
-
-    def to_json(self) -> JSONObject:
-        stated = _stated(cpus=self.cpus, memory=self.memory)
-        more = {name: {"value": self.additional[name], "unit": ""} for name in self.additional}
-        return {**stated, "additional": more} if more else stated
+    additional: Mapping[str, ResourceInformation] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,14 +71,6 @@ class ConfigFile:
     src_file: str | None = None
     properties: Mapping[str, str] | None = None
 
-    def to_json(self) -> JSONObject:
-        return _stated(
-            type=self.type,
-            dest_file=self.dest_file,
-            src_file=self.src_file,
-            properties=self.properties,
-        )
-
 
 @dataclass(frozen=True)
 class Configuration:
@@ -89,9 +80,6 @@ class Configuration:
     env: Mapping[str, str] = field(default_factory=dict)
     files: tuple[ConfigFile, ...] = ()
 
-    def to_json(self) -> JSONObject:
-        return _stated(properties=self.properties, env=self.env, files=self.files)
-
 
 @dataclass(frozen=True)
 class KerberosPrincipal:
@@ -99,9 +87,6 @@ class KerberosPrincipal:
 
     principal_name: str
     keytab: str
-
-    def to_json(self) -> JSONObject:
-        return _stated(principal_name=self.principal_name, keytab=self.keytab)
 
 
 @dataclass(frozen=True)
@@ -116,26 +101,12 @@ class PlacementConstraint:
     min_cardinality: int | None = None
     max_cardinality: int | None = None
 
-    def to_json(self) -> JSONObject:
-        return _stated(
-            type=self.type,
-            scope=self.scope,
-            target_tags=self.target_tags,
-            node_attributes=self.node_attributes,
-            node_partitions=self.node_partitions,
-            min_cardinality=self.min_cardinality,
-            max_cardinality=self.max_cardinality,
-        )
-
 
 @dataclass(frozen=True)
 class PlacementPolicy:
     """All placement constraints of a component."""
 
     constraints: tuple[PlacementConstraint, ...]
-
-    def to_json(self) -> JSONObject:
-        return _stated(constraints=self.constraints)
 
 
 @dataclass(frozen=True)
@@ -150,26 +121,13 @@ class Component:
 
     name: str
     number_of_containers: int
-    launch_command: str | None = None
     artifact: Artifact | None = None
+    launch_command: str | None = None
     resource: Resource | None = None
     restart_policy: RestartPolicy | None = None
-    configuration: Configuration | None = None
     placement_policy: PlacementPolicy | None = None
     quicklinks: tuple[str, ...] = ()
-
-    def to_json(self) -> JSONObject:
-        return _stated(
-            name=self.name,
-            number_of_containers=self.number_of_containers,
-            artifact=self.artifact,
-            launch_command=self.launch_command,
-            resource=self.resource,
-            restart_policy=self.restart_policy,
-            placement_policy=self.placement_policy,
-            quicklinks=self.quicklinks,
-            configuration=self.configuration,
-        )
+    configuration: Configuration | None = None
 
 
 @dataclass(frozen=True)
@@ -187,14 +145,14 @@ class Service:
 
     name: str
     version: str
-    components: tuple[Component, ...]
-    configuration: Configuration | None = None
+    description: str | None = None
     queue: str | None = None
     lifetime: int | None = None
-    description: str | None = None
-    quicklinks: Mapping[str, str] = field(default_factory=dict)
-    kerberos_principal: KerberosPrincipal | None = None
     docker_client_config: str | None = None
+    kerberos_principal: KerberosPrincipal | None = None
+    quicklinks: Mapping[str, str] = field(default_factory=dict)
+    configuration: Configuration | None = None
+    components: tuple[Component, ...] = ()
 
     def with_files(self) -> Service:
         """Return it with its own files in every component, as the server stores it
@@ -202,20 +160,6 @@ class Service:
         """
         common = self.configuration.files if self.configuration else ()
         return replace(self, components=tuple(_with(common, each) for each in self.components))
-
-    def to_json(self) -> JSONObject:
-        stated = _stated(
-            name=self.name,
-            version=self.version,
-            description=self.description,
-            queue=self.queue,
-            lifetime=self.lifetime,
-            docker_client_config=self.docker_client_config,
-            kerberos_principal=self.kerberos_principal,
-            quicklinks=self.quicklinks,
-            configuration=self.configuration,
-        )
-        return {**stated, "components": [component.to_json() for component in self.components]}
 
 
 def _with(common: tuple[ConfigFile, ...], component: Component) -> Component:
@@ -229,24 +173,20 @@ def dumps(service: Service) -> str:
     """Serialise a service to the JSON that `render` prints and `submit` posts.
 
     Example:
-        >>> print(dumps(Service("a", "1", ())), end="")
+        >>> print(dumps(Service("a", "1", lifetime=60)), end="")
         {
           "name": "a",
           "version": "1",
-          "components": []
+          "lifetime": 60
         }
     """
-    return json.dumps(service.to_json(), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    return json.dumps(_json(service), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def _stated(**fields: object) -> JSONObject:
-    """Return the fields that have a value, in this order."""
-    return {name: _json(value) for name, value in fields.items() if value not in _ABSENT}
-
-
-def _json(value: Any) -> object:
+def _json(value: object) -> object:
+    if is_dataclass(value):
+        stated = ((one.name, getattr(value, one.name)) for one in fields(value))
+        return {name: _json(found) for name, found in stated if found not in _ABSENT}
     if isinstance(value, Mapping):
         return {name: _json(value[name]) for name in sorted(value)}
-    if isinstance(value, tuple):
-        return [_json(item) for item in value]
-    return value if isinstance(value, (str, int)) else value.to_json()
+    return [_json(item) for item in value] if isinstance(value, tuple) else value

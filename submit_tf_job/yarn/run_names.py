@@ -80,9 +80,8 @@ def job_of(service: str) -> str:
 
 def is_run_of(service: str | None, job: str) -> bool:
     """Return whether a service is a run of a job, or another tool's service of that name."""
-    return service is not None and (
-        service == job or (is_run(service) and job_of(service) in (job, short_head(job)))
-    )
+    found = _RUN.fullmatch(service or "")
+    return service == job or (found is not None and found["head"] in (job, short_head(job)))
 
 
 class Again(str, Enum):

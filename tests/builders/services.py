@@ -22,8 +22,8 @@ def service_of(
     return Service(
         name,
         submission,
-        (worker,),
-        configuration=Configuration(properties),
         queue=queue,
         lifetime=900,
+        configuration=Configuration(properties),
+        components=(worker,),
     )
