@@ -55,7 +55,6 @@ class ImageSeen:
         entry_point: Behaviour of the ENTRYPOINT; None without one, or without a shell to test it.
         driver: Version of this machine's NVIDIA driver, "" without one.
         trusted: Registries that the site trusts; None where unknown.
-        secrets: A sentence for each variable of the image that may be a secret.
     """
 
     name: str
@@ -68,7 +67,6 @@ class ImageSeen:
     entry_point: EntryPointSeen | None = None
     driver: str = ""
     trusted: tuple[str, ...] | None = None
-    secrets: tuple[str, ...] = ()
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -229,11 +227,13 @@ def _user(seen: ImageSeen) -> Check:
 
 
 def _environment(seen: ImageSeen) -> Iterator[Check]:
+    from submit_tf_job.plan.check import secrets_in
+
     about = Subject("image-environment")
     env = dict(str(item).partition("=")[::2] for item in seen.config.get("Env") or ())
-    for what in seen.secrets:
+    for name in secrets_in(env):
         yield about.failure(
-            what,
+            f"{name} in the image's environment looks like a secret",
             "the secret: everyone with the image has it",
             "take it out of the image, and change it",
         )

@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,7 +100,6 @@ def check_image(settings: Settings, name: str, *, python: str = "python3") -> Ex
         _entry_point(docker, name, shell) if config.get("Entrypoint") and shell else None,
         _driver(),
         settings.docker.registries,
-        tuple(_secrets(config)),
     )
     if seen.probe is None:
         return Examination(judge_image(seen), ("image-hdfs", "image-kerberos", "image-tensorflow"))
@@ -207,12 +206,3 @@ def _driver() -> str:
     except OSError:
         return ""
     return next(iter(found), "")
-
-
-def _secrets(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each variable of the image that may be a secret, as for job specs."""
-    from submit_tf_job.plan.check import secrets_in
-
-    env = dict(str(item).partition("=")[::2] for item in config.get("Env") or ())
-    for name in secrets_in(env):
-        yield f"{name} in the image's environment looks like a secret"

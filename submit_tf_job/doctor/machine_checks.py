@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from submit_tf_job.diagnose.amounts import clause
@@ -125,20 +125,20 @@ _DNS_S = 3.0
 _LOST = "tasks do not find each other"
 
 
-def check_domain(examined: Examined) -> Iterable[Check]:
+def check_domain(examined: Examined) -> Iterator[Check]:
     """Check that the settings and the cluster use the same domain for container names."""
     if examined.settings.names == "rendezvous":
-        return ()
+        return
     ours = examined.settings.dns.domain
     theirs = examined.conf.get("hadoop.registry.dns.domain-name")
     about = Subject("dns-domain", settings=ours, cluster=theirs)
-    fix = f"set dns.domain to {theirs or 'hadoop.registry.dns.domain-name of the cluster'}"
     if not ours:
-        return (about.ok("dns.domain is not set; each task reads the domain in its container"),)
-    if theirs and ours != theirs:
+        yield about.ok("dns.domain is not set; each task reads the domain in its container")
+    elif theirs and ours != theirs:
         said = f"dns.domain is {ours}, but {theirs} in the cluster's configuration"
-        return (about.failure(said, _LOST, fix),)
-    return (about.ok(f"container names end in {ours}"),)
+        yield about.failure(said, _LOST, f"set dns.domain to {theirs}")
+    else:
+        yield about.ok(f"container names end in {ours}")
 
 
 def check_registry_dns(examined: Examined) -> Iterator[Check]:

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from enum import Enum
 
 from submit_tf_job.errors import AuthError, BadAnswer, NoSuchJob, SubmitTFJobError
@@ -27,7 +26,7 @@ from submit_tf_job.hadoop_logs.interfaces import (
 )
 from submit_tf_job.hadoop_logs.node_files import LogSettings, NodeFile, Survey
 from submit_tf_job.logs.entries import FileInfo, TaskContainer
-from submit_tf_job.logs.read import in_threads
+from submit_tf_job.logs.read import in_threads, moment
 
 # an AM runs for 30 s after it has unregistered, a NodeManager counts as lost after 10 minutes
 LATEST_UPLOAD_S = 900
@@ -157,8 +156,9 @@ class AggregatedLogs:
             AuthError: They may not be read.
         """
         return tuple(
-            FileInfo(file.name, file.size, _instant(file.snapshots[-1].modified_ms))
+            FileInfo(file.name, file.size, moment(ms if ms is None else ms / 1000))
             for file in self._container(container).files
+            for ms in [file.snapshots[-1].modified_ms]
         )
 
     def read(
@@ -188,7 +188,9 @@ class AggregatedLogs:
     def _container(self, container: TaskContainer) -> ContainerLogs:
         if container.id in self._listed:
             return self._listed[container.id]
-        nodes = sorted(self._nodes(), key=lambda logs: _host(logs.node) != container.host)
+        nodes = sorted(
+            self._nodes(), key=lambda logs: logs.node.rpartition(":")[0] != container.host
+        )
         for home in dict.fromkeys(logs.node for logs in nodes):
             of_node = [log for logs in nodes if logs.node == home for log in logs.snapshots()]
             for found in _grouped([log for log in of_node if log.container_id == container.id]):
@@ -241,17 +243,6 @@ def _content(file: CollectedFile, tail: int | None) -> Iterator[bytes]:
     except Damaged as error:
         hint = "Other nodes' logs may still be read."
         raise BadAnswer(str(error), hint=hint) from error
-
-
-def _host(node: str) -> str:
-    """Return the host of a NodeId."""
-    return node.rpartition(":")[0]
-
-
-def _instant(milliseconds: int | None) -> datetime | None:
-    if milliseconds is None:
-        return None
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
 
 
 def _grouped(snapshots: list[Snapshot]) -> tuple[ContainerLogs, ...]:

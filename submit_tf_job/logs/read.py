@@ -309,15 +309,16 @@ def read(
 def log_lines(runs: Iterable[Run]) -> Iterator[LogLine]:
     """Split runs into single lines."""
     for run in runs:
-        (container, file), at, written = run.origin, run.at, _moment(run.written)
+        (container, file), at, written = run.origin, run.at, moment(run.written)
         for line in run.data.split(b"\n")[:-1]:
             yield LogLine(
-                container.task, container.id, file, lines.text_of(line), _moment(at), written
+                container.task, container.id, file, lines.text_of(line), moment(at), written
             )
             at = None
 
 
-def _moment(at: float | None) -> datetime | None:
+def moment(at: float | None) -> datetime | None:
+    """Return a time in seconds since the epoch, in UTC."""
     if at is None:
         return None
     return datetime.fromtimestamp(at, timezone.utc)

@@ -164,11 +164,13 @@ def _registrydns_health(state: SandboxState) -> None:
 _HADOOP = "org.apache.hadoop"
 _RM = f"{_HADOOP}.yarn.server.resourcemanager.ResourceManager"
 NODEMANAGER_MAIN = f"{_HADOOP}.yarn.server.nodemanager.NodeManager"
-_NN, _DN = (f"{_HADOOP}.hdfs.server.{name}" for name in ("namenode.NameNode", "datanode.DataNode"))
+_NN = f"{_HADOOP}.hdfs.server.namenode.NameNode"
+_DN = f"{_HADOOP}.hdfs.server.datanode.DataNode"
 _ZK = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 REGISTRY_DNS_MAIN = f"{_HADOOP}.registry.server.dns.RegistryDNSServer"
 
-_HDFS_PORTS = ("namenode", "namenode_http"), ("datanode", "datanode_http", "datanode_ipc")
+_NN_PORTS = ("namenode", "namenode_http")
+_DN_PORTS = ("datanode", "datanode_http", "datanode_ipc")
 _RM_PORTS = ("rm_scheduler", "rm_tracker", "rm", "rm_admin", "rm_http")
 _RM2_PORTS = ("rm2_scheduler", "rm2_tracker", "rm2", "rm2_admin", "rm2_http")
 _NM_PORTS = ("nm", "nm_localizer", "nm_http")
@@ -178,8 +180,8 @@ TABLE: Mapping[str, Daemon] = {
     "dockerd": Daemon(DOCKERD, _dockerd_health, mode="docker"),
     "kdc": Daemon(KDC_MAIN, _kdc_health, "", "kerberos", ("kdc",), 15),
     "zookeeper": Daemon(_ZK, _zookeeper_health, "128m", None, ("zookeeper",), 0),
-    "namenode": Daemon(_NN, _namenode_health, "384m", None, _HDFS_PORTS[0], 1),
-    "datanode": Daemon(_DN, _datanode_health, "256m", None, _HDFS_PORTS[1], 3),
+    "namenode": Daemon(_NN, _namenode_health, "384m", None, _NN_PORTS, 1),
+    "datanode": Daemon(_DN, _datanode_health, "256m", None, _DN_PORTS, 3),
     "resourcemanager": Daemon(_RM, partial(_rm_health, 0), "512m", None, _RM_PORTS, 6),
     "resourcemanager2": Daemon(_RM, partial(_rm_health, 1), "512m", "ha", _RM2_PORTS, 16),
     # Nodes differ in their addresses and have the same ports.

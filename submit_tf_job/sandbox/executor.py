@@ -331,17 +331,13 @@ def check_allowed(settings: ExecutorSettings) -> None:
     """Refuse every mount while a path that the site allows does not exist (docker-util.c,
     add_mounts).
     """
-    missing = [path for path in (_missing(settings.read_only), _missing(settings.writable)) if path]
-    if missing:
-        lines = [f"Could not determine real path of mount '{path}'" for path in missing]
+    lines = []
+    for paths in (settings.read_only, settings.writable):  # the first one of each is named
+        absent = [path for path in paths if not (os.path.exists(path) or VOLUME.fullmatch(path))]
+        lines += [f"Could not determine real path of mount '{path}'" for path in absent[:1]]
+    if lines:
         text = "\n".join([*lines, "Unable to find permitted docker mounts on disk"])
         raise refuse_command(52, "Mount access error", text)
-
-
-def _missing(paths: list[str]) -> str | None:
-    return next(
-        (path for path in paths if not os.path.exists(path) and not VOLUME.fullmatch(path)), None
-    )
 
 
 def check_mount(settings: ExecutorSettings, mount: str) -> str:

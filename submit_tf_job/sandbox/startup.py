@@ -157,13 +157,9 @@ def end_of_log(path: Path) -> str:
 def last_lines(path: Path, lines: int) -> list[str]:
     """Return the last lines of a log file; none where it cannot be read."""
     try:
-        with path.open("rb") as handle:
-            handle.seek(0, os.SEEK_END)
-            handle.seek(max(0, handle.tell() - 1000 * lines))
-            text = handle.read().decode(errors="replace")
+        every = path.read_text(errors="replace").splitlines()
     except OSError:
         return []
-    every = text.splitlines()
     return every[max(0, len(every) - lines) :]
 
 
