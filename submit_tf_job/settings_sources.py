@@ -21,9 +21,8 @@ from submit_tf_job.host.inputfile import (
     refuse_if_others_can_change,
     refuse_if_others_can_read,
 )
-from submit_tf_job.host.located.diagnostics import Unreadable
-from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.host.located.text_source import read_mapping
+from submit_tf_job.host.located.tree import Location, Unreadable
 
 ENV_PREFIX = "SUBMIT_TF_JOB_"
 TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are not settings

@@ -25,7 +25,7 @@ from submit_tf_job.cli.jobs import (
 )
 from submit_tf_job.diagnose.amounts import size
 from submit_tf_job.errors import JobSpecError, UsageError
-from submit_tf_job.host.located.nodes import to_python
+from submit_tf_job.host.located.tree import to_python
 from submit_tf_job.jsonview import submission_object
 from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL, Event, Restarts, follow
 from submit_tf_job.operations.submit import load_job, make_plan

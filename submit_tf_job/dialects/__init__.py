@@ -15,9 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from submit_tf_job.errors import JobSpecError
-from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
-from submit_tf_job.host.located.nodes import Items, Location, Node, Scalar, Table, clip
 from submit_tf_job.host.located.text_source import parse
+from submit_tf_job.host.located.tree import (
+    Diagnostics,
+    Items,
+    Location,
+    Node,
+    Scalar,
+    Table,
+    Unreadable,
+    clip,
+)
 
 if TYPE_CHECKING:
     from submit_tf_job.dialects.translation import Dialect, Translation

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from submit_tf_job.dialects.rows import path_of
 from submit_tf_job.dialects.translation import At, Dialect
-from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable, closest
-from submit_tf_job.host.located.nodes import (
+from submit_tf_job.host.located.text_source import parse_file
+from submit_tf_job.host.located.tree import (
+    Diagnostics,
     Items,
     Location,
     Node,
@@ -22,9 +23,10 @@ from submit_tf_job.host.located.nodes import (
     Scalar,
     ScalarKind,
     Table,
+    Unreadable,
     clip,
+    closest,
 )
-from submit_tf_job.host.located.text_source import parse_file
 
 PREFIX = "--"
 COMMAND = "--command"  # the entry of what follows the flags, where that is the job's command

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from submit_tf_job.host.located.nodes import Items, Node, Scalar, ScalarKind, Table
+from submit_tf_job.host.located.tree import Items, Node, Scalar, ScalarKind, Table
 from submit_tf_job.host.located.yaml_source import kind_of_plain, surprising
 from submit_tf_job.jobspec.job import Job, Remark
 from submit_tf_job.jobspec.keys import JOB, ROLE

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from submit_tf_job.dialects.rows import Fate, ForeignKey, KeyTree, Rows, key_tree, matches
 from submit_tf_job.errors import JobSpecError
-from submit_tf_job.host.located.diagnostics import Diagnostics, closest
-from submit_tf_job.host.located.nodes import (
+from submit_tf_job.host.located.tree import (
+    Diagnostics,
     Items,
     Location,
     Node,
@@ -22,6 +22,7 @@ from submit_tf_job.host.located.nodes import (
     ScalarKind,
     Table,
     clip,
+    closest,
     describe,
     from_python,
 )

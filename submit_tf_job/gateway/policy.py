@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.gateway.callers import ReloadedFile
 from submit_tf_job.gateway.problems import RequestRefused
-from submit_tf_job.host.located.diagnostics import Unreadable
-from submit_tf_job.host.located.nodes import Location
 from submit_tf_job.host.located.text_source import read_mapping
+from submit_tf_job.host.located.tree import Location, Unreadable
 from submit_tf_job.sdk.client import Client, JobState
 from submit_tf_job.settings import USER_NAME
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from submit_tf_job.host.located.nodes import clip
+from submit_tf_job.host.located.tree import clip
 from submit_tf_job.jobspec.job import HostFile
 
 PIECE = 1024 * 1024
@@ -132,13 +132,7 @@ def _archive_problem(path: Path, links: bool) -> str:
         )
     try:
         return next(_in_zip(path) if archive_kind(path.name) == "zip" else _in_tar(path, links), "")
-    except (
-        tarfile.TarError,
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        NotImplementedError,
-    ) as error:
+    except _DAMAGED as error:
         return f"is not a complete archive: {error}"
     except OSError as error:  # gzip and lzma raise OSErrors for damaged files, too
         return f"cannot be read as an archive: {error.strerror or error}"

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.host.located.diagnostics import Where
-from submit_tf_job.host.located.nodes import clip
+from submit_tf_job.host.located.tree import Where, clip
 from submit_tf_job.jobspec.file_contents import KnownContents
 from submit_tf_job.jobspec.job import PATTERN, HostFile, RemoteFile, ShippedFile
 from submit_tf_job.jobspec.path_kinds import ON_HDFS, ON_THE_WEB, without_secrets

@@ -11,8 +11,7 @@ from typing import Any
 
 from submit_tf_job.container import keytab
 from submit_tf_job.host.inputfile import open_input, read_input, reason
-from submit_tf_job.host.located.diagnostics import Where
-from submit_tf_job.host.located.nodes import clip
+from submit_tf_job.host.located.tree import Where, clip
 from submit_tf_job.jobspec.files import HADOOP_FILES, CannotShip, Host, Shipper, shown_path
 from submit_tf_job.jobspec.job import (
     HadoopConf,

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import Problem
-from submit_tf_job.host.located.nodes import Location
+from submit_tf_job.host.located.tree import Location
 
 PATTERN = re.compile(r"[*?\[]")  # a path with one of these is a pattern
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
-from submit_tf_job.host.located.nodes import (
+from submit_tf_job.host.located.tree import (
+    Diagnostics,
     Items,
     Location,
     Node,
@@ -14,6 +14,7 @@ from submit_tf_job.host.located.nodes import (
     Scalar,
     ScalarKind,
     Table,
+    Unreadable,
     clip,
 )
 from submit_tf_job.host.located.yaml_source import parse_flow

@@ -15,18 +15,21 @@ from submit_tf_job.container import contract
 from submit_tf_job.container.installed import LEGACY_KERAS
 from submit_tf_job.errors import JobSpecError, Problem
 from submit_tf_job.host.inputfile import read_input, reason
-from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable, Where, closest
-from submit_tf_job.host.located.nodes import (
+from submit_tf_job.host.located.text_source import MAX_BYTES, decode
+from submit_tf_job.host.located.tree import (
+    Diagnostics,
     Location,
     Node,
     Pair,
     Scalar,
     ScalarKind,
     Table,
+    Unreadable,
+    Where,
     clip,
+    closest,
     from_python,
 )
-from submit_tf_job.host.located.text_source import MAX_BYTES, decode
 from submit_tf_job.jobspec import rules
 from submit_tf_job.jobspec.files import Host, Shipper
 from submit_tf_job.jobspec.host_keys import read_hadoop, read_kerberos, read_python

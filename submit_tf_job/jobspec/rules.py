@@ -16,8 +16,7 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.installed import LEGACY_KERAS
-from submit_tf_job.host.located.diagnostics import Where
-from submit_tf_job.host.located.nodes import clip
+from submit_tf_job.host.located.tree import Where, clip
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,
     SIDECAR_NAMES,

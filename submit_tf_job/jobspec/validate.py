@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from submit_tf_job.host.located.diagnostics import Diagnostics, Where
-from submit_tf_job.host.located.nodes import (
+from submit_tf_job.host.located.tree import (
+    Diagnostics,
     Items,
     Location,
     Node,
     Scalar,
     ScalarKind,
     Table,
+    Where,
     clip,
     describe,
     to_python,

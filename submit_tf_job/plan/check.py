@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from submit_tf_job.container import contract, keytab
 from submit_tf_job.errors import JobSpecError, Problem, Refused
 from submit_tf_job.host.kerberos import short_name
-from submit_tf_job.host.located.diagnostics import BUILT_IN
+from submit_tf_job.host.located.tree import BUILT_IN
 from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import Command, HostFile, Job, Role, Strategy, TFConfigMode
 from submit_tf_job.plan.site import Cap, Site
 from submit_tf_job.yarn.observed import version_tuple
 from submit_tf_job.yarn.records import dumps
-from submit_tf_job.yarn.run_names import SUFFIX, fits, host_name, is_run
+from submit_tf_job.yarn.run_names import SUFFIX, head_of, host_name, is_run
 
 if TYPE_CHECKING:
     from submit_tf_job.plan.planner import Plan
@@ -71,7 +71,7 @@ def _names(job: Job, site: Site, room: int) -> Iterator[Problem]:
             f"{job.name!r} ends as the name of a run does (a digit and seven characters); choose "
             f"another name",
         )
-    elif not fits(job.name, room):
+    elif len(head_of(job.name, room)) + SUFFIX > room:
         longest = max(_hosts(job, site, ""), key=len)
         most = room - SUFFIX
         why = f"a name of at most {most} characters fits, or " if most > 0 else "no name fits; "

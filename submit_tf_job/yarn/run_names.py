@@ -62,11 +62,6 @@ def may_be_short(head: str) -> bool:
     return re.fullmatch(r"[a-z][a-z0-9-]{0,4}[a-z2-7]{3}", head) is not None
 
 
-def fits(job: str, room: int) -> bool:
-    """Return whether the names of a job's runs have at most `room` characters."""
-    return len(head_of(job, room)) + SUFFIX <= room
-
-
 def is_run(service: str) -> bool:
     """Return whether a name is that of a run."""
     return _RUN.fullmatch(service) is not None

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from submit_tf_job.host.inputfile import read_input, reason
-from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
-from submit_tf_job.host.located.nodes import (
+from submit_tf_job.host.located.tree import (
+    Diagnostics,
     Items,
     Location,
     Node,
@@ -19,6 +19,7 @@ from submit_tf_job.host.located.nodes import (
     Scalar,
     ScalarKind,
     Table,
+    Unreadable,
     clip,
     describe,
     key_places,

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.host.located.diagnostics import Diagnostics, Unreadable
-from submit_tf_job.host.located.nodes import (
+from submit_tf_job.host.located.tree import (
+    Diagnostics,
     Items,
     Location,
     Node,
@@ -20,6 +20,7 @@ from submit_tf_job.host.located.nodes import (
     Scalar,
     ScalarKind,
     Table,
+    Unreadable,
     clip,
 )
 
