@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.jobspec.job import Remark
     from submit_tf_job.observation import JobReport, JobStatus
     from submit_tf_job.operations.listing import ListedJob
     from submit_tf_job.operations.resubmission import Resubmission
@@ -434,24 +435,21 @@ def submission_object(done: Submission, warnings: Sequence[str] = ()) -> dict[st
     """Return the object that `submit --detach` prints and the gateway sends, there with warnings of
     its own.
     """
-    remarks = (
-        RemarkJson.of(
-            remark,
-            source=remark.place.source,
-            line=remark.place.line,
-            column=remark.place.column,
-        )
-        for remark in done.plan.job.remarks
-    )
     return plain(
         SubmissionJson.of(
             done.ref,
             submission=done.plan.key,
             adopted=done.adopted,
             warnings=(*warnings, *done.warnings),
-            remarks=tuple(remarks),
+            remarks=tuple(map(remark_json, done.plan.job.remarks)),
         )
     )
+
+
+def remark_json(remark: Remark) -> RemarkJson:
+    """Return the object of a remark about a file of another system."""
+    place = remark.place
+    return RemarkJson.of(remark, source=place.source, line=place.line, column=place.column)
 
 
 def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:

@@ -212,20 +212,14 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def setting(
-    parse: Callable[[Any], Any],
-    default: Any,
-    about: str,
-    *,
-    name: str = "",
-) -> Any:
+def setting(parse: Callable[[Any], Any], about: str, default: Any = None, *, name: str = "") -> Any:
     """Declare one setting as a field of a dataclass.
 
     Args:
         parse: Converts the value of a file or a variable; raises ValueError with a sentence for an
             invalid one.
-        default: The value where nothing sets it.
         about: The help text.
+        default: The value where nothing sets it.
         name: The key in files; default: the field's name, without the unit of a duration.
     """
     metadata = {"parse": parse, "default": default, "about": about, "name": name}
@@ -240,13 +234,10 @@ class KerberosSettings:
 
     principal: str | None = setting(
         _name("[^\\s@]+(@[^\\s@]+)?", "Kerberos principal"),
-        None,
         "who to log in as; default: the ticket's",
     )
-    keytab: Path | None = setting(
-        _path, None, "keytab to log in with, instead of a ticket from kinit"
-    )
-    krb5_conf: Path | None = setting(_path, None, "krb5.conf to use instead of this machine's")
+    keytab: Path | None = setting(_path, "keytab to log in with, instead of a ticket from kinit")
+    krb5_conf: Path | None = setting(_path, "krb5.conf to use instead of this machine's")
 
 
 @dataclass(frozen=True)
@@ -254,10 +245,10 @@ class CredentialSettings:
     """Sources of a token or a password."""
 
     file: Path | None = setting(
-        _path, None, "file with the delegation token, the bearer token, or user:password"
+        _path, "file with the delegation token, the bearer token, or user:password"
     )
     command: tuple[str, ...] | None = setting(
-        _command, None, "command that prints what credentials.file would hold"
+        _command, "command that prints what credentials.file would hold"
     )
 
 
@@ -267,11 +258,10 @@ class DnsSettings:
 
     domain: str | None = setting(
         _name("[a-z0-9]([a-z0-9.-]*[a-z0-9])?", "DNS domain"),
-        None,
         "hadoop.registry.dns.domain-name of the cluster",
     )
     server: str | None = setting(
-        _host_port, None, "Registry DNS, host:port, where the containers' resolver does not know it"
+        _host_port, "Registry DNS, host:port, where the containers' resolver does not know it"
     )
 
 
@@ -281,8 +271,8 @@ class PortSettings:
 
     range: tuple[int, int] = setting(
         _port_range,
-        (20000, 32767),
         "ports that tasks on the host network use; below the ephemeral range",
+        (20000, 32767),
     )
 
 
@@ -292,25 +282,22 @@ class DockerSettings:
 
     host: str | None = setting(
         _text,
-        None,
         "Docker Engine of this machine: unix:///path; default: DOCKER_HOST or Docker's socket",
     )
     networks: tuple[str, ...] | None = setting(
-        _words, None, "networks that the cluster allows (docker.allowed.networks)"
+        _words, "networks that the cluster allows (docker.allowed.networks)"
     )
     ro_mounts: tuple[str, ...] | None = setting(
-        _paths, None, "paths of the nodes that may be mounted to be read (docker.allowed.ro-mounts)"
+        _paths, "paths of the nodes that may be mounted to be read (docker.allowed.ro-mounts)"
     )
     rw_mounts: tuple[str, ...] | None = setting(
-        _paths,
-        None,
-        "paths of the nodes that may be mounted to be written to (docker.allowed.rw-mounts)",
+        _paths, "paths of the nodes that may be mounted to be written to (docker.allowed.rw-mounts)"
     )
     registries: tuple[str, ...] | None = setting(
-        _words, None, "registries whose images get mounts (docker.trusted.registries)"
+        _words, "registries whose images get mounts (docker.trusted.registries)"
     )
     runtimes: tuple[str, ...] | None = setting(
-        _words, None, "OCI runtimes that the cluster allows (docker.allowed.runtimes)"
+        _words, "OCI runtimes that the cluster allows (docker.allowed.runtimes)"
     )
 
 
@@ -318,16 +305,16 @@ class DockerSettings:
 class TimeoutSettings:
     """Time-outs, in seconds."""
 
-    connect_s: float = setting(_duration, 5.0, "to connect to a ResourceManager")
-    read_s: float = setting(_duration, 30.0, "to wait for a response")
+    connect_s: float = setting(_duration, "to connect to a ResourceManager", 5.0)
+    read_s: float = setting(_duration, "to wait for a response", 30.0)
     failover_s: float = setting(
-        _duration, 30.0, "to find a ResourceManager that answers, before a command gives up"
+        _duration, "to find a ResourceManager that answers, before a command gives up", 30.0
     )
     submit_s: float = setting(
-        _duration, 300.0, "for a whole submission, failovers and lost answers included"
+        _duration, "for a whole submission, failovers and lost answers included", 300.0
     )
     unreachable_s: float = setting(
-        _duration, 900.0, "how long a watch retries an unreachable cluster before it gives up"
+        _duration, "how long a watch retries an unreachable cluster before it gives up", 900.0
     )
 
 
@@ -335,8 +322,8 @@ class TimeoutSettings:
 class PollSettings:
     """Intervals of polls, in seconds."""
 
-    min_s: float = setting(_duration, 1.0, "minimum interval between status requests")
-    max_s: float = setting(_duration, 15.0, "maximum interval between status requests")
+    min_s: float = setting(_duration, "minimum interval between status requests", 1.0)
+    max_s: float = setting(_duration, "maximum interval between status requests", 15.0)
 
 
 @dataclass(frozen=True)
@@ -344,16 +331,14 @@ class GatewaySettings:
     """Limits of uploads to the gateway."""
 
     uploads: Path | None = setting(
-        _path,
-        None,
-        "directory for files that callers of a gateway send, until their job is submitted",
+        _path, "directory for files that callers of a gateway send, until their job is submitted"
     )
     upload_size: int = setting(
-        _size, 256 * 1024**2, "size of all files of one request to a gateway"
+        _size, "size of all files of one request to a gateway", 256 * 1024**2
     )
-    upload_files: int = setting(_number(1), 1000, "number of files of one request to a gateway")
+    upload_files: int = setting(_number(1), "number of files of one request to a gateway", 1000)
     upload_time_s: float = setting(
-        _duration, 600.0, "time in which the files of one request to a gateway must arrive"
+        _duration, "time in which the files of one request to a gateway must arrive", 600.0
     )
 
 
@@ -361,11 +346,11 @@ class GatewaySettings:
 class CapSettings:
     """The most that one job may ask for; None for no limit."""
 
-    tasks: int | None = setting(_number(1), None, "most tasks of a job")
-    gpus: int | None = setting(_number(0), None, "most GPUs of all tasks of a job together")
-    memory: int | None = setting(_size, None, "most memory of all tasks of a job together")
+    tasks: int | None = setting(_number(1), "most tasks of a job")
+    gpus: int | None = setting(_number(0), "most GPUs of all tasks of a job together")
+    memory: int | None = setting(_size, "most memory of all tasks of a job together")
     lifetime_s: float | None = setting(
-        _some_time, None, "longest lifetime of a job; one without lifetime is refused"
+        _some_time, "longest lifetime of a job; one without lifetime is refused"
     )
 
 
@@ -399,52 +384,49 @@ class Settings:
     hints: tuple[str, ...] = ()
     resource_manager_urls: tuple[str, ...] = setting(
         _urls,
-        (),
         "addresses of the ResourceManagers' web interfaces, http://host:8088",
+        (),
         name="resource_managers",
     )
     user: str = setting(
-        _name(USER_NAME, "user name"), "", "user to submit as; default: who you are here"
+        _name(USER_NAME, "user name"), "user to submit as; default: who you are here", ""
     )
     auth: str = setting(
         _one_of(*AUTH_METHODS),
-        "simple",
         "how to prove who you are; default: what the Hadoop configuration says",
+        "simple",
     )
     as_user: str | None = setting(
         _name(USER_NAME, "user name"),
-        None,
         "submit as this user instead, where the ResourceManager lets you (doAs)",
     )
     kerberos: KerberosSettings = field(default_factory=KerberosSettings)
     credentials: CredentialSettings = field(default_factory=CredentialSettings)
     ca_file: Path | None = setting(
-        _path, None, "CA certificates that https ResourceManagers are checked against"
+        _path, "CA certificates that https ResourceManagers are checked against"
     )
     hadoop_conf: Path | None = setting(
-        _path, None, "directory with the cluster's core-site.xml, hdfs-site.xml and yarn-site.xml"
+        _path, "directory with the cluster's core-site.xml, hdfs-site.xml and yarn-site.xml"
     )
     hadoop_version: str | None = setting(
         _name("\\d+\\.\\d+\\.\\d+\\S*", "Hadoop version"),
-        None,
         "Hadoop version, where the cluster is not to be asked",
     )
     dns: DnsSettings = field(default_factory=DnsSettings)
     names: str = setting(
         _one_of("dns", "rendezvous", "auto"),
-        "dns",
         "how tasks find one another: by Registry DNS, by a directory of HDFS, or by what answers",
+        "dns",
     )
     gpu_resource: str = setting(
         # as YARN's ResourceUtils has it
         _name(r"(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*/)?[A-Za-z][\w.-]*", "resource name"),
-        "yarn.io/gpu",
         "YARN's name for a GPU, where a role says no other",
+        "yarn.io/gpu",
     )
     ports: PortSettings = field(default_factory=PortSettings)
     staging: str | None = setting(
         _text,
-        None,
         "directory for files that do not fit into the service; default <HDFS "
         "home>/.submit_tf_job/staging",
     )
@@ -452,36 +434,35 @@ class Settings:
     caps: CapSettings = field(default_factory=CapSettings)
     capacity_check: str = setting(
         _one_of("refuse", "warn", "off"),
-        "refuse",
         "what happens to a job whose tasks cannot all run at once on the nodes of the cluster",
+        "refuse",
     )
     detached_lifetime_s: float = setting(
-        _duration, 30 * 86400.0, "lifetime of a job without one that is submitted and not followed"
+        _duration, "lifetime of a job without one that is submitted and not followed", 30 * 86400.0
     )
     keep_runs: int = setting(
         _number(1),
-        5,
         "runs of a job that YARN keeps: each submission deletes some of the oldest beyond",
+        5,
     )
     keep_records: int = setting(
-        _number(1), 1000, "records of a job's runs that `history` keeps in the staging directory"
+        _number(1), "records of a job's runs that `history` keeps in the staging directory", 1000
     )
     timeouts: TimeoutSettings = field(default_factory=TimeoutSettings)
     poll: PollSettings = field(default_factory=PollSettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
     job: Mapping[str, Any] = setting(
-        _mapping, {}, "a partial job spec: what jobs get where they are silent"
+        _mapping, "a partial job spec: what jobs get where they are silent", {}
     )
     shapes: Mapping[str, Any] = setting(
-        _mapping, {}, "named resource shapes: {big: {cpus: 8, memory: 32Gi, gpus: 1}}"
+        _mapping, "named resource shapes: {big: {cpus: 8, memory: 32Gi, gpus: 1}}", {}
     )
     task_memory: str | None = setting(
         _amount,
-        None,
         "memory of a task where `run` or a job file of another system states none; default: it "
         "is asked for",
     )
-    sandbox: bool = setting(_bool, False, "whether this profile is a sandbox of this machine")
+    sandbox: bool = setting(_bool, "whether this profile is a sandbox of this machine", False)
 
     @property
     def secure(self) -> bool:

@@ -24,7 +24,7 @@ from submit_tf_job.cli.jobs import (
 )
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.jobspec.job import Job
-from submit_tf_job.jsonview import document
+from submit_tf_job.jsonview import document, plain, remark_json
 from submit_tf_job.operations.submit import convert as convert_job
 from submit_tf_job.operations.submit import make_plan
 from submit_tf_job.plan import Plan
@@ -286,7 +286,7 @@ def convert(
             dialect=made.dialect or None,
             version=made.version or None,
             text=made.text,
-            remarks=[remark.to_json() for remark in made.remarks],
+            remarks=[plain(remark_json(remark)) for remark in made.remarks],
             silent=list(made.silent),
         ),
     )

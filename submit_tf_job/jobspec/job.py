@@ -240,18 +240,6 @@ class Remark:
         more = f" (and at {self.also} more places)" if self.also else ""
         return f"{self.path}: {self.text}{more}"
 
-    def to_json(self) -> dict[str, object]:
-        """Return the object that commands and the gateway print."""
-        return {
-            "level": self.level,
-            "source": self.place.source,
-            "line": self.place.line,
-            "column": self.place.column,
-            "path": self.path,
-            "text": self.text,
-            "also": self.also,
-        }
-
     def __str__(self) -> str:
         return f"{self.level}: {self.place}: {self.sentence}"
 

@@ -16,7 +16,6 @@ from submit_tf_job.container import contract
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,
-    DEFAULT_STOP_GRACE_S,
     Job,
     Restart,
     Role,
@@ -297,13 +296,8 @@ class _Service:
         properties = {
             **SERVICE_PROPERTIES,
             service_properties.SUBMISSION: key,
-            service_properties.JOB: job.name,
-            service_properties.DECIDING: job.deciding_task,
-            service_properties.STRATEGY: job.strategy.value,
-            service_properties.START_TIMEOUT: str(job.start_timeout_s),
+            **service_properties.of_job(job),
         }
-        if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
-            properties[service_properties.STOP_GRACE] = str(job.stop_grace_s)
         if job.retries:
             losses = job.retries.node_losses
             properties[_FAILURES_ON_A_NODE] = str(losses - 1) if losses else _NO_LIMIT

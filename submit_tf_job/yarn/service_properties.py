@@ -1,7 +1,13 @@
 """Properties of YARN services and components: what a client writes there, and reads again."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from submit_tf_job.jobspec.job import Job
+
 SUBMISSION = "submit_tf_job.submission-id"
-JOB = "submit_tf_job.job"  # the job's name; a run's may show only its beginning
 # of a submission that is not run again after each end: "never" or "after-failure"
 AGAIN = "submit_tf_job.again"
 # of a run that follows one that ran out of memory: "2 worker=1536", how often, and with how much
@@ -10,14 +16,31 @@ RESUBMISSION = "submit_tf_job.resubmission"
 RESUBMISSIONS_MAX = "submit_tf_job.resubmissions-max"
 # the hash of the job and its files, for a submission whose key is another one
 CONTENT = "submit_tf_job.content"
-DECIDING = "submit_tf_job.deciding-task"
-STRATEGY = "submit_tf_job.strategy"
-# in seconds
-START_TIMEOUT = "submit_tf_job.start-timeout"
-# `stop_grace` in seconds; only where the job spec states it
-STOP_GRACE = "submit_tf_job.stop-grace"
 # of a component: only where it is not the kind that strategy and name give the role
 KIND = "submit_tf_job.kind"
 PORTS = "submit_tf_job.ports"  # of a component: "http=6006,grpc=auto"
 INSTANCES = "submit_tf_job.instances"  # of an elastic role's component: "2-8"
 DECIDES = "yarn.service.container-state-report-as-service-state"  # YARN-8489, Hadoop 3.3.0
+
+# --- keys of the job spec ---
+
+JOB = "submit_tf_job.job"  # the job's name; a run's may show only its beginning
+DECIDING = "submit_tf_job.deciding-task"
+STRATEGY = "submit_tf_job.strategy"
+START_TIMEOUT = "submit_tf_job.start-timeout"  # in seconds
+STOP_GRACE = "submit_tf_job.stop-grace"  # in seconds; only where the job spec states it
+
+
+def of_job(job: Job) -> dict[str, str]:
+    """Return the properties that tell a job's keys to clients without its job spec."""
+    from submit_tf_job.jobspec.job import DEFAULT_STOP_GRACE_S
+
+    properties = {
+        JOB: job.name,
+        DECIDING: job.deciding_task,
+        STRATEGY: job.strategy.value,
+        START_TIMEOUT: str(job.start_timeout_s),
+    }
+    if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
+        properties[STOP_GRACE] = str(job.stop_grace_s)
+    return properties
