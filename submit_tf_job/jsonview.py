@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Remark
     from submit_tf_job.observation import JobReport, JobStatus
     from submit_tf_job.operations.listing import ListedJob
-    from submit_tf_job.operations.resubmission import Resubmission
     from submit_tf_job.operations.submit import Submission
 
 FORMAT_VERSION: Literal[1] = 1
@@ -132,15 +131,6 @@ class ProgressJson(Json):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResubmissionJson(Json):
-    """How often a job was submitted again with more memory."""
-
-    number: int
-    former: str
-    memory_mib: Mapping[str, int]
-
-
-@dataclass(frozen=True, kw_only=True)
 class RootCauseJson(Json):
     """Why a job failed."""
 
@@ -233,7 +223,7 @@ class JobJson(Json):
     awaited: Awaited | None
     retries: Retried | None
     warnings: Names
-    resubmission: ResubmissionJson | None
+    resubmission: service_properties.Resubmission | None
     evidence: str
     yarn: YarnStateJson | None
     links: tuple[description.Link, ...]
@@ -362,7 +352,7 @@ def description_object(
 
 
 def _job_fields(status: JobStatus, pending: Sequence[Cause], cause: Cause | None) -> dict[str, Any]:
-    verdict, app, again = status.verdict, status.app, resubmission_of(status)
+    verdict, app = status.verdict, status.app
     return {
         "name": status.name,
         "run": status.run,
@@ -378,7 +368,7 @@ def _job_fields(status: JobStatus, pending: Sequence[Cause], cause: Cause | None
         "root_cause": cause and RootCauseJson.of(cause),
         "pending": tuple(map(PendingCauseJson.of, pending)),
         **_report_fields(status.report, live=not status.outdated),
-        "resubmission": again and ResubmissionJson.of(again, memory_mib=again.memory),
+        "resubmission": status.resubmission,
         "evidence": status.evidence.value,
         "yarn": app and YarnStateJson.of(app),
         "links": description.links_of(status),
@@ -404,15 +394,6 @@ def _report_fields(report: JobReport | None, *, live: bool) -> dict[str, Any]:
         "retries": report.retried,
         "warnings": report.warnings,
     }
-
-
-def resubmission_of(status: JobStatus) -> Resubmission | None:
-    """Return how often a job was submitted again; the service tells it only while it runs."""
-    if status.service is None or service_properties.RESUBMISSION not in status.service.properties:
-        return None
-    from submit_tf_job.operations.resubmission import Resubmission
-
-    return Resubmission.of(status.service.properties)
 
 
 def listing_object(jobs: Sequence[ListedJob]) -> dict[str, Any]:
@@ -463,6 +444,7 @@ def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:
 # inside of the retries
 _OBSERVED = (
     *(Failure, Awaited, Consequence, RoleCounts, StoredOutput, Standstill, Retried),
+    service_properties.Resubmission,
     *(description.StartTimes, description.Link, description.TaskDetail, description.Limit),
 )
 _NAMES = {"StoredOutput": "Output", "Retried": "Retries"}

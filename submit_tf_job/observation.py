@@ -547,6 +547,12 @@ class JobStatus:
             return None
         return self.service.properties.get(service_properties.DECIDING)
 
+    @property
+    def resubmission(self) -> service_properties.Resubmission | None:
+        """How often it was submitted again; None if it was not, or its service cannot be read."""
+        found = service_properties.Resubmission.of(self.service.properties if self.service else {})
+        return found if found.number else None
+
     def entries(self, name: str) -> list[Mapping[str, Any]]:
         """Return the mappings of one list of the deciding task's report."""
         found = self.report and self.report.raw.get(name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
@@ -34,7 +33,15 @@ from submit_tf_job.diagnose.statuses import (
 )
 from submit_tf_job.observation import Consequence, Evidence, Failure, JobStatus
 from submit_tf_job.yarn.amlog import ContainerEnd, container_ends, deciding_role, last_error
-from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
+from submit_tf_job.yarn.observed import (
+    AppReport,
+    AppState,
+    FinalStatus,
+    items,
+    object_of,
+    text_of,
+    whole_of,
+)
 
 KEPT = 20
 _LINE = 500
@@ -106,22 +113,14 @@ def failed_tasks(seen: JobStatus) -> tuple[Failure, ...]:
         return report.later_failures
     outcome = report.raw.get("outcome")
     reason = "killed" if isinstance(outcome, dict) and outcome.get("signal") else "exited"
-    deciding = _text(report.raw.get("deciding")) or "?"
-    container, host = _text(report.raw.get("container")), _host_of(seen, deciding)
+    deciding = text_of(report.raw, "deciding") or "?"
+    container, host = text_of(report.raw, "container"), _host_of(seen, deciding)
     return (Failure(deciding, report.outcome_status, reason, host=host, container_id=container),)
 
 
 def _host_of(seen: JobStatus, task: str) -> str | None:
-    hosts = [entry.get("host") for entry in seen.entries("tasks") if entry.get("task") == task]
-    return _text(next(iter(hosts), None))
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str | None:
-    return value[:_LINE] if isinstance(value, str) and value else None
+    hosts = (text_of(one, "host") for one in seen.entries("tasks") if one.get("task") == task)
+    return next(hosts, None) or None
 
 
 def evidence_of(seen: JobStatus, *, sandbox: bool = False) -> FailureEvidence:
@@ -229,8 +228,9 @@ def _without_image(clues: FailureEvidence, cause: Cause) -> Cause:
     """Return the ignored image as the cause if something from the image was missing; in a sandbox,
     add it to the hint instead.
     """
-    ignored = _list(clues.seen.report.raw.get("image_ignored")) if clues.seen.report else []
-    plain = clues.suspect.task in ignored or _PLAIN_LAUNCH.search(clues.end.diagnostics)
+    ignored = clues.seen.report.raw.get("image_ignored") if clues.seen.report else None
+    is_named = isinstance(ignored, list) and clues.suspect.task in ignored
+    plain = is_named or _PLAIN_LAUNCH.search(clues.end.diagnostics)
     if cause.code not in _OF_IMAGE or not plain:
         return cause
     if clues.sandbox and cause.code in _OF_USER:
@@ -427,11 +427,9 @@ def _asked_mib(seen: JobStatus, task: str, end: ContainerEnd) -> int | None:
     """Return the memory granted to the task's container."""
     if end.memory_mib:
         return end.memory_mib
-    for component in _list((seen.service.raw if seen.service else {}).get("components")):
-        if isinstance(component, dict) and component.get("name") == role_of(task):
-            resource = component.get("resource")
-            memory = resource.get("memory") if isinstance(resource, dict) else None
-            return int(str(memory)) if str(memory).isdigit() else None
+    for component in items(seen.service.raw if seen.service else None, "components"):
+        if component.get("name") == role_of(task):
+            return whole_of(object_of(component, "resource"), "memory")
     return None
 
 

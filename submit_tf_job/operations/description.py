@@ -13,7 +13,7 @@ from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.host.units import duration_text
 from submit_tf_job.observation import JobStatus
 from submit_tf_job.yarn import service_properties
-from submit_tf_job.yarn.observed import ObservedComponent, ObservedContainer
+from submit_tf_job.yarn.observed import ObservedComponent, ObservedContainer, whole_of
 
 NETWORK_ENV = "YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK"
 PUBLISH_ENV = "YARN_CONTAINER_RUNTIME_DOCKER_PORTS_MAPPING"
@@ -228,8 +228,8 @@ def _by_report(entry: Mapping[str, Any], yarn: TaskDetail) -> TaskDetail:
         host=str(entry.get("host") or "") or yarn.host,
         address=str(entry.get("address") or "") or yarn.address,
         container_id=str(entry.get("container") or "") or yarn.container_id,
-        restarts=_whole(entry.get("attempt")) or 0,
-        status=_whole(entry.get("status")),
+        restarts=whole_of(entry, "attempt") or 0,
+        status=whole_of(entry, "status"),
         gpus=tuple(map(str, gpus)) if isinstance(gpus, list) else (),
     )
     if state not in ("", "absent"):
@@ -243,12 +243,6 @@ def _by_report(entry: Mapping[str, Any], yarn: TaskDetail) -> TaskDetail:
         address=yarn.address,
         container_id=yarn.container_id,
     )
-
-
-def _whole(value: object) -> int | None:
-    if isinstance(value, int):
-        return value
-    return None
 
 
 def limits_of(seen: JobStatus) -> tuple[Limit, ...]:
@@ -281,7 +275,7 @@ def start_of(seen: JobStatus) -> StartTimes | None:
     )
     by_address = times.get("by_address")
     known = by_address if isinstance(by_address, int) else 0
-    generation = _whole(seen.report and seen.report.raw.get("generation")) or 0
+    generation = (seen.report and whole_of(seen.report.raw, "generation")) or 0
     return StartTimes(yarn_s, names_s, barrier_s, known, generation)
 
 

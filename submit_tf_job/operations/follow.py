@@ -17,7 +17,6 @@ from submit_tf_job.observation import JobStatus
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.resubmission import (
     NOT_SUBMITTED,
-    Resubmission,
     next_step,
     properties_of,
     ran_out_of_memory,
@@ -301,7 +300,7 @@ def _started_by_others(
     except SubmitTFJobError:
         return None
     most = properties.get(service_properties.RESUBMISSIONS_MAX, "")
-    if not most.isdigit() or Resubmission.of(properties).number >= int(most):
+    if not most.isdigit() or service_properties.Resubmission.of(properties).number >= int(most):
         return None
     run = run_after(properties.get(service_properties.JOB, status.name), user, status.run)
     yield Notice(f"waiting up to {NEXT_RUN_WITHIN_S:.0f} s for its next run, with more memory")

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.errors import (
@@ -27,6 +26,7 @@ from submit_tf_job.operations import runs
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.run_names import run_name
+from submit_tf_job.yarn.service_properties import Resubmission
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
@@ -36,42 +36,9 @@ if TYPE_CHECKING:
 # the errors of `submit` that say for sure that the job was not submitted
 NOT_SUBMITTED = (AuthError, JobSpecError, NameTaken, Refused)
 
-_WRITTEN = re.compile(r"(?P<number>\d{1,4}) (?P<former>[a-z][a-z0-9-]*)(?P<sizes>( [^ ]+=\d+)+)")
 FIRST_RUNS = 64  # of a key, of which each submission may make one
 _NUMBERS, _WIDEST = 3, 9  # of runs that follow one, and of the names at one place after it
 _OVER_PHYSICAL = -104  # ContainerExitStatus.KILLED_EXCEEDED_PMEM
-
-
-@dataclass(frozen=True)
-class Resubmission:
-    """How often a job was submitted again, and with what memory.
-
-    Attributes:
-        number: 1 for the first time; 0 for a job that was not submitted again.
-        former: The run before.
-        memory: Role -> MiB, of the roles that have more than the job spec says.
-    """
-
-    number: int = 0
-    former: str = ""
-    memory: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """How it is written into the service."""
-        sizes = (f"{role}={mib}" for role, mib in sorted(self.memory.items()))
-        return " ".join([str(self.number), self.former, *sizes])
-
-    @classmethod
-    def of(cls, properties: Mapping[str, str]) -> Resubmission:
-        """Read it from a service's properties."""
-        found = _WRITTEN.fullmatch(properties.get(service_properties.RESUBMISSION, ""))
-        if found is None:
-            return cls()
-        sizes = (size.rpartition("=") for size in found["sizes"].split())
-        return cls(
-            int(found["number"]), found["former"], {role: int(mib) for role, _, mib in sizes}
-        )
 
 
 @dataclass(frozen=True)

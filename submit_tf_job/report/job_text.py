@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause, seconds
 from submit_tf_job.host.units import duration_text
-from submit_tf_job.jsonview import resubmission_of
 from submit_tf_job.observation import (
     Failure,
     JobReport,
@@ -213,7 +212,7 @@ def job_lines(
     yield from cause_lines(pending)
     if report is not None:
         yield from _report_lines(report, live=not status.outdated)
-    again = resubmission_of(status)
+    again = status.resubmission
     if again is not None:
         sizes = ", ".join(f"{mib}Mi for {role}" for role, mib in again.memory.items())
         yield f"  {'submitted':<12} again ({again.number}) after {again.former}, with {sizes}"

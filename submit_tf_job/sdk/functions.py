@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from submit_tf_job import waiting
 from submit_tf_job.errors import JobFailed, NameTaken, NoSuchJob, SubmitTFJobError, UsageError
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class RemoteTraceback(Exception):
@@ -305,7 +307,66 @@ def _submitted(client: Client, spec: Mapping[str, Any], *, keep: bool) -> JobHan
         ) from None
 
 
-# No ParamSpec: it has no place for named options beside the function's (PEP 612). `remote` has one.
+# Positional arguments are checked, up to two; with named options beside them none can be by a
+# ParamSpec (PEP 612). `remote` checks all.
+@overload
+def run(
+    function: Callable[..., R],
+    /,
+    *,
+    job: Mapping[str, Any],
+    client: Client | None = None,
+    local: bool = False,
+    timeout_s: float | None = None,
+    **kwargs: Any,
+) -> R: ...
+
+
+@overload
+def run(
+    function: Callable[Concatenate[A, ...], R],
+    a: A,
+    /,
+    *,
+    job: Mapping[str, Any],
+    client: Client | None = None,
+    local: bool = False,
+    timeout_s: float | None = None,
+    **kwargs: Any,
+) -> R: ...
+
+
+@overload
+def run(
+    function: Callable[Concatenate[A, B, ...], R],
+    a: A,
+    b: B,
+    /,
+    *,
+    job: Mapping[str, Any],
+    client: Client | None = None,
+    local: bool = False,
+    timeout_s: float | None = None,
+    **kwargs: Any,
+) -> R: ...
+
+
+@overload
+def run(
+    function: Callable[..., R],
+    a: Any,
+    b: Any,
+    c: Any,
+    /,
+    *args: Any,
+    job: Mapping[str, Any],
+    client: Client | None = None,
+    local: bool = False,
+    timeout_s: float | None = None,
+    **kwargs: Any,
+) -> R: ...
+
+
 def run(
     function: Callable[..., R],
     /,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +24,41 @@ KIND = "submit_tf_job.kind"
 PORTS = "submit_tf_job.ports"  # of a component: "http=6006,grpc=auto"
 INSTANCES = "submit_tf_job.instances"  # of an elastic role's component: "2-8"
 DECIDES = "yarn.service.container-state-report-as-service-state"  # YARN-8489, Hadoop 3.3.0
+
+_WRITTEN = re.compile(r"(?P<number>\d{1,4}) (?P<former>[a-z][a-z0-9-]*)(?P<sizes>( [^ ]+=\d+)+)")
+
+
+@dataclass(frozen=True)
+class Resubmission:
+    """How often a job was submitted again, and with what memory.
+
+    Attributes:
+        number: 1 for the first time; 0 for a job that was not submitted again.
+        former: The run before.
+        memory: Role -> MiB, of the roles that have more than the job spec says.
+    """
+
+    number: int = 0
+    former: str = ""
+    memory: Mapping[str, int] = field(default_factory=dict, metadata={"json": "memory_mib"})
+
+    @property
+    def text(self) -> str:
+        """How it is written into the service."""
+        sizes = (f"{role}={mib}" for role, mib in sorted(self.memory.items()))
+        return " ".join([str(self.number), self.former, *sizes])
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Resubmission:
+        """Read it from a service's properties."""
+        found = _WRITTEN.fullmatch(properties.get(RESUBMISSION, ""))
+        if found is None:
+            return cls()
+        sizes = (size.rpartition("=") for size in found["sizes"].split())
+        return cls(
+            int(found["number"]), found["former"], {role: int(mib) for role, _, mib in sizes}
+        )
+
 
 # --- keys of the job spec ---
 

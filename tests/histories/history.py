@@ -27,9 +27,8 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, NameTaken, Refused
-from submit_tf_job.operations import resubmission
 from submit_tf_job.yarn.run_names import Again
-from submit_tf_job.yarn.service_properties import AGAIN
+from submit_tf_job.yarn.service_properties import AGAIN, Resubmission
 from tests.histories.classes import CLASSES, Script
 from tests.histories.kernel import Kernel
 from tests.histories.people import (
@@ -255,7 +254,7 @@ class History:
 
     def _root(self, app: App) -> str:
         """Return the key of the submission that an application goes back to."""
-        former = resubmission.Resubmission.of(app.spec["configuration"]["properties"]).former
+        former = Resubmission.of(app.spec["configuration"]["properties"]).former
         before = [one for one in self.cluster.apps.values() if one.name == former]
         return self._root(before[0]) if before else app.key
 
@@ -363,7 +362,7 @@ class History:
         """Promise 9."""
         after: dict[str, set[str]] = {}
         for app in self.cluster.apps.values():
-            made = resubmission.Resubmission.of(app.spec["configuration"]["properties"])
+            made = Resubmission.of(app.spec["configuration"]["properties"])
             if made.number and app.ran_from is not None:
                 after.setdefault(made.former, set()).add(app.name)
                 if made.number >= MOST_RUNS:

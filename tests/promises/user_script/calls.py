@@ -208,7 +208,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "local ends its process": lambda: run(os._exit, 0, job=ONE, local=True),
     "local without environment": lambda: run(without_environment, job=ONE, local=True),
     "coroutine": lambda: run(coroutine, job=ONE, local=True),
-    "no function": lambda: run(3, job=ONE, local=True),  # type: ignore[arg-type]
+    "no function": lambda: run(3, job=ONE, local=True),  # type: ignore[call-overload]
     "command": lambda: run(waits, 1, job={**ONE, "command": "true"}, local=True),
 }
 
