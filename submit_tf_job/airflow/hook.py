@@ -102,16 +102,8 @@ class SubmitTFJobHook(BaseHook):
         """
         if self.submit_tf_job_conn_id is None:
             return ConnectionValues({})
-        found = self.get_connection(self.submit_tf_job_conn_id)
         try:
-            return read_connection(
-                host=found.host,
-                port=found.port,
-                schema=found.schema,
-                login=found.login,
-                password=found.password,
-                extra=found.extra,
-            )
+            return read_connection(self.get_connection(self.submit_tf_job_conn_id))
         except SettingsError as error:
             raise self._of_connection(error) from None
 

@@ -101,31 +101,23 @@ class ConnectionValues:
     secret: str | None = field(default=None, repr=False)
 
 
-def read_connection(
-    *,
-    host: str | None,
-    port: int | None,
-    schema: str | None,
-    login: str | None,
-    password: str | None,
-    extra: str | None,
-) -> ConnectionValues:
-    """Convert the fields of a connection to settings.
+def read_connection(found: Any) -> ConnectionValues:
+    """Convert the fields of Airflow's `Connection` to settings.
 
     Raises:
         SettingsError: A setting is unknown, or the extra is not a JSON object.
     """
-    settings = dict(_settings(_extra(extra)))
+    settings = dict(_settings(_extra(found.extra)))
     profile = settings.pop("profile", None)
-    if host:
-        settings["resource_managers"] = _urls(host, port, schema)
-    if login:
-        settings["user"] = login
-    secret = password or None
+    if found.host:
+        settings["resource_managers"] = _urls(found.host, found.port, found.schema)
+    if found.login:
+        settings["user"] = found.login
+    secret = found.password or None
     if secret and settings.get("auth") == "basic":
-        if not login:
+        if not found.login:
             raise SettingsError("it has a password but no user", hint="fill in User")
-        secret = f"{login}:{secret}"
+        secret = f"{found.login}:{secret}"
     return ConnectionValues(settings, profile, secret)
 
 

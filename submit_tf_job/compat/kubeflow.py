@@ -138,6 +138,7 @@ class TrainingClient:
             ValueError: The arguments do not fit together.
             RuntimeError: The job could not be submitted; its cause says why.
         """
+        given = [name for name, value in locals().items() if value is not None]
         refuse(
             "create_job",
             "use an image that has the packages, or the job spec's python",
@@ -148,20 +149,8 @@ class TrainingClient:
             refuse("create_job", "num_workers", num_procs_per_worker=num_procs_per_worker)
         self._check(namespace, None)
         if job is not None:
-            _only_job(
-                name=name,
-                job_kind=job_kind,
-                base_image=base_image,
-                train_func=train_func,
-                parameters=parameters,
-                num_workers=num_workers,
-                num_procs_per_worker=num_procs_per_worker,
-                resources_per_worker=resources_per_worker,
-                env_vars=env_vars,
-                num_worker_replicas=num_worker_replicas,
-                num_chief_replicas=num_chief_replicas,
-                num_ps_replicas=num_ps_replicas,
-            )
+            if others := [name for name in given if name not in ("self", "job", "namespace")]:
+                raise ValueError(f"If `job` is set, {others[0]} must be None; put it into the job")
             with _as_kubeflow("create", "job"):
                 self._client.submit(_mapping(job))
             return
@@ -286,7 +275,7 @@ class TrainingClient:
             raise ValueError(f"{sorted(unknown)} must be of {sorted(_CONDITIONS)}")
 
         def reached(seen: Status) -> bool:
-            return bool(_true(_training_job(seen)) & set(expected_conditions))
+            return bool(_true(_training_job(seen).status.conditions) & set(expected_conditions))
 
         def changed(seen: Status) -> None:
             if callback is not None:
@@ -407,10 +396,7 @@ class TrainingClient:
         return kind
 
     def _holds(self, condition: str, *args: Any, **kwargs: Any) -> bool:
-        return any(
-            found.type == condition and found.status == "True"
-            for found in self.get_job_conditions(*args, **kwargs)
-        )
+        return condition in _true(self.get_job_conditions(*args, **kwargs))
 
 
 @contextlib.contextmanager
@@ -422,12 +408,6 @@ def _as_kubeflow(what: str, name: str) -> Iterator[None]:
         raise TimeoutError(f"Timeout to {what} {name}: {error}") from error
     except SubmitTFJobError as error:
         raise RuntimeError(f"Failed to {what} {name}: {error}") from error
-
-
-def _only_job(**others: object) -> None:
-    given = [name for name, value in others.items() if value is not None]
-    if given:
-        raise ValueError(f"If `job` is set, {given[0]} must be None; put it into the job")
 
 
 def _strategy(kind: str, roles: Collection[str]) -> str:
@@ -479,5 +459,5 @@ def _made(name: str, state: JobState, reason: str) -> TrainingJob:
     return TrainingJob(SimpleNamespace(name=name), SimpleNamespace(conditions=found))
 
 
-def _true(job: TrainingJob) -> set[str]:
-    return {found.type for found in job.status.conditions if found.status == "True"}
+def _true(conditions: Collection[JobCondition]) -> set[str]:
+    return {found.type for found in conditions if found.status == "True"}

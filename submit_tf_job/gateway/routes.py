@@ -21,9 +21,10 @@ from fastapi.security import HTTPBearer
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError, error_class
 from submit_tf_job.gateway import openapi, submission
 from submit_tf_job.gateway.running import Gateway, in_thread
+from submit_tf_job.gateway.watchers import Causes
 from submit_tf_job.host.units import duration_s
 from submit_tf_job.jsonview import deletion_object, description_object, page_object
-from submit_tf_job.sdk.client import Client, JobHandle, Status, job_schema
+from submit_tf_job.sdk.client import Client, JobHandle, job_schema
 
 if TYPE_CHECKING:
     from submit_tf_job.sdk.client import ListedJob
@@ -55,6 +56,14 @@ class Authenticated:
         """Call a function with the caller's client, within the caller's limits."""
         with self.gateway.requests.one(self.user):
             return await in_thread(lambda: call(self.gateway.clusters.of(self.user)))
+
+    async def with_job(self, name: str, call: Callable[[JobHandle, Causes], T]) -> T:
+        """Call a function with one of the caller's jobs, and what explains failed ones."""
+        return await self.with_client(lambda it: call(it.attach(name), self.gateway.causes))
+
+    def done(self, result: str, **facts: str) -> None:
+        """Say in the log's record what was done, and to which run."""
+        self.request.state.action |= {**facts, "result": result}
 
     def json(self, value: object, status: int = 200, **headers: str) -> Response:
         """Return a JSON response, or 304 if the caller has the same content."""
@@ -142,11 +151,7 @@ async def submit(
             gateway.metrics.submission(error_class(error).code)
             raise
     result = "adopted" if handle.adopted else "new"
-    action |= {
-        "run": handle.run,
-        "application_id": handle.application_id,
-        "result": result,
-    }
+    caller.done(result, run=handle.run, application_id=handle.application_id)
     gateway.metrics.submission(result)
     status = 200 if handle.adopted else 201
     return caller.json(body, status, Location=f"/v1/jobs/{handle.run}")
@@ -219,13 +224,8 @@ async def listing(
 @router.get("/jobs/{name}", tags=["jobs"], **openapi.JOB)
 async def status(caller: Caller, name: Name) -> Response:
     """Get a job: its state and, once it is over, its verdict, and why it failed."""
-    causes = caller.gateway.causes
-
-    def look(client: Client) -> Any:
-        handle = client.attach(name)
-        return causes.explained(handle, handle.status()).to_json()
-
-    return caller.json(await caller.with_client(look))
+    found = await caller.with_job(name, lambda job, causes: causes.explained(job, job.status()))
+    return caller.json(found.to_json())
 
 
 @router.get("/jobs/{name}/description", tags=["jobs"], **openapi.DESCRIPTION)
@@ -234,15 +234,13 @@ async def description(caller: Caller, name: Name) -> Response:
 
     It takes several requests to the cluster; do not poll it.
     """
-    causes = caller.gateway.causes
 
-    def describe(client: Client) -> Any:
-        handle = client.attach(name)
-        found = handle.describe()
-        pending, cause = handle.why_pending(found), causes.explained(handle, found).root_cause
-        return description_object(found.job, pending, cause)
+    def describe(job: JobHandle, causes: Causes) -> Any:
+        found = job.describe()
+        cause = causes.explained(job, found).root_cause
+        return description_object(found.job, job.why_pending(found), cause)
 
-    return caller.json(await caller.with_client(describe))
+    return caller.json(await caller.with_job(name, describe))
 
 
 @router.post("/jobs/{name}/stop", tags=["jobs"], **openapi.STOP)
@@ -261,19 +259,10 @@ async def stop(
     ] = None,
 ) -> Response:
     """Stop a job; a finished job is not changed."""
-    causes = caller.gateway.causes
-
-    def end(client: Client) -> Status:
-        handle = client.attach(name)
-        return causes.explained(handle, handle.stop(wait=wait, grace_s=grace))
-
-    status = await caller.with_client(end)
-    action = {
-        "run": status.run,
-        "application_id": status.application_id,
-        "result": status.state.value,
-    }
-    caller.request.state.action |= action
+    status = await caller.with_job(
+        name, lambda job, causes: causes.explained(job, job.stop(wait=wait, grace_s=grace))
+    )
+    caller.done(status.state.value, run=status.run, application_id=status.application_id)
     return caller.json(status.to_json(), 200 if status.is_over else 202)
 
 
@@ -287,7 +276,7 @@ async def delete(
     deleted = await caller.with_client(lambda client: client.delete(name, force=force))
     if not deleted:
         raise NoSuchJob(f"there is no job {name}")
-    caller.request.state.action |= {"run": ",".join(deleted), "result": "deleted"}
+    caller.done("deleted", run=",".join(deleted))
     return caller.json(deletion_object(name, deleted))
 
 

@@ -120,9 +120,12 @@ def _reused(what: str) -> RequestRefused:
 
 # --- the body ---
 
-_JSON = frozenset({"application/json", "text/json"})
-_YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
-_XML = frozenset({"application/xml", "text/xml"})  # TonY's
+# content type → the body's name in messages; XML is TonY's
+_SOURCES = {
+    f"{kind}/{name}": f"body.{name.removeprefix('x-')}"
+    for kind in ("application", "text")
+    for name in ("json", "yaml", "x-yaml", "xml")
+}
 _MULTIPART = "multipart/form-data"
 _MAX_BODY = 1024 * 1024  # the limit of a job spec file
 _LONGEST_NAME, _LONGEST_PART = 1024, 255
@@ -142,8 +145,13 @@ async def received(request: Request, gateway: Gateway, caller: str) -> AsyncIter
     """
     media, limits = _media(request), gateway.limits
     if media != _MULTIPART:
-        source = _source(media)
-        yield SentJob(await _in_time(_job_spec(request), limits.body_s), source)
+        if media not in _SOURCES:
+            raise RequestRefused(
+                "media-type",
+                f"{media[:100] or 'no content type'}: a job spec is application/json or "
+                f"application/yaml, with files multipart/form-data",
+            )
+        yield SentJob(await _in_time(_job_spec(request), limits.body_s), _SOURCES[media])
         return
     with gateway.uploading.one(caller):
         directory = await in_thread(gateway.uploads.new)
@@ -168,21 +176,6 @@ def _media(request: Request) -> str:
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise RequestRefused("media-type", "a body must not have a Content-Encoding")
     return media.strip().lower()
-
-
-def _source(media: str) -> str:
-    """Return the body's name for messages, by its content type."""
-    if media in _JSON:
-        return "body.json"
-    if media in _YAML:
-        return "body.yaml"
-    if media in _XML:
-        return "body.xml"
-    raise RequestRefused(
-        "media-type",
-        f"{media[:100] or 'no content type'}: a job spec is application/json or "
-        f"application/yaml, with files multipart/form-data",
-    )
 
 
 async def _job_spec(request: Request) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from submit_tf_job.settings import keys
 def read(extra: Any = None, **fields: Any) -> ConnectionValues:
     text = extra if isinstance(extra, str) or extra is None else json.dumps(extra)
     absent = dict.fromkeys(("host", "port", "schema", "login", "password"))
-    return read_connection(**{**absent, "extra": text, **fields})
+    return read_connection(SimpleNamespace(**{**absent, "extra": text, **fields}))
 
 
 def test_read_connection_fields() -> None:
