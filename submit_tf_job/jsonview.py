@@ -1,8 +1,8 @@
 """The JSON of a job, once: what `-o json` prints, what the gateway sends, and what its OpenAPI
 document describes. docs/json.md says what each field means.
 
-Each class is one object; its fields have the names, the order and the types of the JSON. `schemas`
-makes the JSON Schemas of them.
+Each class is one object; its fields have the names, the order and the types of the JSON. What is
+printed as it was observed (`_OBSERVED`) has no class here. `schemas` makes the JSON Schemas of both.
 """
 
 from __future__ import annotations

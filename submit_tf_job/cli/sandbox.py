@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from submit_tf_job.cli.context import Context
-from submit_tf_job.jsonview import document
+from submit_tf_job.jsonview import document, plain
 from submit_tf_job.settings import directories, process_environment
 
 if TYPE_CHECKING:
@@ -327,6 +326,6 @@ def _status_object(found: SandboxStatus) -> dict[str, object]:
         "SandboxStatus",
         name=found.name,
         state=found.state,
-        daemons=[{**asdict(daemon), "log": str(daemon.log)} for daemon in found.daemons],
+        daemons=list(map(plain, found.daemons)),
         sandbox=_sandbox_object(found.sandbox) if found.sandbox else None,
     )

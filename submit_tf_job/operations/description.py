@@ -139,9 +139,11 @@ class _Endpoint:
 
     def link(self, task: str, name: str, port: int) -> Link:
         """Return the link to one port of the task."""
-        if self.via and port in self.published:
-            return _link(task, name, self.via, self.published[port])
-        return _link(task, name, self.host, port, self.via)
+        host, via = self.host, self.via or None
+        if via and port in self.published:
+            host, port, via = via, self.published[port], None
+        scheme = "https" if port in (443, 8443) else "http"
+        return Link(task, name, host, port, f"{scheme}://{host}:{port}", via)
 
 
 @dataclass(frozen=True)
@@ -249,10 +251,11 @@ def limits_of(seen: JobStatus) -> tuple[Limit, ...]:
     """Return the job's time limits from YARN; none for a job that is over."""
     if seen.app is None or seen.app.ended:
         return ()
-    kept = [
-        t for t in seen.app.timeouts if t.type and t.remaining_s is not None and t.remaining_s >= 0
-    ]
-    return tuple(Limit(t.type.lower(), t.remaining_s, t.expiry_time or "") for t in kept if t.type)
+    return tuple(
+        Limit(t.type.lower(), t.remaining_s, t.expiry_time or "")
+        for t in seen.app.timeouts
+        if t.type and t.remaining_s is not None and t.remaining_s >= 0
+    )
 
 
 def start_of(seen: JobStatus) -> StartTimes | None:
@@ -298,11 +301,6 @@ def links_of(seen: JobStatus) -> tuple[Link, ...]:
             if re.fullmatch(_HOST, place.host) and 0 < port < 65536:
                 found[(task, name)] = place.link(task, name, port)
     return tuple(link for link in found.values() if link.port)
-
-
-def _link(task: str, name: str, host: str, port: int, via: str = "") -> Link:
-    scheme = "https" if port in (443, 8443) else "http"
-    return Link(task, name, host, port, f"{scheme}://{host}:{port}", via or None)
 
 
 def _yarn_endpoints(
