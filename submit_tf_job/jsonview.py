@@ -2,7 +2,7 @@
 document describes. docs/json.md says what each field means.
 
 Each class is one object; its fields have the names, the order and the types of the JSON. What is
-printed as it was observed (`_OBSERVED`) has no class here. `schemas` makes the JSON Schemas of both.
+printed as it was observed (`_OBSERVED`) has no class here. `schemas` makes the schemas of both.
 """
 
 from __future__ import annotations
