@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
@@ -260,7 +260,7 @@ def check_limits(examined: Examined) -> Check:
     return about.ok(f"one container may have at most {resource(largest)}")
 
 
-_RUNTIME = "yarn.nodemanager.runtime.linux"
+_NETWORKS = "yarn.nodemanager.runtime.linux.docker.allowed-container-networks"
 
 
 def check_docker(examined: Examined) -> Check:
@@ -277,13 +277,8 @@ def check_docker(examined: Examined) -> Check:
         said = "no NodeManager returns its configuration"
         return Subject("docker").warning(said, "", "doctor --deep checks whether containers run")
     plain = {host: why for host, conf in confs.items() if (why := why_no_images(conf))}
-    networks = sorted(
-        {
-            item
-            for conf in confs.values()
-            for item in _split(conf.get(f"{_RUNTIME}.docker.allowed-container-networks", ""))
-        }
-    )
+    lists = [conf.get(_NETWORKS, "") for conf in confs.values()]
+    networks = sorted({item.strip() for item in ",".join(lists).split(",")} - {""})
     about = Subject("docker", asked=sorted(confs), networks=networks)
     if plain and examined.settings.sandbox:
         return about.ok("sandbox: no Docker; images are not used")
@@ -298,10 +293,6 @@ def check_docker(examined: Examined) -> Check:
     return about.ok(
         f"Docker is allowed on {listed(sorted(confs))}, with the networks {listed(networks, 8)}"
     )
-
-
-def _split(text: str) -> Iterable[str]:
-    return (item.strip() for item in text.split(",") if item.strip())
 
 
 def check_log_aggregation(examined: Examined) -> Check:

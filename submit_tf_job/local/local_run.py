@@ -172,13 +172,15 @@ class LocalRun:
                     self.on_line(task, name, line)
 
     def _status(self) -> JobStatus:
+        app, report = self._app(), self._report()
+        there = (self._deciding.logs / contract.REPORT_FILE).exists()
         seen = JobStatus(
             self.planned.job.name,
             "",
-            self._app(),
+            app,
             run=self.planned.run,
-            report=self._report(),
-            evidence=self._evidence(),
+            report=report,
+            evidence=Evidence.READ if there else Evidence.MISSING,
         )
         return replace(seen, app=None, given_verdict=seen.verdict)
 
@@ -201,11 +203,6 @@ class LocalRun:
             return self._last
         self._last = JobReport.parse(content) or self._last
         return self._last
-
-    def _evidence(self) -> Evidence:
-        if (self._deciding.logs / contract.REPORT_FILE).exists():
-            return Evidence.READ
-        return Evidence.MISSING
 
     def _let_others_end(self) -> None:
         """Wait for the other tasks to end, as long as YARN does; the deciding task's bootstrap has

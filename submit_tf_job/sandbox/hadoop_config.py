@@ -63,6 +63,8 @@ _QUICK_YARN = {
     "yarn.service.container-failure.retry-interval-ms": "1000",
 }
 
+_PLACEMENT = "yarn.resourcemanager.placement-constraints.handler"
+
 _LOG4J = """log4j.rootLogger=INFO,console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
 log4j.appender.console.target=System.err
@@ -263,22 +265,14 @@ def _yarn_rm(state: SandboxState) -> dict[str, str]:
         # ResourceManager.
         "yarn.resourcemanager.connect.retry-interval.ms": "500" if state.ha else "1000",
         **_quick(state, _QUICK_YARN),
-        **_placement(state),
+        # Hadoop's default refuses `placement`; a single node has nothing to choose.
+        **({} if state.nodes == 1 else {_PLACEMENT: "scheduler"}),
         "yarn.timeline-service.enabled": "false",
         # The default is in /tmp, where another sandbox that starts at the same time removes the
         # files.
         "yarn.node-labels.fs-store.root-dir": f"file://{state.layout.run}/node-labels",
         "yarn.node-attribute.fs-store.root-dir": f"file://{state.layout.run}/node-attribute",
     }
-
-
-def _placement(state: SandboxState) -> dict[str, str]:
-    """Return the property that makes the scheduler accept `placement`, where there are several
-    nodes; Hadoop's default refuses it.
-    """
-    if state.nodes == 1:
-        return {}
-    return {"yarn.resourcemanager.placement-constraints.handler": "scheduler"}
 
 
 def _yarn_nm(state: SandboxState, node: int) -> dict[str, str]:

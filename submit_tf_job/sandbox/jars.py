@@ -11,8 +11,7 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
@@ -213,27 +212,23 @@ def ensure_jars(
         tarball = home / "service-dep.tar.gz"
     jars = JarSet(version, home / "jars", tarball)
     if not jars.directory.is_dir():
-        with _fetching(f"Hadoop {version}", "100 MB", home, environ, progress) as work:
-            if work is not None:
-                _build(version, line, work, environ)
+        make = partial(_build, version, line, environ)
+        _fetch(f"Hadoop {version}", "100 MB", home, make, environ, progress)
     return jars
 
 
-@contextmanager
-def _fetching(
+def _fetch(
     what: str,
     size: str,
     home: Path,
+    make: Callable[[Path], None],
     environ: Mapping[str, str],
     progress: Callable[[str], None],
-) -> Iterator[Path | None]:
-    """Yield a new directory, which becomes `home` when it is complete; None where another process
-    has made it meanwhile.
-    """
+) -> None:
+    """Make a directory, which becomes `home` when it is complete; nothing where it exists."""
     on_wait = partial(progress, f"another process is fetching {what}")
     with lock(home, _MAVEN_TIMEOUT_S, on_wait):
         if home.is_dir():
-            yield None
             return
         _find_maven(environ)  # before it is said that something is fetched
         progress(f"fetching {what} through Maven (once; about {size})")
@@ -243,7 +238,7 @@ def _fetching(
             work = Path(parent) / "new"
             work.mkdir()
             work.chmod(0o755)
-            yield work
+            make(work)
             work.rename(home)
 
 
@@ -256,7 +251,7 @@ def _find_maven(environ: Mapping[str, str]) -> str:
     return find_program("mvn", environ, why, hint)
 
 
-def _build(version: str, line: Line, work: Path, environ: Mapping[str, str]) -> None:
+def _build(version: str, line: Line, environ: Mapping[str, str], work: Path) -> None:
     (work / "pom.xml").write_text(_render_pom(version, line))
     jars = work / "jars"
     goal = ["-f", str(work / "pom.xml"), "dependency:copy-dependencies"]
@@ -407,13 +402,12 @@ def ensure_native(
             hint="give the directory of an unpacked Hadoop that has lib/native/libhadoop.so",
         )
     home = cache_dir / f"native-{_NATIVE_VERSION}-{architecture}"
-    with _fetching(_LIBRARY, "32 MB", home, environ, progress) as work:
-        if work is not None:
-            _fetch_native(architecture, work, environ)
+    make = partial(_fetch_native, architecture, environ)
+    _fetch(_LIBRARY, "32 MB", home, make, environ, progress)
     return home
 
 
-def _fetch_native(architecture: str, work: Path, environ: Mapping[str, str]) -> None:
+def _fetch_native(architecture: str, environ: Mapping[str, str], work: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".jar-", dir=work.parent) as jars:
         _copy_artifact(_NATIVE_ARTIFACT, Path(jars), environ)
         jar = next(Path(jars).glob("*.jar"))

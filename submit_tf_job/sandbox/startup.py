@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from submit_tf_job import waiting
@@ -242,7 +243,7 @@ def _start(
         end(containers_of(state.layout, state.nodemanagers[name]), grace_s=1.0)
     process = start(name, state, environ)
     started.append(process)
-    state = state.with_daemon(name, process)
+    state = replace(state, daemons={**state.daemons, name: process})
     save_state(state)
     return state
 

@@ -8,7 +8,7 @@ import json
 import platform
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -355,10 +355,6 @@ class SandboxState:
 
     def _yarn_url(self, host: str, purpose: str) -> str:
         return f"{'https' if self.tls else 'http'}://{host}:{self.ports[purpose]}"
-
-    def with_daemon(self, name: str, process: Process) -> SandboxState:
-        """Return the state with one daemon's process replaced."""
-        return replace(self, daemons={**self.daemons, name: process})
 
     def is_alive(self, name: str) -> bool:
         """Return whether a daemon's process exists."""

@@ -174,11 +174,11 @@ def prepare_hdfs(state: SandboxState) -> None:
         SandboxError: The NameNode returns an error.
     """
     for path, mode, owner in _directories(state):
-        _hdfs_call(state, "PUT", path, {"op": "MKDIRS", "permission": mode})
+        _hdfs_put(state, path, {"op": "MKDIRS", "permission": mode})
         # MKDIRS does not change the mode of an existing directory, and applies the umask.
-        _hdfs_call(state, "PUT", path, {"op": "SETPERMISSION", "permission": mode})
+        _hdfs_put(state, path, {"op": "SETPERMISSION", "permission": mode})
         if owner:
-            _hdfs_call(state, "PUT", path, {"op": "SETOWNER", "owner": owner})
+            _hdfs_put(state, path, {"op": "SETOWNER", "owner": owner})
     if state.tarball:
         _upload(
             state, Path(state.tarball), f"/yarn-services/{state.hadoop_version}/service-dep.tar.gz"
@@ -190,9 +190,9 @@ def _upload(state: SandboxState, source: Path, target: str) -> None:
     parents.
     """
     parent = target.rpartition("/")[0]
-    _hdfs_call(state, "PUT", parent, {"op": "MKDIRS", "permission": "755"})
+    _hdfs_put(state, parent, {"op": "MKDIRS", "permission": "755"})
     query = {"op": "CREATE", "overwrite": "true", "permission": "755", "noredirect": "true"}
-    location = str(json.loads(_hdfs_call(state, "PUT", target, query))["Location"])
+    location = str(json.loads(_hdfs_put(state, target, query))["Location"])
     try:
         with source.open("rb") as tarball:
             status, body = send("PUT", location, timeout_s=120, body=tarball)
@@ -203,10 +203,10 @@ def _upload(state: SandboxState, source: Path, target: str) -> None:
         raise SandboxError(f"could not upload {source.name} to HDFS: {status} {said}")
 
 
-def _hdfs_call(state: SandboxState, method: str, path: str, query: dict[str, str]) -> bytes:
+def _hdfs_put(state: SandboxState, path: str, query: dict[str, str]) -> bytes:
     url = f"{state.namenode_url}/webhdfs/v1{quote(path)}?{urlencode({**query, 'user.name': state.user})}"  # noqa: E501
     try:
-        status, body = send(method, url, state, timeout_s=30)
+        status, body = send("PUT", url, state, timeout_s=30)
     except NotWell as error:
         raise SandboxError(f"could not prepare HDFS: {error}") from None
     if status not in (200, 201):
