@@ -63,7 +63,7 @@ def refuse_special(path: Path, found: os.stat_result) -> None:
     if (
         stat.S_ISBLK(mode)
         or stat.S_ISSOCK(mode)
-        or (stat.S_ISCHR(mode) and not own and found.st_rdev != _null())
+        or (stat.S_ISCHR(mode) and not own and found.st_rdev != Path(os.devnull).stat().st_rdev)
     ):
         raise OSError(0, "is a device or a socket, and a file is needed", str(path))
 
@@ -72,10 +72,6 @@ def reason(error: Exception) -> str:
     """Return the reason of a failed read, without the path."""
     text = str(getattr(error, "strerror", None) or error)
     return f"{text[:1].lower()}{text[1:]}"
-
-
-def _null() -> int:
-    return os.stat(os.devnull).st_rdev  # noqa: PTH116 - a constant of the system
 
 
 # --- files with secrets ---

@@ -130,7 +130,8 @@ class Key(NamedTuple):
         value = {"allOf": [self.kind.reference]} if self.kind.definition else self.kind.schema
         if self.default is not None:
             value = {**value, "default": self.default}
-        return {"description": _without_markup(self.help), **value, "examples": list(self.examples)}
+        plain = _MARKUP.sub(r"\1", self.help)
+        return {"description": plain, **value, "examples": list(self.examples)}
 
     def reference(self) -> dict[str, Any]:
         """Return the JSON Schema, or a reference to its definition."""
@@ -187,10 +188,6 @@ class Keys:
 
 def _plain(key: str) -> str:
     return key.strip().lower().replace("-", "_")
-
-
-def _without_markup(markdown: str) -> str:
-    return _MARKUP.sub(lambda found: found[1] or "", markdown)
 
 
 def as_label(text: str) -> str:

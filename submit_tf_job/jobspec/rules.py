@@ -199,7 +199,8 @@ def check(job: JobDraft, deciding: str | None) -> None:
     _check_master(job)
     _check_keras(job)
     _check_retries(job)
-    _check_deciding(job, deciding)
+    if job.roles_read and (why := _cannot_decide(job, deciding)):
+        job.fail("deciding_role", why)
     for role in job.roles.values():
         _check_ports(role)
         _check_failures(job, role, deciding)
@@ -419,11 +420,6 @@ def _elastic_refusal(job: JobDraft, role: RoleDraft, deciding: str | None) -> st
     if not {"lost", "any"} & set(retries.on):
         return "an elastic role goes on without its lost tasks; add lost to `on` of retries, or"
     return None
-
-
-def _check_deciding(job: JobDraft, deciding: str | None) -> None:
-    if job.roles_read and (why := _cannot_decide(job, deciding)):
-        job.fail("deciding_role", why)
 
 
 def _cannot_decide(job: JobDraft, deciding: str | None) -> str | None:

@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.stopping import Remaining
 
 _NAMED = 5
-# The deciding task waits 20 s after each (`container.child.PATIENCE_S`); a NodeManager gets a
-# signal with its next heartbeat, by default after 1 s at most.
+# The deciding task waits 20 s after each SIGQUIT (`container.child.PATIENCE_S`); a NodeManager gets
+# a signal with its next heartbeat, by default after 1 s at most.
 _RENEWED_EVERY_S = 5.0
 _LOOK_S = 5.0  # a stop is not delayed longer by an ApplicationMaster that does not answer
-_PATIENCE, _STOP = "OUTPUT_THREAD_DUMP", "GRACEFUL_SHUTDOWN"  # SIGQUIT, SIGTERM
+_DUMP, _STOP = "OUTPUT_THREAD_DUMP", "GRACEFUL_SHUTDOWN"  # SIGQUIT, SIGTERM
 
 
 def stop(
@@ -182,7 +182,7 @@ def _end_gracefully(
     container = deciding_container(seen)
     if container is None:
         return
-    due, signals = cluster.clock(), [_PATIENCE, _STOP]
+    due, signals = cluster.clock(), [_DUMP, _STOP]
     for _ in waiting.TASKS_HAVE_SAVED.attempts(cluster.clock, cluster.sleep, within_s=grace_s):
         if cluster.clock() >= due:
             due = cluster.clock() + _RENEWED_EVERY_S
@@ -191,7 +191,7 @@ def _end_gracefully(
                     cluster.client.signal_container(container, name)
                 if len(signals) > 1:
                     on_wait(f"{ref.name}: its tasks have {grace_s:g} s to save and end")
-                signals = [_PATIENCE]
+                signals = [_DUMP]
             except NoSuchJob:
                 return
             except Refused as error:
@@ -232,7 +232,7 @@ def deciding_container(seen: JobStatus) -> str | None:
 def _by_hand(name: str, container: str) -> str:
     command = f"yarn container -signal {container}"
     return (
-        f"with Hadoop's command line: {command} {_PATIENCE} and {command} {_STOP}, then at most 20 "
+        f"with Hadoop's command line: {command} {_DUMP} and {command} {_STOP}, then at most 20 "
         f"s later submit_tf_job stop {name} --grace 0s"
     )
 
@@ -338,9 +338,6 @@ def owner(cluster: Cluster, job: str) -> str | None:
 
 
 # --- the stacks of a running job ---
-
-
-_DUMP = "OUTPUT_THREAD_DUMP"  # SIGQUIT
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def _names(job: Job, site: Site, room: int) -> Iterator[Problem]:
             f"another name",
         )
     elif len(head_of(job.name, room)) + SUFFIX > room:
-        longest = max(_hosts(job, site, ""), key=len)
+        longest = max(_hosts(job, site), key=len)
         most = room - SUFFIX
         why = f"a name of at most {most} characters fits, or " if most > 0 else "no name fits; "
         yield job.problem(
@@ -101,14 +101,15 @@ def _names(job: Job, site: Site, room: int) -> Iterator[Problem]:
 
 def room_for_name(job: Job, site: Site) -> int:
     """Return how many characters the name of a run may have, so that YARN takes its host names."""
-    longest = max(map(len, _hosts(job, site, "")), default=0)
+    longest = max(map(len, _hosts(job, site)), default=0)
     return min(MAX_NAME, MAX_HOST_NAME - longest)
 
 
-def _hosts(job: Job, site: Site, service: str) -> Iterator[str]:
+def _hosts(job: Job, site: Site) -> Iterator[str]:
+    """Yield the longest host name of each role, without the name of the run."""
     for role in job.roles.values():
         if len(role.name) <= MAX_COMPONENT:  # a longer one is a problem of its own
-            yield host_name(role.name, role.instances - 1, service, site.registry_user, site.domain)
+            yield host_name(role.name, role.instances - 1, "", site.registry_user, site.domain)
 
 
 def _network(job: Job, site: Site) -> Iterator[Problem]:

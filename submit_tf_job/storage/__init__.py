@@ -162,9 +162,7 @@ def default_fs(hadoop_conf: Path) -> str:
             f"{hadoop_conf / 'core-site.xml'}: fs.defaultFS is not set",
             hint="Name the storage itself, such as hdfs://namenode:8020.",
         )
-    if urlsplit(found).netloc:
-        return found.rstrip("/")
-    return found
+    return found.rstrip("/") if urlsplit(found).netloc else found
 
 
 def is_own_hdfs(uri: str, hadoop_conf: Path | None) -> bool:
