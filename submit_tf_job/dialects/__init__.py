@@ -136,11 +136,17 @@ def table(name: str) -> Iterator[str]:
 
 def recognise(root: Table) -> tuple[str, str] | None:
     """Return the name and version of a tree's format; None for an unknown format."""
-    for name in FORMATS:
-        recognises = dialect_of(name).recognise
-        if recognises is not None and (version := recognises(root)):
-            return name, version
-    return None
+    versions = ((name, _version(name, root)) for name in FORMATS)
+    return next(((name, version) for name, version in versions if version), None)
+
+
+def _version(name: str, root: Table) -> str | None:
+    """Return the version of a tree of a format; None for a tree of another one."""
+    from submit_tf_job.dialects.translation import Translation
+
+    dialect = dialect_of(name)
+    looking = Translation(dialect.label, "", Diagnostics(""))  # whose problems nobody hears
+    return dialect.recognise(looking.root(root))
 
 
 def read(text: str, notes: Diagnostics, name: str | None) -> tuple[Node, Translation | None]:
@@ -185,9 +191,7 @@ def _read_as(name: str, content: Node, notes: Diagnostics) -> tuple[Node, Transl
         )
     if not isinstance(content, Table):
         raise Unreadable(Location(notes.source), "expected a mapping")
-    recognises = dialect_of(name).recognise
-    version = recognises(content) if recognises is not None else None
-    return translate(name, version or "--from", content, notes)
+    return translate(name, _version(name, content) or "--from", content, notes)
 
 
 def translate(
@@ -237,7 +241,7 @@ def read_command(
         )
     for format_name in [name] if name else COMMANDS:
         dialect = dialect_of(format_name)
-        begin = dialect.begin(words) if dialect.begin is not None else None
+        begin = dialect.begin(words)
         if begin is None and name is not None:
             begin = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
         if begin is not None:
@@ -288,9 +292,8 @@ def _read_unparsed(
         found = _read_documents(text, notes)
         if found is not None:
             return found
-    if _KUBERNETES.search(text) and _TEMPLATE.search(text):
-        at = _TEMPLATE.search(text)
-        raise Unreadable(_place_of(text, at.start() if at else 0, notes), _TEMPLATE_MESSAGE)
+    if _KUBERNETES.search(text) and (at := _TEMPLATE.search(text)):
+        raise Unreadable(_place_of(text, at.start(), notes), _TEMPLATE_MESSAGE)
     raise error
 
 

@@ -18,7 +18,7 @@ from submit_tf_job.dialects.command_line import PREFIX, each, open_file
 from submit_tf_job.dialects.rows import Row, Rows, amount, carry, path_of, rows
 from submit_tf_job.dialects.translation import At, Dialect
 from submit_tf_job.dialects.yarnfile import RUNTIME, read_runtime
-from submit_tf_job.host.located.tree import Scalar, Table, clip
+from submit_tf_job.host.located.tree import Scalar, clip
 from submit_tf_job.jobspec.kinds import as_label
 
 _MXNET = "a scheduler is MXNet's; only TensorFlow is read"
@@ -105,14 +105,11 @@ _TABLE = Rows(("",), (*_JOB, *_TASKS["worker"], *_TASKS["ps"]))
 _ROWS = {path_of(key): row for row in _TABLE.rows for key in row.spellings}
 
 
-def _recognise(root: Table) -> str | None:
-    """Return "YAML" for a file of `job run -f`; None for another tree."""
-    found = root.find("spec")
-    spec = found.value if found else None
-    if root.find("apiVersion") or not isinstance(spec, Table):
-        return None
-    said = any(spec.find(key) for key in ("framework", "job_type", "jobType", "name"))
-    return "YAML" if said and (root.find("configs") or root.find("roles")) else None
+def _recognise(root: At) -> str | None:
+    """Return "YAML" for a file of `job run -f`; None for another file."""
+    spec = root.get("spec").keys & {"framework", "job_type", "jobType", "name"}
+    is_job = spec and root.keys & {"configs", "roles"} and "apiVersion" not in root.keys
+    return "YAML" if is_job else None
 
 
 @dataclass

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from submit_tf_job.dialects import common
 from submit_tf_job.dialects.rows import Rows, amount, carry, rows, values_of
 from submit_tf_job.dialects.translation import At, Dialect
-from submit_tf_job.host.located.tree import Scalar, ScalarKind, Table, clip
+from submit_tf_job.host.located.tree import Scalar, ScalarKind, clip
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.rules import restart_refusal
 
@@ -221,15 +221,10 @@ class _Replica:
         return self.at.get("template")
 
 
-def _recognise(root: Table) -> str | None:
-    """Return the version of a TFJob; None for another tree."""
-    kind, version = (_scalar(root, key) for key in ("kind", "apiVersion"))
+def _recognise(root: At) -> str | None:
+    """Return the version of a TFJob; None for another file."""
+    kind, version = root.get("kind").text(), root.get("apiVersion").text()
     return version if kind.lower() == "tfjob" and version.startswith(_GROUPS) else None
-
-
-def _scalar(root: Table, key: str) -> str:
-    entry = root.find(key)
-    return entry.value.text if entry and isinstance(entry.value, Scalar) else ""
 
 
 def _read(root: At) -> None:
@@ -382,7 +377,7 @@ def _read_board(spec: At, replicas: dict[str, _Replica]) -> None:
     image.put(f"{where}.image", image.text())
     common.put_board(where, logs, logs, board)
     board.need_memory(where, "2Gi")
-    _read_mounts(board, board, "tensorboard")
+    _read_mounts(board, board, where)
 
 
 # --- a pod template as a role: container, quantities, `$(NAME)`, volumes ---
@@ -401,7 +396,7 @@ def _read_pod(template: At, role: str, image: At) -> None:
     _read_command(container, where, _read_env(container, where))
     _read_resources(container, where)
     _read_ports(container, where)
-    _read_mounts(container, pod, role)
+    _read_mounts(container, pod, where)
     _read_placement(pod, where)
     network = pod.get("hostNetwork")
     if network.flag():
@@ -565,9 +560,8 @@ def _read_ports(container: At, where: str) -> None:
             port.put(f"{where}.ports", number, key=called)
 
 
-def _read_mounts(container: At, pod: At, role: str) -> None:
+def _read_mounts(container: At, pod: At, where: str) -> None:
     """Read `volumeMounts` of a container with the `volumes` of its pod."""
-    where = f"roles.{role}"
     volumes: dict[str, At] = {}
     for item in pod.get("volumes").items():
         volumes[item.get("name").text()] = item
@@ -598,7 +592,7 @@ def _read_mounts(container: At, pod: At, role: str) -> None:
                 f"the volume is a {kind}, which YARN does not have; say which directory of the "
                 "nodes it is"
             )
-            mount.need_mount(role, target, mode, why)
+            mount.need_mount(where, target, mode, why)
 
 
 def _read_placement(pod: At, where: str) -> None:

@@ -174,9 +174,9 @@ class _TonyJob:
         return self.framework == "tensorflow" and self.gang and bool(trains)
 
 
-def _recognise(root: Table) -> str | None:
-    """Return "XML" for a configuration with a property of TonY; None for another tree."""
-    return "XML" if any(entry.key.startswith(_PREFIX) for entry in root.entries) else None
+def _recognise(root: At) -> str | None:
+    """Return "XML" for a configuration with a property of TonY; None for another file."""
+    return "XML" if any(key.startswith(_PREFIX) for key in root.keys) else None
 
 
 def _read(root: At) -> None:

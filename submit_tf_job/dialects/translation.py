@@ -59,6 +59,11 @@ class At:
         """The entries of a mapping; none of another value."""
         return self.node.entries if isinstance(self.node, Table) else ()
 
+    @property
+    def keys(self) -> set[str]:
+        """The keys of a mapping, also those without a value."""
+        return {entry.key for entry in self.entries}
+
     def get(self, *names: str) -> At:
         """Return the value of the first of several keys that exists and is not null."""
         for entry in self.entries:
@@ -178,9 +183,8 @@ class At:
 
     def append(self, path: str, value: object) -> None:
         """Add an item to a list of the job spec."""
-        old = _find(self.reading.tree, path)
-        items = old.items if isinstance(old, Items) else ()
-        self.put(path, Items((*items, _node(value, self.place)), self.place))
+        items = (*_items(self.reading.tree, path), _node(value, self.place))
+        self.put(path, Items(items, self.place))
 
     # --- values that `--set` must provide ---
 
@@ -207,18 +211,15 @@ class At:
         self.need(f"{role}.command", f"{role}.command={example}", why)
 
     def need_mount(self, role: str, target: str, mode: str, why: str) -> None:
-        """Refuse the job unless a mount at that target is set, for all roles or that one (`ps`)."""
+        """Refuse the job unless a role, such as `roles.ps`, or all roles have a mount there."""
 
         def satisfied(root: Table) -> bool:
-            mounts = [_find(root, "mounts"), _find(root, f"roles.{role}.mounts")]
-            return any(
-                isinstance(item, Scalar) and item.text.split(":")[1:2] == [target]
-                for found in mounts
-                if isinstance(found, Items)
-                for item in found.items
-            )
+            items = (*_items(root, "mounts"), *_items(root, f"{role}.mounts"))
+            texts = [item.text for item in items if isinstance(item, Scalar)]
+            return any(text.split(":")[1:2] == [target] for text in texts)
 
-        self.reading.needs.append(_Need("", satisfied, (role, f"{target}{mode}"), self, why))
+        option = f"{role}.mounts[]=/DIRECTORY/ON/THE/NODES:{target}{mode}"
+        self.reading.needs.append(_Need("", satisfied, option, self, why))
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ class Dialect:
         label: Its name in messages.
         keys: Its table: every key that it has.
         read: Translates a tree, whose keys are checked against the table afterwards.
-        recognise: Returns the version of a file's tree; None for a tree of another format.
+        recognise: Returns the version of a file; None for one of another format.
         prefix: What the names of a flat file begin with.
         begin: Returns the index of the first flag of a command line; None for another program.
         abbreviations: Other names of flags.
@@ -239,9 +240,9 @@ class Dialect:
     label: str
     keys: tuple[Rows, ...]
     read: Callable[[At], None]
-    recognise: Callable[[Table], str | None] | None = None
+    recognise: Callable[[At], str | None] = lambda _: None
     prefix: str = ""
-    begin: Callable[[Sequence[str]], int | None] | None = None
+    begin: Callable[[Sequence[str]], int | None] = lambda _: None
     abbreviations: Mapping[str, str] = field(default_factory=dict)
     takes_command: bool = False
 
@@ -251,12 +252,12 @@ class _Need:
     """A value that the foreign file lacks, and that `--set` or the settings can provide.
 
     Attributes:
-        option: The value of `--set`; of a mount role and target.
+        option: The value of `--set`; `[]` stands for the next index of a list.
     """
 
     ours: str
     satisfied: Callable[[Table], bool]
-    option: str | tuple[str, str]
+    option: str
     at: At
     why: str
 
@@ -425,8 +426,7 @@ class Translation:
 
     def _report_files(self, root: Table) -> None:
         """Report files of a command line that are not here; else only the next attempt says so."""
-        found = _find(root, "files")
-        for item in found.items if isinstance(found, Items) and self.base else ():
+        for item in _items(root, "files") if self.base else ():
             src = _find(item, "src") if isinstance(item, Table) else item
             if isinstance(src, Scalar) and not re.search(r"://|[*?[]", src.text):
                 assert self.base is not None
@@ -449,14 +449,14 @@ class Translation:
             needs[0].at.fail(re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", message))
 
 
-def _option(option: str | tuple[str, str], root: Table, taken: dict[str, int]) -> str:
-    if isinstance(option, str):
+def _option(option: str, root: Table, taken: dict[str, int]) -> str:
+    appended = re.fullmatch(r"([^=]+)\[\]=(.*)", option, re.DOTALL)
+    if appended is None:
         return option
-    role, target = option
-    found = _find(root, f"roles.{role}.mounts")
-    index = taken.setdefault(role, len(found.items) if isinstance(found, Items) else 0)
-    taken[role] += 1
-    return f"roles.{role}.mounts[{index}]=/DIRECTORY/ON/THE/NODES:{target}"
+    path, value = appended.groups()
+    index = taken.setdefault(path, len(_items(root, path)))
+    taken[path] += 1
+    return f"{path}[{index}]={value}"
 
 
 def _last(path: str) -> str:
@@ -488,6 +488,12 @@ def _find(root: Table, path: str) -> Node | None:
         entry = node.find(name) if isinstance(node, Table) else None
         node = entry.value if entry else None
     return node
+
+
+def _items(root: Table, path: str) -> tuple[Node, ...]:
+    """Return the items of a list; none of another value, or without one."""
+    found = _find(root, path)
+    return found.items if isinstance(found, Items) else ()
 
 
 def _listed(known: KeyTree) -> str:

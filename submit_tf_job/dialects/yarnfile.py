@@ -109,20 +109,14 @@ _TOKENS = {
 _OTHER_TOKEN = re.compile(r"\$\{(?:\w+_HOST|\w+_IP|CLUSTER_\w+|DOMAIN)\}|<LOG_DIR>")
 
 
-def _recognise(root: Table) -> str | None:
-    """Return "YARN-8220" or "services API"; None for another tree."""
-    entry = root.find("components")
-    if entry is None or not isinstance(entry.value, Items) or not entry.value.items:
+def _recognise(root: At) -> str | None:
+    """Return "YARN-8220" or "services API"; None for another file."""
+    found = root.get("components").items()
+    asked = {"launch_command", "number_of_containers", "artifact"}
+    if not found or not all("name" in item.keys and asked & item.keys for item in found):
         return None
-    found = [item for item in entry.value.items if isinstance(item, Table)]
-    asked = ("launch_command", "number_of_containers", "artifact")
-    if len(found) < len(entry.value.items) or not all(
-        item.find("name") and any(item.find(key) for key in asked) for item in found
-    ):
-        return None
-    names = [entry.value for item in found if (entry := item.find("name"))]
-    known = all(isinstance(name, Scalar) and name.text in _OF_YARN_8220 for name in names)
-    artifacts = root.find("artifact") or any(item.find("artifact") for item in found)
+    known = all(item.get("name").text() in _OF_YARN_8220 for item in found)
+    artifacts = any("artifact" in at.keys for at in (root, *found))
     return "YARN-8220" if known and not artifacts else "services API"
 
 
