@@ -53,12 +53,16 @@ def call_spec(
         directory: The directory.
 
     Raises:
-        UsageError: It is no plain function or cannot be pickled, or `job` has a command.
+        UsageError: It is no plain function or cannot be pickled, or `job` has a command, or files
+            that are no list.
     """
     if "command" in job:
         raise UsageError(
             "a job that calls a function has no command of its own", hint="leave command out"
         )
+    own_files = job.get("files", [])
+    if not isinstance(own_files, (list, tuple)):
+        raise UsageError(f"files: expected a list, found {own_files!r}")
     if not callable(function):
         raise UsageError(f"{function!r} is not a function")
     if inspect.iscoroutinefunction(function):
@@ -84,7 +88,7 @@ def call_spec(
         "strategy": "single",
         **job,
         "command": [str(python), _CALLEE],
-        "files": [*job.get("files", []), *files],
+        "files": [*own_files, *files],
     }
 
 

@@ -171,6 +171,9 @@ class Client:
         from submit_tf_job.jobspec.job import Job
 
         _check_list("overrides", overrides)
+        overrides = list(overrides)
+        for one in overrides:
+            _check_texts(overrides=one)
         _check_texts(name=name, dialect=dialect)
         text = None
         if isinstance(spec, (str, Path)):
@@ -180,7 +183,10 @@ class Client:
                 words = read_file(path).decode("utf-8", "surrogateescape")
                 text, base = render(words).encode("utf-8", "surrogateescape"), path.parent
         elif isinstance(spec, Mapping):
-            path, text = Path("<mapping>"), json.dumps(dict(spec), default=str).encode()
+            try:
+                path, text = Path("<mapping>"), json.dumps(dict(spec), default=str).encode()
+            except (TypeError, ValueError, RecursionError) as error:
+                raise UsageError(f"spec: the mapping is not one of JSON: {error}") from None
         elif not isinstance(spec, Job):
             raise UsageError(
                 "spec: expected the path of a job spec, a mapping or a loaded job, found "

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -92,7 +93,9 @@ class Call(Generic[R]):
 
         if in_notebook():
             return self.handle.watch(timeout_s)
-        return self.handle.show(timeout_s, say, output=sys.stderr.isatty())
+        return self.handle.show(
+            timeout_s, say, output=sys.stderr is not None and sys.stderr.isatty()
+        )
 
     @property
     def _deciding(self) -> str:
@@ -158,21 +161,26 @@ def _raised(packed: bytes, task: str) -> BaseException:
     kind, what, text = pickle.loads(packed)
     if kind == callee.REFUSED:
         return JobFailed(text)
+    cause = RemoteTraceback(task, text)
     try:
         error = pickle.loads(what)
         if isinstance(error, tuple):
             made_of, args, attributes = error
             error = made_of.__new__(made_of, *args)
             vars(error).update(attributes)
+        # a frozen dataclass refuses a plain assignment, and this call what is no exception
+        BaseException.__setattr__(error, "__cause__", cause)
     except Exception:  # noqa: BLE001 - a module that is not here, or the user's own class
         error = JobFailed(f"{task} raised {_last_line(text)}")
-    error.__cause__ = RemoteTraceback(task, text)
+        error.__cause__ = cause
     assert isinstance(error, BaseException)
     return error
 
 
 def _last_line(text: str) -> str:
-    return next(reversed(text.strip().splitlines()), "an exception")
+    """Return the line of a traceback that says what was raised; a group's stands behind a `|`."""
+    lines = re.findall(r"^(?:  \| )?(\w[\w.<>]*(?:: .*)?)$", text, re.MULTILINE)
+    return next(reversed(lines), "an exception")
 
 
 def _noted(error: BaseException, name: str, cause: Cause) -> BaseException:
@@ -180,7 +188,8 @@ def _noted(error: BaseException, name: str, cause: Cause) -> BaseException:
     hint = f"\nhint: {cause.hint}" if cause.hint else ""
     note = f"{name} failed: {cause.sentence}{hint}\nsubmit_tf_job status {name}, logs {name}"
     if sys.version_info >= (3, 11):
-        error.add_note(note)
+        # as `add_note`, which a frozen dataclass refuses
+        vars(error).setdefault("__notes__", []).append(note)
     elif error.__cause__ is not None:
         error.__cause__.args = (f"{error.__cause__}\n{note}",)
     return error
@@ -188,8 +197,9 @@ def _noted(error: BaseException, name: str, cause: Cause) -> BaseException:
 
 def say(line: str) -> None:
     """Print a whole line about a job: other threads print theirs. stdout is the script's own."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+    if sys.stderr is not None:  # None where it is closed (`2>&-`)
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def _value(packed: bytes | None, name: str, task: str) -> Any:
@@ -490,4 +500,6 @@ def _show(task: str, _file: str, text: str) -> None:
     from submit_tf_job.container.contract import OUTCOME_MARK
 
     if not text.startswith((OUTCOME_MARK, "[submit_tf_job]")):
-        sys.stdout.write(f"{task} | {text}\n")
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"  # it may not know every letter
+        line = text.encode(encoding, "backslashreplace").decode(encoding)
+        print(f"{task} | {line}\n", end="")  # noqa: T201 - one write; without stdout none

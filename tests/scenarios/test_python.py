@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import io
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -83,6 +86,9 @@ NO_JOB = "job: expected a mapping with keys of a job spec, found NoneType"
     [
         (lambda: client().submit(3), "spec: expected the path of a job spec, a mapping or a"),  # type: ignore[arg-type]
         (lambda: client().load({}, overrides="x"), "overrides: expected a list, found 'x'"),
+        (lambda: client().load({}, overrides=[3]), "overrides: expected a text, found 3"),  # type: ignore[list-item]
+        (lambda: client().load({("a",): 1}), "spec: the mapping is not one of JSON: keys must be"),  # type: ignore[dict-item]
+        (lambda: submit_tf_job.run(len, job={"files": "a"}, local=True), "files: expected a list"),
         (lambda: client().jobs(names="x"), "names: expected a list, found 'x'"),
         (lambda: client().load({}, overrides=3), "overrides: expected a list, found 3"),  # type: ignore[arg-type]
         (lambda: client().load({}, name=3), "name: expected a text, found 3"),  # type: ignore[arg-type]
@@ -102,6 +108,30 @@ def test_argument_of_a_wrong_kind(world: World, call: Callable[[], object], mess
     with pytest.raises((submit_tf_job.UsageError, submit_tf_job.SettingsError)) as error:
         call()
     assert error.value.message.startswith(message)
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen(Exception):
+    """An exception that refuses what is assigned to it."""
+
+    code: int
+
+
+def test_function_here_prints_any_letter_and_raises_any_exception(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", said)
+
+    def train() -> None:
+        print("\N{SNOWMAN}", flush=True)
+        raise Frozen(3)
+
+    with pytest.raises(Frozen) as error:
+        submit_tf_job.run(train, job={"roles": {"worker": {"memory": "1Gi"}}}, local=True)
+    assert "in task worker-0" in str(error.value.__cause__)
+    said.seek(0)
+    assert said.read().startswith("worker-0 | \\u2603\n")
 
 
 def test_reprs_and_tables(world: World) -> None:
