@@ -186,6 +186,12 @@ class At:
         items = (*_items(self.reading.tree, path), _node(value, self.place))
         self.put(path, Items(items, self.place))
 
+    def extend(self, path: str, text: str) -> None:
+        """Add to the end of a text of the job spec, if it is there; it keeps its location."""
+        tree = self.reading.tree
+        if isinstance(old := _find(tree, path), Scalar):
+            self.reading.tree = _with(tree, path.split("."), replace(old, text=old.text + text))
+
     # --- values that `--set` must provide ---
 
     def need(self, ours: str, option: str, why: str) -> None:

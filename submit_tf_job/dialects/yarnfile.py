@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 from submit_tf_job.dialects import common
 from submit_tf_job.dialects.command_line import PREFIX, after_program, open_file
 from submit_tf_job.dialects.rows import Fate, Row, Rows, carry, rows, values_of
 from submit_tf_job.dialects.translation import At, Dialect
-from submit_tf_job.host.located.tree import Items, Node, Scalar, Table, clip
+from submit_tf_job.host.located.tree import clip
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.kinds import LABEL as LABEL_PATTERN
 from submit_tf_job.jobspec.kinds import NO_LABEL
@@ -381,33 +380,15 @@ def _read_command_line(root: At) -> None:
     file = open_file(stated)
     if file is None:
         return
-    gpu = root.get("--gpu")
-    number = gpu.whole(default=-1)
-    if number >= 0 and isinstance(file.node, Table):
-        node = _with_flag(file.node, f" --num-gpus={number}")
-        file = At(node, file.path, file.place, root.reading)
     root.reading.version = "YARN-8220"
     root.reading.translate(_YARNFILE, file)
     roles = [role for item in file.get("components").items() if (role := _role(item))]
     _read_flags(root, file, set(roles))
-    if number >= 0:
-        for role in roles:
-            gpu.put(f"roles.{role}.gpus", number)
-
-
-def _with_flag(root: Table, flag: str) -> Table:
-    """Append a flag to the command of each component, as the second generation does."""
-    found = root.find("components")
-    if found is None or not isinstance(found.value, Items):
-        return root
-    items: list[Node] = []
-    for item in found.value.items:
-        command = item.find("launch_command") if isinstance(item, Table) else None
-        if isinstance(item, Table) and command and isinstance(command.value, Scalar):
-            value = replace(command.value, text=command.value.text + flag)
-            item = item.with_entry(replace(command, value=value))
-        items.append(item)
-    return root.with_entry(replace(found, value=replace(found.value, items=tuple(items))))
+    gpu = root.get("--gpu")
+    number = gpu.whole(default=-1)
+    for role in roles if number >= 0 else ():
+        gpu.put(f"roles.{role}.gpus", number)
+        gpu.extend(f"roles.{role}.command", f" --num-gpus={number}")  # as the second generation
 
 
 def _read_flags(root: At, file: At, roles: set[str]) -> None:
