@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import EXIT_INTERRUPTED
-from submit_tf_job.settings import process_environment
 
 if TYPE_CHECKING:
     import typer
@@ -177,6 +176,8 @@ def add(app: typer.Typer, name: str) -> None:
 
 def _wanted_command(arguments: list[str]) -> str:
     """Return the name of the command; for a completion, that of the completed command line."""
+    from submit_tf_job.settings import process_environment
+
     environment = process_environment()
     if "_SUBMIT_TF_JOB_COMPLETE" in environment:
         sys.modules["rich"] = None  # type: ignore[assignment] # typer would import it to strip markup, which the help does not contain

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from submit_tf_job.errors import UsageError
 from submit_tf_job.observation import JobStatus
 from submit_tf_job.operations.change import Change, scale
 from submit_tf_job.operations.cluster import Cluster, JobRef
@@ -291,7 +292,10 @@ class JobHandle:
 
         Raises:
             NoSuchJob: The job has no logs; the message has the reason.
+            UsageError: `files` is no list.
         """
+        if isinstance(files, str):
+            raise UsageError(f"files: expected a list, found {files!r}", hint=f"write [{files!r}]")
         reading = logs(
             self._cluster,
             self.ref,

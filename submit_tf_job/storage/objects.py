@@ -35,7 +35,7 @@ class ObjectStorage(Storage):
             import fsspec
 
             self._fs = fsspec.filesystem(protocol, skip_instance_cache=True, **options)
-        except (ImportError, ValueError) as error:
+        except (ImportError, ValueError, TypeError) as error:  # the last: it needs more
             hint = "Use hdfs://, webhdfs://, s3:// or file://."
             if protocol in PACKAGES:
                 hint = f"pip install {PACKAGES[protocol]}"

@@ -125,6 +125,8 @@ def test_a_package_that_is_not_there() -> None:
         pytest.skip("s3fs is there")
     with pytest.raises(SettingsError, match=r"^s3a://bucket: ") as caught:
         open_storage("s3a://bucket/x")
+    with pytest.raises(SettingsError, match=r"^github://x: .* missing "):
+        open_storage("github://x")
     assert caught.value.hint == "pip install s3fs"
 
 
