@@ -179,11 +179,9 @@ def _media(request: Request) -> str:
 
 
 async def _job_spec(request: Request) -> bytes:
-    too_large = RequestRefused(
-        "too-large",
+    too_large = _too_large(
         "larger than 1 MiB; a job spec holds no data",
-        hint="send files as multipart/form-data, or put them on HDFS or into the image",
-        headers=_CLOSE,
+        "send files as multipart/form-data, or put them on HDFS or into the image",
     )
     return b"".join([piece async for piece in _pieces(request, _MAX_BODY, too_large)])
 
@@ -191,11 +189,8 @@ async def _job_spec(request: Request) -> bytes:
 async def _feed(request: Request, most: int, parts: _Parts) -> None:
     """Pass a body to its parser in pieces, in a thread because the disk may be slow."""
     waiting = b""
-    too_large = RequestRefused(
-        "too-large",
-        f"the files come to more than {most / 1024**2:g} MiB",
-        hint="put large ones on HDFS",
-        headers=_CLOSE,
+    too_large = _too_large(
+        f"the files come to more than {most / 1024**2:g} MiB", "put large ones on HDFS"
     )
     async for piece in _pieces(request, most + _MAX_BODY, too_large):
         waiting += piece
@@ -203,6 +198,10 @@ async def _feed(request: Request, most: int, parts: _Parts) -> None:
             await in_thread(partial(parts.feed, waiting))
             waiting = b""
     await in_thread(partial(parts.feed, waiting))
+
+
+def _too_large(message: str, hint: str = "") -> RequestRefused:
+    return RequestRefused("too-large", message, hint=hint, headers=_CLOSE)
 
 
 async def _pieces(request: Request, most: int, too_large: RequestRefused) -> AsyncIterator[bytes]:
@@ -335,12 +334,7 @@ class _Parts:
 
     def _open_file(self, name: str) -> None:
         if len(self.files) >= self._most_files:
-            raise RequestRefused(
-                "too-large",
-                f"more than {self._most_files} files",
-                hint="pack them into one archive",
-                headers=_CLOSE,
-            )
+            raise _too_large(f"more than {self._most_files} files", "pack them into one archive")
         path = self._directory / name
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -359,7 +353,7 @@ class _Parts:
             return
         self._kept += piece
         if len(self._kept) > _MAX_BODY:
-            raise RequestRefused("too-large", "the job spec is larger than 1 MiB", headers=_CLOSE)
+            raise _too_large("the job spec is larger than 1 MiB")
 
     def _close(self) -> None:
         if self._out is None:
