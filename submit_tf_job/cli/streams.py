@@ -38,7 +38,7 @@ class _Result(io.FileIO):
         except OSError as error:
             raise OutputError(
                 f"the result could not be written to stdout: {error.strerror}",
-                hint="no other error is known; `submit_tf_job status JOB` shows the state of a job",
+                hint="`submit_tf_job status JOB` shows the state of a job",
             ) from error
         return written
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from submit_tf_job.doctor import cluster_checks, machine_checks
 from submit_tf_job.doctor.findings import Check, Examination, Examined, Found, Subject
-from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.errors import SubmitTFJobError, UsageError
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
@@ -62,9 +62,16 @@ def doctor(
     Returns:
         The findings; a check that fails does not stop the others.
 
+    Raises:
+        UsageError: There is no check of a name in `only`.
+
     Example:
         >>> [finding.checked for finding in doctor(load_settings()).findings if finding.status == "failure"]  # doctest: +SKIP
     """  # noqa: E501
+    known = [name for name, _, _ in _CHECKS]
+    for name in only or ():
+        if name not in known:
+            raise UsageError(f"there is no check {name!r}", hint=f"there are {', '.join(known)}")
     queue = queue or str(settings.job.get("queue") or "default")
     examined = Examined(settings, queue, client)
     found: list[Check] = []

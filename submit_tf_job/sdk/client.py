@@ -398,6 +398,7 @@ class Client:
 
         Raises:
             AuthError: The cluster takes the client for another user than the settings name.
+            UsageError: There is no check of such a name.
         """
         from submit_tf_job.doctor.checks import doctor
 
