@@ -47,10 +47,8 @@ class Signals:
         self.reader, self.writer = socket.socketpair()
         self.reader.setblocking(False)
         self.writer.setblocking(False)
-        if sys.version_info >= (3, 7):
-            signal.set_wakeup_fd(self.writer.fileno(), warn_on_full_buffer=False)
-        else:
-            signal.set_wakeup_fd(self.writer.fileno())
+        quiet = {"warn_on_full_buffer": False} if sys.version_info >= (3, 7) else {}
+        signal.set_wakeup_fd(self.writer.fileno(), **quiet)
         for number in FORWARDED + (signal.SIGCHLD, PATIENCE):
             signal.signal(number, self._arrived)
         # HotSpot blocks it in its threads, so that a NodeManager's containers inherit that
