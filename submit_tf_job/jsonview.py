@@ -10,11 +10,10 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from datetime import datetime, timezone
-from enum import Enum
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from submit_tf_job.json_values import FORMAT_VERSION, MOMENT, instant, plain, shown_fields
 from submit_tf_job.observation import (
     Awaited,
     Consequence,
@@ -38,64 +37,11 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.listing import ListedJob
     from submit_tf_job.operations.submit import Submission
 
-FORMAT_VERSION: Literal[1] = 1
-_YEAR_10000_MS = 253_402_300_800_000
-_MS = "_ms"  # at the end of the names of moments
 
 Instant = Annotated[str, ("format", "date-time")]
 Run = Annotated[str, ("description", "Name of the run, which is that of its YARN service.")]
 Free = Mapping[str, Any]
 Names = tuple[str, ...]
-
-
-def instant(milliseconds: int | None) -> str | None:
-    """Format a time in UTC, `2026-05-04T09:30:00Z`; None for no time, or one outside of the
-    calendar.
-    """
-    if not milliseconds or not 0 < milliseconds < _YEAR_10000_MS:
-        return None
-    return (
-        datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
-        .isoformat(timespec="seconds")
-        .replace("+00:00", "Z")
-    )
-
-
-def document(kind: str, /, **fields: Any) -> dict[str, Any]:
-    """Return an object that is printed alone: its kind, the version of its format, its fields."""
-    return {"kind": kind, "format": FORMAT_VERSION, **fields}
-
-
-def plain(made: Any) -> dict[str, Any]:
-    """Return an object of a dataclass as a dictionary of what JSON has; None stays."""
-    shown = {}
-    for name, item in _shown_fields(made):
-        value = getattr(made, item.name)
-        shown[name] = instant(value) if item.name.endswith(_MS) else plain_value(value)
-    return shown
-
-
-def _shown_fields(kind: Any) -> Iterator[tuple[str, Field[Any]]]:
-    """Yield the fields of a dataclass that JSON has, with their names there: a moment in `x_ms` is
-    `x_at`, and the metadata `json` has another name, or None for a field that JSON lacks.
-    """
-    for item in fields(kind):
-        name = item.name.removesuffix(_MS) + "_at" if item.name.endswith(_MS) else item.name
-        if name := item.metadata.get("json", name):
-            yield name, item
-
-
-def plain_value(value: Any) -> Any:
-    """Return a value as JSON has it: what JSON has no kind for, such as a path, becomes text."""
-    if is_dataclass(value):
-        return plain(value)
-    if isinstance(value, Mapping):
-        return {str(name): plain_value(inner) for name, inner in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [plain_value(inner) for inner in value]
-    if isinstance(value, Enum):
-        return value.value
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
 # --- the objects ---
@@ -112,7 +58,7 @@ class Json:
         """
         names = [item.name for item in fields(cls) if item.default is MISSING]
         own = {
-            name: instant(getattr(value, name.removesuffix("_at") + _MS))
+            name: instant(getattr(value, name.removesuffix("_at") + MOMENT))
             if name.endswith("_at")
             else getattr(value, name)
             for name in names
@@ -472,9 +418,9 @@ def _name(kind: type) -> str:
 
 def _object_schema(kind: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, include_extras=True)
-    shown = dict(_shown_fields(kind))
+    shown = dict(shown_fields(kind))
     properties = {
-        name: _schema(Instant | None if item.name.endswith(_MS) else hints[item.name])
+        name: _schema(Instant | None if item.name.endswith(MOMENT) else hints[item.name])
         for name, item in shown.items()
     }
     if "format" in properties:  # one that is printed alone

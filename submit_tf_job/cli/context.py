@@ -451,7 +451,7 @@ def _defect(context: Context, error: Exception) -> InternalError:
 
 def _show(context: Context, error: SubmitTFJobError) -> int:
     if context.json:
-        from submit_tf_job.jsonview import document
+        from submit_tf_job.json_values import document
 
         print(json.dumps(document("Error", **error.to_json()), indent=2), file=sys.stderr)
     elif isinstance(error, JobSpecError):

@@ -12,7 +12,7 @@ import typer
 from submit_tf_job.cli.context import Context
 from submit_tf_job.cli.jobs import seconds
 from submit_tf_job.errors import SettingsError, UsageError
-from submit_tf_job.jsonview import document
+from submit_tf_job.json_values import document
 
 
 def serve(

@@ -5,15 +5,14 @@ job's events, its exit status.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from submit_tf_job.cli.context import Context
 from submit_tf_job.errors import UsageError
-from submit_tf_job.jsonview import job_object
 from submit_tf_job.operations.follow import Event, until_end
 from submit_tf_job.operations.read_status import error_of
 from submit_tf_job.operations.submit import load_job
@@ -141,9 +140,18 @@ def print_events(
 
 def finish(context: Context, status: JobStatus, cause: Cause | None = None) -> int:
     """Print a job's status and the cause of its failure, and return its exit status."""
-    context.result(job_lines(status, cause=cause), lambda: job_object(status, cause=cause))
+    context.result(job_lines(status, cause=cause), lambda: json_of_job(status, cause=cause))
     error = error_of(status)
     return error.exit_status if error else 0
+
+
+def json_of_job(
+    status: JobStatus, pending: Sequence[Cause] = (), cause: Cause | None = None
+) -> dict[str, Any]:
+    """Return the job's object for `-o json`, which alone needs the classes of `jsonview`."""
+    from submit_tf_job.jsonview import job_object
+
+    return job_object(status, pending, cause)
 
 
 def seconds(text: str | None, option: str = "--timeout") -> float | None:

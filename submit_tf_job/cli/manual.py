@@ -10,7 +10,7 @@ import typer
 
 from submit_tf_job.cli.context import Context, completed
 from submit_tf_job.errors import UsageError
-from submit_tf_job.jsonview import document
+from submit_tf_job.json_values import document
 from submit_tf_job.program_version import VERSION
 
 

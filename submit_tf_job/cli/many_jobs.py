@@ -13,7 +13,8 @@ import typer
 from submit_tf_job.cli.context import Context, completed, printable
 from submit_tf_job.cli.jobs import finish, print_events, seconds
 from submit_tf_job.errors import UsageError
-from submit_tf_job.jsonview import document, listing_object
+from submit_tf_job.json_values import document
+from submit_tf_job.jsonview import listing_object
 from submit_tf_job.operations.follow import follow, until_end
 from submit_tf_job.operations.listing import Listing, list_jobs
 from submit_tf_job.operations.run_records import run_history

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from submit_tf_job.cli.context import Context, JobArgument, coloured, completed
-from submit_tf_job.cli.jobs import print_events, seconds
+from submit_tf_job.cli.jobs import json_of_job, print_events, seconds
 from submit_tf_job.errors import UsageError
-from submit_tf_job.jsonview import description_object, document, job_object, plain
+from submit_tf_job.json_values import document, plain
 from submit_tf_job.observation import JobState, JobStatus
 from submit_tf_job.operations import read_status
 from submit_tf_job.operations.description import events_of
@@ -21,7 +21,6 @@ from submit_tf_job.operations.links import find_links, is_reachable, tunnel_comm
 from submit_tf_job.operations.logs import log_files
 from submit_tf_job.operations.logs import logs as read_logs
 from submit_tf_job.operations.runs import find
-from submit_tf_job.operations.stop import take_stacks
 from submit_tf_job.operations.why import diagnose
 from submit_tf_job.report.detail_text import (
     description_lines,
@@ -46,7 +45,7 @@ def status(context: Context, job: JobArgument) -> None:
     status = read_status.status(cluster, job)
     found = diagnose(cluster, status)
     causes = found.pending, found.failure
-    context.result(job_lines(status, *causes), lambda: job_object(status, *causes))
+    context.result(job_lines(status, *causes), lambda: json_of_job(status, *causes))
 
 
 def wait(
@@ -111,6 +110,8 @@ def describe(context: Context, job: JobArgument) -> None:
     found = read_status.describe(cluster, job)
     diagnosis = diagnose(cluster, found)
     lines = description_lines(found, diagnosis, now_ms=int(time.time() * 1000), width=context.width)
+    from submit_tf_job.jsonview import description_object
+
     context.result(lines, lambda: description_object(found, diagnosis.pending, diagnosis.failure))
 
 
@@ -235,6 +236,8 @@ def stacks(
       submit_tf_job stacks mnist
       submit_tf_job logs mnist worker-1 --file stacks.txt
     """
+    from submit_tf_job.operations.stop import take_stacks
+
     found = take_stacks(context.cluster(), job, task)
     context.result(stacks_lines(found), lambda: stacks_object(found))
 

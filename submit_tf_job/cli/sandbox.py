@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from submit_tf_job.cli.context import Context
-from submit_tf_job.jsonview import document, plain
+from submit_tf_job.json_values import document, plain
 from submit_tf_job.settings import directories, process_environment
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from submit_tf_job.cli.jobs import FromOption, SetOption, read_job, seconds
 from submit_tf_job.diagnose.amounts import clause, plural, size
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jobspec.job import NO_IMAGE, Job
-from submit_tf_job.jsonview import document, plain, plain_value
+from submit_tf_job.json_values import document, plain, plain_value
 from submit_tf_job.operations.staging import sweep_staging
 from submit_tf_job.settings import Settings, keys
 

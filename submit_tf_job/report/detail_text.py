@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import listed
 from submit_tf_job.host.units import duration_text
-from submit_tf_job.jsonview import document, instant, plain
+from submit_tf_job.json_values import document, instant, plain
 from submit_tf_job.operations.description import clock_time, details_of, events_of
 from submit_tf_job.report.job_text import job_lines
 from submit_tf_job.report.table import columns, number

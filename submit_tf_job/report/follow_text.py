@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.host.units import duration_text
-from submit_tf_job.jsonview import document
+from submit_tf_job.json_values import document
 from submit_tf_job.observation import JobReport, JobStatus
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.description import TaskDetail, limits_of, links_of, tasks_of

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause, size
-from submit_tf_job.jsonview import document
+from submit_tf_job.json_values import document
 from submit_tf_job.logs.lines import as_left
 from submit_tf_job.report.table import clean
 

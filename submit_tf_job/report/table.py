@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.host.units import duration_text
-from submit_tf_job.jsonview import instant
+from submit_tf_job.json_values import instant
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.listing import ListedJob
