@@ -72,9 +72,9 @@ class Caller:
             self._found(host, self.address)
             return
         if now >= self.told + 30:
-            log("looking up %s at %s" % (self.info.deciding, host))
+            log(f"looking up {self.info.deciding} at {host}")
             if self.told:
-                log("so far: %s" % self.trouble)
+                log(f"so far: {self.trouble}")
             self.told = now
         self.resolver.start([host], self._found)
 
@@ -116,7 +116,7 @@ class Caller:
 
     def _moved(self, address: str) -> None:
         if self.welcomed:
-            log("%s is now at %s" % (self.info.deciding, address))
+            log(f"{self.info.deciding} is now at {address}")
             self._give_up()
 
     # --- the connection ---------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class Caller:
             self.lost_at = now - silent_s
             self.pause_s, self.next_try = 0.2, now + 0.1
             if not self.leaving:
-                log("the connection to %s went away" % self.info.deciding)
+                log(f"the connection to {self.info.deciding} went away")
         elif not busy:
             self.port_index = (self.port_index + 1) % len(self.ports)
             self.refusals += 1

@@ -88,7 +88,7 @@ def _processes() -> list[Process]:
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open("/proc/%s/stat" % pid, encoding="utf-8", errors="replace") as source:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as source:
                 name, _, rest = source.read().partition("(")[2].rpartition(")")
         except OSError:
             continue
@@ -320,10 +320,10 @@ def _cannot_start(argv: Sequence[str], err: Exception, path: str | None) -> Boot
             hint = "; this image has python3"
         elif " " in name:
             hint = "; it is one word, with blanks: write the words without quotes around them"
-        text = "the command %r was not found in the container%s" % (name, hint)
+        text = f"the command {name!r} was not found in the container{hint}"
         return BootstrapProblem(text, "command-not-found")
     why = getattr(err, "strerror", None) or str(err)
     if isinstance(err, FileNotFoundError):
         why = "the interpreter in its first line does not exist"
-    text = "the command %r could not be executed: %s" % (name, why)
+    text = f"the command {name!r} could not be executed: {why}"
     return BootstrapProblem(text, "not-executable")

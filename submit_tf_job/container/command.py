@@ -160,7 +160,7 @@ class TaskCommand:
         self.env.update(environment.own_variables(self.info))
         self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
         words = command.split() if isinstance(command, str) else command
-        log("%s: %s" % (doing, " ".join(words)[:200]))
+        log("{}: {}".format(doing, " ".join(words)[:200]))
         self.child = Child(command, self.env, self.nofile, self._workdir())
         self.started_at = time.monotonic()
         self.signals.forward = self.child.send
@@ -172,7 +172,7 @@ class TaskCommand:
         info = self.info
         path = os.path.join(info.cwd, info.roles[info.role].get("workdir", "")).rstrip("/") or "/"
         if not os.path.isdir(path):
-            text = "the workdir %s does not exist, or is not a directory" % path
+            text = f"the workdir {path} does not exist, or is not a directory"
             raise BootstrapProblem(text, "workdir-missing")
         return path
 
@@ -181,13 +181,13 @@ class TaskCommand:
         """Record that the command could not run."""
         log(problem.message)
         self.ended_at = self.started_at = time.monotonic()
-        message = "%s on %s: %s" % (self.info.name, self.info.node, problem.message)
+        message = f"{self.info.name} on {self.info.node}: {problem.message}"
         record = {"status": problem.status, "signal": None, "reason": problem.reason}
         self._end(dict(record, message=message))
 
     def was_stopped(self, number: int) -> None:
         """Record that a signal from outside ended this task."""
-        text = "%s was stopped by %s" % (self.info.name, signal_name(number))
+        text = f"{self.info.name} was stopped by {signal_name(number)}"
         self._end({"status": 128 + number, "signal": number, "reason": "killed", "message": text})
 
     def watch(self, now: float) -> None:

@@ -116,7 +116,7 @@ class Peers:
                 sock, origin = self.listener.accept()  # type: ignore[union-attr]
             except OSError as err:
                 if err.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
-                    self.log("too many connections: %s" % err)
+                    self.log(f"too many connections: {err}")
                     if self.unidentified:
                         self.close(next(iter(self.unidentified.values())))
                     else:
@@ -146,7 +146,7 @@ class Peers:
                 self.message(peer, message)
         except ChannelClosed as err:
             if not err.ended and not peer.member:
-                self.log("a connection from %s was dropped: %s" % (peer.origin, err))
+                self.log(f"a connection from {peer.origin} was dropped: {err}")
             self.close(peer, err.ended)
 
     def identify(self, peer: Peer, m: Member) -> None:
@@ -181,7 +181,7 @@ class Peers:
         for peer in list(self.unidentified.values()):
             if self.accepted_until <= peer.heard + HELLO_S:
                 break
-            self.log("a connection from %s sent nothing" % peer.origin)
+            self.log(f"a connection from {peer.origin} sent nothing")
             self.close(peer)
 
     def heard_late(self, now: float, seconds: float) -> None:

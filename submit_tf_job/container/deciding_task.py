@@ -135,7 +135,7 @@ class DecidingTask:
             self.job.record_progress(now, m, message.get("data"))
         elif kind == "warn":
             text = str(message.get("text"))
-            self.job.warn(now, text if m.name in text else "%s: %s" % (m.name, text))
+            self.job.warn(now, text if m.name in text else f"{m.name}: {text}")
         elif kind == "running":
             self.job.running(m)
         elif kind == "ready" and message.get("generation") == self.job.generation:
@@ -153,7 +153,7 @@ class DecidingTask:
         if reply == "bad":
             raise ChannelClosed("a hello that makes no sense")
         if reply == "wrong-job":
-            self._log("a task of another job called, from %s" % peer.origin)
+            self._log(f"a task of another job called, from {peer.origin}")
         if m is None or reply != "welcome":
             peer.send(reply, status=job.leave_status(m) if m else 0, why=job.why)
             if m:
@@ -241,7 +241,7 @@ class DecidingTask:
         if job.retries:
             self.place.look(now, self._home, self._moved)
         if job.superseded:
-            log("YARN has started a later container of %s; this one leaves" % self.info.name)
+            log(f"YARN has started a later container of {self.info.name}; this one leaves")
             self.loop.exit = contract.EXIT_DECIDING_LOST
             return False
         self._listen_to_others(now)
@@ -382,7 +382,7 @@ class DecidingTask:
             job.prepared(now)
             return
         elif record["reason"] != "ended":  # not by the job
-            text = "prepare of the job failed: %s" % record["message"]
+            text = "prepare of the job failed: {}".format(record["message"])
             command.record = dict(record, reason=contract.REASON_PREPARE, message=text)
         command.preparing = False
         job.done(now, job.me, command.done_message())

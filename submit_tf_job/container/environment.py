@@ -101,7 +101,7 @@ def ignored_image(
         return ""
     if name and (hostname or socket.gethostname()).lower() == name.lower():
         return ""
-    listed = "%s,%s" % (env.get("LOG_DIRS", ""), env.get("LOCAL_DIRS", ""))
+    listed = "{},{}".format(env.get("LOG_DIRS", ""), env.get("LOCAL_DIRS", ""))
     own = list(filter(None, listed.split(",")))
     try:
         with open(mountinfo, encoding="utf-8", errors="surrogateescape") as file:
@@ -138,7 +138,7 @@ def _customize_python(info: Info, env: dict[str, str]) -> None:
             out.write(SITE % dict(names, variable=contract.ENV_TF_CONFIG_FILE))
         os.close(task_files.open_regular(stacks, os.O_WRONLY | os.O_CREAT))
     except OSError as err:
-        log("the stacks of Python processes cannot be taken here: %s" % err)
+        log(f"the stacks of Python processes cannot be taken here: {err}")
         return
     env["PYTHONPATH"] = _joined(os.pathsep, folder, env.get("PYTHONPATH"))
 
@@ -196,7 +196,7 @@ def _homes(info: Info, env: dict[str, str]) -> None:
             if name in env:
                 os.makedirs(env[name], exist_ok=True)
     except OSError as err:
-        raise BootstrapProblem("no directory can be written here: %s" % err) from err
+        raise BootstrapProblem(f"no directory can be written here: {err}") from err
 
 
 def _hadoop_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
@@ -212,7 +212,7 @@ def _hadoop_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
         if inner and not os.path.exists(os.path.join(path, "core-site.xml")):
             path = os.path.dirname(inner[0])  # the archive holds one directory
     if not os.path.isdir(path):
-        warnings.append("the Hadoop configuration %s does not exist in this container" % path)
+        warnings.append(f"the Hadoop configuration {path} does not exist in this container")
     env["HADOOP_CONF_DIR"] = path
 
 
@@ -228,11 +228,11 @@ def _krb5_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
         return
     path = os.path.join(info.cwd, path)
     if not os.path.isfile(path):
-        warnings.append("the file %s (krb5.conf) does not exist in this container" % path)
+        warnings.append(f"the file {path} (krb5.conf) does not exist in this container")
     path = env.setdefault("KRB5_CONFIG", path)
     for name in JAVA_OPTIONS:
         if JAVA_KRB5_CONF not in env.get(name, "") and ":" not in path:
-            env[name] = _joined(" ", env.get(name), "-D%s=%s" % (JAVA_KRB5_CONF, path))
+            env[name] = _joined(" ", env.get(name), f"-D{JAVA_KRB5_CONF}={path}")
 
 
 def _libhdfs(env: dict[str, str]) -> None:

@@ -36,7 +36,7 @@ def check(info: Info, env: Mapping[str, str]) -> None:
     asked, resource = role["gpus"], role.get("gpu_resource") or info.task["gpus"]
     info.gpus, how = _seen(env)
     own = [name for name in VISIBLE if name in role.get("env", {})]
-    log("GPUs: %s (%s)" % (", ".join(info.gpus) or "none", how))
+    log("GPUs: {} ({})".format(", ".join(info.gpus) or "none", how))
     # whoever sets these variables in `env` of the job spec has chosen
     if len(info.gpus) >= asked or own or not resource.startswith(KNOWN):
         return
@@ -61,7 +61,7 @@ def _seen(env: Mapping[str, str]) -> tuple[list[str], str]:
         if name in env:
             visible = [part for part in env[name].split(",") if part.strip() not in ("", "-1")]
             if len(visible) < len(found):
-                found, how = found[: len(visible)], "%s=%s" % (name, env[name])
+                found, how = found[: len(visible)], f"{name}={env[name]}"
     return found, how
 
 
@@ -73,14 +73,14 @@ def _listed(
     try:
         done = run([tool, *options], ANSWER_S)
     except (OSError, subprocess.SubprocessError) as err:
-        return [], "%s failed: %s" % (name, err)
+        return [], f"{name} failed: {err}"
     text = done.stdout.decode("utf-8", "replace")
     found = models(text)
     if found:
         return found, name
     if done.returncode or text.strip().startswith("No devices"):
         said = " ".join(text.split())[:300]
-        return [], "%s says: %s" % (name, said or "exit status %d" % done.returncode)
+        return [], "{} says: {}".format(name, said or "exit status %d" % done.returncode)
     return [], ""
 
 
@@ -96,7 +96,7 @@ def _nvidia(text: str) -> list[str]:
         elif part:
             if found and found[-1] == whole:
                 found.pop()  # it is divided
-            found.append("%s MIG %s" % (whole, part.group("profile")))
+            found.append("{} MIG {}".format(whole, part.group("profile")))
     return found
 
 

@@ -53,7 +53,7 @@ def name_nodes(conf: Mapping[str, str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"": []}
     for service in _ids(conf.get("dfs.nameservices", "")):
         ids = _ids(conf.get("dfs.ha.namenodes." + service, ""))
-        keys = ["dfs.namenode.rpc-address.%s.%s" % (service, node) for node in ids]
+        keys = [f"dfs.namenode.rpc-address.{service}.{node}" for node in ids]
         found[service] = [conf[key] for key in keys if conf.get(key)]
     if scheme == "hdfs" and host and host not in found:
         found[""] = [host if ":" in host else "%s:%d" % (host, RPC_PORT)]
@@ -66,9 +66,9 @@ def web_addresses(authority: str, conf: Mapping[str, str]) -> tuple[str, list[st
     The rules are those of Hadoop's DFSUtil.getInfoServer.
     """
     scheme = "https" if conf.get("dfs.http.policy") == "HTTPS_ONLY" else "http"
-    key = "dfs.namenode.%s-address" % scheme
+    key = f"dfs.namenode.{scheme}-address"
     ids = _ids(conf.get("dfs.ha.namenodes." + authority, ""))
-    suffixes = [".%s.%s" % (authority, node) for node in ids]
+    suffixes = [f".{authority}.{node}" for node in ids]
     found = []
     for suffix in suffixes or [""]:
         host, _, port = conf.get(key + suffix, "").rpartition(":")
@@ -76,7 +76,7 @@ def web_addresses(authority: str, conf: Mapping[str, str]) -> tuple[str, list[st
             default = {"": authority}.get(suffix, "")
             host = conf.get("dfs.namenode.rpc-address" + suffix, default).partition(":")[0]
         if host:
-            found.append("%s:%s" % (host, port or WEB_PORTS[scheme]))
+            found.append(f"{host}:{port or WEB_PORTS[scheme]}")
     return scheme, found
 
 

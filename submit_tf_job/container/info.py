@@ -52,7 +52,7 @@ class Info:
         self.run = str(task["run"])
         self.suffix = (suffix or task.get("host_suffix") or "").lower()
         self.decides = (self.role, self.index) == (task["deciding"], 0)
-        self.deciding = "%s-0" % task["deciding"]
+        self.deciding = "{}-0".format(task["deciding"])
         self.total = sum(self.counts.values())
         # distinguishes a reconnecting process from a restarted one
         self.process = os.urandom(6).hex()
@@ -122,7 +122,7 @@ class Info:
         if not self.suffix:
             text = "the names of the other tasks are unknown: %s is not set"
             raise BootstrapProblem(text % contract.ENV_HOSTNAME)
-        return ("%s.%s" % (task, self.suffix)).lower()
+        return (f"{task}.{self.suffix}").lower()
 
     def port(self, role: str, index: int) -> int:
         """Return the port of a task."""
@@ -191,7 +191,7 @@ def describe(info: Info, code: int) -> dict[str, Any]:
     if code >= 0:
         text = "%s exited with status %d" % (info.name, code)
         return {"status": code, "signal": None, "reason": "exited", "message": text}
-    text = "%s was killed by %s" % (info.name, signal_name(-code))
+    text = f"{info.name} was killed by {signal_name(-code)}"
     if code == -signal.SIGKILL:
         text += " (often a memory limit)"
     return {"status": 128 - code, "signal": -code, "reason": "killed", "message": text}

@@ -25,14 +25,14 @@ _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*")
 _LOOK = """
 import json
 from importlib import metadata
-found = {}
-for name in %r:
+found = {{}}
+for name in {!r}:
     try:
         found[name] = metadata.version(name)
     except metadata.PackageNotFoundError:
         pass
 print(json.dumps(found))
-""" % (TENSORFLOW + ("keras", "tf_keras"),)
+""".format(TENSORFLOW + ("keras", "tf_keras"))
 
 
 def check(info: Info, env: Mapping[str, str]) -> list[str]:
@@ -42,7 +42,7 @@ def check(info: Info, env: Mapping[str, str]) -> list[str]:
         return []
     found = versions(python, env)
     why = misfit(str(info.task["strategy"]), found, uses_legacy(env))
-    return ["%s: %s has %s" % (info.name, python, why)] if why else []
+    return [f"{info.name}: {python} has {why}"] if why else []
 
 
 def interpreter(command: str | Sequence[str], path: str | None) -> str | None:
@@ -97,7 +97,7 @@ def misfit(strategy: str, found: Mapping[str, str], legacy: bool) -> str:
     """
     tensorflow = found.get("tensorflow", "")
     if strategy == "estimator" and _numbers(tensorflow) >= (2, 16):
-        return "TensorFlow %s, and tf.estimator ended with 2.15" % tensorflow
+        return f"TensorFlow {tensorflow}, and tf.estimator ended with 2.15"
     if strategy not in STRATEGIES or not has_keras_3(found):
         return ""
     if legacy and "tf_keras" in found:

@@ -155,7 +155,7 @@ class Writer:
         except OSError as err:  # a disk may have room again, and the last report decides
             if self.failed_at is None:
                 self.failed_at = now
-                self.job.warn(now, "the report cannot be written, and is tried again: %s" % err)
+                self.job.warn(now, f"the report cannot be written, and is tried again: {err}")
             return False
         self.failed_at = None
         return True
@@ -187,4 +187,4 @@ def _write_record(info: Info, text: bytes) -> None:
             store.remove(rule["path"])
         store.write(rule["path"], [text], len(text))
     except StoreError as err:
-        log("the record of this run has no report: %s" % err)
+        log(f"the record of this run has no report: {err}")

@@ -131,8 +131,8 @@ def find_problem(content: bytes, wanted: str) -> str:
     if not mine:
         held = ", ".join(sorted({entry.principal for entry in entries})[:5])
         if not held:
-            return "it holds no key of %s: it is empty" % wanted
-        return "it holds no key of %s, only of %s" % (wanted, held)
+            return f"it holds no key of {wanted}: it is empty"
+        return f"it holds no key of {wanted}, only of {held}"
     if all(entry.kind in DEAD_TYPES for entry in mine):
         text = "its keys of %s are of types that Kerberos no longer supports: %s"
         return text % (wanted, _kinds(mine))

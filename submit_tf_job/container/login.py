@@ -57,7 +57,7 @@ class Login:
             raise LoginFailed(text % (self.keytab, err.strerror)) from err
         why = keytab.find_problem(content, self.task["principal"])
         if why:
-            raise LoginFailed("the keytab %s cannot be used: %s" % (self.keytab, why))
+            raise LoginFailed(f"the keytab {self.keytab} cannot be used: {why}")
         entries = keytab.read(content)
         principals = [entry.principal for entry in entries]
         self.principal = choose(principals, self.task["principal"], info.node)
@@ -80,7 +80,7 @@ class Login:
             except LoginFailed as err:
                 if number + 1 == len(ATTEMPTS_S) or not any(word in str(err) for word in TRANSIENT):
                     raise
-                log("the login of %s failed, and is retried: %s" % (self.principal, err))
+                log(f"the login of {self.principal} failed, and is retried: {err}")
             else:
                 text = "%s is logged in from its keytab until %s; the ticket is renewed here"
                 log(text % (self.principal, when(self.until)))
@@ -136,7 +136,7 @@ class Login:
             try:
                 self.renew()
                 if not well:
-                    warn("%s is logged in again, until %s" % (self.principal, when(self.until)))
+                    warn(f"{self.principal} is logged in again, until {when(self.until)}")
                 well = True
             except (LoginFailed, OSError) as err:
                 if well:
@@ -165,7 +165,7 @@ def _output(argv: list[str], env: Mapping[str, str]) -> str:
     except subprocess.TimeoutExpired:
         raise LoginFailed("no answer within %d s" % ONE_ATTEMPT_S) from None
     except OSError as err:
-        raise LoginFailed("%s cannot be run: %s" % (argv[0], err.strerror)) from err
+        raise LoginFailed(f"{argv[0]} cannot be run: {err.strerror}") from err
     return " ".join(done.stdout.decode("utf-8", "replace").split())[:500]
 
 
@@ -179,7 +179,7 @@ def log_in(info: Info, env: dict[str, str], warn: Callable[[str], None]) -> Logi
         login = Login(info, env)
         login.begin()
     except LoginFailed as err:
-        text = "the login of %s failed: %s" % (info.task["kerberos"]["principal"], err)
+        text = "the login of {} failed: {}".format(info.task["kerberos"]["principal"], err)
         if info.task["kerberos"]["login"] == "always":
             raise BootstrapProblem(text, "login-failed") from err
         warn(text + "; the program has only YARN's delegation tokens, and loses HDFS with them")

@@ -49,7 +49,7 @@ def main() -> int:
         import traceback  # takes as long to import as this module
 
         traceback.print_exc()
-        message = "the bootstrap failed: %r" % err
+        message = f"the bootstrap failed: {err!r}"
     log(message)
     status = contract.EXIT_BOOTSTRAP_ERROR
     outcome = {"task": os.environ.get(contract.ENV_INSTANCE), "status": status, "exit": status}
@@ -159,7 +159,7 @@ def _credentials(info: Info, env: dict[str, str], command: TaskCommand) -> None:
         if tokens:
             tokens.install(env, info.cwd, own_login=login is not None)
     except OSError as err:
-        command.warn("the delegation tokens cannot be written under their other names: %s" % err)
+        command.warn(f"the delegation tokens cannot be written under their other names: {err}")
 
 
 def _repeat_outcome(info: Info, marker: Mapping[str, Any]) -> int:
@@ -179,4 +179,4 @@ def _repeat_outcome(info: Info, marker: Mapping[str, Any]) -> int:
 def _outcome(outcome: Mapping[str, Any]) -> None:
     text = json.dumps(outcome, separators=(",", ":"), sort_keys=True)
     with contextlib.suppress(OSError):
-        os.write(2, ("%s%s\n" % (contract.OUTCOME_MARK, text)).encode("ascii"))
+        os.write(2, (f"{contract.OUTCOME_MARK}{text}\n").encode("ascii"))

@@ -113,9 +113,9 @@ class Finder(Resolver):
 
     def missing(self) -> str:
         """Return why the deciding task is not found."""
-        text = "%s has not written its address to %s yet" % (self.info.deciding, self.place.path)
+        text = f"{self.info.deciding} has not written its address to {self.place.path} yet"
         text = self.trouble or text
-        return text if self.info.by_place else "%s, and %s" % (text, super().missing())
+        return text if self.info.by_place else f"{text}, and {super().missing()}"
 
     def find(self, name: str) -> str | None:
         """Return the address of the deciding task; its last one while HDFS does not answer."""

@@ -192,7 +192,7 @@ class Resolver:
 
     def missing(self) -> str:
         """Return why the deciding task is not found."""
-        return "the name %s does not resolve" % self.sought()
+        return f"the name {self.sought()} does not resolve"
 
     def find(self, name: str) -> str | None:
         """Return the result of `look_up`; called in a thread."""

@@ -90,7 +90,7 @@ class OtherTask:
         if kind == "welcome":
             self.info.attempt, self.seen = message["attempt"], message["process"]
             if not self.command.child and not self.command.record:
-                log("registered with %s; waiting for the start signal" % self.info.deciding)
+                log(f"registered with {self.info.deciding}; waiting for the start signal")
         elif kind == "again" and self.leave is None:
             self.command.renew(now, self.history["generation"])
         elif kind == "go" and not self.command.child:
@@ -214,7 +214,7 @@ class OtherTask:
             self.caller.drop(busy=True)  # a hello that is under way does not say it
             command.renew(now, command.generation)
         if now >= max(self.start_deadline, lost_at + task["start_timeout_s"]):
-            log("%s was not found in time: %s" % (self.info.deciding, self.caller.trouble))
+            log(f"{self.info.deciding} was not found in time: {self.caller.trouble}")
             # YARN would start a task that stays again after any other status; the witness tells
             # YARN
             self._leave_with(now, 0 if self.stays else contract.EXIT_PEERS_MISSING)
@@ -234,7 +234,7 @@ class OtherTask:
             if has_ended or given_up:
                 self._leave_with(now, contract.EXIT_DECIDING_LOST)
         elif now >= self.start_deadline and (not self.seen or given_up):
-            text = "%s was not found in time: %s" % (deciding, self.caller.trouble)
+            text = f"{deciding} was not found in time: {self.caller.trouble}"
             reason = "wrong-job" if self.caller.wrong_job else "peers-missing"
             problem = BootstrapProblem(text, reason)
             self.loop.exit = problem.status
@@ -302,7 +302,7 @@ class OtherTask:
         YARN sends SIGKILL 250 ms later, so the report may not arrive.
         """
         number, command = self.loop.signals.stop(), self.command
-        log("stopped by %s" % signal_name(number))
+        log(f"stopped by {signal_name(number)}")
         if self.caller.welcomed:
             self.caller.send("stopping")
         if self.leave is None:

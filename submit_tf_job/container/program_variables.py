@@ -137,7 +137,7 @@ def with_environment(info: Info, tf_config: str) -> str:
 
 def _tony(info: Info) -> dict[str, str]:
     cluster = {role: info.addresses(role) for role in info.counts}
-    application = "application_%s" % info.application()
+    application = f"application_{info.application()}"
     values = {
         "JOB_NAME": info.role,
         "TASK_INDEX": str(info.position),

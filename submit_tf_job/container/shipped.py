@@ -55,7 +55,7 @@ def deliver(info: Info, tars: Iterable[str] = ()) -> None:
         with contextlib.suppress(OSError):
             os.rmdir(os.path.join(info.cwd, contract.ARCHIVES_DIRECTORY))
     except (OSError, ValueError, EOFError, zlib.error, tarfile.TarError) as err:
-        raise BootstrapProblem("the job's files could not be unpacked: %s" % err) from err
+        raise BootstrapProblem(f"the job's files could not be unpacked: {err}") from err
 
 
 def find_packages(info: Info, env: dict[str, str]) -> None:
@@ -153,7 +153,7 @@ def _unzip(archive: str, target: str, wheel: bool) -> None:
                     continue
                 mode = member.external_attr >> 16
                 if stat.S_ISLNK(mode):
-                    raise ValueError("%r is a symbolic link" % member.filename)
+                    raise ValueError(f"{member.filename!r} is a symbolic link")
                 with found.open(member) as source:
                     executable = mode & 0o100 or (wheel and name.startswith("bin/"))
                     write(source, inside(target, name), 0o755 if executable else 0o644)
@@ -187,11 +187,11 @@ def extract(tar: tarfile.TarFile, target: str, links: bool = False) -> None:
                 inside(target, member.linkname)
             source = tar.extractfile(member)
             if source is None:
-                raise ValueError("%r cannot be read" % member.name)
+                raise ValueError(f"{member.name!r} cannot be read")
             with source:
                 write(source, path, (member.mode & 0o755) | 0o600)
         else:
-            raise ValueError("%r is not a plain file below the working directory" % member.name)
+            raise ValueError(f"{member.name!r} is not a plain file below the working directory")
 
 
 def inside(target: str, name: str) -> str:
@@ -206,7 +206,7 @@ def inside(target: str, name: str) -> str:
     if path != os.path.normpath(target):
         landed = os.path.realpath(os.path.dirname(path))
     if os.path.isabs(name) or not (landed + os.sep).startswith(root.rstrip(os.sep) + os.sep):
-        raise ValueError("%r would land outside the working directory" % name)
+        raise ValueError(f"{name!r} would land outside the working directory")
     return path
 
 

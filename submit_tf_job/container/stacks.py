@@ -78,7 +78,7 @@ def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, str]:
     where, key = next((place for place in places if place[1] == MUTE), places[0])
     text = "\n".join(text for text, _ in answers)
     if len(text) > limit:
-        text = text[:limit] + "\n... (all: %s of this task's log)" % contract.STACKS_FILE
+        text = text[:limit] + f"\n... (all: {contract.STACKS_FILE} of this task's log)"
     return {"where": where, "key": key, "text": text, "cores": cores}
 
 
@@ -94,9 +94,9 @@ def _ask(path: str, process: Process, deadline: float, cwd: str) -> tuple[str, t
             text = _written(path, process, name)
         why = why or SILENT % contract.STACKS_SIGNAL
     if not text:
-        return "%s %s" % (name, why), ("process %d %s" % (process.pid, why), MUTE)
+        return f"{name} {why}", ("process %d %s" % (process.pid, why), MUTE)
     for folder in {cwd, os.path.realpath(cwd)}:  # each task has its own
-        text = text.replace('"%s/' % folder, '"')
+        text = text.replace(f'"{folder}/', '"')
     threads = text.split("\n\n")[::-1]  # the main thread first
     return "\n".join([name + ":"] + threads), _place(threads[0])
 
@@ -108,7 +108,7 @@ def _written(path: str, process: Process, name: str) -> str:
         if os.fstat(handle).st_size > FILE_LIMIT:
             os.ftruncate(handle, 0)
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        os.write(handle, ("=== %s %s\n" % (at, name)).encode("ascii"))
+        os.write(handle, (f"=== {at} {name}\n").encode("ascii"))
         begin = before = os.fstat(handle).st_size
         os.kill(process.pid, contract.STACKS_SIGNAL)
         until, grew_at = time.monotonic() + WRITING_S, 0.0
@@ -162,8 +162,8 @@ def _place(thread: str) -> tuple[str, str]:
     file, _, rest = (own or frames)[0][len('File "') :].partition('", line ')
     line, _, function = rest.partition(" in ")
     plain = [frame.partition(", line ")[0] + frame.rpartition(" in ")[2] for frame in frames]
-    key = "%08x" % zlib.crc32("\n".join(plain).encode("ascii", "replace"))
-    return "%s (%s:%s)" % (function, os.path.basename(file), line), key
+    key = "{:08x}".format(zlib.crc32("\n".join(plain).encode("ascii", "replace")))
+    return f"{function} ({os.path.basename(file)}:{line})", key
 
 
 def take_in_thread(
@@ -225,7 +225,7 @@ class AllStacks:
         name, differs = odd or names[0], " stands elsewhere than the rest" if odd else ""
         text = "no task that trains printed anything, told a step or used CPU time for %d s "
         text = text % stalls["after_s"] + "(`stall_timeout`); "
-        text += "%s%s: %s" % (name, differs, self.found[name]["where"])
+        text += "{}{}: {}".format(name, differs, self.found[name]["where"])
         if stalls["fail"]:
             failures.stalled(job, now, name, text)
         else:
@@ -271,14 +271,14 @@ class AllStacks:
         ]
         said = "the stacks of %d tasks were taken" % len(names)
         if odd:
-            said += "; %s stands elsewhere than the rest: %s" % (odd, self.found[odd]["where"])
+            said += "; {} stands elsewhere than the rest: {}".format(odd, self.found[odd]["where"])
         job.event(now, said)
         try:
             if job.info.log_dir:
                 path = os.path.join(job.info.log_dir, contract.ALL_STACKS_FILE)
                 task_files.write_json(path, about)
         except OSError as err:
-            job.event(now, "the stacks cannot be written: %s" % err)
+            job.event(now, f"the stacks cannot be written: {err}")
         return odd
 
 

@@ -30,7 +30,7 @@ def write_file(path: str, content: bytes, mode: int) -> None:
     The new one gets a name that no file has: opening a pipe of a program would block. Until it is
     whole only its owner may read it.
     """
-    beside = "%s.%s.tmp" % (path, os.urandom(4).hex())
+    beside = f"{path}.{os.urandom(4).hex()}.tmp"
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with open(handle, "wb") as sink:
@@ -149,7 +149,7 @@ def marker_path(info: Info) -> str:
     """Return the file that keeps a task's outcome for its later start on the same node; "" without
     an application id.
     """
-    name = "tfjob-done-%s-%s.json" % (info.run, info.name)
+    name = f"tfjob-done-{info.run}-{info.name}.json"
     return os.path.join(os.path.dirname(info.cwd), name) if info.application() else ""
 
 

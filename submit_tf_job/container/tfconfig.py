@@ -35,7 +35,7 @@ def split_instance(instance: str) -> tuple[str, int]:
     """
     role, _, index = instance.rpartition("-")
     if not role or not index.isdigit():
-        raise ValueError("%r is not a component instance name such as worker-0" % (instance,))
+        raise ValueError(f"{instance!r} is not a component instance name such as worker-0")
     return role, int(index)
 
 
@@ -46,7 +46,7 @@ def ordinal(counts: Mapping[str, int], role: str, index: int) -> int:
     Tasks that were added to a sidecar while the job ran come after all counted tasks.
     """
     if role not in counts:
-        raise ValueError("no role %r in %s" % (role, sorted(counts)))
+        raise ValueError(f"no role {role!r} in {sorted(counts)}")
     order = role_order(counts)
     if index >= counts[role]:
         return sum(counts.values()) + (index - counts[role]) * len(order) + order.index(role)

@@ -130,15 +130,15 @@ def summary_line(fields: Mapping[str, Any], others: Iterable[str] = ()) -> str:
         key: "".join(char for char in str(value)[:200] if char.isprintable())
         for key, value in fields.items()
     }
-    text = "delegation token: %s for %s" % (words["kind"], words["service"] or "any service")
+    text = "delegation token: {} for {}".format(words["kind"], words["service"] or "any service")
     if others:
-        text += ", here also as %s" % ", ".join(others)
+        text += ", here also as {}".format(", ".join(others))
     if "owner" not in words:
         return text
-    text += "; it is %s's, " % words["owner"]
+    text += "; it is {}'s, ".format(words["owner"])
     if words["renewer"]:
-        text += "renewed by %s, at most " % words["renewer"]
-    text += "until %s" % when(fields["until"])
+        text += "renewed by {}, at most ".format(words["renewer"])
+    text += "until {}".format(when(fields["until"]))
     if fields["until"] < time.time():
         text += " (it is over)"
     return text
@@ -177,7 +177,7 @@ def _for(address: str, service: str, tokens: list[Token]) -> Token | None:
         ip = socket.gethostbyname(host)
     except OSError:
         return None
-    return next((token for token in near if token.service == ("%s:%s" % (ip, port)).encode()), None)
+    return next((token for token in near if token.service == (f"{ip}:{port}").encode()), None)
 
 
 class Tokens:

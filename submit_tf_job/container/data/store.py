@@ -87,7 +87,7 @@ class FileStore(ABC):
 
     def rename(self, source: str, target: str) -> None:
         """Rename to a path that does not exist; only if `renames` is true."""
-        raise StoreError("%s: what is in an object store cannot be moved to %s" % (source, target))
+        raise StoreError(f"{source}: what is in an object store cannot be moved to {target}")
 
     def version(self, path: str) -> Version | None:
         """Return what changes when something else is put at a path; None if nothing is there.
@@ -123,12 +123,12 @@ def store_errors(path: str) -> Iterator[None]:
     except Exception as error:
         text = _words(error)
         if isinstance(error, FileNotFoundError) or any(word in text for word in MISSING):
-            raise NotFound("%s: no such file or directory" % path) from error
+            raise NotFound(f"{path}: no such file or directory") from error
         lasts = getattr(error, "errno", None) in LASTING_ERRNOS
-        transient = not lasts and may_pass("%s %s" % (type(error).__name__, error))
-        raise StoreError("%s: %s" % (path, text), transient=transient) from error
+        transient = not lasts and may_pass(f"{type(error).__name__} {error}")
+        raise StoreError(f"{path}: {text}", transient=transient) from error
     except BaseException as error:  # a Rust panic
-        raise StoreError("%s: the library gave up: %s" % (path, error)) from error
+        raise StoreError(f"{path}: the library gave up: {error}") from error
 
 
 def may_pass(error: str) -> bool:

@@ -127,7 +127,7 @@ class Native(FileStore):
     def trash(self, path: str) -> str:
         """Return the trash of the user, who owns what this process has just written."""
         with store_errors(path):
-            return "/user/%s/.Trash" % self.client.get_file_info(path).owner
+            return f"/user/{self.client.get_file_info(path).owner}/.Trash"
 
     def remove(self, path: str) -> None:
         with store_errors(path):
@@ -249,10 +249,10 @@ def _check_reachable(addresses: list[str]) -> None:
         try:
             socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
         except (OSError, ValueError) as err:
-            problems.append("%s: %s" % (address, getattr(err, "strerror", None) or err))
+            problems.append("{}: {}".format(address, getattr(err, "strerror", None) or err))
         else:
             return
-    raise StoreError("no NameNode answers (%s)" % "; ".join(problems), transient=True)
+    raise StoreError("no NameNode answers ({})".format("; ".join(problems)), transient=True)
 
 
 def _fsspec(scheme: str, authority: str) -> FileStore:

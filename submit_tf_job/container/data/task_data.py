@@ -74,7 +74,7 @@ class Data:
                 step = {"do": "download", "name": name, "uri": item["uri"], "to": to}
                 steps.append(dict(step, file=to + ".files", share=share))
             elif share is not None:
-                path = os.path.join(self._folder(INPUTS, ""), "%s.files" % name)
+                path = os.path.join(self._folder(INPUTS, ""), f"{name}.files")
                 with open(path, "w", encoding="utf-8") as out:
                     out.write("".join(file + "\n" for file in share))
         for name, item in self.task["outputs"].items():
@@ -106,7 +106,7 @@ class Data:
         for name, item in self.task["outputs"].items():
             if item["upload"] and item["on_retry"] == "empty":
                 folder = self._folder(OUTPUTS, name)
-                gone = os.path.join(self.info.cwd, OUTPUTS, ".%s.gone" % name)
+                gone = os.path.join(self.info.cwd, OUTPUTS, f".{name}.gone")
                 os.rename(folder, "%s-%d" % (gone, time.monotonic() * 1000))
                 self._folder(OUTPUTS, name)
         threading.Thread(target=self._remove_former, name="remover", daemon=True).start()
@@ -120,7 +120,7 @@ class Data:
         try:
             os.makedirs(path, exist_ok=True)
         except OSError as err:
-            text = "%s cannot be made: %s" % (path, err.strerror)
+            text = f"{path} cannot be made: {err.strerror}"
             raise BootstrapProblem(text, FETCH_FAILED) from err
         return path
 
@@ -130,7 +130,7 @@ class Data:
         try:
             files = list(filter(str.strip, _lines(path)))
         except OSError as err:
-            text = "the list of the input %s cannot be read: %s" % (name, err)
+            text = f"the list of the input {name} cannot be read: {err}"
             raise BootstrapProblem(text, FETCH_FAILED) from err
         counts, readers = self.info.counts, self.task["readers"]
         total = sum(counts[role] for role in readers)
@@ -150,7 +150,7 @@ class Data:
         except Stopped:
             return  # the event loop handles the signal and ends this task
         if done["t"] != "done":
-            text = "the input %(name)s cannot be fetched from %(uri)s: %(why)s" % done
+            text = "the input {name} cannot be fetched from {uri}: {why}".format(**done)
             raise BootstrapProblem(text, FETCH_FAILED)
         for step in steps:
             single = os.path.join(step["to"], os.path.basename(step["uri"]))
@@ -177,18 +177,18 @@ class Data:
             overwrite, uploads = item["overwrite"], self.info.decides
             if item["upload"] in OF_EACH:
                 uploads = self.info.role_kind(self.info.role) == contract.KIND_TRAINS
-                uri = "%s/%s" % (uri, self.info.name)
+                uri = f"{uri}/{self.info.name}"
             if item["upload"] == "all-that-write" and uploads and _is_empty(folder):
-                log("the output %s is passed over: this task wrote nothing" % name)
+                log(f"the output {name} is passed over: this task wrote nothing")
                 continue
             if not uploads or (failed and (item["on_failure"] == "discard" or _is_empty(folder))):
                 continue
             told = item["uri"]  # of `every-task` what all have in common
             if failed and item["on_failure"] == "keep":
-                told = uri = "%s.failed-%s" % (uri, self.info.run)
+                told = uri = f"{uri}.failed-{self.info.run}"
                 overwrite = True
             run, task = self.info.run, self.info.name
-            mark = "%s-%s-%s" % (run, task, self.info.container.rpartition("_")[2])
+            mark = "{}-{}-{}".format(run, task, self.info.container.rpartition("_")[2])
             step = {"do": "upload", "name": name, "uri": uri, "told": told, "from": folder}
             steps.append(dict(step, overwrite=overwrite, run=run, task=task, mark=mark))
         return steps
@@ -208,11 +208,11 @@ class Data:
             done = copy.failed("this task was stopped meanwhile")
         if done["t"] == "done":
             return dict(record, stored=[[step["name"], step["told"]] for step in steps])
-        text = "the output %(name)s could not be stored at %(uri)s: %(why)s" % done
+        text = "the output {name} could not be stored at {uri}: {why}".format(**done)
         log(text)
         if record["status"]:
             return record  # the command's own failure counts
-        message = "%s on %s: %s" % (self.info.name, self.info.node, text)
+        message = f"{self.info.name} on {self.info.node}: {text}"
         return dict(record, status=contract.EXIT_DATA, reason=STORE_FAILED, message=message)
 
 
@@ -242,8 +242,8 @@ class _Copy:
             Stopped: This task must end.
         """
         begins, place, ends = WORDS[self.steps[0]["do"]]
-        what = ["%s %s %s" % (step["name"], place, step["uri"]) for step in self.steps]
-        log("%s %s" % (begins, ", ".join(what)))
+        what = ["{} {} {}".format(step["name"], place, step["uri"]) for step in self.steps]
+        log("{} {}".format(begins, ", ".join(what)))
         started = time.monotonic()
         try:
             done: dict[str, Any] = retry(self._once, self.patience_s, self._wait, self._waiting)
@@ -342,17 +342,17 @@ class _Copy:
         fetches = step["do"] == "download"
         if fetches or stage <= self.stages:
             if self._is_due():
-                log("%s: %s" % ("still fetching" if fetches else "not stored yet", err))
+                log("{}: {}".format("still fetching" if fetches else "not stored yet", err))
             return
         self.stages, self.told = stage, time.monotonic()
         last_s = (self.finish_s if stage == 1 else self.patience_s) - since_s
         until, uri = when(time.time() + last_s), step["uri"]
-        text = "cannot be stored at %s yet; it is tried again until %s" % (uri, until)
+        text = f"cannot be stored at {uri} yet; it is tried again until {until}"
         if stage == 2:
             place = (step["from"], self.data.info.node, until)
-            text = "could not be stored at %s within finish_timeout; " % uri
-            text += "it is in %s on %s until %s, and is tried again" % place
-        self.data.warn("the output %s %s: %s" % (step["name"], text, err))
+            text = f"could not be stored at {uri} within finish_timeout; "
+            text += "it is in {} on {} until {}, and is tried again".format(*place)
+        self.data.warn("the output {} {}: {}".format(step["name"], text, err))
 
 
 def _message(line: bytes) -> dict[str, Any]:

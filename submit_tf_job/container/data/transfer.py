@@ -98,7 +98,7 @@ def matching(store: FileStore, pattern: str) -> list[Entry]:
     for top in found:
         files += files_below(store, top[0]) if top[1] else [top]
     if not files:
-        raise NotFound("%s: no file matches" % pattern)
+        raise NotFound(f"{pattern}: no file matches")
     return sorted(files)
 
 
@@ -146,9 +146,9 @@ def tree(root: str, note: Callable[[str], None]) -> tuple[list[str], list[str], 
             elif not os.path.exists(path):
                 broken.append(relative)
             elif not os.path.isdir(path):
-                note("%s is neither a file nor a directory; it is not stored" % relative)
+                note(f"{relative} is neither a file nor a directory; it is not stored")
             elif real in above:
-                note("%s is a link to a directory around it; it is not stored" % relative)
+                note(f"{relative} is a link to a directory around it; it is not stored")
             else:
                 directories.append(relative)
                 todo.append((relative, above | {real}))
@@ -171,10 +171,10 @@ class OutputUpload:
     ) -> None:
         self.store, self.target, self.step, self.copying = store, target, step, copying
         folder, name = posixpath.split(target)
-        self.prefix = posixpath.join(folder, ".%s." % name)
+        self.prefix = posixpath.join(folder, f".{name}.")
         self.place = self.prefix + step["mark"] + NEW
         self.old = self.prefix + step["mark"] + OLD
-        self.aside = "%s.failed-%s" % (target, step["run"])
+        self.aside = "{}.failed-{}".format(target, step["run"])
         self.was: Version | None = None
         self.broken: list[str] = []  # links to nothing
 
@@ -186,7 +186,7 @@ class OutputUpload:
         """
         directories, files, self.broken = tree(self.step["from"], self._note)
         if not files:
-            raise StoreError("nothing was written to %s" % self.step["from"])
+            raise StoreError("nothing was written to {}".format(self.step["from"]))
         self._try(self._begin)
         if not self.store.renames:
             good = not self.broken and self._may_replace(self.was)
@@ -210,7 +210,7 @@ class OutputUpload:
         return self.copying.retry(call)
 
     def _note(self, text: str) -> None:
-        self.copying.tell(t="note", text="the output %s: %s" % (self.step["name"], text))
+        self.copying.tell(t="note", text="the output {}: {}".format(self.step["name"], text))
 
     # --- what stands there ---
     def _begin(self) -> None:
@@ -268,7 +268,7 @@ class OutputUpload:
                 size = os.fstat(file.fileno()).st_size
                 self.store.write(target, pieces(file, size, self.copying.tick), size)
             if self.store.stat(target)[2] != size:
-                raise StoreError("%s: is not as long as what was written" % target, transient=True)
+                raise StoreError(f"{target}: is not as long as what was written", transient=True)
 
         self._try(send)
         self.copying.tick(0, 1)
@@ -317,15 +317,15 @@ class OutputUpload:
 
     def _set_aside(self, there: Version | None) -> None:
         """Leave the upload beside its target, and raise `StoreError`: it is not at its place."""
-        why = "%s: something else was stored there during the upload, and stays" % self.target
+        why = f"{self.target}: something else was stored there during the upload, and stays"
         if self.broken:
-            why = "%s is a link to nothing" % os.path.join(self.step["from"], self.broken[0])
+            why = "{} is a link to nothing".format(os.path.join(self.step["from"], self.broken[0]))
         elif there == self.was and not self.step["overwrite"]:
-            why = "%s: exists already; set overwrite: true to replace it" % self.target
+            why = f"{self.target}: exists already; set overwrite: true to replace it"
         if self.store.renames:
             self._try(lambda: self.store.remove(self.aside))
             self._rename(self.place, self.aside)
-        raise StoreError("%s; the output is at %s" % (why, self.aside))
+        raise StoreError(f"{why}; the output is at {self.aside}")
 
     def _dispose(self, old: str) -> None:
         """Remove a replaced output; what no upload wrote goes to the trash, as with `hdfs dfs -rm`
@@ -334,7 +334,7 @@ class OutputUpload:
         if self._signature(old):
             self.store.remove(old)
             return
-        to = "%s.replaced-%s" % (self.target, self.step["run"])
+        to = "{}.replaced-{}".format(self.target, self.step["run"])
         try:
             trash = self.store.trash(self.target)
             if trash:
@@ -351,7 +351,7 @@ class OutputUpload:
         if not trash:
             self.store.rename(old, to)
         self._note(
-            "what stood at %s was no output of an earlier job, and is now at %s" % (self.target, to)
+            f"what stood at {self.target} was no output of an earlier job, and is now at {to}"
         )
 
     def _sweep(self) -> None:

@@ -53,12 +53,12 @@ class WebHdfs(FileStore):
     def _send(self, method: str, path: str, operation: str, **options: str) -> Any:
         """Send one operation to the active NameNode; return its JSON, or its redirect's address."""
         query = urlencode({"op": operation, **self.identity, **options})
-        problem = StoreError("%s: no NameNode" % path)
+        problem = StoreError(f"{path}: no NameNode")
         for address in list(self.addresses):
             try:
-                with store_errors("%s (%s)" % (path, address)):
+                with store_errors(f"{path} ({address})"):
                     connection = _connect(self.protocol, address)
-                    connection.request(method, "/webhdfs/v1%s?%s" % (quote(path), query))
+                    connection.request(method, f"/webhdfs/v1{quote(path)}?{query}")
                     answer = connection.getresponse()
                     body = answer.read(64 << 20)
                     connection.close()
@@ -78,7 +78,7 @@ class WebHdfs(FileStore):
     def _to(self, location: Any, path: str) -> tuple[http.client.HTTPConnection, str]:
         parts = urlsplit(str(location or ""))
         if not parts.netloc:
-            raise StoreError("%s: the NameNode named no DataNode" % path)
+            raise StoreError(f"{path}: the NameNode named no DataNode")
         return _connect(parts.scheme, parts.netloc), parts.path + "?" + parts.query
 
     # --- operations ---
@@ -173,10 +173,10 @@ def _value(path: str, answer: http.client.HTTPResponse, body: bytes) -> Any:
     kind, message = str(remote.get("exception")), str(remote.get("message") or "").strip()
     first = (message or kind).splitlines()[0][:500]
     if kind == "FileNotFoundException":
-        raise NotFound("%s: no such file or directory" % path)
+        raise NotFound(f"{path}: no such file or directory")
     if any(word in kind + message for word in FAILOVER):
-        raise _Inactive("%s: %s" % (path, first), transient=True)
-    raise StoreError("%s: %s" % (path, first), transient=may_pass(kind + message))
+        raise _Inactive(f"{path}: {first}", transient=True)
+    raise StoreError(f"{path}: {first}", transient=may_pass(kind + message))
 
 
 def _token(path: str) -> str:

@@ -61,7 +61,7 @@ def hello(
         ignores_image(job, now, m, image)
     if m.state not in states.OUT:
         if m.state == states.ABSENT and job.barrier <= states.KEPT:
-            job.event(now, "%s joined (%s)" % (m.name, m.host))
+            job.event(now, f"{m.name} joined ({m.host})")
         job.set_state(m, _state_of(job, m, message))
     return m, "welcome"
 
@@ -123,7 +123,7 @@ def _refusal_of_ended(job: Rendezvous, now: float, m: Member, message: Mapping[s
     process, done = message["process"], message.get("state") == "done"
     if m.is_sidecar and m.state == states.FAILED and m.process == process and not done:
         job.set_state(m, states.ALIVE)  # it was cut off for longer than `grace`
-        job.event(now, "%s is back" % m.name)
+        job.event(now, f"{m.name} is back")
     if m.state in states.OUT and (m.process != process or not done):
         return "finished"
     if job.phase == states.ENDING and not done and not job.graceful:
@@ -180,7 +180,7 @@ def _end_training(job: Rendezvous, now: float) -> None:
     """Continue where the former deciding task was lost after its command had succeeded."""
     if job.me.state in states.OUT:
         return
-    job.event(now, "%s was lost after its command had ended with 0" % job.me.name)
+    job.event(now, f"{job.me.name} was lost after its command had ended with 0")
     job.set_state(job.me, states.SUCCEEDED)
     job.me.status = 0
     job.outcome = {"status": 0, "signal": None, "duration_s": None}  # of the former one
@@ -204,7 +204,7 @@ def _introduce(job: Rendezvous, now: float, m: Member, message: Mapping[str, Any
     if m.state == states.LEFT_OUT:
         _rename(job, m)  # if the start is yet to come
         if job.is_missed(m) and job.phase != states.WAITING:
-            job.event(now, "%s came (%s), and joins the next generation" % (m.name, m.host))
+            job.event(now, f"{m.name} came ({m.host}), and joins the next generation")
 
 
 def _rename(job: Rendezvous, m: Member) -> None:
@@ -281,7 +281,7 @@ def gone(
         job.set_state(m, states.ENDED)
     else:
         job.set_state(m, states.LOST, now - silent_s)
-        job.event(now, "the connection to %s went away" % m.name)
+        job.event(now, f"the connection to {m.name} went away")
         # the vanished task caused the other failure: TensorFlow's peers fail within 0.2 s
         if job.failures:
             failures.fail_lost(job, now)

@@ -63,11 +63,11 @@ def finish(job: Rendezvous, now: float, read: float) -> bool:
     wait = "%d s after %s" % (job.info.task["finish_timeout_s"], _end_of_training(job))
     if evaluates:
         late = listed([m.name for m in evaluates])
-        job.warn(now, "not finished %s, and ended: %s" % (wait, late))
+        job.warn(now, f"not finished {wait}, and ended: {late}")
     if not trains:
         end(job, now, states.SUCCEEDED, "the job is done")
         return False
-    text = "not finished %s: %s" % (wait, listed([m.name for m in trains]))
+    text = f"not finished {wait}: {listed([m.name for m in trains])}"
     known = [job.me.role] + list(job.info.task["cluster_roles"])
     if any(m.role not in known for m in trains):
         text += " (a role whose tasks do not end by themselves needs `kind: serves`)"
@@ -80,8 +80,8 @@ def _end_of_training(job: Rendezvous) -> str:
     if ends_with == contract.ENDS_ALL_THAT_TRAIN:
         return "all tasks that train were done"
     if ends_with == contract.ENDS_DECIDING_ROLE:
-        return "all tasks of %s were done" % job.me.role
-    return "%s was done" % job.me.name
+        return f"all tasks of {job.me.role} were done"
+    return f"{job.me.name} was done"
 
 
 def awaited(job: Rendezvous) -> dict[str, Any] | None:

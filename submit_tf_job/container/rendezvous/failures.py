@@ -46,7 +46,7 @@ def overdue(job: Rendezvous, now: float, read: float, m: Member) -> None:
     elif m.state == states.RESTARTING and read >= m.since + task["start_timeout_s"]:
         m.failures = max(m.failures, job.info.roles[m.role]["max_restarts"])
         m.failed_process = ""
-        text = "%s failed, and YARN did not start it again in time" % m.name
+        text = f"{m.name} failed, and YARN did not start it again in time"
         failed(job, now, m, dict(lost_record(job, m), message=text))
 
 
@@ -168,7 +168,7 @@ def retried(job: Rendezvous, now: float, cause: Mapping[str, Any]) -> bool:
     if not job.retries:
         return False
     if start.shrinks(job, str(cause["task"])):
-        text = "%s; all tasks start again, without it" % cause["message"]
+        text = "{}; all tasks start again, without it".format(cause["message"])
         _call_next(job, now, dict(cause, reason=contract.REASON_SHRUNK), text)
         return True
     job.refusal = job.generations.refusal(cause, job.step)
@@ -205,8 +205,8 @@ def grow(job: Rendezvous, now: float) -> None:
     came = start.awaiting_growth(job, now)
     if came:
         names = ", ".join(m.name for m in came[:5]) + (" and more" if len(came) > 5 else "")
-        cause = job.record(came[0], now, contract.REASON_GROWN, "%s came" % names)
-        _call_next(job, now, cause, "%s came: all tasks start again, to take them in" % names)
+        cause = job.record(came[0], now, contract.REASON_GROWN, f"{names} came")
+        _call_next(job, now, cause, f"{names} came: all tasks start again, to take them in")
 
 
 def succeed(job: Rendezvous, now: float, history: Mapping[str, Any]) -> None:

@@ -61,7 +61,7 @@ class Generations:
             return "not retried: `prepare` failed, which runs once"
         if not self.covers(cause):
             named = ", ".join(str(item) for item in self.on)
-            return "not retried: `retries.on` does not name such a failure (%s)" % named
+            return f"not retried: `retries.on` does not name such a failure ({named})"
         if self.used >= self.most:
             return self.used_up()
         if self.repeats(cause, step):

@@ -80,7 +80,7 @@ class StateMachine(Rendezvous):
             failures.failed(self, now, m, dict(record, status=m.status, message=alone))
         elif m.status == 0:
             self.set_state(m, states.SUCCEEDED)
-            self.event(now, "%s is done" % m.name)
+            self.event(now, f"{m.name} is done")
             ending.check(self, now)
         else:
             failures.failed(self, now, m, record)

@@ -172,7 +172,7 @@ def released(job: Rendezvous, now: float) -> list[str]:
     found = [role for role in after if all(_has_run(job, other) for other in after[role])]
     for role in found:
         job.held.discard(role)
-        job.event(now, "%s starts after %s" % (role, ", ".join(after[role])))
+        job.event(now, "{} starts after {}".format(role, ", ".join(after[role])))
     return found
 
 
