@@ -86,7 +86,7 @@ class Caller:
             return
         self.address, self.refusals = address, 0
         if not self.wrong_job:
-            self.trouble = "%s (%s) does not answer at port %d" % (host, address, self.ports[0])
+            self.trouble = f"{host} ({address}) does not answer at port {self.ports[0]}"
         self._connect()
 
     def _connect(self) -> None:

@@ -264,7 +264,7 @@ class Child:
         """Return the processes that the command has left: of its group, and orphans elsewhere."""
         me, my_group, known = os.getpid(), os.getpgrp(), (self.group, self.guard)
         return [
-            "%s (process %d)" % (p.name, p.pid)
+            f"{p.name} (process {p.pid})"
             for p in _processes()
             if p.group == self.group or (p.parent == me and p.group != my_group)
             if p.pid not in known

@@ -160,7 +160,7 @@ class TaskCommand:
         self.env.update(environment.own_variables(self.info))
         self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
         words = command.split() if isinstance(command, str) else command
-        log("{}: {}".format(doing, " ".join(words)[:200]))
+        log(f"{doing}: {' '.join(words)[:200]}")
         self.child = Child(command, self.env, self.nofile, self._workdir())
         self.started_at = time.monotonic()
         self.signals.forward = self.child.send

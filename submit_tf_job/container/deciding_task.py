@@ -284,8 +284,8 @@ class DecidingTask:
             self.peers.ping_all(now, job.settle_until)
         if job.phase == states.WAITING and job.barrier > 1 and now >= self.told + 30:
             self.told, missing = now, job.missing()
-            count = (len(missing), job.barrier, states.listed(missing))
-            log("waiting for %d of %d tasks: %s" % count)
+            names = states.listed(missing)
+            log(f"waiting for {len(missing)} of {job.barrier} tasks: {names}")
 
     def _look_up(self, now: float) -> None:
         """Ask DNS for the names that the start waits for, because programs need them."""
@@ -382,7 +382,7 @@ class DecidingTask:
             job.prepared(now)
             return
         elif record["reason"] != "ended":  # not by the job
-            text = "prepare of the job failed: {}".format(record["message"])
+            text = f"prepare of the job failed: {record['message']}"
             command.record = dict(record, reason=contract.REASON_PREPARE, message=text)
         command.preparing = False
         job.done(now, job.me, command.done_message())

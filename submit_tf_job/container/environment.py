@@ -101,7 +101,7 @@ def ignored_image(
         return ""
     if name and (hostname or socket.gethostname()).lower() == name.lower():
         return ""
-    listed = "{},{}".format(env.get("LOG_DIRS", ""), env.get("LOCAL_DIRS", ""))
+    listed = f"{env.get('LOG_DIRS', '')},{env.get('LOCAL_DIRS', '')}"
     own = list(filter(None, listed.split(",")))
     try:
         with open(mountinfo, encoding="utf-8", errors="surrogateescape") as file:

@@ -40,9 +40,9 @@ def check(info: Info, env: Mapping[str, str]) -> None:
     # whoever sets these variables in `env` of the job spec has chosen
     if len(info.gpus) >= asked or own or not resource.startswith(KNOWN):
         return
-    text = "%s asked for %d GPU%s and sees %s on %s: %s"
-    found = "%d (%s)" % (len(info.gpus), ", ".join(info.gpus)) if info.gpus else "none"
-    text %= (info.name, asked, "" if asked == 1 else "s", found, info.node, how)
+    wanted = f"{asked} GPU" if asked == 1 else f"{asked} GPUs"
+    found = f"{len(info.gpus)} ({', '.join(info.gpus)})" if info.gpus else "none"
+    text = f"{info.name} asked for {wanted} and sees {found} on {info.node}: {how}"
     raise BootstrapProblem(text, "gpu-missing")
 
 
@@ -80,7 +80,7 @@ def _listed(
         return found, name
     if done.returncode or text.strip().startswith("No devices"):
         said = " ".join(text.split())[:300]
-        return [], "{} says: {}".format(name, said or "exit status %d" % done.returncode)
+        return [], f"{name} says: {said or f'exit status {done.returncode}'}"
     return [], ""
 
 

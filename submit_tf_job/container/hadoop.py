@@ -56,7 +56,7 @@ def name_nodes(conf: Mapping[str, str]) -> dict[str, list[str]]:
         keys = [f"dfs.namenode.rpc-address.{service}.{node}" for node in ids]
         found[service] = [conf[key] for key in keys if conf.get(key)]
     if scheme == "hdfs" and host and host not in found:
-        found[""] = [host if ":" in host else "%s:%d" % (host, RPC_PORT)]
+        found[""] = [host if ":" in host else f"{host}:{RPC_PORT}"]
     return found
 
 

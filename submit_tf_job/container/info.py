@@ -44,7 +44,7 @@ class Info:
         self.task, self.env, self.cwd = task, env, cwd
         self.roles: Mapping[str, Any] = task["roles"]
         self.role, self.index = tfconfig.split_instance(env.get(contract.ENV_INSTANCE) or label)
-        self.name = "%s-%d" % (self.role, self.index)
+        self.name = f"{self.role}-{self.index}"
         self.counts = {name: int(role["count"]) for name, role in self.roles.items()}
         if self.index >= self.counts.get(self.role, 0) and not self.may_grow(self.role):
             text = "this container is %s, but the job has %d of role %r"
@@ -52,7 +52,7 @@ class Info:
         self.run = str(task["run"])
         self.suffix = (suffix or task.get("host_suffix") or "").lower()
         self.decides = (self.role, self.index) == (task["deciding"], 0)
-        self.deciding = "{}-0".format(task["deciding"])
+        self.deciding = f"{task['deciding']}-0"
         self.total = sum(self.counts.values())
         # distinguishes a reconnecting process from a restarted one
         self.process = os.urandom(6).hex()
@@ -126,7 +126,7 @@ class Info:
 
     def port(self, role: str, index: int) -> int:
         """Return the port of a task."""
-        name = "%s-%d" % (role, index)
+        name = f"{role}-{index}"
         return self.ports.get(name) or self.port_of(name)
 
     def port_of(self, name: str) -> int:
@@ -142,7 +142,7 @@ class Info:
         `position` is its place among the tasks of the role that programs know.
         """
         index = self.present(role)[position]
-        name = "%s-%d" % (role, index)
+        name = f"{role}-{index}"
         return self.hosts.get(name) or self.host(name), self.port(role, index)
 
     def address(self, role: str, position: int) -> str:
@@ -159,7 +159,7 @@ class Info:
 
     def addressed_tasks(self) -> list[str]:
         """Return the tasks whose addresses programs get, in the same order in each task."""
-        return ["%s-%d" % (role, i) for role in self.addressed() for i in self.present(role)]
+        return [f"{role}-{i}" for role in self.addressed() for i in self.present(role)]
 
     def tf_config(self) -> str:
         """Build TF_CONFIG."""
@@ -183,13 +183,13 @@ def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
-        return "signal %d" % number
+        return f"signal {number}"
 
 
 def describe(info: Info, code: int) -> dict[str, Any]:
     """Convert a child's return code (negative: a signal) into a record."""
     if code >= 0:
-        text = "%s exited with status %d" % (info.name, code)
+        text = f"{info.name} exited with status {code}"
         return {"status": code, "signal": None, "reason": "exited", "message": text}
     text = f"{info.name} was killed by {signal_name(-code)}"
     if code == -signal.SIGKILL:

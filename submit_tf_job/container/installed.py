@@ -22,17 +22,17 @@ STRATEGIES = {
     "parameter-server": "ParameterServerStrategy",
 }
 _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*")
-_LOOK = """
+_LOOK = f"""
 import json
 from importlib import metadata
 found = {{}}
-for name in {!r}:
+for name in {TENSORFLOW + ("keras", "tf_keras")!r}:
     try:
         found[name] = metadata.version(name)
     except metadata.PackageNotFoundError:
         pass
 print(json.dumps(found))
-""".format(TENSORFLOW + ("keras", "tf_keras"))
+"""
 
 
 def check(info: Info, env: Mapping[str, str]) -> list[str]:

@@ -46,12 +46,12 @@ class KeytabEntry(collections.namedtuple("KeytabEntry", "principal version made 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return "Entry(%r, kvno %d, %s)" % (self.principal, self.version, encryption(self.kind))
+        return f"Entry({self.principal!r}, kvno {self.version}, {encryption(self.kind)})"
 
 
 def encryption(kind: int) -> str:
     """Return MIT's name of an encryption type."""
-    return ENCRYPTION_TYPES.get(kind, "encryption type %d" % kind)
+    return ENCRYPTION_TYPES.get(kind, f"encryption type {kind}")
 
 
 def read(content: bytes) -> list[KeytabEntry]:
@@ -96,7 +96,7 @@ def _entry(raw: bytes) -> KeytabEntry:
         raise IndexError
     if len(raw) - at >= 4:  # versions above 255 follow the key
         version = struct.unpack_from(">I", raw, at)[0] or version
-    return KeytabEntry("{}@{}".format("/".join(words[1:]), words[0]), version, made, kind, raw)
+    return KeytabEntry(f"{'/'.join(words[1:])}@{words[0]}", version, made, kind, raw)
 
 
 def matches(principal: str, wanted: str) -> bool:

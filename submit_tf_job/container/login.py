@@ -163,7 +163,7 @@ def _output(argv: list[str], env: Mapping[str, str]) -> str:
     try:
         done = run(argv, ONE_ATTEMPT_S, env)
     except subprocess.TimeoutExpired:
-        raise LoginFailed("no answer within %d s" % ONE_ATTEMPT_S) from None
+        raise LoginFailed(f"no answer within {ONE_ATTEMPT_S:.0f} s") from None
     except OSError as err:
         raise LoginFailed(f"{argv[0]} cannot be run: {err.strerror}") from err
     return " ".join(done.stdout.decode("utf-8", "replace").split())[:500]
@@ -179,7 +179,7 @@ def log_in(info: Info, env: dict[str, str], warn: Callable[[str], None]) -> Logi
         login = Login(info, env)
         login.begin()
     except LoginFailed as err:
-        text = "the login of {} failed: {}".format(info.task["kerberos"]["principal"], err)
+        text = f"the login of {info.task['kerberos']['principal']} failed: {err}"
         if info.task["kerberos"]["login"] == "always":
             raise BootstrapProblem(text, "login-failed") from err
         warn(text + "; the program has only YARN's delegation tokens, and loses HDFS with them")
@@ -218,7 +218,7 @@ def gss_login() -> str:
     if not major:
         major = inquire(byref(minor), cred, byref(name), byref(life), None, None)
     if not major:
-        return "ok %d" % life.value
+        return f"ok {int(life.value)}"
     parts = []
     for kind, status in ((1, major), (2, minor.value)):
         text = (ctypes.c_size_t * 2)()  # the C structure gss_buffer_desc: length and address

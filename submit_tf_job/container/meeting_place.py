@@ -48,7 +48,7 @@ class Place:
         """Make the entry of the deciding task, and remove those of its former containers."""
         former = self.entries()
         number = former[-1][0] + 1 if former else 1
-        entry = "%d_%s" % (number, address.replace(":", "-"))
+        entry = f"{number}_{address.replace(':', '-')}"
         self.store.mkdirs(posixpath.join(self.path, entry), permission=MODE)
         for _, _, path in former:
             self.store.remove(path)

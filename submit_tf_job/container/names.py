@@ -88,7 +88,7 @@ def decode_answer(
     try:
         got, flags, questions, answers = struct.unpack(">HHHH", data[:8])
         if got != number or not flags & 0x8000:
-            raise ValueError("not the answer to question %d" % number)
+            raise ValueError(f"not the answer to question {number}")
         at, found = 12, []
         for _ in range(questions):
             at = _skip_name(data, at) + 4

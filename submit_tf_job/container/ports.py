@@ -86,7 +86,7 @@ def reserve(ports: list[int], whose: str, node: str, signals: Signals) -> Reserv
     text = "port %d of %s cannot be used on host %s: %s"
     text %= (ports[0], whose, node, problem.strerror or problem)
     if len(ports) > 1:
-        text += " (nor can %d others)" % (len(ports) - 1)
+        text += f" (nor can {len(ports) - 1} others)"
     raise BootstrapProblem(text, "port-in-use")
 
 
@@ -112,7 +112,7 @@ def reserve_own(info: Info, signals: Signals) -> Reservation | None:
     found = reserve([own, *others], info.name, info.node, signals)
     if found.port != own:
         info.ports[info.name] = found.port
-        log("port %d of this task is in use; port %d is taken instead" % (own, found.port))
+        log(f"port {own} of this task is in use; port {found.port} is taken instead")
     return found
 
 

@@ -223,7 +223,7 @@ def _torch(info: Info, rank: int, size: int) -> dict[str, str]:
         "PET_MASTER_PORT": str(port),
         "PET_RDZV_ENDPOINT": host_port(host, port),
         "PET_RDZV_ID": info.run,
-        "PET_RDZV_CONF": "is_host=%d" % (rank == 0),
+        "PET_RDZV_CONF": f"is_host={int(rank == 0)}",
         "PET_LOCAL_ADDR": info.place(info.role, info.position)[0],
         "MASTER_ADDR": host,
         "MASTER_PORT": str(port),

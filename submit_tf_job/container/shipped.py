@@ -73,7 +73,7 @@ def find_packages(info: Info, env: dict[str, str]) -> None:
     if not packages:
         return
     root = os.path.join(info.cwd, contract.PACKAGES_LINK)
-    here = "%d.%d" % sys.version_info[:2]
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     if packages["version"] not in ("", here):
         text = "the job's packages are for Python %s, and this image's is %s; "
         text += 'write python: {version: "%s"}'

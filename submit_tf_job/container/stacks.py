@@ -65,12 +65,12 @@ def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, str]:
     time.sleep(watch_s)
     found = [process for process in descendants() if process.pid != guard]
     used = sum(process.cpu_s - before.get(process.pid, 0.0) for process in found if watch_s)
-    cores = "%.3f" % (used / watch_s if watch_s else 0.0)
+    cores = f"{(used / watch_s if watch_s else 0.0):.3f}"
     deadline = time.monotonic() + TASK_S
     answers = [_ask(path, process, deadline, info.cwd) for process in found]
     answers = [answer for answer in answers if answer[0]]
     if not answers:
-        names = ", ".join("%s (process %d)" % (p.name, p.pid) for p in found[:LISTED])
+        names = ", ".join(f"{p.name} (process {p.pid})" for p in found[:LISTED])
         text = "no Python process runs" + (": " + names if names else "; its command does not run")
         return {"where": text, "key": "none", "text": "", "cores": cores}
     # one that cannot answer says more than the program's main process
@@ -87,14 +87,14 @@ def _ask(path: str, process: Process, deadline: float, cwd: str) -> tuple[str, t
     listens = _listens(path, process.pid)
     if not listens and not process.name.startswith("python"):
         return "", ("", "")
-    name = "process %d (%s)" % (process.pid, _command_line(process))
+    name = f"process {process.pid} ({_command_line(process)})"
     why, text = UNREAD.get(process.state, "" if listens else DEAF), ""
     if listens and process.state not in "Tt" and time.monotonic() < deadline:
         with contextlib.suppress(OSError, ValueError):
             text = _written(path, process, name)
         why = why or SILENT % contract.STACKS_SIGNAL
     if not text:
-        return f"{name} {why}", ("process %d %s" % (process.pid, why), MUTE)
+        return f"{name} {why}", (f"process {process.pid} {why}", MUTE)
     for folder in {cwd, os.path.realpath(cwd)}:  # each task has its own
         text = text.replace(f'"{folder}/', '"')
     threads = text.split("\n\n")[::-1]  # the main thread first
@@ -128,7 +128,7 @@ def _written(path: str, process: Process, name: str) -> str:
 
 def _listens(path: str, pid: int) -> bool:
     """Return whether a process has the file open, and catches the signal."""
-    folder, path = "/proc/%d/" % pid, os.path.realpath(path)
+    folder, path = f"/proc/{pid}/", os.path.realpath(path)
     try:
         with open(folder + "status") as source:
             caught = next(line for line in source if line.startswith("SigCgt:"))
@@ -145,7 +145,7 @@ def _listens(path: str, pid: int) -> bool:
 
 def _command_line(process: Process) -> str:
     try:
-        with open("/proc/%d/cmdline" % process.pid, "rb") as source:
+        with open(f"/proc/{process.pid}/cmdline", "rb") as source:
             words = source.read(200).decode("ascii", "replace").split("\0")
     except OSError:
         words = []
@@ -225,7 +225,7 @@ class AllStacks:
         name, differs = odd or names[0], " stands elsewhere than the rest" if odd else ""
         text = "no task that trains printed anything, told a step or used CPU time for %d s "
         text = text % stalls["after_s"] + "(`stall_timeout`); "
-        text += "{}{}: {}".format(name, differs, self.found[name]["where"])
+        text += f"{name}{differs}: {self.found[name]['where']}"
         if stalls["fail"]:
             failures.stalled(job, now, name, text)
         else:
@@ -256,7 +256,7 @@ class AllStacks:
         """Write the file, and an event; return the task that stands elsewhere than the rest."""
         job = self.job
         for name in self.awaited:
-            text = "did not answer within %d s; its node or container hangs" % ALL_S
+            text = f"did not answer within {ALL_S:.0f} s; its node or container hangs"
             self.found[name] = {"where": text, "key": MUTE, "text": ""}
         names, odd = order(job, self.found)
         about: dict[str, Any] = {"version": 1, "at": job.info.wall + now, "differs": odd}
@@ -269,9 +269,9 @@ class AllStacks:
             }
             for name in names
         ]
-        said = "the stacks of %d tasks were taken" % len(names)
+        said = f"the stacks of {len(names)} tasks were taken"
         if odd:
-            said += "; {} stands elsewhere than the rest: {}".format(odd, self.found[odd]["where"])
+            said += f"; {odd} stands elsewhere than the rest: {self.found[odd]['where']}"
         job.event(now, said)
         try:
             if job.info.log_dir:

@@ -61,7 +61,7 @@ def output_path(info: Info, name: str) -> str:
 
     With several log directories it is not always in the first.
     """
-    own = "/proc/self/fd/%d" % STREAMS[name]
+    own = f"/proc/self/fd/{int(STREAMS[name])}"
     return own if os.path.isfile(own) else os.path.join(info.log_dir, name + ".txt")
 
 
@@ -132,7 +132,7 @@ class Stamps:
             self._write(lines)
 
     def _line(self, path: str, offset: int, at: float) -> str:
-        return "%s %d %.1f\n" % (self._names[path], offset, self._info.wall + at)
+        return f"{self._names[path]} {offset} {self._info.wall + at:.1f}\n"
 
     def _write(self, lines: list[str]) -> None:
         if not self._path:

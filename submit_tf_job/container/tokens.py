@@ -130,15 +130,15 @@ def summary_line(fields: Mapping[str, Any], others: Iterable[str] = ()) -> str:
         key: "".join(char for char in str(value)[:200] if char.isprintable())
         for key, value in fields.items()
     }
-    text = "delegation token: {} for {}".format(words["kind"], words["service"] or "any service")
+    text = f"delegation token: {words['kind']} for {words['service'] or 'any service'}"
     if others:
-        text += ", here also as {}".format(", ".join(others))
+        text += f", here also as {', '.join(others)}"
     if "owner" not in words:
         return text
-    text += "; it is {}'s, ".format(words["owner"])
+    text += f"; it is {words['owner']}'s, "
     if words["renewer"]:
-        text += "renewed by {}, at most ".format(words["renewer"])
-    text += "until {}".format(when(fields["until"]))
+        text += f"renewed by {words['renewer']}, at most "
+    text += f"until {when(fields['until'])}"
     if fields["until"] < time.time():
         text += " (it is over)"
     return text

@@ -118,7 +118,7 @@ class Channel:
             raise ChannelClosed("closed", ended=True)
         lines = (self._in + data).split(b"\n")
         if any(len(line) > self.limit for line in lines):
-            raise ChannelClosed("a line of more than %d bytes" % self.limit)
+            raise ChannelClosed(f"a line of more than {self.limit} bytes")
         self._in = lines.pop()
         try:
             messages = [json.loads(line.decode("utf-8")) for line in lines]

@@ -235,7 +235,7 @@ def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tup
     nodes = hadoop.name_nodes(conf).get(authority)
     if not nodes:
         if ":" not in authority:  # hdfs-native has no default port
-            authority = "%s:%d" % (authority, hadoop.RPC_PORT)
+            authority = f"{authority}:{hadoop.RPC_PORT}"
         nodes = [authority]
     _check_reachable(nodes)
     return Native("hdfs://" + authority), path
@@ -249,10 +249,10 @@ def _check_reachable(addresses: list[str]) -> None:
         try:
             socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
         except (OSError, ValueError) as err:
-            problems.append("{}: {}".format(address, getattr(err, "strerror", None) or err))
+            problems.append(f"{address}: {getattr(err, 'strerror', None) or err}")
         else:
             return
-    raise StoreError("no NameNode answers ({})".format("; ".join(problems)), transient=True)
+    raise StoreError(f"no NameNode answers ({'; '.join(problems)})", transient=True)
 
 
 def _fsspec(scheme: str, authority: str) -> FileStore:

@@ -107,7 +107,7 @@ class Data:
             if item["upload"] and item["on_retry"] == "empty":
                 folder = self._folder(OUTPUTS, name)
                 gone = os.path.join(self.info.cwd, OUTPUTS, f".{name}.gone")
-                os.rename(folder, "%s-%d" % (gone, time.monotonic() * 1000))
+                os.rename(folder, f"{gone}-{int(time.monotonic() * 1000)}")
                 self._folder(OUTPUTS, name)
         threading.Thread(target=self._remove_former, name="remover", daemon=True).start()
 
@@ -135,7 +135,7 @@ class Data:
         counts, readers = self.info.counts, self.task["readers"]
         total = sum(counts[role] for role in readers)
         if not self.reads:
-            log("input %s: all %d files, which %d tasks share" % (name, len(files), total))
+            log(f"input {name}: all {len(files)} files, which {total} tasks share")
             return files
         before = readers[: readers.index(self.info.role)]
         first = sum(counts[role] for role in before) + self.info.index
@@ -188,7 +188,7 @@ class Data:
                 told = uri = f"{uri}.failed-{self.info.run}"
                 overwrite = True
             run, task = self.info.run, self.info.name
-            mark = "{}-{}-{}".format(run, task, self.info.container.rpartition("_")[2])
+            mark = f"{run}-{task}-{self.info.container.rpartition('_')[2]}"
             step = {"do": "upload", "name": name, "uri": uri, "told": told, "from": folder}
             steps.append(dict(step, overwrite=overwrite, run=run, task=task, mark=mark))
         return steps
@@ -242,16 +242,16 @@ class _Copy:
             Stopped: This task must end.
         """
         begins, place, ends = WORDS[self.steps[0]["do"]]
-        what = ["{} {} {}".format(step["name"], place, step["uri"]) for step in self.steps]
-        log("{} {}".format(begins, ", ".join(what)))
+        what = [f"{step['name']} {place} {step['uri']}" for step in self.steps]
+        log(f"{begins} {', '.join(what)}")
         started = time.monotonic()
         try:
             done: dict[str, Any] = retry(self._once, self.patience_s, self._wait, self._waiting)
         except StoreError as err:
             return self.failed(str(err))
         if done["t"] == "done":
-            found = (ends, done["files"], done["bytes"] / 1e6, time.monotonic() - started)
-            log("%s %d files, %.1f MB, in %.1f s" % found)
+            took_s = time.monotonic() - started
+            log(f"{ends} {done['files']} files, {done['bytes'] / 1e6:.1f} MB, in {took_s:.1f} s")
         return done
 
     def failed(self, why: str) -> dict[str, Any]:
@@ -280,7 +280,7 @@ class _Copy:
                     sink.write(json.dumps(request).encode("ascii"))
                 for message in self._messages(process):
                     if time.monotonic() > self.end:
-                        why = "it was not done within %d s (finish_timeout)" % self.limit_s
+                        why = f"it was not done within {int(self.limit_s)} s (finish_timeout)"
                         return self.failed(why)
                     if message.get("t") in ("done", "failed"):
                         return message
@@ -290,7 +290,7 @@ class _Copy:
                 process.kill()
         text = "the copying process died (%s)"
         if died >= 0:  # its own failure, which is in the log
-            raise StoreError(text % ("exit status %d" % died))
+            raise StoreError(text % f"exit status {died}")
         raise StoreError(text % "killed, or out of memory", transient=True)
 
     def _messages(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
@@ -306,7 +306,7 @@ class _Copy:
             if self.data.stopped():
                 raise Stopped
             if time.monotonic() > heard + SILENCE_S:
-                raise StoreError("nothing was copied for %d s" % SILENCE_S, transient=True)
+                raise StoreError(f"nothing was copied for {SILENCE_S:.0f} s", transient=True)
             if not select.select([handle], [], [], 0.5)[0]:
                 yield {}
                 continue
@@ -328,7 +328,7 @@ class _Copy:
         elif kind == "waiting":
             self._waiting(StoreError(str(message["why"])), message["since_s"])
         elif kind == "copied" and self._is_due():
-            log("copied so far: %d files, %.1f MB" % (message["files"], message["bytes"] / 1e6))
+            log(f"copied so far: {message['files']} files, {message['bytes'] / 1e6:.1f} MB")
 
     def _is_due(self) -> bool:
         due = time.monotonic() > self.told + TELL_S
@@ -342,7 +342,7 @@ class _Copy:
         fetches = step["do"] == "download"
         if fetches or stage <= self.stages:
             if self._is_due():
-                log("{}: {}".format("still fetching" if fetches else "not stored yet", err))
+                log(f"{'still fetching' if fetches else 'not stored yet'}: {err}")
             return
         self.stages, self.told = stage, time.monotonic()
         last_s = (self.finish_s if stage == 1 else self.patience_s) - since_s
@@ -352,7 +352,7 @@ class _Copy:
             place = (step["from"], self.data.info.node, until)
             text = f"could not be stored at {uri} within finish_timeout; "
             text += "it is in {} on {} until {}, and is tried again".format(*place)
-        self.data.warn("the output {} {}: {}".format(step["name"], text, err))
+        self.data.warn(f"the output {step['name']} {text}: {err}")
 
 
 def _message(line: bytes) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def _fetch(copying: Copying, store: FileStore, entry: Entry, target: str) -> Non
                 have += len(piece)
                 copying.tick(len(piece))
         if have != size:
-            text = "%s: %d bytes came, and it has %d" % (path, have, size)
+            text = f"{path}: {have} bytes came, and it has {size}"
             raise StoreError(text, transient=True)
 
     copying.retry(fetch)
@@ -174,7 +174,7 @@ class OutputUpload:
         self.prefix = posixpath.join(folder, f".{name}.")
         self.place = self.prefix + step["mark"] + NEW
         self.old = self.prefix + step["mark"] + OLD
-        self.aside = "{}.failed-{}".format(target, step["run"])
+        self.aside = f"{target}.failed-{step['run']}"
         self.was: Version | None = None
         self.broken: list[str] = []  # links to nothing
 
@@ -186,7 +186,7 @@ class OutputUpload:
         """
         directories, files, self.broken = tree(self.step["from"], self._note)
         if not files:
-            raise StoreError("nothing was written to {}".format(self.step["from"]))
+            raise StoreError(f"nothing was written to {self.step['from']}")
         self._try(self._begin)
         if not self.store.renames:
             good = not self.broken and self._may_replace(self.was)
@@ -210,7 +210,7 @@ class OutputUpload:
         return self.copying.retry(call)
 
     def _note(self, text: str) -> None:
-        self.copying.tell(t="note", text="the output {}: {}".format(self.step["name"], text))
+        self.copying.tell(t="note", text=f"the output {self.step['name']}: {text}")
 
     # --- what stands there ---
     def _begin(self) -> None:
@@ -319,7 +319,7 @@ class OutputUpload:
         """Leave the upload beside its target, and raise `StoreError`: it is not at its place."""
         why = f"{self.target}: something else was stored there during the upload, and stays"
         if self.broken:
-            why = "{} is a link to nothing".format(os.path.join(self.step["from"], self.broken[0]))
+            why = f"{os.path.join(self.step['from'], self.broken[0])} is a link to nothing"
         elif there == self.was and not self.step["overwrite"]:
             why = f"{self.target}: exists already; set overwrite: true to replace it"
         if self.store.renames:
@@ -334,14 +334,14 @@ class OutputUpload:
         if self._signature(old):
             self.store.remove(old)
             return
-        to = "{}.replaced-{}".format(self.target, self.step["run"])
+        to = f"{self.target}.replaced-{self.step['run']}"
         try:
             trash = self.store.trash(self.target)
             if trash:
                 in_trash = trash + "/Current" + self.target
                 self.store.mkdirs(posixpath.dirname(in_trash), permission="700")
                 if self.store.exists(in_trash):
-                    in_trash += "%d" % (time.time() * 1000)
+                    in_trash += f"{int(time.time() * 1000)}"
                 self.store.rename(old, in_trash)
                 to = in_trash
         except StoreError as err:

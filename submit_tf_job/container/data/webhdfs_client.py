@@ -168,7 +168,7 @@ def _value(path: str, answer: http.client.HTTPResponse, body: bytes) -> Any:
     remote = isinstance(value, dict) and value.get("RemoteException")
     if not isinstance(remote, dict):
         kind_of = _Inactive if answer.status >= 500 else StoreError
-        why = "%s: HTTP %d %s" % (path, answer.status, answer.reason)
+        why = f"{path}: HTTP {answer.status} {answer.reason}"
         raise kind_of(why, transient=answer.status >= 500)
     kind, message = str(remote.get("exception")), str(remote.get("message") or "").strip()
     first = (message or kind).splitlines()[0][:500]

@@ -70,7 +70,7 @@ def _member(job: Rendezvous, role: Any, index: Any) -> Member | None:
     """Return a task, None for an unknown one; create a sidecar that was added while the job ran."""
     if not isinstance(role, str) or not isinstance(index, int):
         return None
-    name = "%s-%d" % (role, index)
+    name = f"{role}-{index}"
     if name not in job.members and job.info.may_grow(role) and 0 <= index < 100000:
         counts = job.counts[role]
         if sum(counts.values()) < MOST_SIDECARS:

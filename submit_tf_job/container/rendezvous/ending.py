@@ -60,7 +60,7 @@ def finish(job: Rendezvous, now: float, read: float) -> bool:
     if waits and _count_open(job, contract.KIND_TRAINS, contract.KIND_EVALUATES):
         return False
     trains, evaluates = _open(job, contract.KIND_TRAINS), _open(job, contract.KIND_EVALUATES)
-    wait = "%d s after %s" % (job.info.task["finish_timeout_s"], _end_of_training(job))
+    wait = f"{int(job.info.task['finish_timeout_s'])} s after {_end_of_training(job)}"
     if evaluates:
         late = listed([m.name for m in evaluates])
         job.warn(now, f"not finished {wait}, and ended: {late}")
@@ -104,7 +104,7 @@ def end(job: Rendezvous, now: float, verdict: str, why: str) -> None:
         for m in job.away.values():
             if m.state != states.RESTARTING:
                 continue
-            status = "" if m.status is None else " (exit status %d)" % m.status
+            status = "" if m.status is None else f" (exit status {m.status})"
             text = "%s had failed%s, and did not run again before the job's end"
             job.warn(now, text % (m.name, status))
     elif now < job.start_deadline:

@@ -83,7 +83,7 @@ def failed(job: Rendezvous, now: float, m: Member, record: dict[str, Any]) -> No
         m.failures, m.failed_process = m.failures + 1, m.process
         job.restarts[m.role] += 1
         job.set_state(m, states.RESTARTING, now)
-        job.event(now, "%s; restart %d of %d" % (record["message"], m.failures, most))
+        job.event(now, f"{record['message']}; restart {m.failures} of {most}")
     elif not _matters(job, m):
         job.set_state(m, states.FAILED)
         job.warn(now, record["message"])
@@ -96,7 +96,7 @@ def _failed_for_good(job: Rendezvous, now: float, m: Member, record: dict[str, A
     count, tolerate = job.count(m.role, states.FAILED), job.info.roles[m.role]["tolerate"]
     if count <= tolerate:
         job.unresolved.discard(m.name)
-        job.warn(now, "%s; tolerated (%d of %d)" % (record["message"], count, tolerate))
+        job.warn(now, f"{record['message']}; tolerated ({count} of {tolerate})")
         ending.check(job, now)
         return
     job.event(now, record["message"])
@@ -168,7 +168,7 @@ def retried(job: Rendezvous, now: float, cause: Mapping[str, Any]) -> bool:
     if not job.retries:
         return False
     if start.shrinks(job, str(cause["task"])):
-        text = "{}; all tasks start again, without it".format(cause["message"])
+        text = f"{cause['message']}; all tasks start again, without it"
         _call_next(job, now, dict(cause, reason=contract.REASON_SHRUNK), text)
         return True
     job.refusal = job.generations.refusal(cause, job.step)

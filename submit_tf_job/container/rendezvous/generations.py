@@ -71,7 +71,7 @@ class Generations:
 
     def used_up(self) -> str:
         """Return why a failure that could be retried is not."""
-        return "not retried: no retries are left (`retries.max` is %d)" % self.most
+        return f"not retried: no retries are left (`retries.max` is {self.most})"
 
     def covers(self, cause: Mapping[str, Any]) -> bool:
         """Return whether `retries.on` names a failure."""

@@ -32,7 +32,7 @@ class StateMachine(Rendezvous):
         if info.ignored_image:
             arrivals.ignores_image(self, now, self.me, info.ignored_image)
         if self.barrier > 1:
-            self.event(now, "waiting for %d tasks" % self.barrier)
+            self.event(now, f"waiting for {self.barrier} tasks")
 
     @property
     def stage(self) -> tuple[str, int]:

@@ -33,7 +33,7 @@ KEPT = 20  # entries in the lists of a report
 def listed(names: list[str]) -> str:
     """Join names for a sentence: the first twenty, and the number of the others."""
     more = len(names) - KEPT
-    return ", ".join(names[:KEPT]) + (" and %d more" % more if more > 0 else "")
+    return ", ".join(names[:KEPT]) + (f" and {more} more" if more > 0 else "")
 
 
 def is_loopback(address: str) -> bool:
@@ -77,7 +77,7 @@ class Member:
     def __init__(self, role: str, index: int, role_kind: str) -> None:
         self.role, self.role_kind, self.state = role, role_kind, ABSENT
         self.is_sidecar = role_kind == contract.KIND_SIDECAR
-        self.name = "%s-%d" % (role, index)
+        self.name = f"{role}-{index}"
         self.process = self.host = self.address = self.container = ""
         self.origin = ""  # the address that its connection came from
         self.port = 0  # the port that it reserved for its command; 0 if it said none
@@ -120,7 +120,7 @@ class Rendezvous:
 
     def _members(self, info: Info) -> None:
         self.members = {
-            "%s-%d" % (role, index): Member(role, index, info.role_kind(role))
+            f"{role}-{index}": Member(role, index, info.role_kind(role))
             for role in info.counts
             for index in range(info.counts[role])
         }
@@ -218,7 +218,7 @@ class Rendezvous:
             role: [
                 index
                 for index in range(self.info.counts[role])
-                if self.is_missed(self.members["%s-%d" % (role, index)])
+                if self.is_missed(self.members[f"{role}-{index}"])
             ]
             for role in self.rules
             if self.count(role, LEFT_OUT)

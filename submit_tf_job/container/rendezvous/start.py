@@ -122,7 +122,7 @@ def start(job: Rendezvous, now: float) -> None:
 
 
 def _tell_of_start(job: Rendezvous, now: float, count: int) -> None:
-    job.event(now, "all %d tasks started" % count)
+    job.event(now, f"all {count} tasks started")
     wall = job.info.wall
     job.start_times = {
         "launched_at": wall + job.last_launch,
@@ -172,7 +172,7 @@ def released(job: Rendezvous, now: float) -> list[str]:
     found = [role for role in after if all(_has_run(job, other) for other in after[role])]
     for role in found:
         job.held.discard(role)
-        job.event(now, "{} starts after {}".format(role, ", ".join(after[role])))
+        job.event(now, f"{role} starts after {', '.join(after[role])}")
     return found
 
 
@@ -249,7 +249,7 @@ def _tell_of_missing(job: Rendezvous, now: float) -> None:
     for role in sorted(job.rules):
         size, least = here(job, role), job.rules[role]["min"]
         if size < least:
-            job.event(now, "%s has %d tasks, and needs at least %d" % (role, size, least))
+            job.event(now, f"{role} has {size} tasks, and needs at least {least}")
 
 
 def _await_elastic(job: Rendezvous, now: float) -> None:
