@@ -32,7 +32,8 @@ from submit_tf_job.logs.read import in_threads, moment
 LATEST_UPLOAD_S = 900
 
 _OFF = "DISABLED"
-_UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
+# LogAggregationStatus; the others are final
+UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
 _FAILED = frozenset({"FAILED", "TIME_OUT"})
 
 
@@ -281,7 +282,7 @@ def _reason(where: str, said: WhatYarnSays, settings: LogSettings) -> tuple[Abse
             "still running; logs are collected when all its containers on a node have ended",
             "Until then the NodeManagers serve them.",
         )
-    if said.status in _UNDER_WAY and (age is None or age < LATEST_UPLOAD_S):
+    if said.status in UNDER_WAY and (age is None or age < LATEST_UPLOAD_S):
         ended = "" if age is None else f", {age} s after its end"
         return (
             Absence.NOT_YET,

@@ -9,43 +9,24 @@ from pathlib import Path
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
-from submit_tf_job.hadoop_logs.node_files import LogSettings
-from submit_tf_job.host.hadoopconf import read_xml
 from submit_tf_job.logs.archive import LAUNCH_SCRIPT
-from submit_tf_job.logs.collected import Absence, AggregatedLogs, NoLogs, WhatYarnSays
+from submit_tf_job.logs.collected import (
+    UNDER_WAY,
+    Absence,
+    AggregatedLogs,
+    NoLogs,
+    WhatYarnSays,
+)
 from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence, with_outcome
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster, storage_of
-from submit_tf_job.operations.logs import UNDER_WAY, am_log
+from submit_tf_job.operations.collected_logs import collected_logs
+from submit_tf_job.operations.logs import am_log
 from submit_tf_job.operations.stored_services import StoredServices
-from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.observed import AppReport
 
 _AM_FILES = ("serviceam.log", "serviceam-out.txt", "serviceam-err.txt")
 _PROGRAM_FILES = ("stdout.txt", "stderr.txt", "prelaunch.out")
-
-
-def collected_logs(
-    app: AppReport, conf: Path, settings: Settings, now_ms: int | None = None
-) -> AggregatedLogs:
-    """Return the logs that the NodeManagers collected of an application; reads nothing yet.
-
-    Args:
-        app: The application.
-        conf: Directory with yarn-site.xml (where the logs are) and core-site.xml.
-        settings: The user of the request.
-        now_ms: The current time; without it, missing logs are never reported as deleted by age.
-    """
-    rules = LogSettings.from_properties(read_xml(conf / "yarn-site.xml"))
-    storage = storage_of(settings, rules.root if "://" in rules.root else None)
-    said = WhatYarnSays(
-        app.log_aggregation_status,
-        running=not app.ended,
-        finished_ms=app.finished_ms,
-        now_ms=now_ms,
-    )
-    user = app.user or settings.user
-    return AggregatedLogs(storage, app.id, user=user, settings=rules, said=said)
 
 
 def read_report(cluster: Cluster, app: AppReport, conf: Path) -> tuple[Evidence, bytes | None]:

@@ -19,7 +19,7 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.runs import find
+from submit_tf_job.operations.runs import APPLICATION_ID, find
 
 if TYPE_CHECKING:
     from submit_tf_job.logs.archive import Archive
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.observed import AppReport, ObservedService
     from submit_tf_job.yarn.rest import Deadline
 
-_APPLICATION = r"application_\d+_\d+"
-# LogAggregationStatus; the others are final
-UNDER_WAY = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
 _WORTH_WAITING_S = 180.0  # after that, the cluster waits for a lost node
 _ROSTER_S = 5.0  # time limit of a poll, which delays the log lines
 
@@ -65,7 +62,11 @@ def find_logs(
         ref = find(cluster, job)
     except NoSuchJob:
         # the ResourceManager may have forgotten an application whose logs still exist
-        if cluster.own_jobs_only or isinstance(job, JobRef) or not re.fullmatch(_APPLICATION, job):
+        if (
+            cluster.own_jobs_only
+            or isinstance(job, JobRef)
+            or not re.fullmatch(APPLICATION_ID, job)
+        ):
             raise
         ref = JobRef(job, job, job)
     app = cluster.client.app(ref.application_id) or AppReport(
@@ -264,7 +265,7 @@ class JobLogs:
     def _collected(self, conf: Path) -> Archive:
         from submit_tf_job.logs.archive import collected
         from submit_tf_job.logs.collected import Absence, NoLogs
-        from submit_tf_job.operations.last_report import collected_logs
+        from submit_tf_job.operations.collected_logs import collected_logs
 
         app, settings = self.app, self.cluster.settings
         found: Archive | NoLogs
@@ -289,6 +290,8 @@ class JobLogs:
 
     def _are_missing(self, app: AppReport, archive: Archive) -> bool:
         """Whether selected logs of a node are not collected yet."""
+        from submit_tf_job.logs.collected import UNDER_WAY
+
         if app.log_aggregation_status not in UNDER_WAY or any(
             found.task == self.task for found in archive.containers
         ):
@@ -505,7 +508,7 @@ def _from_collected(
     conf = cluster.settings.hadoop_conf
     if conf is None or not app.ended:
         return None
-    from submit_tf_job.operations.last_report import collected_logs
+    from submit_tf_job.operations.collected_logs import collected_logs
 
     logs = collected_logs(app, conf, cluster.settings)
     return logs.read_file(container_id, file, tail=max_bytes, host=host)

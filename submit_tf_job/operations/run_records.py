@@ -177,23 +177,6 @@ def _end_of(report: JobReport | None) -> dict[str, Any]:
     return {"state": state, "reason": reason, "hint": "", "confirmed": False, "report": raw}
 
 
-def run_history(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
-    """Return the records of a job's runs, the newest first, of one run by its own name, or of all
-    jobs.
-
-    Raises:
-        NoSuchJob: Neither a record nor YARN knows the job.
-        SettingsError: There is no staging directory, and so no history.
-        SubmitTFJobError: It cannot be read.
-    """
-    records = recorded_runs(cluster, job, limit)
-    if job and not records:
-        from submit_tf_job.operations.runs import find
-
-        find(cluster, job)
-    return records
-
-
 def recorded_jobs(cluster: Cluster) -> list[str]:
     """Return the names of the jobs that have records, as the names of their runs show them.
 
@@ -205,7 +188,16 @@ def recorded_jobs(cluster: Cluster) -> list[str]:
 
 
 def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
-    """Return what `run_history` returns; nothing where no record knows the job."""
+    """Return the records of a job's runs, or of all jobs, as they are stored, the newest first.
+
+    Args:
+        job: A job, or one run by its own name; None for all jobs.
+        limit: The largest number of records.
+
+    Raises:
+        SettingsError: There is no staging directory, and so no history.
+        SubmitTFJobError: They cannot be read.
+    """
     storage, found = _opened(cluster), _files(cluster, job and job_of(job))
     if job and is_run(job):
         found = [item for item in found if item.name == f"{job}.json"]
@@ -217,7 +209,7 @@ def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[st
         if record and (not job or job in (record["name"], record["run"]))
     ]
     chosen.sort(key=lambda record: -int(record["submission"]["at"]))
-    return [_with_end(cluster, record) for record in chosen]
+    return chosen
 
 
 def names(cluster: Cluster, job: str) -> list[str]:
@@ -239,21 +231,6 @@ def _files(cluster: Cluster, job: str | None) -> list[Stat]:
         for head in heads
         for item in _listed(storage, storage.path(f"{_root(cluster)}/{head}"))
     ]
-
-
-def _with_end(cluster: Cluster, record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with the run's end, which this command may be the first to learn."""
-    if record.get("end"):
-        return record
-    from submit_tf_job.operations.read_status import read_status
-    from submit_tf_job.operations.why import why_failed
-
-    ref = JobRef(record["name"], record["application_id"], record["run"])
-    with suppress(SubmitTFJobError):
-        status = read_status(cluster, ref)
-        why_failed(cluster, status)
-        return read(cluster, ref.run) or record
-    return record
 
 
 @contextmanager

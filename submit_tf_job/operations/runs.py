@@ -14,7 +14,7 @@ from submit_tf_job.errors import NameTaken, NoSuchJob, SubmitTFJobError, UsageEr
 from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import GOING_ON
-from submit_tf_job.yarn.run_names import Again, is_run, is_run_of, job_of, may_be_short, run_name
+from submit_tf_job.yarn.run_names import is_run, is_run_of, job_of, may_be_short, run_name
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.stored_services import StoredServices
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.submission_steps import StoredRun
 
 _LOG = logging.getLogger(__name__)
-_APPLICATION = r"application_\d+_\d+"
+APPLICATION_ID = r"application_\d+_\d+"
 _NAME = r"[a-z0-9][a-z0-9-]*"  # of a service
 _NAMES_S = 5.0  # for a hint
 _RETIRED_AT_ONCE, _LOOKED_AT = 3, 10  # one submission is not delayed by more
@@ -53,7 +53,7 @@ def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppRe
     """
     if isinstance(job, JobRef):
         return job, None
-    if re.fullmatch(_APPLICATION, job):
+    if re.fullmatch(APPLICATION_ID, job):
         return _by_id(cluster, job)
     if not re.fullmatch(_NAME, job):
         raise UsageError(
@@ -182,32 +182,6 @@ def full_name(cluster: Cluster, run: str) -> str:
         except (NoSuchPath, NoSuchJob):  # a deleted run has a record
             return str((run_records.read(cluster, run) or {})["name"])
     return head
-
-
-def is_run_again(cluster: Cluster, again: Again, app: AppReport | None) -> bool:
-    """Return whether a key is run again after this application, which has ended."""
-    if again is not Again.AFTER_FAILURE or app is None:
-        return again is not Again.NEVER
-    from submit_tf_job.observation import JobState
-    from submit_tf_job.operations.watch_run import wait_for_end
-
-    run = app.name or app.id
-    ended = wait_for_end(cluster, JobRef(job_of(run), app.id, run))
-    return ended.state is not JobState.SUCCEEDED
-
-
-def has_succeeded(cluster: Cluster, run: str, app_id: str) -> bool:
-    """Return whether the record of a run that the ResourceManager has forgotten tells of success.
-
-    Raises:
-        SubmitTFJobError: The record cannot be read.
-    """
-    from submit_tf_job.observation import JobState
-    from submit_tf_job.operations import run_records
-
-    run_records.read(cluster, run)  # `forgotten` raises no error
-    found = run_records.forgotten(cluster, JobRef(job_of(run), app_id, run))
-    return found is not None and found[1].state is JobState.SUCCEEDED
 
 
 # --- the ends of runs ---

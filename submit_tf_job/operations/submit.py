@@ -17,7 +17,7 @@ from submit_tf_job.errors import (
     Problem,
     SubmitTFJobError,
 )
-from submit_tf_job.operations import resubmission, run_records, runs, staging
+from submit_tf_job.operations import resubmission, run_again, run_records, runs, staging
 from submit_tf_job.operations.change import apply_priority
 from submit_tf_job.operations.cluster import (
     Cluster,
@@ -306,14 +306,14 @@ def _keyed(planned: Plan, cluster: Cluster, preparation: _Preparation) -> KeyedS
         key=planned.key,
         name_of=planned.run_of,
         body_of=lambda number: planned.at(number).body,
-        again=partial(runs.is_run_again, cluster, planned.again),
+        again=partial(run_again.is_run_again, cluster, planned.again),
         heirs_of=partial(resubmission.heirs, planned),
         before=preparation.prepare,
     )
     if planned.again is Again.AFTER_FAILURE:
         keyed = replace(
             keyed,
-            again_forgotten=lambda run, app_id: not runs.has_succeeded(cluster, run, app_id),
+            again_forgotten=lambda run, app_id: not run_again.has_succeeded(cluster, run, app_id),
         )
     if planned.again is Again.ALWAYS:
         return keyed

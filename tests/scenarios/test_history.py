@@ -124,6 +124,18 @@ def test_history_learns_how_a_run_ended_that_nobody_followed(kept: World) -> Non
     assert "FAILED" in kept("history").out
 
 
+def test_look_up_of_a_forgotten_run_writes_nothing(kept: World) -> None:
+    kept.submitted()
+    records, run = kept.home / "staging/records/mnist", kept.name
+    kept.ends()
+    kept.yarn.apps.clear()
+    (records / f"{run}.report").write_text(json.dumps({"state": "succeeded"}))
+    stored = {path.name: path.read_bytes() for path in records.iterdir()}
+    assert kept("stop", "mnist").status == 0, "it is over"
+    assert {path.name: path.read_bytes() for path in records.iterdir()} == stored
+    assert kept("history", "mnist", "-o", "json").json["runs"][0]["end"], "history completes it"
+
+
 def test_records_are_kept_up_to_a_number(kept: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBMIT_TF_JOB_KEEP_RECORDS", "2")
     for _ in range(4):
