@@ -11,8 +11,8 @@ from submit_tf_job.cli.jobs import seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.jsonview import deletion_object, job_object
 from submit_tf_job.operations import change
-from submit_tf_job.operations.stop import delete as delete_job
-from submit_tf_job.operations.stop import owner
+from submit_tf_job.operations.delete import delete as delete_job
+from submit_tf_job.operations.delete import owner
 from submit_tf_job.operations.stop import stop as stop_job
 from submit_tf_job.report.follow_text import change_object
 from submit_tf_job.report.job_text import job_lines

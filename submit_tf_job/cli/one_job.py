@@ -236,7 +236,7 @@ def stacks(
       submit_tf_job stacks mnist
       submit_tf_job logs mnist worker-1 --file stacks.txt
     """
-    from submit_tf_job.operations.stop import take_stacks
+    from submit_tf_job.operations.stacks import take_stacks
 
     found = take_stacks(context.cluster(), job, task)
     context.result(stacks_lines(found), lambda: stacks_object(found))

@@ -48,7 +48,7 @@ def deep(
         job: A job whose image, queue, network and mounts the containers get, on each node one.
         spread: Whether the cluster can put each task on a node of its own.
     """
-    from submit_tf_job.operations.stop import delete
+    from submit_tf_job.operations.delete import delete
 
     name = f"doctor-{secrets.token_hex(3)}"  # with four it might look like the name of a run
     cluster = connect(settings)

@@ -1,42 +1,24 @@
-"""Signal the deciding task of a run, to stop the run or to take the stacks of its tasks; delete the
-runs of a job, and return the owner of one.
-
-At a graceful stop all tasks end their commands, which may save, before YARN stops the job.
-"""
+"""Stop a job: YARN kills it, at a graceful stop after its tasks have saved and ended."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from submit_tf_job import waiting
-from submit_tf_job.container import contract
 from submit_tf_job.errors import (
-    AuthError,
     ClusterUnavailable,
     DeadlinePassed,
-    NameTaken,
     NoSuchJob,
     Refused,
     SubmitTFJobError,
     UsageError,
 )
-from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
+from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.read_status import StatusReader, read_status
-from submit_tf_job.operations.runs import (
-    ended_runs,
-    find,
-    forget_run,
-    stored_texts,
-)
-from submit_tf_job.operations.staging import forget_files
+from submit_tf_job.operations.runs import find
 from submit_tf_job.yarn import service_properties
-from submit_tf_job.yarn.exactly_once import live_runs
-from submit_tf_job.yarn.run_names import is_run_of
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobReport, JobStatus
@@ -47,7 +29,7 @@ _NAMED = 5
 # a signal with its next heartbeat, by default after 1 s at most.
 _RENEWED_EVERY_S = 5.0
 _LOOK_S = 5.0  # a stop is not delayed longer by an ApplicationMaster that does not answer
-_DUMP, _STOP = "OUTPUT_THREAD_DUMP", "GRACEFUL_SHUTDOWN"  # SIGQUIT, SIGTERM
+THREAD_DUMP, _SAVE_AND_END = "OUTPUT_THREAD_DUMP", "GRACEFUL_SHUTDOWN"  # SIGQUIT, SIGTERM
 
 
 def stop(
@@ -84,11 +66,13 @@ def stop(
         _end_gracefully(cluster, ref, grace_s, on_wait)
     elif grace_s is None and wait and not reason:
         _end_as_stated(cluster, ref, on_wait)
-    _stop(cluster, ref, wait=wait, containers=wait and containers, reason=reason, on_wait=on_wait)
+    stop_run(
+        cluster, ref, wait=wait, containers=wait and containers, reason=reason, on_wait=on_wait
+    )
     return read_status(cluster, ref)
 
 
-def _stop(
+def stop_run(
     cluster: Cluster,
     ref: JobRef,
     *,
@@ -97,6 +81,9 @@ def _stop(
     reason: str = "",
     on_wait: Callable[[str], None] = lambda _line: None,
 ) -> None:
+    """Have YARN end a run at once, without time to save; arguments and errors are those of `stop`,
+    and `containers` applies without `wait`, too.
+    """
     from submit_tf_job.yarn.stopping import places_of, wait_until_gone
     from submit_tf_job.yarn.stopping import stop as stop_service
 
@@ -182,7 +169,7 @@ def _end_gracefully(
     container = deciding_container(seen)
     if container is None:
         return
-    due, signals = cluster.clock(), [_DUMP, _STOP]
+    due, signals = cluster.clock(), [THREAD_DUMP, _SAVE_AND_END]
     for _ in waiting.TASKS_HAVE_SAVED.attempts(cluster.clock, cluster.sleep, within_s=grace_s):
         if cluster.clock() >= due:
             due = cluster.clock() + _RENEWED_EVERY_S
@@ -191,7 +178,7 @@ def _end_gracefully(
                     cluster.client.signal_container(container, name)
                 if len(signals) > 1:
                     on_wait(f"{ref.name}: its tasks have {grace_s:g} s to save and end")
-                signals = [_DUMP]
+                signals = [THREAD_DUMP]
             except NoSuchJob:
                 return
             except Refused as error:
@@ -232,8 +219,8 @@ def deciding_container(seen: JobStatus) -> str | None:
 def _by_hand(name: str, container: str) -> str:
     command = f"yarn container -signal {container}"
     return (
-        f"with Hadoop's command line: {command} {_DUMP} and {command} {_STOP}, then at most 20 "
-        f"s later submit_tf_job stop {name} --grace 0s"
+        f"with Hadoop's command line: {command} {THREAD_DUMP} and {command} {_SAVE_AND_END}, then "
+        f"at most 20 s later submit_tf_job stop {name} --grace 0s"
     )
 
 
@@ -244,194 +231,3 @@ def _late(report: JobReport | None) -> str:
     more = len(late) - _NAMED
     names = ", ".join(late[:_NAMED]) + (f" and {more} more" if more > 0 else "")
     return f"{names} had not ended"
-
-
-# --- deleting ---
-
-
-def delete(
-    cluster: Cluster,
-    job: str,
-    *,
-    force: bool = False,
-    on_trouble: Callable[[SubmitTFJobError], None] = lambda _error: None,
-) -> tuple[str, ...]:
-    """Delete every ended run of a job, or one run by its own name or application id, with what was
-    staged for it; return the names of the deleted runs.
-
-    Args:
-        force: Stop a live run first.
-        on_trouble: Called with the error if files or a keytab may be left on HDFS.
-
-    Raises:
-        NameTaken: A run is alive, and `force` was not given; or one may be being submitted.
-        NoSuchJob: There is no such job, and nothing of it is stored.
-        AuthError: The job belongs to another user.
-        AnswerLost: A DELETE may or may not have taken effect.
-    """
-    name, only, unknown = job, "", None
-    try:
-        ref = find(cluster, job)
-    except NoSuchJob as error:  # a service that never got an application is no job, and is deleted
-        unknown = error
-    else:
-        _check_owner(cluster, job, ref)
-        name, only = ref.name, "" if job == ref.name else ref.run
-    for app in live_runs(cluster.client, cluster.settings.user, name):
-        if only in ("", app.name):
-            _end_live(cluster, JobRef(name, app.id, app.name or name), force)
-    runs = (only,) if only else ended_runs(cluster, name)
-    texts, posted_ms = stored_texts(cluster, runs)
-    # before the DELETE, whose answer may be lost: a run that is not stored is not found again
-    for run in runs:
-        _try(partial(forget_run, cluster, name, run), on_trouble)
-    deleted = tuple(run for run in runs if cluster.client.delete_service(run))
-    if not only:
-        _try(partial(_forget_files, cluster, name, texts, posted_ms), on_trouble)
-    if unknown is not None and not deleted:
-        raise unknown
-    return deleted
-
-
-def _forget_files(cluster: Cluster, name: str, services: str, posted_ms: int) -> None:
-    """Remove a job's staged files, unless a run is alive or is being submitted."""
-    stored = stored_services(cluster)
-    names = [app.name or "" for app in live_runs(cluster.client, cluster.settings.user, name)]
-    names += stored.names() if stored else []
-    if not any(is_run_of(run, name) for run in names):
-        forget_files(name, cluster.settings, services, posted_ms, cluster.wall())
-
-
-def _try(forget: Callable[[], None], on_trouble: Callable[[SubmitTFJobError], None]) -> None:
-    try:
-        forget()
-    except SubmitTFJobError as error:
-        on_trouble(error)
-
-
-def _end_live(cluster: Cluster, ref: JobRef, force: bool) -> None:
-    if not force:
-        raise NameTaken(
-            f"{ref.name} is still running, as {ref.run} ({ref.application_id})",
-            hint=f"stop it first: submit_tf_job stop {ref.run}; or give --force",
-        )
-    _stop(cluster, ref)
-
-
-def _check_owner(cluster: Cluster, job: str, ref: JobRef) -> None:
-    theirs = owner(cluster, ref.application_id)
-    # the services API would take this user's own service of the same name
-    if theirs is not None and theirs != cluster.settings.user:
-        raise AuthError(
-            f"{job} is a job of {theirs}, and you are {cluster.settings.user}: YARN lets "
-            f"only the owner delete it",
-            hint=f"stop it, or if you may act for {theirs}: --user {theirs}",
-        )
-
-
-def owner(cluster: Cluster, job: str) -> str | None:
-    """Return the user of an application id; None for a name, which is always the caller's, and if
-    the ResourceManager does not know it.
-    """
-    app = cluster.client.app(job) if job.startswith("application_") else None
-    return app.user if app else None
-
-
-# --- the stacks of a running job ---
-
-
-@dataclass(frozen=True)
-class TaskStacks:
-    """Where the processes of one task stand.
-
-    Attributes:
-        task: The task.
-        host: Its node.
-        where: The innermost frame of the program's own code, or why there is none.
-        text: The stacks of all threads of its Python processes, as Python's faulthandler writes
-            them; the task's log has it whole (`stacks.txt`).
-    """
-
-    task: str
-    host: str
-    where: str
-    text: str
-
-
-@dataclass(frozen=True)
-class JobStacks:
-    """Where the processes of a job's tasks stood.
-
-    Attributes:
-        ref: The run.
-        at_ms: When they were taken.
-        differs: The task that stands elsewhere than the others that train; None if there is none.
-        tasks: The tasks; the one that differs first.
-    """
-
-    ref: JobRef
-    at_ms: int
-    differs: str | None
-    tasks: tuple[TaskStacks, ...]
-
-
-def take_stacks(cluster: Cluster, job: str | JobRef, task: str | None = None) -> JobStacks:
-    """Have the Python processes of a running job write their stacks, and return them.
-
-    The deciding task gets SIGQUIT through the ResourceManager, and asks all others; what it has
-    collected is read from its node.
-
-    Args:
-        job: The job.
-        task: Return those of this task only, such as `worker-1`; None for all.
-
-    Raises:
-        NoSuchJob: The job does not exist.
-        UsageError: No such task runs.
-        Refused: The job's commands do not run, or Hadoop is older than 3.3 (YARN-8693).
-        DeadlinePassed: The deciding task has not written them within a minute.
-    """
-    ref = find(cluster, job)
-    reader = StatusReader(cluster, ref)
-    try:
-        container = deciding_container(reader.read(detail=True))
-    except Refused as error:
-        raise Refused(error.message, hint="try again in a few seconds") from None
-    if container is None:
-        raise Refused(f"the commands of {ref.name} do not run, so they stand nowhere")
-    before = _read(reader)
-    try:
-        cluster.client.signal_container(container, _DUMP)
-    except NoSuchJob:
-        raise Refused(f"{ref.name} has just ended") from None
-    except Refused as error:
-        logs = f"submit_tf_job logs {ref.name} --file {contract.STACKS_FILE}"
-        hint = f"{error.hint}, and 20 s later {logs}" if error.hint else ""
-        raise Refused(error.message, hint=hint) from None
-    for _ in waiting.STACKS_ARE_TAKEN.attempts(cluster.clock, cluster.sleep):
-        found = _read(reader)
-        if found and found != before:
-            return _stacks(ref, found, task)
-    raise DeadlinePassed(
-        f"the deciding task of {ref.name} has not written the stacks of its tasks",
-        hint="its node or container hangs, or an older submit_tf_job submitted the job",
-    )
-
-
-def _read(reader: StatusReader) -> dict[str, Any] | None:
-    content = reader.read_from_deciding_task(contract.ALL_STACKS_FILE)
-    found = json.loads(content) if content else None
-    return found if isinstance(found, dict) else None
-
-
-def _stacks(ref: JobRef, found: dict[str, Any], task: str | None) -> JobStacks:
-    tasks = tuple(
-        TaskStacks(*(str(one.get(key, "")) for key in ("task", "host", "where", "text")))
-        for one in found["tasks"]
-    )
-    if task is not None:
-        names = ", ".join(one.task for one in tasks[:20])
-        tasks = tuple(one for one in tasks if one.task == task)
-        if not tasks:
-            raise UsageError(f"{ref.name} has no task {task!r} that runs", hint=f"it has {names}")
-    return JobStacks(ref, int(found["at"] * 1000), found.get("differs"), tasks)

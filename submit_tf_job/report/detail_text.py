@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Diagnosis
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.description import Event, TaskDetail
-    from submit_tf_job.operations.stop import JobStacks
+    from submit_tf_job.operations.stacks import JobStacks
 
 _TASKS_SHOWN = 40
 _HEADING = ["TASK", "STATE", "HOST", "AGE", "RESTARTS", "EXIT", "CONTAINER"]

@@ -12,12 +12,14 @@ from submit_tf_job.errors import UsageError
 from submit_tf_job.observation import JobStatus
 from submit_tf_job.operations.change import Change, scale
 from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.delete import delete
 from submit_tf_job.operations.follow import End, NextRun, Notice, follow, until_end
 from submit_tf_job.operations.follow import Event as Followed
 from submit_tf_job.operations.links import Links, all_links
 from submit_tf_job.operations.logs import logs
 from submit_tf_job.operations.read_status import describe, status
-from submit_tf_job.operations.stop import JobStacks, delete, stop, take_stacks
+from submit_tf_job.operations.stacks import JobStacks, take_stacks
+from submit_tf_job.operations.stop import stop
 from submit_tf_job.operations.submit import Submission
 from submit_tf_job.operations.watch_run import Pause
 from submit_tf_job.operations.why import is_waiting, why_failed, why_pending

@@ -19,6 +19,7 @@ from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, SubmitTFJobError, error_class
 from submit_tf_job.observation import Evidence
 from submit_tf_job.operations import (
+    delete,
     last_report,
     resubmission,
     runs,
@@ -304,9 +305,9 @@ class People:
         cluster = self._connect(actor)
         if order.verb in ("delete", "force-delete"):
             with suppress(NoSuchJob):
-                stop.delete(cluster, NAME, force=order.verb == "force-delete")
+                delete.delete(cluster, NAME, force=order.verb == "force-delete")
         elif order.verb == "delete-run":
-            stop.delete(cluster, runs.find(cluster, NAME).run)
+            delete.delete(cluster, runs.find(cluster, NAME).run)
         elif order.verb == "stop":
             stop.stop(cluster, NAME)
         elif order.verb == "gc":

@@ -1,0 +1,102 @@
+"""Delete the runs of a job, with the files that were staged for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob, SubmitTFJobError
+from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
+from submit_tf_job.operations.runs import ended_runs, find, forget_run, stored_texts
+from submit_tf_job.operations.staging import forget_files
+from submit_tf_job.operations.stop import stop_run
+from submit_tf_job.yarn.exactly_once import live_runs
+from submit_tf_job.yarn.run_names import is_run_of
+
+
+def delete(
+    cluster: Cluster,
+    job: str,
+    *,
+    force: bool = False,
+    on_trouble: Callable[[SubmitTFJobError], None] = lambda _error: None,
+) -> tuple[str, ...]:
+    """Delete every ended run of a job, or one run by its own name or application id, with what was
+    staged for it; return the names of the deleted runs.
+
+    Args:
+        force: Stop a live run first.
+        on_trouble: Called with the error if files or a keytab may be left on HDFS.
+
+    Raises:
+        NameTaken: A run is alive, and `force` was not given; or one may be being submitted.
+        NoSuchJob: There is no such job, and nothing of it is stored.
+        AuthError: The job belongs to another user.
+        AnswerLost: A DELETE may or may not have taken effect.
+    """
+    name, only, unknown = job, "", None
+    try:
+        ref = find(cluster, job)
+    except NoSuchJob as error:  # a service that never got an application is no job, and is deleted
+        unknown = error
+    else:
+        _check_owner(cluster, job, ref)
+        name, only = ref.name, "" if job == ref.name else ref.run
+    for app in live_runs(cluster.client, cluster.settings.user, name):
+        if only in ("", app.name):
+            _end_live(cluster, JobRef(name, app.id, app.name or name), force)
+    runs = (only,) if only else ended_runs(cluster, name)
+    texts, posted_ms = stored_texts(cluster, runs)
+    # before the DELETE, whose answer may be lost: a run that is not stored is not found again
+    for run in runs:
+        _try(partial(forget_run, cluster, name, run), on_trouble)
+    deleted = tuple(run for run in runs if cluster.client.delete_service(run))
+    if not only:
+        _try(partial(_forget_files, cluster, name, texts, posted_ms), on_trouble)
+    if unknown is not None and not deleted:
+        raise unknown
+    return deleted
+
+
+def _forget_files(cluster: Cluster, name: str, services: str, posted_ms: int) -> None:
+    """Remove a job's staged files, unless a run is alive or is being submitted."""
+    stored = stored_services(cluster)
+    names = [app.name or "" for app in live_runs(cluster.client, cluster.settings.user, name)]
+    names += stored.names() if stored else []
+    if not any(is_run_of(run, name) for run in names):
+        forget_files(name, cluster.settings, services, posted_ms, cluster.wall())
+
+
+def _try(forget: Callable[[], None], on_trouble: Callable[[SubmitTFJobError], None]) -> None:
+    try:
+        forget()
+    except SubmitTFJobError as error:
+        on_trouble(error)
+
+
+def _end_live(cluster: Cluster, ref: JobRef, force: bool) -> None:
+    if not force:
+        raise NameTaken(
+            f"{ref.name} is still running, as {ref.run} ({ref.application_id})",
+            hint=f"stop it first: submit_tf_job stop {ref.run}; or give --force",
+        )
+    stop_run(cluster, ref)
+
+
+def _check_owner(cluster: Cluster, job: str, ref: JobRef) -> None:
+    theirs = owner(cluster, ref.application_id)
+    # the services API would take this user's own service of the same name
+    if theirs is not None and theirs != cluster.settings.user:
+        raise AuthError(
+            f"{job} is a job of {theirs}, and you are {cluster.settings.user}: YARN lets "
+            f"only the owner delete it",
+            hint=f"stop it, or if you may act for {theirs}: --user {theirs}",
+        )
+
+
+def owner(cluster: Cluster, job: str) -> str | None:
+    """Return the user of an application id; None for a name, which is always the caller's, and if
+    the ResourceManager does not know it.
+    """
+    app = cluster.client.app(job) if job.startswith("application_") else None
+    return app.user if app else None

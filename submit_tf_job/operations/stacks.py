@@ -1,0 +1,112 @@
+"""Read where the Python processes of a running job stand: their stacks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from submit_tf_job import waiting
+from submit_tf_job.container import contract
+from submit_tf_job.errors import DeadlinePassed, NoSuchJob, Refused, UsageError
+from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.read_status import StatusReader
+from submit_tf_job.operations.runs import find
+from submit_tf_job.operations.stop import THREAD_DUMP, deciding_container
+
+
+@dataclass(frozen=True)
+class TaskStacks:
+    """Where the processes of one task stand.
+
+    Attributes:
+        task: The task.
+        host: Its node.
+        where: The innermost frame of the program's own code, or why there is none.
+        text: The stacks of all threads of its Python processes, as Python's faulthandler writes
+            them; the task's log has it whole (`stacks.txt`).
+    """
+
+    task: str
+    host: str
+    where: str
+    text: str
+
+
+@dataclass(frozen=True)
+class JobStacks:
+    """Where the processes of a job's tasks stood.
+
+    Attributes:
+        ref: The run.
+        at_ms: When they were taken.
+        differs: The task that stands elsewhere than the others that train; None if there is none.
+        tasks: The tasks; the one that differs first.
+    """
+
+    ref: JobRef
+    at_ms: int
+    differs: str | None
+    tasks: tuple[TaskStacks, ...]
+
+
+def take_stacks(cluster: Cluster, job: str | JobRef, task: str | None = None) -> JobStacks:
+    """Have the Python processes of a running job write their stacks, and return them.
+
+    The deciding task gets SIGQUIT through the ResourceManager, and asks all others; what it has
+    collected is read from its node.
+
+    Args:
+        job: The job.
+        task: Return those of this task only, such as `worker-1`; None for all.
+
+    Raises:
+        NoSuchJob: The job does not exist.
+        UsageError: No such task runs.
+        Refused: The job's commands do not run, or Hadoop is older than 3.3 (YARN-8693).
+        DeadlinePassed: The deciding task has not written them within a minute.
+    """
+    ref = find(cluster, job)
+    reader = StatusReader(cluster, ref)
+    try:
+        container = deciding_container(reader.read(detail=True))
+    except Refused as error:
+        raise Refused(error.message, hint="try again in a few seconds") from None
+    if container is None:
+        raise Refused(f"the commands of {ref.name} do not run, so they stand nowhere")
+    before = _read(reader)
+    try:
+        cluster.client.signal_container(container, THREAD_DUMP)
+    except NoSuchJob:
+        raise Refused(f"{ref.name} has just ended") from None
+    except Refused as error:
+        logs = f"submit_tf_job logs {ref.name} --file {contract.STACKS_FILE}"
+        hint = f"{error.hint}, and 20 s later {logs}" if error.hint else ""
+        raise Refused(error.message, hint=hint) from None
+    for _ in waiting.STACKS_ARE_TAKEN.attempts(cluster.clock, cluster.sleep):
+        found = _read(reader)
+        if found and found != before:
+            return _stacks(ref, found, task)
+    raise DeadlinePassed(
+        f"the deciding task of {ref.name} has not written the stacks of its tasks",
+        hint="its node or container hangs, or an older submit_tf_job submitted the job",
+    )
+
+
+def _read(reader: StatusReader) -> dict[str, Any] | None:
+    content = reader.read_from_deciding_task(contract.ALL_STACKS_FILE)
+    found = json.loads(content) if content else None
+    return found if isinstance(found, dict) else None
+
+
+def _stacks(ref: JobRef, found: dict[str, Any], task: str | None) -> JobStacks:
+    tasks = tuple(
+        TaskStacks(*(str(one.get(key, "")) for key in ("task", "host", "where", "text")))
+        for one in found["tasks"]
+    )
+    if task is not None:
+        names = ", ".join(one.task for one in tasks[:20])
+        tasks = tuple(one for one in tasks if one.task == task)
+        if not tasks:
+            raise UsageError(f"{ref.name} has no task {task!r} that runs", hint=f"it has {names}")
+    return JobStacks(ref, int(found["at"] * 1000), found.get("differs"), tasks)
