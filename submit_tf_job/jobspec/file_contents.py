@@ -15,8 +15,9 @@ import time
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from submit_tf_job.host.located.tree import clip
 from submit_tf_job.jobspec.job import HostFile
@@ -36,11 +37,28 @@ def sha256_of(path: Path) -> str:
     Raises:
         OSError: It cannot be read.
     """
-    digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
-        while piece := file.read(PIECE):
-            digest.update(piece)
+        return _digest(file)
+
+
+def _digest(file: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while piece := file.read(PIECE):
+        digest.update(piece)
     return digest.hexdigest()
+
+
+@contextmanager
+def opened_again(file: HostFile) -> Iterator[BinaryIO]:
+    """Open a file that was hashed before.
+
+    Raises:
+        OSError: It cannot be opened, or was changed or replaced meanwhile.
+    """
+    with file.path.open("rb") as source:
+        if file.stamp and HostFile.stamp_of(os.fstat(source.fileno())) != file.stamp:
+            raise OSError(0, "it was changed meanwhile", str(file.path))
+        yield source
 
 
 class KnownContents:
@@ -61,8 +79,13 @@ class KnownContents:
             found = json.loads(self._file.read_text("utf-8")) if self._file else {}
             self._known = found if isinstance(found, dict) else {}
 
-    def file(self, path: Path, found: os.stat_result) -> HostFile:
+    def file(self, path: Path, opened: BinaryIO, found: os.stat_result) -> HostFile:
         """Return a file with its hash, from the cache if the file has not changed.
+
+        Args:
+            path: Its path.
+            opened: The file, opened; it is read from here.
+            found: The status of the open file.
 
         Raises:
             OSError: It cannot be read.
@@ -72,7 +95,7 @@ class KnownContents:
             case [*old, str(sha256)] if old == [*stamp]:
                 pass
             case _:
-                sha256 = sha256_of(path)
+                sha256 = _digest(opened)
                 if found.st_mtime_ns + YOUNG_NS < time.time_ns():
                     self._remember(key, [*stamp, sha256])
         return HostFile(path, found.st_size, sha256, stamp)
@@ -86,7 +109,7 @@ class KnownContents:
             links: Whether links out of it are refused, too.
         """
         checked = f"archive {file.sha256} {archive_kind(file.path.name)} {links}"
-        why = "" if checked in self._known else _archive_problem(file.path, links)
+        why = "" if checked in self._known else _archive_problem(file, links)
         if not why and checked not in self._known:
             self._remember(checked, [])
         return why
@@ -124,22 +147,24 @@ def archive_kind(name: str) -> str:
 _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 
 
-def _archive_problem(path: Path, links: bool) -> str:
-    if not archive_kind(path.name):
+def _archive_problem(file: HostFile, links: bool) -> str:
+    kind = archive_kind(file.path.name)
+    if not kind:
         return (
             f"is not an archive that can be unpacked; its name must end in one of "
             f"{', '.join(ZIPS[:1] + TARS)}"
         )
     try:
-        return next(_in_zip(path) if archive_kind(path.name) == "zip" else _in_tar(path, links), "")
+        with opened_again(file) as source:
+            return next(_in_zip(source) if kind == "zip" else _in_tar(source, links), "")
     except _DAMAGED as error:
         return f"is not a complete archive: {error}"
     except OSError as error:  # gzip and lzma raise OSErrors for damaged files, too
         return f"cannot be read as an archive: {error.strerror or error}"
 
 
-def _in_zip(path: Path) -> Iterator[str]:
-    with zipfile.ZipFile(path) as found:
+def _in_zip(source: BinaryIO) -> Iterator[str]:
+    with zipfile.ZipFile(source) as found:
         for info in found.infolist():
             if info.flag_bits & 0x1:
                 yield f"is encrypted ({clip(info.filename)}), and a job knows no password"
@@ -154,8 +179,8 @@ def _in_zip(path: Path) -> Iterator[str]:
             yield f"is not a complete archive: {clip(bad)} is damaged"
 
 
-def _in_tar(path: Path, links: bool) -> Iterator[str]:
-    with tarfile.open(path) as found:
+def _in_tar(source: BinaryIO, links: bool) -> Iterator[str]:
+    with tarfile.open(fileobj=source) as found:
         for member in found:
             yield from _outside(member.name)
             if member.issym():

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from submit_tf_job.container import contract
 from submit_tf_job.host.located.tree import Where, clip
-from submit_tf_job.jobspec.file_contents import KnownContents
+from submit_tf_job.jobspec.file_contents import KnownContents, opened_again
 from submit_tf_job.jobspec.job import PATTERN, HostFile, RemoteFile, ShippedFile
 from submit_tf_job.jobspec.path_kinds import ON_HDFS, ON_THE_WEB, without_secrets
+from submit_tf_job.jobspec.sent_files import SentFiles
 
 MAX_BYTES = 20 * 1024**3
 MAX_FILES = 100_000
@@ -89,6 +90,8 @@ class Shipper:
         """Open the cache of hashes of this directory."""
         cache = self.host.cache / "hashes" if self.host.cache else None
         self.contents = KnownContents(cache, self.host.base or Path())
+        uploads = self.host.uploads if self.host.base is None else None
+        self._sent = SentFiles(uploads) if uploads else None
 
     def ship(
         self, values: Mapping[str, Any], at: Where
@@ -117,7 +120,7 @@ class Shipper:
         if base is None:
             return None
         try:
-            return list(self._found(asked, base))
+            return list(self._shipped(asked, base))
         except CannotShip as error:
             return at.fail(f"{clip(asked.src)}: {error}")
 
@@ -145,8 +148,9 @@ class Shipper:
         if base is None:
             return None
         try:
-            with shown_path(src, base / src):
-                return self.described(base / src)
+            name = (self._sent.exact(src) or src) if self._sent else src
+            with shown_path(src, base / name):
+                return self.described(base / name)
         except CannotShip as error:
             return at.fail(f"{clip(src)}: {error}")
 
@@ -154,15 +158,60 @@ class Shipper:
         """Return the base of a path; report a path that may not be read, and return None."""
         if self.host.base is not None:
             return self.host.base
-        uploads = self.host.uploads
-        if uploads is None:
+        if self._sent is None:
             return at.fail(_NO_HOST)
-        inside = not posixpath.normpath(src).startswith(("/", ".."))
-        if not inside or not (os.path.lexists(uploads / src) or _matching(src, uploads)):
+        if not (self._sent.exact(src) or self._sent.matching(src)):
             return at.fail(
                 f"{clip(src)} did not come with the request; send it as a part `files` of this name"
             )
-        return uploads
+        return self._sent.root
+
+    def _matches(self, src: str, base: Path) -> list[str]:
+        """Return the paths below `base` that a path or a pattern means; a path means itself."""
+        if self._sent:
+            if name := self._sent.exact(src):
+                return [name]
+            found = self._sent.matching(src)
+        elif not PATTERN.search(src) or os.path.lexists(base / src):
+            return [src]
+        else:
+            # Path.glob takes no absolute pattern
+            found = sorted({*glob(src, root_dir=base, recursive=True)})  # noqa: PTH207
+        if "**" in src:  # it matches directories, too, besides the files in them
+            found = [match for match in found if not self._is_directory(base / match)]
+        found = [match for match in found if not _SKIPPED & set(match.split("/"))]
+        if not found and self._sent:
+            raise CannotShip("the pattern matches no file that came with the request")
+        if not found:
+            raise CannotShip(
+                f"the pattern matches no file; patterns start from the job spec's own "
+                f"directory ({base.absolute()})"
+            )
+        return found
+
+    def _is_directory(self, path: Path) -> bool:
+        if self._sent:
+            return self._sent.is_directory(self._sent.name_of(path))
+        return path.is_dir()
+
+    @contextmanager
+    def _opened(self, path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+        """Open a file; whatever reads a file of a job spec does so here, or reads it again
+        unchanged (`opened_again`).
+
+        Raises:
+            CannotShip: It is not a file.
+            OSError: It cannot be opened, or for a gateway's caller did not come with the request.
+        """
+        if self._sent:
+            descriptor = self._sent.open(self._sent.name_of(path))
+        else:
+            _refuse_special(path, path.stat())  # to open a device may already change something
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 - of a descriptor
+            status = os.fstat(descriptor)
+            _refuse_special(path, status)
+            yield file, status
 
     # --- a Python project, wheels ---
 
@@ -188,7 +237,7 @@ class Shipper:
         if src is None or base is None:
             return None
         try:
-            return [self._wheel(base / match) for match in _matches(src, base)]
+            return [self._wheel(base / match) for match in self._matches(src, base)]
         except CannotShip as error:
             return at.fail(f"{clip(src)}: {error}")
 
@@ -237,13 +286,14 @@ class Shipper:
 
     # --- files ---
 
-    def _found(self, asked: _Entry, base: Path) -> Iterator[ShippedFile]:
-        if not PATTERN.search(asked.src) or os.path.lexists(base / asked.src):
-            yield from self._files(asked, base / asked.src, asked.name or _own_name(asked.src))
+    def _shipped(self, asked: _Entry, base: Path) -> Iterator[ShippedFile]:
+        matches = self._matches(asked.src, base)
+        if not PATTERN.search(asked.src) or matches == [posixpath.normpath(asked.src)]:
+            yield from self._files(asked, base / matches[0], asked.name or _own_name(asked.src))
             return
         fixed = posixpath.dirname(PATTERN.split(asked.src, maxsplit=1)[0])
         above = "" if fixed.startswith(("/", "..")) else fixed
-        for match in _matches(asked.src, base):
+        for match in matches:
             inner = posixpath.relpath(match, fixed or ".")
             name = posixpath.normpath(posixpath.join(asked.name or above, inner))
             target = asked.name if asked.unpack else name
@@ -251,7 +301,7 @@ class Shipper:
 
     def _files(self, asked: _Entry, path: Path, name: str) -> Iterator[ShippedFile]:
         with shown_path(asked.src, path):
-            is_directory = path.is_dir()
+            is_directory = self._is_directory(path)
             if asked.unpack and is_directory:
                 raise CannotShip(
                     "is a directory, and only an archive is unpacked; leave unpack out"
@@ -260,14 +310,24 @@ class Shipper:
                 yield self._archive(self.described(path), name)
             elif is_directory:
                 prefix = "" if name == "." else name + "/"
-                found = list(self._directory(os.fspath(path), os.path.realpath(path), prefix))
+                found = list(self._files_below(path, prefix))
                 if not found:
                     raise CannotShip("the directory holds no file")
                 yield from found
             elif name in (".", ""):
                 raise CannotShip("only a directory can have the name '.'; give the file a name")
             else:
-                yield self._file(os.fspath(path), path.stat(), name)
+                yield self._file(path, name)
+
+    def _files_below(self, directory: Path, prefix: str) -> Iterator[ShippedFile]:
+        if self._sent is None:
+            yield from self._directory(os.fspath(directory), os.path.realpath(directory), prefix)
+            return
+        start = self._sent.name_of(directory)
+        for name in self._sent.below(start):
+            inner = posixpath.relpath(name, start)
+            if not _SKIPPED & set(inner.split("/")):
+                yield self._file(self._sent.root / name, prefix + inner)
 
     def _directory(
         self,
@@ -303,26 +363,26 @@ class Shipper:
                 inside = f"{prefix}{child.name}/"
                 yield from self._directory(child.path, root, inside, skipped, (*above, here))
             else:
-                yield self._file(child.path, child.stat(), prefix + child.name)
+                yield self._file(Path(child.path), prefix + child.name)
 
-    def _file(self, path: str, status: os.stat_result, name: str) -> ShippedFile:
-        if not stat.S_ISREG(status.st_mode):
-            raise CannotShip(f"{clip(posixpath.basename(path))} is neither a file nor a directory")
-        if not name.isprintable():
-            raise CannotShip(
-                f"the file name {clip(name)} holds characters that cannot travel; rename it"
-            )
-        return ShippedFile(name, self._content(path, status), bool(status.st_mode & stat.S_IXUSR))
+    def _file(self, path: Path, name: str) -> ShippedFile:
+        with self._opened(path) as (file, status):
+            if not name.isprintable():
+                raise CannotShip(
+                    f"the file name {clip(name)} holds characters that cannot travel; rename it"
+                )
+            content = self._content(path, file, status)
+            return ShippedFile(name, content, bool(status.st_mode & stat.S_IXUSR))
 
-    def _content(self, path: str, status: os.stat_result) -> bytes | HostFile:
+    def _content(self, path: Path, file: BinaryIO, status: os.stat_result) -> bytes | HostFile:
         identity = (status.st_dev, status.st_ino)
         if identity not in self._read:
             self._reserve(status.st_size)
             if status.st_size <= HELD_FILE and self._bytes_held + status.st_size <= HELD:
                 self._bytes_held += status.st_size
-                self._read[identity] = Path(path).read_bytes()
+                self._read[identity] = file.read()
             else:
-                self._read[identity] = self.contents.file(Path(path), status)
+                self._read[identity] = self.contents.file(path, file, status)
         return self._read[identity]
 
     def described(self, path: Path) -> HostFile:
@@ -332,15 +392,16 @@ class Shipper:
             CannotShip: It is not a file, or exceeds a limit.
             OSError: It cannot be read.
         """
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise CannotShip("is not a file")
-        self._reserve(status.st_size)
-        return self.contents.file(path.absolute(), status)
+        with self._opened(path) as (file, status):
+            self._reserve(status.st_size)
+            return self.contents.file(path.absolute(), file, status)
 
     def _archive(self, file: HostFile, target: str) -> ShippedFile:
         self.check(file)
-        content = file.path.read_bytes() if file.size <= HELD_FILE else file
+        content: bytes | HostFile = file
+        if file.size <= HELD_FILE:
+            with opened_again(file) as source:
+                content = source.read()
         return ShippedFile(
             f"{contract.ARCHIVES_DIRECTORY}/{file.sha256[:12]}-{_plain(file.path.name)}",
             content,
@@ -440,26 +501,9 @@ def _not_downloadable(asked: _Entry, host: Host) -> str | None:
     return None
 
 
-def _matches(src: str, base: Path) -> list[str]:
-    """Return the paths that match a pattern; the path itself if it exists or has no pattern."""
-    if not PATTERN.search(src) or os.path.lexists(base / src):
-        return [src]
-    found = _matching(src, base)
-    if not found:
-        raise CannotShip(
-            f"the pattern matches no file; patterns start from the job spec's own "
-            f"directory ({base.absolute()})"
-        )
-    return found
-
-
-def _matching(src: str, base: Path) -> list[str]:
-    if not PATTERN.search(src):
-        return []
-    found = sorted(glob(src, root_dir=base, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
-    if "**" in src:  # it matches directories, too, besides the files in them
-        found = [match for match in found if not (base / match).is_dir()]
-    return [match for match in found if not _SKIPPED & set(match.split("/"))]
+def _refuse_special(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise CannotShip(f"{clip(path.name)} is neither a file nor a directory")
 
 
 def _own_name(src: str) -> str:

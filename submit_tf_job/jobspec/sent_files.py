@@ -1,0 +1,140 @@
+"""Find and open the files that came with the job spec of somebody else: a gateway's caller.
+
+Patterns are compared with the names of the files that arrived, and never with the file system; a
+file is opened component by component, without following a link. So no text reaches another file of
+this host.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from submit_tf_job.jobspec.job import PATTERN
+
+LONGEST_PATH = 1024  # of a file's name, hence also of a pattern
+_NO_NAME = ("", ".", "..")
+
+
+class SentFiles:
+    """The files below a directory. Links, devices and FIFOs in it do not count.
+
+    Args:
+        root: The directory.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._matches: dict[str, list[str]] = {}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all files, relative to the directory, sorted."""
+        return tuple(sorted(_names_below(self.root, "")))
+
+    @cached_property
+    def _directories(self) -> frozenset[str]:
+        return frozenset(
+            name[:end] for name in self.names for end, letter in enumerate(name) if letter == "/"
+        )
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return self._directories.union(self.names)
+
+    def name_of(self, path: Path) -> str:
+        """Return the name of a path below the directory."""
+        return path.relative_to(self.root).as_posix()
+
+    def is_directory(self, name: str) -> bool:
+        """Return whether a directory of this name holds files."""
+        return name in self._directories or (name == "." and bool(self.names))
+
+    def below(self, directory: str) -> list[str]:
+        """Return the names of the files in a directory and its subdirectories."""
+        start = "" if directory == "." else f"{directory}/"
+        return [name for name in self.names if name.startswith(start)]
+
+    def exact(self, src: str) -> str | None:
+        """Return the name of the file or directory at a path; None if it did not arrive."""
+        if src.startswith("/") or ".." in src.split("/") or len(src) > LONGEST_PATH:
+            return None
+        name = posixpath.normpath(src)
+        return name if name in self._known or self.is_directory(name) else None
+
+    def matching(self, pattern: str) -> list[str]:
+        """Return the names of the files and directories that match a pattern, as `glob` does.
+
+        `*`, `?` and `[…]` match within one component, and a leading dot only where it is written;
+        `**` matches any number of directories. A pattern with `..` matches nothing.
+        """
+        if pattern not in self._matches:
+            self._matches[pattern] = self._match(pattern)
+        return self._matches[pattern]
+
+    def _match(self, pattern: str) -> list[str]:
+        parts = [part for part in pattern.split("/") if part not in ("", ".")]
+        is_relative = not pattern.startswith("/") and ".." not in parts
+        if not PATTERN.search(pattern) or not is_relative or len(pattern) > LONGEST_PATH:
+            return []
+        tests = [None if part == "**" else _test_of(part) for part in parts]
+        candidates = self._directories if pattern.endswith("/") else self._known
+        return sorted(name for name in candidates if _matches(name.split("/"), tests))
+
+    def open(self, name: str) -> int:
+        """Return a descriptor of a file.
+
+        Raises:
+            OSError: It cannot be opened, or a component of its name is a link.
+        """
+        if any(part in _NO_NAME for part in name.split("/")):
+            raise FileNotFoundError(2, "not found", name)
+        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for part in name.split("/"):
+            above = descriptor
+            try:
+                descriptor = os.open(part, _NO_LINK, dir_fd=above)
+            finally:
+                os.close(above)
+        return descriptor
+
+
+# without O_NONBLOCK a FIFO would wait for a writer
+_NO_LINK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def _names_below(directory: Path, prefix: str) -> Iterator[str]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _names_below(directory / entry.name, f"{prefix}{entry.name}/")
+            elif entry.is_file(follow_symlinks=False):
+                yield prefix + entry.name
+
+
+def _test_of(part: str) -> re.Pattern[str]:
+    hidden = "" if part.startswith(".") else r"(?!\.)"
+    return re.compile(hidden + fnmatch.translate(part))
+
+
+def _matches(components: list[str], tests: list[re.Pattern[str] | None]) -> bool:
+    """Return whether a name matches; the time is at most the product of the two lengths."""
+    # the numbers of the tests that the next component may be for; None is `**`
+    after = [True] + [False] * len(tests)
+    for component in (*components, None):
+        for number, test in enumerate(tests):
+            after[number + 1] = after[number + 1] or (test is None and after[number])
+        if component is None:
+            break
+        before, after = after, [False] * len(after)
+        for number, test in enumerate(tests):
+            if before[number] and test is None:
+                after[number] = not component.startswith(".")
+            elif before[number] and test is not None and test.match(component):
+                after[number + 1] = True
+    return after[-1]
