@@ -16,6 +16,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,8 @@ from typing import IO, Any
 ROOT = Path(__file__).parents[1]
 KEEP = "SUBMIT_TF_JOB_TEST_KEEP"
 SANDBOX = "SUBMIT_TF_JOB_TEST_SANDBOX"  # further options of the cluster `simple`, for the matrix
+# Seconds by which ResourceManagers and NodeManagers may delay an answer (tests/disturb.py).
+DELAY = "SUBMIT_TF_JOB_TEST_DELAY"
 UP_S = 600
 # What the tests of each need; "secure" is everything that a site may ask for at once. `make test`
 # needs the first two, the full set all.
@@ -50,7 +53,7 @@ def cache() -> Path:
 @functools.cache
 def directory() -> Path:
     """Return where the clusters of this checkout have their state."""
-    checkout = f"{ROOT}{os.environ.get(SANDBOX, '')}"
+    checkout = f"{ROOT}{os.environ.get(SANDBOX, '')}{os.environ.get(DELAY, '')}"
     checkout = hashlib.sha256(checkout.encode()).hexdigest()[:12]
     made = cache() / "test" / checkout
     (made / "home").mkdir(parents=True, exist_ok=True)
@@ -202,14 +205,57 @@ def start(name: str) -> Cluster:
     """Start a cluster, or repair it: what is well stays as it is."""
     options = [word.format(tensorflow=tensorflow()) for word in OPTIONS[name]]
     options += os.environ.get(SANDBOX, "").split() if name == "simple" else []
-    info = json.loads(_tool("up", "--name", name, *options, "-o", "json"))
-    if info["docker"]:
+    cluster = _up(name, *options)
+    if cluster.info["docker"]:
         build = [sys.executable, str(ROOT / "docker/build"), "--packages", "base"]
-        engine = {"DOCKER_HOST": info["docker"]["host"]}
+        engine = {"DOCKER_HOST": cluster.info["docker"]["host"]}
         subprocess.run(
             build, env=environment() | engine, check=True, timeout=UP_S, stdout=sys.stderr
         )
-    return Cluster(name, info)
+    return cluster
+
+
+def _up(name: str, *options: str) -> Cluster:
+    cluster = Cluster(name, json.loads(_tool("up", "--name", name, *options, "-o", "json")))
+    if delay := os.environ.get(DELAY):
+        _answer_late(cluster, float(delay))
+    return cluster
+
+
+def _answer_late(cluster: Cluster, most_s: float) -> None:
+    """Let its ResourceManagers and NodeManagers, started anew, delay each answer."""
+    compiled = cluster.home / "webroot"  # in the daemons' class path, and in no container's
+    if (compiled / "LateAnswers.class").exists():
+        return
+    java = [f"{cluster.state()['java_home']}/bin/javac", "-nowarn", "-d", str(compiled)]
+    jars = f"{cluster.state()['jars']}/*"
+    subprocess.run([*java, "-cp", jars, ROOT / "tests/LateAnswers.java"], check=True, timeout=120)
+    # what a ResourceManager has where core-site.xml names nothing (RMWebAppUtil)
+    usual = (
+        "org.apache.hadoop.yarn.server.security.http.RMAuthenticationFilterInitializer,"
+        "org.apache.hadoop.http.lib.StaticUserWebFilter"
+    )
+    filters = "hadoop.http.filter.initializers"
+    for conf in cluster.home.glob("conf*"):
+        named = rf"<name>{filters}</name>\s*<value>(.*?)</value>"
+        found = re.search(named, (conf / "core-site.xml").read_text())
+        wanted = {filters: f"{found[1] if found else usual},LateAnswers"}
+        delay = {"submit_tf_job.test.delay-ms": str(int(most_s * 1000))}
+        add_properties(conf / "yarn-site.xml", wanted | delay)
+    for daemon in cluster.state()["daemons"]:
+        if daemon.startswith(("resourcemanager", "nodemanager")):
+            cluster.kill(daemon)
+    cluster.heal()
+
+
+def add_properties(path: Path, properties: Mapping[str, str]) -> None:
+    """Add properties to a file of Hadoop's configuration; of one name the last one counts."""
+    rows = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>\n"
+        for name, value in properties.items()
+    )
+    text = path.read_text()
+    path.write_text(text.replace("</configuration>", f"{rows}</configuration>"))
 
 
 def end() -> None:
@@ -224,7 +270,7 @@ def own(name: str, *options: str) -> Iterator[Cluster]:
     """Have a sandbox of a test's own, which has other options or is broken by it; end it."""
     named = f"{name}-{os.getpid()}"
     try:
-        yield Cluster(named, json.loads(_tool("up", "--name", named, *options, "-o", "json")))
+        yield _up(named, *options)
     finally:
         _tool("down", "--name", named)
 

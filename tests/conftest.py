@@ -23,9 +23,6 @@ from tests import clusters
 from tests.builders.command_line import Cli, Done
 from tests.tool import until
 
-# bodies of tests that several files share
-pytest.register_assert_rewrite("tests.unit.yarn.behaviours", "tests.unit.storage.storage_verbs")
-
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -217,16 +217,22 @@ def processes_of(job: str) -> dict[int, str]:
 
 
 def bootstrap_of(job: str, task: str) -> int:
-    """Find the process of a task's bootstrap."""
-    for pid, command in processes_of(job).items():
-        environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
-        if (
-            f"TFJOB_INSTANCE={task}".encode() in environ
-            and "bootstrap.zip" in command
-            and "bash" not in command.split()[0]
-        ):
-            return pid
-    raise AssertionError(f"no bootstrap of {task} in {processes_of(job)}")
+    """Find the process of a task's bootstrap, once it runs."""
+
+    def found() -> int | None:
+        for pid, command in processes_of(job).items():
+            environ = b""
+            with contextlib.suppress(OSError):
+                environ = (Path("/proc") / str(pid) / "environ").read_bytes()
+            if (
+                f"TFJOB_INSTANCE={task}".encode() in environ.split(b"\0")
+                and "bootstrap.zip" in command
+                and "bash" not in command.split()[0]
+            ):
+                return pid
+        return None
+
+    return int(until(found, f"no bootstrap of {task} in {job}"))
 
 
 def kill(job: str, task: str) -> None:
@@ -234,7 +240,24 @@ def kill(job: str, task: str) -> None:
     os.kill(bootstrap_of(job, task), signal.SIGKILL)
 
 
-def gone(job: str, within_s: float = 120) -> None:
+def held(name: str) -> str:
+    """Return a command that lasts until `release` ends it, in whatever container it runs."""
+    return f"(python3 -c 'import time; time.sleep(3600)' held-{name} || true)"
+
+
+def release(name: str) -> None:
+    """Let the command that `held` has returned end, once it runs."""
+    mark = f"held-{name}".encode()
+    for pid in until(lambda: _with_argument(mark), f"a process with the argument {mark!r}"):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _with_argument(word: bytes) -> list[int]:
+    entries = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [int(entry.name) for entry in entries if word in _cmdline(entry).split(b"\0")]
+
+
+def gone(job: str, within_s: float = 240) -> None:
     """Assert that no process of a job is left."""
     deadline = time.monotonic() + within_s
     while left := processes_of(job):
@@ -243,15 +266,17 @@ def gone(job: str, within_s: float = 120) -> None:
 
 
 def application_master(job: str) -> int:
-    """Find the ApplicationMaster of a job."""
-    return next(
-        int(entry.name)
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdigit()
-        and re.search(rf"-service_name\0{job}(-[0-9][a-z2-7]{{7}})?\0".encode(), _cmdline(entry))
-        and b"ServiceMaster" in _cmdline(entry)
-        and b"java" in _cmdline(entry)[:80]
-    )
+    """Find the ApplicationMaster of a job, once it runs."""
+    named = rf"-service_name\0{job}(-[0-9][a-z2-7]{{7}})?\0".encode()
+
+    def found() -> int | None:
+        for entry in Path("/proc").iterdir():
+            line = _cmdline(entry) if entry.name.isdigit() else b""
+            if b"ServiceMaster" in line and b"java" in line[:80] and re.search(named, line):
+                return int(entry.name)
+        return None
+
+    return int(until(found, f"no ApplicationMaster of {job}"))
 
 
 def _cmdline(entry: Path) -> bytes:

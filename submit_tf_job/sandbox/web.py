@@ -79,7 +79,7 @@ def send(
     method: str,
     url: str,
     state: SandboxState | None = None,
-    timeout_s: float = 5.0,
+    timeout_s: float = 15.0,
     body: IO[bytes] | None = None,
 ) -> tuple[int, bytes]:
     """Send one request to a daemon of the sandbox and return status and body.

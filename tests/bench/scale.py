@@ -8,7 +8,7 @@ import time
 
 from tests.bench.cluster import bench_sandbox
 from tests.bench.measure import Row
-from tests.cluster.conftest import add_properties
+from tests.clusters import add_properties
 
 __all__ = ["measure_scale"]
 

@@ -20,7 +20,7 @@ import yaml
 
 from submit_tf_job import Client
 from tests import clusters
-from tests.clusters import ROOT, Cluster
+from tests.clusters import ROOT, Cluster, add_properties
 from tests.hdfs import Hdfs
 from tests.tool import Tool
 
@@ -223,16 +223,6 @@ def administer(cluster: Cluster, *words: str) -> None:
     """Run `yarn rmadmin`."""
     admin = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
     cluster.java(cluster.home / "conf", admin, *words)
-
-
-def add_properties(path: Path, properties: Mapping[str, str]) -> None:
-    """Add properties to a file of Hadoop's configuration."""
-    rows = "".join(
-        f"<property><name>{name}</name><value>{value}</value></property>\n"
-        for name, value in properties.items()
-    )
-    text = path.read_text()
-    path.write_text(text.replace("</configuration>", f"{rows}</configuration>"))
 
 
 Refresh = Callable[[Mapping[str, str]], None]

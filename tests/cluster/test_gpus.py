@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import add_properties, another
-from tests.clusters import Cluster
+from tests.cluster.conftest import another
+from tests.clusters import Cluster, add_properties
 
 pytestmark = pytest.mark.cluster
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.cluster.conftest import add_properties, administer, another
-from tests.clusters import Cluster
+from tests.cluster.conftest import administer, another
+from tests.clusters import Cluster, add_properties
 from tests.tool import SUBMIT_S, Tool
 
 pytestmark = pytest.mark.cluster

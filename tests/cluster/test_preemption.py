@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import add_properties, another
+from tests.cluster.conftest import another
+from tests.clusters import add_properties
 from tests.tool import Tool, gone, processes_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import secrets
-import threading
+import signal
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
-from submit_tf_job.errors import ClusterUnavailable
 from submit_tf_job.operations.stored_services import StoredServices
 from submit_tf_job.storage import open_storage
 from submit_tf_job.yarn.auth import SimpleAuth
@@ -23,15 +24,13 @@ from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.builders.services import service_of
 from tests.clusters import Cluster
-from tests.world.contract import Contract, Lasting, running, submission, until
+from tests.world.contract import Contract, Lasting, running, shown, submission, until
 from tests.world.transport import connection_broke
 
 pytestmark = pytest.mark.cluster
 
 WRITTEN = b"hello\nEnd of LogType:stdout.txt.\n\xff no newline at the end"
-LASTING = (
-    r"( printf 'hello\nEnd of LogType:stdout.txt.\n\377 no newline at the end'; exec sleep 600 )"
-)
+SAYS = r"printf 'hello\nEnd of LogType:stdout.txt.\n\377 no newline at the end'"
 
 
 class FaultyAdapter(HTTPAdapter):
@@ -78,8 +77,9 @@ class FaultyAdapter(HTTPAdapter):
 class RealWorld:
     """A sandbox as a world."""
 
-    def __init__(self, info: Cluster) -> None:
+    def __init__(self, info: Cluster, directory: Path) -> None:
         self.info = info
+        self.directory = directory
         self.user = info.user
         self.adapter = FaultyAdapter()
         self.client = ResourceManager([info.rm_url], SimpleAuth(info.user), adapter=self.adapter)
@@ -94,12 +94,16 @@ class RealWorld:
         name: str,
         submission: str,
         *,
-        seconds: float | None = None,
+        ends: bool = False,
         memory: str = "128",
         queue: str | None = None,
     ) -> str:
-        command = LASTING if seconds is None else f"exec sleep {seconds}"
+        until = f"until [ -e {self.directory / name} ]; do sleep 0.1; done"
+        command = f"( {SAYS}; {until if ends else 'exec sleep 600'} )"
         return dumps(service_of(name, submission, command, memory=memory, queue=queue))
+
+    def release(self, name: str) -> None:
+        (self.directory / name).touch()
 
     def stored(self) -> StoredServices:
         """Return YARN's copies of services."""
@@ -119,37 +123,40 @@ class RealWorld:
         assert address is not None
         nodes = NodeManagers(self.client)
 
-        def container() -> str | None:
-            found = [
-                one
-                for component in self.client.get_service(name).components
-                for one in component.containers
-            ]
-            return found[0].id if found else None
+        def containers() -> list[str | None]:
+            components = self.client.get_service(name).components
+            return [one.id for component in components for one in component.containers]
 
-        cid = until(self, container)
+        cid = str(until(self, containers)[0])
         until(
             self,
-            lambda: any(
-                file.size == len(WRITTEN)
-                for file in nodes.list_logs(address, cid)
-                if file.name == "stdout.txt"
-            ),
+            lambda: {file.name: file.size for file in nodes.list_logs(address, cid)},
+            lambda sizes: sizes.get("stdout.txt") == len(WRITTEN),
         )
         return address, cid, WRITTEN
 
 
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Let a process stand still."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 @pytest.fixture
-def world(simple: Cluster) -> Iterator[RealWorld]:
-    made = RealWorld(simple)
+def world(simple: Cluster, tmp_path: Path) -> Iterator[RealWorld]:
+    made = RealWorld(simple, tmp_path)
     yield made
     for name in made.names:
         made.client.delete_service(name)
 
 
 @pytest.fixture(scope="module")
-def lasting(simple: Cluster) -> Iterator[Lasting]:
-    made = RealWorld(simple)
+def lasting(simple: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lasting]:
+    made = RealWorld(simple, tmp_path_factory.mktemp("lasting"))
     name = made.name()
     yield name, running(made, name)
     made.client.delete_service(name)
@@ -160,39 +167,22 @@ class TestReal(Contract):
 
     def test_the_stored_service_is_empty_while_a_post_writes_it(self, world: RealWorld) -> None:
         """And a submission that looks at it then is told apart from another one all the same."""
-        cut, stored = False, world.stored()
-
-        def look(name: str, poster: threading.Thread) -> None:
-            nonlocal cut
-            looked = world.stored()
-            while poster.is_alive():
-                found = None
-                with suppress(ClusterUnavailable):  # HDFS may not bear to be asked just then
-                    found = looked.read(name)
-                if found is not None:
-                    cut = cut or found.torn
-                    assert found.torn or found.key == "s1"
-
-        for _ in range(40):
-            name = world.name()
-            body = world.body(name, "s1", seconds=1)
-            poster = threading.Thread(
-                target=ResourceManager([world.info.rm_url], SimpleAuth(world.user)).post_service,
-                args=(body,),
-            )
-            poster.start()
-            with ThreadPoolExecutor() as pool:
-                list(pool.map(look, [name] * 4, [poster] * 4))
-            if cut:
-                break
-        assert cut
-        assert submit(world.client, submission(world, name, body), stored=stored).adopted
+        name, stored = world.name(), world.stored()
+        body = world.body(name, "s1")
+        with ThreadPoolExecutor() as pool:
+            with stopped(world.info.pid_of("datanode")):  # so the file exists, and has no content
+                posted = pool.submit(world.client.post_service, body)
+                torn = until(world, lambda: stored.read(name))
+            assert torn is not None
+            app_id = posted.result()
+        assert (torn.torn, torn.key, torn.app_id) == (True, "", None)
+        found = submit(world.client, submission(world, name, body), stored=stored)
+        assert (found.adopted, found.application_id) == (True, app_id)
 
 
 def test_the_service_configuration_is_merged_into_every_component(world: RealWorld) -> None:
     name = world.name()
     submit(world.client, submission(world, name, world.body(name, "s1")))
-    until(world, lambda: world.client.get_service(name).version)
-    seen: Any = world.client.get_service(name).raw
+    seen: Any = shown(world, name).raw
     for component in seen["components"]:
         assert component["configuration"]["properties"]["submit_tf_job.submission-id"] == "s1"

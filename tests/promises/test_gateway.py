@@ -19,7 +19,7 @@ import requests
 from tests.clusters import Cluster
 from tests.gateways import Gateway
 from tests.promises.conftest import SMALL
-from tests.tool import Tool, gone, runs_of
+from tests.tool import SUBMIT_S, Tool, gone, runs_of
 
 pytestmark = pytest.mark.cluster
 
@@ -94,7 +94,7 @@ def test_killed_gateway_loses_nothing_and_makes_nothing_twice(
     """Killed at two moments of the same request; a scheduler repeats itself with its key."""
     name = f"once-{unique}"
     tool.jobs.append(name)
-    job = {**JOB, "name": name, "command": "sleep 300"}
+    job = {**JOB, "name": name, "command": "sleep 3600"}
 
     def quietly(call: Callable[[], object]) -> None:
         with contextlib.suppress(requests.RequestException):
@@ -105,13 +105,13 @@ def test_killed_gateway_loses_nothing_and_makes_nothing_twice(
         asking.start()
         time.sleep(delay_s)
         gateway.end()
-        asking.join(60)
+        asking.join(SUBMIT_S)
         gateway.start()
     first = post(gateway, name, job)
     assert first.status_code in (200, 201), first.text
     again = post(gateway, name, job)
     assert again.json()["application_id"] == first.json()["application_id"]
-    other = post(gateway, name, {**job, "command": "sleep 301"})
+    other = post(gateway, name, {**job, "command": "sleep 3601"})
     assert other.json()["code"] == "key-reused"
     url = f"{simple.info['rm_url']}/ws/v1/cluster/apps"
     found = requests.get(url, timeout=30).json()["apps"]["app"]
@@ -130,7 +130,7 @@ def test_same_key_at_two_gateways_is_one_run(
     directory.mkdir()
     other = Gateway(replace(tool, cwd=directory), user)
     try:
-        job = {**JOB, "name": name, "command": "sleep 300"}
+        job = {**JOB, "name": name, "command": "sleep 3600"}
         with ThreadPoolExecutor() as pool:
             answers = list(pool.map(lambda at: post(at, name, job), (gateway, other) * 2))
         assert {answer.status_code for answer in answers} == {200, 201}, [a.text for a in answers]

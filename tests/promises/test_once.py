@@ -5,7 +5,6 @@ six clients submit at once.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from tests.clusters import Cluster
 from tests.promises.conftest import SMALL
 from tests.proxy import Fault, Judge, Proxy
-from tests.tool import SUBMIT_S, Tool
+from tests.tool import SUBMIT_S, Tool, until
 
 pytestmark = pytest.mark.cluster
 
@@ -35,7 +34,7 @@ def judge(simple: Cluster) -> Judge:
 
 def tiny(tool: Tool, name: str) -> Path:
     """Write a job that stays until it is deleted."""
-    return tool.spec(name, strategy="single", command="sleep 300", roles={"worker": SMALL})
+    return tool.spec(name, strategy="single", command="sleep 3600", roles={"worker": SMALL})
 
 
 def submitted(tool: Tool, path: Path) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def test_client_killed_around_its_post_finds_its_job(
     path = tiny(tool, name)
     proxy.faults[:] = [Fault(held, "POST", path=SERVICES)]
     process = tool.start("submit", path, "--rm", proxy.url)
-    assert proxy.held.wait(60), proxy.seen
+    assert proxy.held.wait(SUBMIT_S), proxy.seen
     process.kill()
     process.communicate()
     before = judge.applications(name)
@@ -71,10 +70,7 @@ def test_client_killed_as_soon_as_its_application_exists(
     name = f"born-{unique}"
     path = tiny(tool, name)
     process = tool.start("submit", path)
-    deadline = time.monotonic() + 60
-    while not judge.applications(name):
-        assert time.monotonic() < deadline, "no application"
-        time.sleep(0.02)
+    until(lambda: judge.applications(name), "no application", within_s=SUBMIT_S, pause_s=0.02)
     process.kill()
     process.communicate()
     found = submitted(tool, path)

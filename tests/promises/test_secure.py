@@ -17,7 +17,7 @@ from tests.clusters import Cluster
 from tests.json_page import check
 from tests.promises.conftest import SMALL
 from tests.promises.training import trained
-from tests.tool import SUBMIT_S, Tool
+from tests.tool import SUBMIT_S, Tool, held, release
 
 pytestmark = [
     pytest.mark.cluster,
@@ -99,12 +99,13 @@ def test_active_resource_manager_dies_while_a_job_is_followed(
         name,
         image=IMAGE,
         strategy="single",
-        command="sleep 25; echo trained",
+        command=f"{held(name)}; echo trained",
         roles={"worker": SMALL},
     )
     following = docked.start("submit", spec, "-o", "json")
     seen = docked.until(name, lambda status: status["state"] == "RUNNING")
     secure.kill(_active(secure, docked.cwd / "tickets"))
+    release(name)
     stdout, stderr = following.communicate(timeout=SUBMIT_S)
     assert following.returncode == 0, stderr
     told = json.loads(stdout)

@@ -67,7 +67,7 @@ def _generation(tool: Tool, name: str, used: int) -> None:
 def test_fault_of_the_program_itself_is_tried_once(tool: Tool, unique: str) -> None:
     name = f"own-fault-{unique}"
     roles = {
-        "chief": {**SMALL, "command": "sleep 600"},
+        "chief": {**SMALL, "command": "sleep 3600"},
         "worker": {**SMALL, "command": "echo wrong shape >&2; exit 1"},
     }
     keys = {"retries": 3, "lifetime": "1h", "roles": roles}  # Hadoop 3.1 and 3.2 require it

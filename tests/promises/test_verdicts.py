@@ -14,12 +14,22 @@ import requests
 
 from tests.clusters import Cluster
 from tests.promises.conftest import SMALL, Fleet, readable
-from tests.tool import SUBMIT_S, Result, Tool, application_master, bootstrap_of, gone
+from tests.tool import (
+    SUBMIT_S,
+    Result,
+    Tool,
+    application_master,
+    bootstrap_of,
+    gone,
+    held,
+    release,
+    until,
+)
 
 pytestmark = pytest.mark.cluster
 
 PAIR = {"chief": SMALL, "worker": SMALL}
-FOREVER = "sleep 600"
+FOREVER = "sleep 3600"
 
 
 def alone(command: object, **more: Any) -> dict[str, Any]:
@@ -37,7 +47,7 @@ def ends(fleet: Fleet, tool: Tool) -> Mapping[str, Future[Result]]:
         path.chmod(0o755)
         return str(readable(path))
 
-    worker_1 = 'if [ "$TFJOB_INDEX" = 1 ]; then echo cannot >&2; exit 7; fi; sleep 600'
+    worker_1 = 'if [ "$TFJOB_INDEX" = 1 ]; then echo cannot >&2; exit 7; fi; sleep 3600'
     three = {"strategy": "multi-worker", "roles": {"worker": {**SMALL, "instances": 2}}}
     swallows = python("swallows", "exit 0")
     after = python("after", '/usr/bin/python3 "$@"; exit 9')
@@ -198,14 +208,17 @@ def test_detached_job_survives_its_application_master(tool: Tool, unique: str) -
     """Nobody follows; YARN starts the ApplicationMaster again, and the verdict is told later."""
     name = f"am-killed-{unique}"
     roles = {
-        "main": {**SMALL, "command": "sleep 20; echo done"},
+        "main": {**SMALL, "command": f"{held(name)}; echo done"},
         "worker": {**SMALL, "command": f"date >> {tool.cwd}/am-killed"},
     }
     spec = tool.spec(name, strategy="custom", deciding_role="main", roles=roles)
     assert tool("submit", spec, "--detach", "-q").status == 0
     tool.until(name, lambda seen: seen["roles"].get("worker", {}).get("succeeded") == 1)
-    os.kill(application_master(name), signal.SIGKILL)
+    killed = application_master(name)
+    os.kill(killed, signal.SIGKILL)
     watch = tool.start("watch", name, "-o", "json")
+    until(lambda: killed != application_master(name), "another ApplicationMaster")
+    release(name)
     stdout, stderr = watch.communicate(timeout=SUBMIT_S)
     assert watch.returncode == 0, stdout + stderr
     assert (json.loads(stdout)["state"], json.loads(stdout)["confirmed"]) == ("SUCCEEDED", True)

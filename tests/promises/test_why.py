@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.promises.conftest import SMALL, Fleet
-from tests.tool import Result, Tool, warned_of_room
+from tests.tool import SUBMIT_S, Result, Tool, warned_of_room
 
 pytestmark = pytest.mark.cluster
 
-SLEEP = ["sleep", "600"]
+SLEEP = ["sleep", "3600"]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_why_it_failed_with_numbers_and_places(
 
 def waits(tool: Tool, job: str, code: str, words: str) -> None:
     """Ask until a job waits for this: what others hold at first may be told before."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + SUBMIT_S
     while True:
         seen = tool.status(job)
         told = [

@@ -19,7 +19,13 @@ from submit_tf_job.yarn.nodemanager import (
     NodeUnreachable,
     NoSuchLogFile,
 )
-from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus, ServiceState
+from submit_tf_job.yarn.observed import (
+    AppReport,
+    AppState,
+    FinalStatus,
+    ObservedService,
+    ServiceState,
+)
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from submit_tf_job.yarn.service_properties import SUBMISSION
 from submit_tf_job.yarn.stopping import stop, wait_until_ended
@@ -47,11 +53,14 @@ class World(Protocol):
         name: str,
         submission: str,
         *,
-        seconds: float | None = None,
+        ends: bool = False,
         memory: str = "128",
         queue: str | None = None,
     ) -> str:
-        """Return a service of one container that ends well after so many seconds, or lasts."""
+        """Return a service of one container that lasts; or which ends well once it is released."""
+
+    def release(self, name: str) -> None:
+        """Let a service that `ends` do so."""
 
     def fault(self, kind: str, method: str) -> None:
         """Let something go wrong with the next request."""
@@ -80,15 +89,20 @@ class Pair(Protocol):
         """Return the URL of the ResourceManager that leads."""
 
 
-def until(world: World, holds: Callable[[], T | None], within_s: float = 60) -> T:
-    """Wait until something holds."""
+def until(
+    world: World, look: Callable[[], T], holds: Callable[[T], object] = bool, within_s: float = 240
+) -> T:
+    """Look until something holds of what is seen; return that."""
     deadline = world.client.deadline(within_s)
-    while True:
-        found = holds()
-        if found:
-            return found
-        assert deadline.left_s, f"did not come to hold within {within_s} s"
+    while not holds(seen := look()):
+        assert deadline.left_s, f"did not come to hold within {within_s} s of {seen!r}"
         world.client.sleep(0.5)
+    return seen
+
+
+def shown(world: World, name: str) -> ObservedService:
+    """Wait until a service runs: its ApplicationMaster then tells its version."""
+    return until(world, lambda: world.client.get_service(name), lambda seen: seen.version)
 
 
 def submission(world: World, name: str, body: str, user: str | None = None) -> KeyedSubmission:
@@ -103,15 +117,15 @@ def submission(world: World, name: str, body: str, user: str | None = None) -> K
     )
 
 
-def submitted(world: World, name: str, *, seconds: float | None = None) -> Submitted:
-    """Submit a service that ends well after so many seconds, or lasts."""
-    return submit(world.client, submission(world, name, world.body(name, "s1", seconds=seconds)))
+def submitted(world: World, name: str, *, ends: bool = False) -> Submitted:
+    """Submit a service that lasts, or ends once it is released."""
+    return submit(world.client, submission(world, name, world.body(name, "s1", ends=ends)))
 
 
 def running(world: World, name: str) -> str:
     """Submit a lasting service and wait until it runs."""
     app_id = submitted(world, name).application_id
-    until(world, lambda: world.client.get_service(name).version)
+    shown(world, name)
     return app_id
 
 
@@ -146,20 +160,17 @@ class Contract:
 
     def test_a_service_shows_whose_it_is_only_while_it_runs(self, world: World) -> None:
         name = world.name()
-        app_id = world.client.post_service(world.body(name, "s1", seconds=3))
+        app_id = world.client.post_service(world.body(name, "s1", ends=True))
         assert app_id is not None
         accepted = world.client.get_service(name)
         assert (accepted.state, accepted.version) == (ServiceState.ACCEPTED, None)
         assert (accepted.properties, accepted.components) == ({}, ())
 
-        def shown() -> Any:
-            service = world.client.get_service(name)
-            return service if service.version else None
-
-        seen = until(world, shown)
+        seen = shown(world, name)
         assert (seen.version, seen.properties[SUBMISSION], seen.id) == ("s1", "s1", app_id)
         assert seen.state in (ServiceState.STARTED, ServiceState.STABLE)
-        app = wait_until_ended(world.client, app_id, deadline=world.client.deadline(90))
+        world.release(name)
+        app = wait_until_ended(world.client, app_id, deadline=world.client.deadline(240))
         assert app is not None
         assert (app.state, app.final_status) == (AppState.FINISHED, FinalStatus.SUCCEEDED)
         assert (app.queue, app.user) == ("default", world.user)
@@ -182,11 +193,12 @@ class Contract:
 
     def test_the_same_submission_again_is_the_same_application(self, world: World) -> None:
         name = world.name()
-        first = submitted(world, name, seconds=5)
+        first = submitted(world, name, ends=True)
         assert not first.adopted
-        again = submitted(world, name, seconds=5)
+        again = submitted(world, name, ends=True)
         assert (again.application_id, again.adopted) == (first.application_id, True)
-        wait_until_ended(world.client, first.application_id, deadline=world.client.deadline(90))
+        world.release(name)
+        wait_until_ended(world.client, first.application_id, deadline=world.client.deadline(240))
         over = submitted(world, name)
         assert (over.application_id, over.finished) == (first.application_id, True)
 
@@ -268,7 +280,7 @@ class Contract:
         name = world.name()
         app_id = running(world, name)
         assert world.client.delete_service(name)
-        wait_until_ended(world.client, app_id, deadline=world.client.deadline(60))
+        wait_until_ended(world.client, app_id, deadline=world.client.deadline(240))
         assert not world.client.delete_service(name)
         assert world.client.post_service(world.body(name, "s2"))
 
@@ -276,7 +288,7 @@ class Contract:
         name = world.name()
         app_id = running(world, name)
         assert world.client.kill_app(app_id)
-        app = wait_until_ended(world.client, app_id, deadline=world.client.deadline(60))
+        app = wait_until_ended(world.client, app_id, deadline=world.client.deadline(240))
         assert app is not None
         assert (app.state, app.final_status) == (AppState.KILLED, FinalStatus.KILLED)
         assert world.client.get_service(name).state is ServiceState.STOPPED
@@ -290,7 +302,7 @@ class Contract:
         def sizes() -> set[int | None]:
             return {c.number_of_containers for c in world.client.get_service(name).components}
 
-        assert until(world, lambda: 2 in sizes())
+        until(world, sizes, lambda seen: 2 in seen)
         with raises(Refused, r"The job has no role nosuch\."):
             world.client.flex(name, "nosuch", 2)
         stop(world.client, known(world, app_id), user=world.user)
@@ -382,11 +394,11 @@ class Contract:
         assert app.log_aggregation_status in ("NOT_START", "RUNNING")
         stop(world.client, app, user=world.user)
 
-        def collected() -> bool:
-            over = world.client.app(app_id)
-            return over is not None and over.log_aggregation_status == "SUCCEEDED"
-
-        assert until(world, collected)
+        until(
+            world,
+            lambda: known(world, app_id),
+            lambda over: over.log_aggregation_status == "SUCCEEDED",
+        )
 
 
 class StandbyContract:

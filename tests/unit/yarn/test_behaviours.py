@@ -22,8 +22,8 @@ from tests.world.contract import (
     Lasting,
     StandbyContract,
     running,
+    shown,
     submission,
-    until,
 )
 from tests.world.network import Waiter
 from tests.world.storage import Hdfs
@@ -52,12 +52,15 @@ class FakeWorld:
         name: str,
         submission: str,
         *,
-        seconds: float | None = None,
+        ends: bool = False,
         memory: str = "128",
         queue: str | None = None,
     ) -> str:
-        self.cluster.yarn.site.job_s = FOREVER if seconds is None else (seconds, seconds)
+        self.cluster.yarn.site.job_s = (3.0, 3.0) if ends else FOREVER
         return dumps(service_of(name, submission, "sleep 1", memory=memory, queue=queue))
+
+    def release(self, name: str) -> None:
+        """Nothing: in virtual time it lasts as long as the looks of a test, and ends by itself."""
 
     def fault(self, kind: str, method: str) -> None:
         answer = says_nothing() if kind == "error-after" else None
@@ -133,6 +136,6 @@ class TestSimulation(Contract):
             world.client.get_service(name)
         world.fault("lost", "POST")
         first = post(prepared.append)
-        until(world, lambda: world.client.get_service(name).version)
+        shown(world, name)
         assert post(not_there).application_id == first.application_id
         assert prepared == [0]
