@@ -23,6 +23,8 @@ from tests import clusters
 from tests.builders.command_line import Cli, Done
 from tests.tool import until
 
+pytest_plugins = ["tests.red"]
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,6 +42,10 @@ class Result:
         return value
 
 
+# The last calls of this process, for what a failed test tells (tests/red.py).
+calls: deque[tuple[list[str], Result]] = deque(maxlen=30)
+
+
 @dataclass
 class Tool:
     """submit_tf_job, called as a process with the sandbox's profile."""
@@ -63,8 +68,10 @@ class Tool:
             timeout=timeout,
             input=stdin,
         )
+        result = Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+        calls.append(([str(word) for word in arguments], result))
         assert "Traceback" not in done.stderr, done.stderr
-        return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+        return result
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         """Start one command and return its process."""
