@@ -26,6 +26,7 @@ PATIENCE = signal.SIGQUIT
 PATIENCE_S = 20.0  # how long one of them lasts; it travels with NodeManagers' heartbeats
 PR_SET_CHILD_SUBREAPER = 36
 LEFTOVER_GRACE_S = 1.0
+SHELLS = ("ash", "bash", "busybox", "dash", "ksh", "mksh", "sh", "zsh")
 LEFT_S = 0.5  # processes that outlive a command that succeeded so long were left in the background
 OOM_COUNTS = (
     "/sys/fs/cgroup/memory.events",  # version 2
@@ -157,6 +158,21 @@ def argv_of(command: str | Sequence[str], path: str | None) -> list[str]:
         return list(command)
     argv = [shutil.which("bash", path=path) or "/bin/bash", "-o", "pipefail"]
     return argv + ["-c", command]
+
+
+def is_shell(command: str | Sequence[str], path: str | None, cwd: str) -> bool:
+    """Return whether a command runs in a shell, which tells the signal that ended its program by
+    the exit status 128 + n: a text does, a shell with its arguments, and a shell's script.
+    """
+    if isinstance(command, str):
+        return True
+    names, program = [command[0]], os.path.join(cwd, command[0])
+    if "/" not in command[0]:
+        program = shutil.which(command[0], path=path) or program
+    with contextlib.suppress(OSError, ValueError), open(program, "rb") as source:
+        first = source.readline(200)
+        names += first[2:].decode("latin-1").split() if first.startswith(b"#!") else []
+    return any(os.path.basename(name) in SHELLS for name in names)
 
 
 class Child:

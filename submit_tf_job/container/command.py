@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from submit_tf_job.container import contract, environment, ports, program_variables, task_files
-from submit_tf_job.container.child import STOPS, Child, Signals, oom_kills
+from submit_tf_job.container.child import STOPS, Child, Signals, is_shell, oom_kills
 from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
 from submit_tf_job.container.progress import Progress
@@ -40,6 +40,7 @@ class TaskCommand:
         self.prepared: dict[str, str] = {}  # `env` before the first start
         self.problem: BootstrapProblem | None = None  # why the command cannot start
         self.child: Child | None = None
+        self.by_shell = False  # the child is a shell
         self.started_at = self.ended_at = 0.0
         self.record: dict[str, Any] | None = None  # how the command ended
         self.end_requested = False
@@ -161,7 +162,9 @@ class TaskCommand:
         self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
         words = command.split() if isinstance(command, str) else command
         log(f"{doing}: {' '.join(words)[:200]}")
-        self.child = Child(command, self.env, self.nofile, self._workdir())
+        workdir = self._workdir()
+        self.by_shell = is_shell(command, self.env.get("PATH"), workdir)
+        self.child = Child(command, self.env, self.nofile, workdir)
         self.started_at = time.monotonic()
         self.signals.forward = self.child.send
         for number in self.signals.seen:  # received before `forward` was set
@@ -188,7 +191,8 @@ class TaskCommand:
     def was_stopped(self, number: int) -> None:
         """Record that a signal from outside ended this task."""
         text = f"{self.info.name} was stopped by {signal_name(number)}"
-        self._end({"status": 128 + number, "signal": number, "reason": "killed", "message": text})
+        reason = contract.REASON_KILLED
+        self._end({"status": 128 + number, "signal": number, "reason": reason, "message": text})
 
     def watch(self, now: float) -> None:
         """Look for output, and for the end of the command and of its process group."""
@@ -211,8 +215,8 @@ class TaskCommand:
 
     def _judge(self, code: int) -> None:
         """Record how the command ended, or first upload its outputs."""
-        record = describe(self.info, code)
-        oom = self.info.task.get("retries") and code == -signal.SIGKILL
+        record = describe(self.info, code, self.by_shell)
+        oom = self.info.task.get("retries") and record["signal"] == signal.SIGKILL
         if oom and oom_kills() > self.oom_kills:
             text = "%s was killed by the kernel for want of memory"
             record.update(reason=contract.REASON_OOM, message=text % self.info.name)
@@ -222,7 +226,7 @@ class TaskCommand:
         elif stop:  # the command ended because of the signal, whatever its own status
             self.was_stopped(stop)
             return
-        elif isinstance(self.info.roles[self.info.role]["command"], str):
+        elif self.by_shell:
             record["reason"] = SHELL_REASONS.get(record["status"], record["reason"])
         failed = bool(record["status"]) or self.end_requested
         steps = self.data.uploads(failed) if self.data and not self.preparing else []

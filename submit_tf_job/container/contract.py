@@ -4,6 +4,8 @@ them.
 Standard library only, Python 3.6 and later.
 """
 
+import signal
+
 # --- how a task finds its role and index ----------------------------------------------------------
 # The AM replaces ${COMPONENT_INSTANCE_NAME} in env values, in normal and in entry-point mode:
 # hadoop-facts.md#substitution-by-the-applicationmaster
@@ -121,6 +123,51 @@ STATUS_OF_REASON = {
 # LinuxContainerExecutor takes a container's exit statuses 22 and 24 for its own failures and marks
 # the node UNHEALTHY until it is restarted (hadoop-facts.md#exit-statuses-22-and-24).
 NEVER_PASSED_ON = frozenset({22, 24})
+
+# --- reasons of a record whose command ran --------------------------------------------------------
+REASON_EXITED = "exited"  # the status is the program's own, whatever its number
+REASON_CRASHED = "crashed"  # a signal that the kernel or the program itself sends for its fault
+REASON_KILLED = "killed"  # any other signal: it comes from outside
+CRASHES = frozenset(
+    {
+        signal.SIGABRT,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGILL,
+        signal.SIGPIPE,
+        signal.SIGSEGV,
+        signal.SIGSYS,
+        signal.SIGTRAP,
+        signal.SIGXCPU,
+        signal.SIGXFSZ,
+    }
+)
+# signals that end no process, so that 128 plus one of them is a program's own exit status
+NOT_FATAL = frozenset(
+    {
+        signal.SIGCHLD,
+        signal.SIGCONT,
+        signal.SIGSTOP,
+        signal.SIGTSTP,
+        signal.SIGTTIN,
+        signal.SIGTTOU,
+        signal.SIGURG,
+        signal.SIGWINCH,
+    }
+)
+LAST_SIGNAL = 64
+
+
+def reason_of_signal(number: int) -> str:
+    """Return the reason of a record for a command that a signal ended."""
+    return REASON_CRASHED if number in CRASHES else REASON_KILLED
+
+
+def signal_of_status(status: int) -> int:
+    """Return the signal that a shell tells by its exit status; 0 if it tells none."""
+    number = status - 128
+    return number if 0 < number <= LAST_SIGNAL and number not in NOT_FATAL else 0
+
 
 # --- retries of the whole training ---------------------------------------------------------------
 RETRY_LOST, RETRY_OOM, RETRY_ANY = "lost", "out-of-memory", "any"  # words of `retries.on`

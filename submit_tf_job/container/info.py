@@ -186,15 +186,23 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def describe(info: Info, code: int) -> dict[str, Any]:
-    """Convert a child's return code (negative: a signal) into a record."""
-    if code >= 0:
+def describe(info: Info, code: int, by_shell: bool = False) -> dict[str, Any]:
+    """Convert a child's return code (negative: a signal) into a record.
+
+    `by_shell`: the child is a shell, which tells the signal of its program by its exit status.
+    """
+    number = max(0, -code)
+    if by_shell and code > 0:
+        number = contract.signal_of_status(code)
+    if not number:
         text = f"{info.name} exited with status {code}"
-        return {"status": code, "signal": None, "reason": "exited", "message": text}
-    text = f"{info.name} was killed by {signal_name(-code)}"
-    if code == -signal.SIGKILL:
+        return {"status": code, "signal": None, "reason": contract.REASON_EXITED, "message": text}
+    reason = contract.reason_of_signal(number)
+    ended = "crashed with" if reason == contract.REASON_CRASHED else "was killed by"
+    text = f"{info.name} {ended} {signal_name(number)}"
+    if number == signal.SIGKILL:
         text += " (often a memory limit)"
-    return {"status": 128 - code, "signal": -code, "reason": "killed", "message": text}
+    return {"status": 128 + number, "signal": number, "reason": reason, "message": text}
 
 
 def exit_status(status: int) -> int:

@@ -470,15 +470,21 @@ _BY_STATUS = {
 }
 
 
-def by_status(task: str, status: int | None, asked_mib: int | None) -> Cause | None:
-    """Return the cause from the exit status alone."""
+def by_status(
+    task: str, status: int | None, asked_mib: int | None, reason: str = ""
+) -> Cause | None:
+    """Return the cause from the exit status, and the bootstrap's reason, if it is known."""
     if not status:
         return None
+    meaning, ended = meaning_of(status, reason), f"ended with exit status {status}"
+    if reason == contract.REASON_EXITED:
+        return Cause("exited", f"{task} {ended}{clause(': {}', meaning)}")
     if status == 137:
         hint = f"mostly the kernel, at a memory limit: {_more_memory(task, asked_mib)}"
         return Cause("killed", f"{task} was {meaning_of(status)}", hint, {"asked_mib": asked_mib})
     code, hint = _BY_STATUS.get(status, ("exited", ""))
-    meaning, ended = meaning_of(status), f"ended with exit status {status}"
+    if code == "exited" and contract.signal_of_status(status) in contract.CRASHES:
+        code, hint = "crashed", "its last lines, and those of the program that it ran, may say more"
     if meaning:
         ended = f"was {meaning}" if status > 128 else f"{ended}: {meaning}"
     return Cause(code, f"{task} {ended}", hint)

@@ -6,6 +6,7 @@ A diagnosis explains a verdict and never changes it (`observation.verdict`).
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 
@@ -112,7 +113,8 @@ def failed_tasks(seen: JobStatus) -> tuple[Failure, ...]:
     if report.later_failures or not report.outcome_status or report.state == "succeeded":
         return report.later_failures
     outcome = report.raw.get("outcome")
-    reason = "killed" if isinstance(outcome, dict) and outcome.get("signal") else "exited"
+    number = whole_of(outcome, "signal") if isinstance(outcome, dict) else None
+    reason = contract.reason_of_signal(number) if number else contract.REASON_EXITED
     deciding = text_of(report.raw, "deciding") or "?"
     container, host = text_of(report.raw, "container"), _host_of(seen, deciding)
     return (Failure(deciding, report.outcome_status, reason, host=host, container_id=container),)
@@ -184,6 +186,7 @@ def _of_end(end: ContainerEnd) -> Failure:
 
 def conclude(clues: FailureEvidence) -> Cause | None:
     """Return the cause; None if the evidence does not explain more than the verdict."""
+    clues = replace(clues, suspect=_by_its_last_line(clues.suspect, clues.stderr))
     suspect = clues.suspect
     if not suspect.task:
         return _of_application(clues)
@@ -199,6 +202,24 @@ def conclude(clues: FailureEvidence) -> Cause | None:
     if cause.code == "peer-failed" and (elsewhere := _elsewhere(clues)):
         return elsewhere
     return _root(clues, _without_image(clues, cause), error)
+
+
+def _by_its_last_line(suspect: Failure, stderr: str) -> Failure:
+    """Return a task that only YARN reports with the status and the reason of its bootstrap's last
+    line, if that is there: its container's exit status does not tell whose status it is.
+    """
+    _before, mark, line = stderr.rpartition(contract.OUTCOME_MARK)
+    if not mark or suspect.reason or not suspect.task:
+        return suspect
+    try:
+        outcome = json.loads(line.partition("\n")[0])
+    except (ValueError, RecursionError):
+        return suspect
+    reason, status = text_of(outcome, "reason"), whole_of(outcome, "status")
+    if reason is None or not status or text_of(outcome, "task") != suspect.task:
+        return suspect
+    message = text_of(outcome, "message") or ""
+    return replace(suspect, reason=reason, status=status, message=message)
 
 
 # Failures because something is missing from an image.
@@ -274,7 +295,7 @@ def _weigh(clues: FailureEvidence) -> tuple[Cause | None, PythonError | None]:
     if suspect.reason == "lost" and end.status == 137:
         return by_status(suspect.task, end.status, asked), error
     said = by_bootstrap(suspect.task, suspect.reason, suspect.message, stderr)
-    cause = said or program or by_status(suspect.task, suspect.status, asked)
+    cause = said or program or by_status(suspect.task, suspect.status, asked, suspect.reason)
     return cause and _from_outside(clues, cause), error
 
 
@@ -340,7 +361,7 @@ def _false_success(clues: FailureEvidence) -> Cause | None:
 def _elsewhere(clues: FailureEvidence) -> Cause | None:
     """Return another task's failure if the first task to end had only lost its peers."""
     for other in clues.others:
-        if other.reason not in ("exited", "killed", "lost"):
+        if other.reason not in ("exited", "crashed", "killed", "lost"):
             continue
         alone = replace(clues, suspect=other, stderr="")
         cause, error = _weigh(alone)
@@ -365,7 +386,9 @@ def _root(clues: FailureEvidence, cause: Cause, error: PythonError | None) -> Ca
         host=suspect.host or end.host,
         container_id=suspect.container_id,
         status=status,
-        meaning=meaning_of(status) if by_itself else of_executor(status, end.diagnostics),
+        meaning=meaning_of(status, suspect.reason)
+        if by_itself
+        else of_executor(status, end.diagnostics),
         exception=error.last_line if error else "",
         last_lines=_last_lines(suspect, clues.stderr),
         diagnostics=_diagnostics(end.diagnostics),
@@ -416,10 +439,10 @@ def _consequences(clues: FailureEvidence) -> tuple[Consequence, ...]:
 
 
 def _consequence(other: Failure, root: Failure) -> Consequence:
-    if other.status == contract.EXIT_JOB_FAILED:
+    if other.status == contract.EXIT_JOB_FAILED and other.reason != contract.REASON_EXITED:
         return Consequence(other.task, other.status, f"stopped after {root.task} failed")
     cause, _ = by_program(other.task, other.status, "\n".join(other.last_lines))
-    said = cause.sentence if cause else other.message or meaning_of(other.status)
+    said = cause.sentence if cause else other.message or meaning_of(other.status, other.reason)
     return Consequence(other.task, other.status, said.removeprefix(f"{other.task} "))
 
 

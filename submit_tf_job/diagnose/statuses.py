@@ -98,15 +98,23 @@ EXECUTOR = {
     LOST: "the NodeManager was restarted and lost the exit status",
 }
 
-SHELL = {
+OWN = {
     1: "the program failed",
     2: "the program refused its arguments, or could not be read",
+}
+SHELL = {
+    **OWN,
     126: BOOTSTRAP[126],
     127: BOOTSTRAP[127],
 }
 
 SIGNALS = {
     signal.SIGILL: "an instruction that the node's processor does not have",
+    signal.SIGTRAP: "native code that stopped itself at a fault",
+    signal.SIGSYS: "a system call that the container may not make",
+    signal.SIGPIPE: "it wrote to a program or a connection that had ended",
+    signal.SIGXCPU: "more CPU time than its limit (ulimit -t)",
+    signal.SIGXFSZ: "a file larger than its limit (ulimit -f)",
     signal.SIGABRT: "the program gave itself up; its last lines say why",
     signal.SIGBUS: "memory that could not be had; often /dev/shm is full",
     signal.SIGFPE: "an arithmetic error in native code",
@@ -116,14 +124,17 @@ SIGNALS = {
 }
 
 
-def meaning_of(status: int | None) -> str:
+def meaning_of(status: int | None, reason: str = "") -> str:
     """Return the meaning of a task's exit status; "" if the program chose it.
 
     Args:
         status: Status of the command, of the bootstrap, or (negative) YARN's of the container.
+        reason: The bootstrap's, which says whose status it is; "" if only YARN reports it.
     """
     if status is None:
         return ""
+    if reason == contract.REASON_EXITED:
+        return OWN.get(status, "")
     if status < 0:
         return YARN.get(status, "")
     if status in SHELL:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Any
+
+import pytest
 
 from tests.bootstrap.harness import HOLD, UNTIL_GO, WITNESS, Cluster, generations, pair, role
 
@@ -68,3 +72,41 @@ def test_witness_alone_remembers_the_generations_and_that_the_job_is_prepared(jo
     assert job.wait_all() == {"chief-0": 0, "witness-0": 0}
     assert generations(job) == [(0, "chief-0", "lost"), (1, "chief-0", "lost")]
     assert (job.root / "app" / "prepared").read_text() == "once\n"
+
+
+CRASHES = ["ABRT", "BUS", "FPE", "ILL", "PIPE", "SEGV", "SYS", "TRAP", "XCPU", "XFSZ"]
+KILLS = ["ALRM", "HUP", "INT", "IO", "KILL", "PROF", "TERM", "USR1", "USR2", "VTALRM"]
+NUMBERS = [int(signal.Signals["SIG" + name]) for name in CRASHES + KILLS]
+STATUSES = [*(128 + number for number in NUMBERS), 0]
+ITS_OWN = f"import os, sys; sys.exit({STATUSES}[int(os.environ['TFJOB_GENERATION'])])"
+
+
+def in_turn(line: str) -> str:
+    """Return a script whose each generation runs a line, with the next signal."""
+    once = "[ $TFJOB_GENERATION != {} ] || {{ {}; }}"
+    return "; ".join(once.format(n, line % number) for n, number in enumerate(NUMBERS))
+
+
+FORMS: dict[str, tuple[Any, bool]] = {
+    "a program": (["sh", "-c", in_turn("kill -%d $$")], True),
+    "the program of a text": (in_turn("kill -%d $$"), True),
+    "a program below the shell of a text": (in_turn("sh -c 'kill -%d $$'; exit $?"), True),
+    "a program below a shell": (["sh", "-c", in_turn("sh -c 'kill -%d $$'; exit $?")], True),
+    "a status that a program chose": ([sys.executable, "-S", "-c", ITS_OWN], False),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_signal_tells_a_crash_from_a_kill(job: Cluster, form: str) -> None:
+    command, is_signal = FORMS[form]
+    retries = {"max": 100, "on": ["any"]}
+    job.job({"chief": role(1, "trains", command)}, retries=retries, settle_s=0.0)
+    job.start()
+    assert job.wait("chief-0") == 0
+    told = ("reason", "kind", "signal", "status")
+    found = [tuple(map(entry.get, told)) for entry in job.report()["generations"]]
+    if is_signal:
+        wanted = [("crashed", "")] * len(CRASHES) + [("killed", "lost")] * len(KILLS)
+        assert found == [(*w, n, 128 + n) for w, n in zip(wanted, NUMBERS, strict=True)]
+    else:
+        assert found == [("exited", "", None, 128 + number) for number in NUMBERS]

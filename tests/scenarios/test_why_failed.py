@@ -4,6 +4,7 @@ hadoop-facts.md#errors-of-a-task; the rest from sandboxes).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -185,13 +186,15 @@ def test_containers_of_known_diagnostics(job: Failing) -> None:
 
 MEANINGS = {137: "SIGKILL: out of memory", 143: "SIGTERM", 139: "SIGSEGV", 134: "SIGABRT"}
 MEANINGS |= {135: "SIGBUS", 150: "ended by SIG", 127: "not found", 126: "could not be executed"}
-MEANINGS |= {2: "arguments", 3: ""}
+MEANINGS |= {133: "SIGTRAP", 141: "SIGPIPE", 153: "SIGXFSZ", 2: "arguments", 3: ""}
+OF_REASON = {126: "not-executable", 127: "command-not-found"}
 OF_YARN = {-100: "lost with its node", -102: "preempted", -108: "make room", 77: ""}
 
 
 def test_meaning_of_a_status(job: Failing) -> None:
     for status, words in MEANINGS.items():
-        cause = job.why(job.first("worker-0", status, "killed" if status > 128 else "exited"))
+        reason = OF_REASON.get(status, "killed" if status > 128 else "exited")
+        cause = job.why(job.first("worker-0", status, reason))
         assert cause["status"] == status
         assert words in cause["meaning"] + cause["sentence"]
     for status, words in OF_YARN.items():
@@ -502,6 +505,22 @@ def test_another_tasks_failure_comes_before_a_lost_peer(job: Failing) -> None:
     assert "it names worker-1" in cause["sentence"]
 
 
+@pytest.mark.parametrize("status", [*range(90, 100), 126, 127, 137, 143])
+def test_status_that_a_program_chose_has_no_other_meaning(job: Failing, status: int) -> None:
+    """The reason says whose status it is: of the first failure, of a later one, and where only the
+    bootstrap's last line has it.
+    """
+    first, later = job.first("worker-0", status), job.first("worker-1", status)
+    cause = job.why(first, later)
+    assert told(cause, "code", "meaning") == ("exited", "")
+    assert cause["sentence"] == f"worker-0 ended with exit status {status}"
+    assert cause["consequences"][0]["message"] == f"exited with status {status}"
+    outcome = {"task": "worker-0", "status": status, "reason": "exited", "message": "so it was"}
+    line = contract.OUTCOME_MARK + json.dumps(outcome)
+    cause = job.why(am=ended(status, ""), stderr=f"[submit_tf_job] starting: x\n{line}\n")
+    assert told(cause, "code", "status", "meaning") == ("exited", status, "")
+
+
 REASONS: dict[tuple[str, int | None], str | None] = {
     ("port-in-use", 91): "port-in-use",
     ("bootstrap-error", 90): "bootstrap-error",
@@ -513,6 +532,8 @@ REASONS: dict[tuple[str, int | None], str | None] = {
     ("lost", None): "task-lost",
     ("killed", 143): "stopped-from-outside",
     ("killed", 137): "killed",
+    ("crashed", 139): "crashed",
+    ("crashed", 141): "crashed",
     ("exited", 3): "exited",
     ("a word of tomorrow", None): None,
 }

@@ -20,7 +20,8 @@ def lost_record(job: Rendezvous, m: Member) -> dict[str, Any]:
     """Return the record of a task that went away."""
     if m.stopping:
         text = "%s was stopped from outside by SIGTERM (preempted, its node drained, or killed by "
-        return dict(job.record(m, m.since, "killed", text % m.name + "hand)"), signal=15)
+        text = text % m.name + "hand)"
+        return dict(job.record(m, m.since, contract.REASON_KILLED, text), signal=15)
     text = "%s was lost: its connection from %s went away and did not come back (killed, or its "
     text = text % (m.name, m.host or "?") + "node died)" + _stillness(job)
     return job.record(m, m.since, "lost", text)
@@ -71,7 +72,7 @@ def failed(job: Rendezvous, now: float, m: Member, record: dict[str, Any]) -> No
         text = "%s; %s goes on with %d tasks"
         job.event(now, text % (record["message"], m.role, start.here(job, m.role)))
     elif job.phase == states.ENDING:
-        if job.verdict == states.STOPPED and record["reason"] == "killed":
+        if job.verdict == states.STOPPED and record["reason"] == contract.REASON_KILLED:
             job.set_state(m, states.ENDED)
         else:
             job.set_state(m, states.FAILED)

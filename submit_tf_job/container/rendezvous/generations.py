@@ -143,7 +143,7 @@ def kind_of(cause: Mapping[str, Any]) -> str:
     "grown" or "shrunk" for the end of a generation that was none.
     """
     reason = str(cause.get("reason"))
-    if reason in ("lost", "killed"):
+    if reason in ("lost", contract.REASON_KILLED):
         return contract.RETRY_LOST
     return reason if reason in OWN_KINDS else ""
 

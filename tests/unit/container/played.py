@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from submit_tf_job.container import contract
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.job_report import snapshot
 from submit_tf_job.container.rendezvous import members as states
@@ -135,9 +134,8 @@ def of_task(played: Played, name: str, what: str) -> None:
     if match := re.fullmatch(r"(exited|ended) (\d+)(?: ([0-9.]+) s ago)?", what):
         ago = {"ago": float(match[3])} if match[3] else {}
         played.done(name, int(match[2]), reason=match[1], **ago)
-    elif what in ("killed", "terminated", "out of memory"):
-        number = 15 if what == "terminated" else 9
-        reason = contract.REASON_OOM if what == "out of memory" else "killed"
+    elif match := re.fullmatch(r"(killed|crashed|out of memory)(?: by (\d+))?", what):
+        number, reason = int(match[2] or 9), match[1].replace(" ", "-")
         played.done(name, 128 + number, signal=number, reason=reason)
     elif what in ("gone", "closed"):
         played.gone(name, closed=what == "closed")

@@ -57,8 +57,8 @@ HISTORIES: dict[str, tuple[dict[str, Any], str]] = {
     "a closed connection that is back": (SIMPLE, "start; worker-0 closed; +2; worker-0 comes as r1 running -> welcome; +60 running"),
     "a closed connection of a task that YARN stops": (SIMPLE, "start; worker-0 stopping; worker-0 closed; +29 running"),
     "a task that was stopped": (SIMPLE, "start; worker-0 stopping; worker-0 gone; chief-0 exited 1; +2; failed: worker-0 None killed"),
-    "the job is stopped after tasks of it": (SIMPLE, "start; worker-0 stopping; worker-1 stopping; worker-0 terminated; worker-1 gone; +4 running; YARN stops; phase: ending stopped"),
-    "a sidecar that YARN stops with the job": (BOARD, "start; board-0 comes -> welcome; YARN stops; board-0 terminated; board-0 is ended; later: "),
+    "the job is stopped after tasks of it": (SIMPLE, "start; worker-0 stopping; worker-1 stopping; worker-0 killed by 15; worker-1 gone; +4 running; YARN stops; phase: ending stopped"),
+    "a sidecar that YARN stops with the job": (BOARD, "start; board-0 comes -> welcome; YARN stops; board-0 killed by 15; board-0 is ended; later: "),
     "failures after the cause are kept apart": (workers(3), "start; worker-0 exited 1; +2; worker-1 exited 1; worker-2 ended 143; later: worker-1; worker-1 is failed; worker-2 is ended"),
     # restarts, and what is tolerated
     "one failure more than restarts": (workers(1, max_restarts=2), "start; worker-0 exited 3; worker-0 gone; +10; worker-0 comes as r2 -> welcome; worker-0 is arrived attempt 1; worker-0 exited 3; worker-0 gone; worker-0 comes as r3 -> welcome; worker-0 exited 3; +2; failed: worker-0 3 exited; worker-0 leaves with 3"),

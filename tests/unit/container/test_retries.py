@@ -37,6 +37,10 @@ def retrying(workers: int = 1, **extra: Any) -> Played:
         ([43], "exited 42", False),
         ([137], "out of memory", True),
         (["any"], "exited 42", True),
+        (["lost"], "crashed by 11", False),
+        (["out-of-memory"], "crashed by 11", False),
+        ([139], "crashed by 11", True),
+        (["any"], "crashed by 11", True),
     ],
 )
 def test_rule_names_failures_to_retry(on: list[str | int], event: str, covered: bool) -> None:
