@@ -21,6 +21,7 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.operations.cluster import Cluster, staging_root, storage_of
+from submit_tf_job.operations.submit_checks import NOT_OWN, open_named
 from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.observed import GOING_ON
 from submit_tf_job.yarn.run_names import is_run_of
@@ -33,8 +34,13 @@ if TYPE_CHECKING:
 # --- a keytab ---
 
 
-def check_keytab(planned: Plan, settings: Settings) -> None:
+def check_keytab(planned: Plan, settings: Settings, *, for_caller: bool) -> None:
     """Check a keytab on HDFS, if this host can read HDFS.
+
+    Args:
+        planned: The plan of the job.
+        settings: The settings.
+        for_caller: As for `open_named`.
 
     Raises:
         JobSpecError: It does not exist, cannot be read, is readable for every user, or belongs to
@@ -43,17 +49,19 @@ def check_keytab(planned: Plan, settings: Settings) -> None:
     kerberos = planned.job.kerberos
     if kerberos is None or kerberos.secret is not None or not kerberos.keytab.startswith("hdfs://"):
         return
-    why = _trouble_on_hdfs(kerberos, settings)
+    why = _trouble_on_hdfs(kerberos, settings, for_caller)
     if why:
         raise JobSpecError([planned.job.problem("kerberos.keytab", f"{kerberos.keytab} {why}")])
 
 
-def _trouble_on_hdfs(kerberos: Kerberos, settings: Settings) -> str:
+def _trouble_on_hdfs(kerberos: Kerberos, settings: Settings, for_caller: bool) -> str:
     from submit_tf_job.container import keytab
     from submit_tf_job.storage import NoSuchPath
 
     try:
-        storage = storage_of(settings, kerberos.keytab)
+        storage = open_named(settings, kerberos.keytab, for_caller=for_caller)
+        if storage is None:
+            return NOT_OWN
         found = storage.stat(kerberos.keytab)
         if found.is_dir:
             return "is a directory; name the keytab in it"

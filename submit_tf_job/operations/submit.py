@@ -27,7 +27,7 @@ from submit_tf_job.operations.cluster import (
     stored_services,
 )
 from submit_tf_job.operations.runs import is_of_content
-from submit_tf_job.operations.submit_checks import DataCheck, check_capacity
+from submit_tf_job.operations.submit_checks import DataCheck, check_capacity, check_client_config
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
 from submit_tf_job.yarn.run_names import Again
 
@@ -251,7 +251,10 @@ def submit(
 
     check_identity(cluster)
     _check_version(planned, cluster)
-    staging.check_keytab(planned, cluster.settings)
+    for_caller = cluster.own_jobs_only
+    staging.check_keytab(planned, cluster.settings, for_caller=for_caller)
+    if for_caller:
+        check_client_config(planned.job, cluster.settings)
     preparation = _Preparation(planned, cluster, on_upload)
     stored = stored_services(cluster)
     try:

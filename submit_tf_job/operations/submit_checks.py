@@ -130,10 +130,44 @@ def _read(request: Callable[[], T]) -> T | None:
 # --- inputs and outputs ---
 
 
+NOT_OWN = "is not on the cluster's own HDFS; put it there, and write hdfs:///path"
 _NOT_FROM_HERE = (
     "inputs and outputs are looked at before a job is posted; from a host that cannot reach "
     "them, give the program their URIs in `env`"
 )
+
+
+def open_named(settings: Settings, uri: str, *, for_caller: bool) -> Storage | None:
+    """Open the storage of a URI that a job spec names. Whatever opens one does so here.
+
+    Args:
+        settings: The user, and the address of HDFS.
+        uri: The URI.
+        for_caller: Whether a caller of a gateway wrote the job spec. This host reaches addresses
+            that the caller does not, and opens object stores with its own credentials.
+
+    Returns:
+        None for a caller's URI that is not on the cluster's own HDFS.
+    """
+    from submit_tf_job.storage import is_own_hdfs
+
+    if for_caller and not is_own_hdfs(uri, settings.hadoop_conf):
+        return None
+    return storage_of(settings, uri)
+
+
+def check_client_config(job: Job, settings: Settings) -> None:
+    """Refuse a `docker_client_config` of a gateway's caller that is not on the cluster's own HDFS:
+    the ResourceManager opens it.
+
+    Raises:
+        JobSpecError: It is elsewhere.
+    """
+    from submit_tf_job.storage import is_own_hdfs
+
+    uri = job.docker_client_config or ""
+    if "://" in uri and not is_own_hdfs(uri, settings.hadoop_conf):
+        raise JobSpecError([job.problem("docker_client_config", f"{uri} {NOT_OWN}")])
 
 
 @dataclass
@@ -145,8 +179,7 @@ class DataCheck:
         settings: The user, and the address of HDFS.
         here: Whether its tasks run on this machine, so that `file://` means the same there.
         for_caller: Whether a caller of a gateway wrote the job. Then only the cluster's own HDFS is
-            checked, as that caller: this host reaches addresses that the caller does not, and opens
-            object stores with its own credentials.
+            checked, as that caller (`open_named`).
 
     Attributes:
         lists: The URIs of each sharded input's files, one per line; filled by the check.
@@ -180,13 +213,9 @@ class DataCheck:
 
     def _storage(self, uri: str) -> Storage | None:
         """Open the storage of a URI; None for one that only the tasks can reach."""
-        from submit_tf_job.storage import is_own_hdfs
-
         if uri.startswith("file:") and not self.here:
             return None
-        if self.for_caller and not is_own_hdfs(uri, self.settings.hadoop_conf):
-            return None
-        return storage_of(self.settings, uri)
+        return open_named(self.settings, uri, for_caller=self.for_caller)
 
     def _checked(
         self,
