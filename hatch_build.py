@@ -51,7 +51,7 @@ def manual_page(source: str, version: str) -> str:
     """Return the manual page `submit_tf_job(1)`.
 
     Args:
-        source: The module with the tables of commands, `submit_tf_job/cli/__init__.py`.
+        source: The module with the tables of commands, `submit_tf_job/cli/commands.py`.
         version: The package's version.
     """
     values = {
@@ -90,7 +90,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
         maker = runpy.run_path(str(Path(self.root) / "submit_tf_job/plan/bootstrap_zip.py"))
         with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as made:
             made.write(maker["build"]())
-        source = (Path(self.root) / "submit_tf_job/cli/__init__.py").read_text("utf-8")
+        source = (Path(self.root) / "submit_tf_job/cli/commands.py").read_text("utf-8")
         with tempfile.NamedTemporaryFile("w", suffix=".1", delete=False) as page:
             page.write(manual_page(source, self.metadata.version))
         self._made = [Path(made.name), Path(page.name)]

@@ -11,7 +11,8 @@ from typing import Any
 import typer
 import typer.main
 
-from submit_tf_job.cli import COMMANDS, add
+from submit_tf_job.cli import add
+from submit_tf_job.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 

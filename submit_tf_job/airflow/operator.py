@@ -1,6 +1,5 @@
 """The operator: submits a job, waits in the worker or the triggerer, and returns or raises the
-job's result; its links in Airflow's UI: the application, its logs, and the ports that the job
-serves; and the decorator `@task.submit_tf_job`: a function that runs as a job on YARN.
+job's result; and the decorator `@task.submit_tf_job`: a function that runs as a job on YARN.
 """
 
 from __future__ import annotations
@@ -18,12 +17,18 @@ from submit_tf_job.airflow.airflow_names import (
     Asset,
     AssetAlias,
     BaseOperator,
-    BaseOperatorLink,
     DecoratedOperator,
     conf,
     task_decorator_factory,
 )
 from submit_tf_job.airflow.hook import airflow_errors, error_in
+from submit_tf_job.airflow.links import (
+    ApplicationLink,
+    LogsLink,
+    TensorBoardLink,
+    links_at_start,
+    links_of_running,
+)
 from submit_tf_job.errors import SettingsError, SubmitTFJobError, UsageError
 
 if TYPE_CHECKING:
@@ -34,80 +39,6 @@ if TYPE_CHECKING:
 DEFAULT_CONNECTION = "submit_tf_job_default"
 OUTPUT_EVERY_S = 1.0
 _ON_FINISH = ("keep", "delete", "delete-succeeded")
-
-
-# --- links in Airflow's UI: each is an XCom, written as soon as the address is known ---
-
-
-class _Link(BaseOperatorLink):
-    """A link whose address is an XCom."""
-
-    name = ""
-
-    @property
-    def xcom_key(self) -> str:
-        """The XCom's key, which Airflow reads by itself."""
-        return f"_link_{type(self).__name__}"
-
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Return the address, or "" if it is not known yet."""
-        from airflow.sdk import BaseXCom
-
-        if getattr(operator, "links_known", True) is False:
-            # Airflow calls this at the end of every try, and would log missing links as an error
-            return ""
-        return str(BaseXCom.get_value(ti_key=ti_key, key=self.xcom_key) or "")
-
-
-class ApplicationLink(_Link):
-    """The application's page at the ResourceManager."""
-
-    name = "YARN application"
-
-
-class LogsLink(_Link):
-    """The logs of the deciding task at its NodeManager.
-
-    Before that task runs, it is the application's page.
-    """
-
-    name = "Logs"
-
-
-class TensorBoardLink(_Link):
-    """The port that the role `tensorboard` serves, else the first port of any role."""
-
-    name = "TensorBoard"
-
-
-def links_at_start(handle: JobHandle) -> dict[str, str]:
-    """Return the links of a newly submitted job, by XCom key."""
-    return {
-        ApplicationLink().xcom_key: handle.page,
-        LogsLink().xcom_key: handle.page,
-        TensorBoardLink().xcom_key: "",
-    }
-
-
-def links_of_running(handle: JobHandle) -> tuple[dict[str, str], bool]:
-    """Return the links of a running job.
-
-    Returns:
-        Address by XCom key; and whether these are all: a sidecar may start later than the job, and
-        reports its port only then.
-    """
-    found = handle.links()
-    served = sorted(found.served, key=lambda link: not link.task.startswith("tensorboard-"))
-    # A browser cannot reach an address of a Docker network on a node.
-    urls = {
-        LogsLink().xcom_key: found.logs,
-        TensorBoardLink().xcom_key: next((link.url for link in served if not link.via), None),
-    }
-    known = {key: url for key, url in urls.items() if url}
-    return known, bool(known) and not (found.serves and not served)
-
-
-# --- the operator ---
 
 
 class SubmitTFJobOperator(BaseOperator):

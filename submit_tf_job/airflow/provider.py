@@ -80,8 +80,7 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [{"integration-name": _NAME, "python-modules": [f"{_HERE}.trigger"]}],
         "task-decorators": [{"name": _NAME, "class-name": f"{_HERE}.operator.submit_tf_job_task"}],
         "extra-links": [
-            f"{_HERE}.operator.{name}"
-            for name in ("ApplicationLink", "LogsLink", "TensorBoardLink")
+            f"{_HERE}.links.{name}" for name in ("ApplicationLink", "LogsLink", "TensorBoardLink")
         ],
     }
 

@@ -156,7 +156,7 @@ class SubmitTFJobTrigger(BaseTrigger):
 
         A failure to store them does not end the trigger.
         """
-        from submit_tf_job.airflow.operator import links_of_running
+        from submit_tf_job.airflow.links import links_of_running
         from submit_tf_job.sdk.events import Status
 
         runs = any(isinstance(e, Status) and e.state == "RUNNING" for e in found)
@@ -242,7 +242,8 @@ class SubmitTFJobTrigger(BaseTrigger):
 
 def _load() -> None:
     """Import the trigger's modules, which takes too long for the event loop."""
-    import submit_tf_job.airflow.operator
+    import submit_tf_job.airflow.hook
+    import submit_tf_job.airflow.links
     import submit_tf_job.sdk.client
     import submit_tf_job.sdk.events  # noqa: F401
 

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from submit_tf_job.cli import SECTIONS, SUBCOMMANDS
+from submit_tf_job.cli.commands import SECTIONS, SUBCOMMANDS
 from submit_tf_job.cli.streams import ReaderGoneError, drop_output, paint, take_over
 from submit_tf_job.errors import (
     EXIT_INTERRUPTED,
@@ -195,7 +195,10 @@ def completed(kind: str) -> Callable[[typer.Context, str], list[str]]:
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         from submit_tf_job.cli import completion
 
-        return completion.values(kind, ctx.params, incomplete)
+        context = Context()
+        for name in _SETTINGS:
+            setattr(context, name, ctx.params.get(name))
+        return completion.values(kind, ctx.params, incomplete, context.settings)
 
     return complete
 

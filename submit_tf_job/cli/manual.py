@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from submit_tf_job.cli.commands import COMMANDS
 from submit_tf_job.cli.context import Context, completed
+from submit_tf_job.cli.pages import COMING_FROM, read_page, topics
 from submit_tf_job.errors import UsageError
 from submit_tf_job.json_values import document
 from submit_tf_job.program_version import VERSION
@@ -79,7 +80,7 @@ def _object(topic: str | None, pages: dict[str, str]) -> dict[str, object]:
 def _help_of_command(topic: str) -> None:
     from difflib import get_close_matches
 
-    from submit_tf_job.cli import COMMANDS, main
+    from submit_tf_job.cli import main
 
     if topic in COMMANDS:
         main([topic, "--help"])
@@ -99,28 +100,3 @@ def version(context: Context) -> None:
     Example: submit_tf_job version -o json
     """
     context.result([f"submit_tf_job {VERSION}"], lambda: document("Version", version=VERSION))
-
-
-# --- the pages ------------------------------------------------------------------------------------
-
-COMING_FROM = "coming-from"  # a folder of pages, and the topic of its README
-_INSIDE = Path(__file__).parents[1] / "docs"  # of a wheel; pyproject.toml puts docs/ there
-_CHECKOUT = Path(__file__).parents[2] / "docs"  # of an editable install
-
-
-def topics() -> list[str]:
-    """Return the names of the pages."""
-    pages = _pages()
-    found = [path.stem for path in pages.glob("*.md") if path.stem != "README"]
-    found += [f"{COMING_FROM}/{path.stem}" for path in (pages / COMING_FROM).glob("*.md")]
-    return sorted(topic.removesuffix("/README") for topic in found)
-
-
-def read_page(topic: str) -> str:
-    """Return the text of a page."""
-    name = f"{topic}/README" if topic == COMING_FROM else topic
-    return (_pages() / f"{name}.md").read_text("utf-8")
-
-
-def _pages() -> Path:
-    return _INSIDE if _INSIDE.is_dir() else _CHECKOUT

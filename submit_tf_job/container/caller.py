@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from submit_tf_job.container import tfconfig
+from submit_tf_job.container.deciding_address import PlaceWatch, finder
 from submit_tf_job.container.info import Info, log
 from submit_tf_job.container.loop import SILENCE, Loop, silent_s
-from submit_tf_job.container.names import PlaceWatch, family_of, finder
+from submit_tf_job.container.names import family_of
 from submit_tf_job.container.wire import TABLE_LIMIT, Channel, ChannelClosed, pack
 
 ANSWER_S = 10.0  # to connect, and again to receive the welcome

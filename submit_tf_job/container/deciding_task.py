@@ -10,11 +10,12 @@ from typing import Any
 from submit_tf_job.container import contract
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.connections import Peer, Peers
+from submit_tf_job.container.deciding_address import PlaceWatch, finder
 from submit_tf_job.container.info import BootstrapProblem, Info, exit_status, log
 from submit_tf_job.container.job_end import FLUSH_S, JobEnd
 from submit_tf_job.container.job_report import Writer
 from submit_tf_job.container.loop import SILENCE, TICK_S, Loop
-from submit_tf_job.container.names import PlaceWatch, Resolver, finder
+from submit_tf_job.container.names import Resolver
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.rendezvous.members import Member

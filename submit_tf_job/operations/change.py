@@ -23,6 +23,9 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef, caps_of
+from submit_tf_job.operations.description import tasks_of
+from submit_tf_job.operations.listing import listed_job
+from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.runs import find
 from submit_tf_job.yarn import service_properties
 
@@ -212,9 +215,6 @@ def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Chan
         UsageError: The task does not exist, or the job would end with it.
         Refused: The job does not run.
     """
-    from submit_tf_job.operations.description import tasks_of
-    from submit_tf_job.operations.read_status import read_status
-
     ref, _, service = _running(cluster, job)
     seen = read_status(cluster, ref, detail=True)
     tasks = {found.name: found for found in tasks_of(seen)}
@@ -444,8 +444,6 @@ def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
     if found is None:
         raise Refused(f"{ref.name} does not run")
     if found.ended:
-        from submit_tf_job.operations.listing import listed_job
-
         raise Refused(
             f"{ref.name} is over ({listed_job(found).state.value})",
             hint="to run it again: submit_tf_job submit, with its job spec",

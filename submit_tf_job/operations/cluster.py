@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from submit_tf_job.errors import AuthError, SettingsError, SubmitTFJobError
+from submit_tf_job.errors import AuthError, SettingsError
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
-    from submit_tf_job.operations.stored_services import StoredServices
     from submit_tf_job.plan import Site
     from submit_tf_job.plan.site import Cap, WebStaging
     from submit_tf_job.storage import Storage
@@ -148,23 +146,6 @@ def storage_of(settings: Settings, uri: str | None = None, *, timeout_s: float =
         as_proxy=settings.as_proxy,
         timeout_s=timeout_s,
     )
-
-
-def stored_services(cluster: Cluster) -> StoredServices | None:
-    """Return YARN's stored copies of the user's services, or None without a configured HDFS."""
-    settings = cluster.settings
-    if settings.hadoop_conf is None:
-        return None
-    from submit_tf_job.operations.stored_services import StoredServices
-
-    opened = cache(lambda: storage_of(settings))
-    try:
-        opened()
-    except SettingsError:  # the configuration names no file system
-        return None
-    except SubmitTFJobError:
-        pass  # who reads a copy is told
-    return StoredServices(opened, settings.user)
 
 
 def check_identity(cluster: Cluster) -> None:

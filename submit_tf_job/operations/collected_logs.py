@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from submit_tf_job.hadoop_logs.node_files import LogSettings
-from submit_tf_job.host.hadoopconf import read_xml
-from submit_tf_job.logs.collected import AggregatedLogs, WhatYarnSays
 from submit_tf_job.operations.cluster import storage_of
 from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.observed import AppReport
+
+if TYPE_CHECKING:
+    from submit_tf_job.logs.collected import AggregatedLogs
 
 
 def collected_logs(
@@ -23,6 +24,10 @@ def collected_logs(
         settings: The user of the request.
         now_ms: The current time; without it, missing logs are never reported as deleted by age.
     """
+    from submit_tf_job.hadoop_logs.node_files import LogSettings
+    from submit_tf_job.host.hadoopconf import read_xml
+    from submit_tf_job.logs.collected import AggregatedLogs, WhatYarnSays
+
     rules = LogSettings.from_properties(read_xml(conf / "yarn-site.xml"))
     storage = storage_of(settings, rules.root if "://" in rules.root else None)
     said = WhatYarnSays(

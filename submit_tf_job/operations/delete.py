@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 from submit_tf_job.errors import AuthError, NameTaken, NoSuchJob, SubmitTFJobError
-from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
+from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.runs import ended_runs, find, forget_run, stored_texts
 from submit_tf_job.operations.staging import forget_files
 from submit_tf_job.operations.stop import stop_run
+from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.yarn.exactly_once import live_runs
 from submit_tf_job.yarn.run_names import is_run_of
 

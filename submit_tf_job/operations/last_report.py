@@ -6,17 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
-from submit_tf_job.logs.archive import LAUNCH_SCRIPT
-from submit_tf_job.logs.collected import (
-    UNDER_WAY,
-    Absence,
-    AggregatedLogs,
-    NoLogs,
-    WhatYarnSays,
-)
 from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence, with_outcome
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster, storage_of
@@ -24,6 +17,9 @@ from submit_tf_job.operations.collected_logs import collected_logs
 from submit_tf_job.operations.logs import am_log
 from submit_tf_job.operations.stored_services import StoredServices
 from submit_tf_job.yarn.observed import AppReport
+
+if TYPE_CHECKING:
+    from submit_tf_job.logs.collected import AggregatedLogs
 
 _AM_FILES = ("serviceam.log", "serviceam-out.txt", "serviceam-err.txt")
 _PROGRAM_FILES = ("stdout.txt", "stderr.txt", "prelaunch.out")
@@ -42,6 +38,8 @@ def read_report(cluster: Cluster, app: AppReport, conf: Path) -> tuple[Evidence,
         they are being collected; OUT_OF_REACH if the file system does not respond; UNREADABLE if
         the logs cannot be read, or are those of another tool's service.
     """
+    from submit_tf_job.logs.collected import UNDER_WAY, Absence, NoLogs, WhatYarnSays
+
     now_ms = int(cluster.wall() * 1000)
     said = WhatYarnSays(app.log_aggregation_status, finished_ms=app.finished_ms, now_ms=now_ms)
     fresh = said.age_s is None or said.age_s < COLLECTED_WITHIN_S
@@ -81,6 +79,8 @@ def read_report(cluster: Cluster, app: AppReport, conf: Path) -> tuple[Evidence,
 
 def _why_none(logs: AggregatedLogs, is_of_a_job: Callable[[], bool]) -> Evidence:
     """Return why complete logs contain no report."""
+    from submit_tf_job.logs.archive import LAUNCH_SCRIPT
+
     tasks = [
         container
         for container in logs.containers()

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, SubmitTFJobError
 from submit_tf_job.observation import GIVEN_UP, OVER, JobState
-from submit_tf_job.operations.cluster import Cluster, stored_services
+from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.runs import full_name
+from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.waiting import JOB_IS_FORGOTTEN_S, WATCH_ANSWERS_S
 from submit_tf_job.yarn.observed import FINAL_STATES, GOING_ON, AppReport, AppState, FinalStatus
 from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short, short_head

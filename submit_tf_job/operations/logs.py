@@ -19,6 +19,7 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.collected_logs import collected_logs
 from submit_tf_job.operations.runs import APPLICATION_ID, find
 
 if TYPE_CHECKING:
@@ -265,7 +266,6 @@ class JobLogs:
     def _collected(self, conf: Path) -> Archive:
         from submit_tf_job.logs.archive import collected
         from submit_tf_job.logs.collected import Absence, NoLogs
-        from submit_tf_job.operations.collected_logs import collected_logs
 
         app, settings = self.app, self.cluster.settings
         found: Archive | NoLogs
@@ -508,7 +508,5 @@ def _from_collected(
     conf = cluster.settings.hadoop_conf
     if conf is None or not app.ended:
         return None
-    from submit_tf_job.operations.collected_logs import collected_logs
-
     logs = collected_logs(app, conf, cluster.settings)
     return logs.read_file(container_id, file, tail=max_bytes, host=host)

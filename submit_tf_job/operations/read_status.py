@@ -42,6 +42,7 @@ from submit_tf_job.observation import (
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.description import tasks_of
+from submit_tf_job.operations.last_report import read_from_its_node, read_last_report
 from submit_tf_job.operations.logs import end_of_log
 from submit_tf_job.operations.run_records import forgotten
 from submit_tf_job.operations.runs import find_with_record
@@ -174,8 +175,6 @@ class StatusReader:
         """Read the deciding task's report where its ApplicationMaster cannot say where that is."""
         if app.state.is_final:
             return
-        from submit_tf_job.operations.last_report import read_from_its_node
-
         found = read_from_its_node(self._cluster, app)
         if found is not None and found[1] is not None:
             self._take(found[1], Evidence.READ)
@@ -223,8 +222,6 @@ class StatusReader:
         live = self._deciding is not None and self._read_live(over=app.state.is_final)
         if not app.state.is_final or self._is_settled(app):
             return
-        from submit_tf_job.operations.last_report import read_last_report
-
         evidence, content = read_last_report(self._cluster, app)
         if content is not None and JobReport.parse(content) is None:
             evidence, content = Evidence.UNREADABLE, None

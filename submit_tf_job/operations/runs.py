@@ -11,7 +11,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from submit_tf_job.errors import NameTaken, NoSuchJob, SubmitTFJobError, UsageError
-from submit_tf_job.operations.cluster import Cluster, JobRef, stored_services
+from submit_tf_job.operations import run_records
+from submit_tf_job.operations.cluster import Cluster, JobRef, staging_root, storage_of
+from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import GOING_ON
 from submit_tf_job.yarn.run_names import is_run, is_run_of, job_of, may_be_short, run_name
@@ -114,8 +116,6 @@ def _stored(cluster: Cluster, job: str) -> JobRef | None:
 
 def _recorded(cluster: Cluster, job: str) -> JobRef | None:
     """Return the run that only its record knows."""
-    from submit_tf_job.operations import run_records
-
     with suppress(SubmitTFJobError):
         for found in run_records.recorded_runs(cluster, job, 1):
             return JobRef(found["name"], found["application_id"], found["run"])
@@ -124,8 +124,6 @@ def _recorded(cluster: Cluster, job: str) -> JobRef | None:
 
 def _near(cluster: Cluster, job: str, own: Sequence[AppReport]) -> str:
     """Return a hint: the user's jobs whose names are like it, or another user's job."""
-    from submit_tf_job.operations import run_records
-
     names = list(dict.fromkeys(job_of(app.name) for app in own if app.name))
     with suppress(SubmitTFJobError):
         names += [other for other in run_records.recorded_jobs(cluster) if other not in names]
@@ -172,7 +170,6 @@ def full_name(cluster: Cluster, run: str) -> str:
     head, stored = job_of(run), stored_services(cluster)
     if not may_be_short(head):
         return head
-    from submit_tf_job.operations import run_records
     from submit_tf_job.storage import NoSuchPath
 
     with suppress(SubmitTFJobError, KeyError):
@@ -381,7 +378,6 @@ def forget_run(cluster: Cluster, job: str, run: str) -> None:
     Raises:
         SubmitTFJobError: HDFS responded, and the removal failed.
     """
-    from submit_tf_job.operations.cluster import staging_root, storage_of
     from submit_tf_job.plan.delivery import Stage
     from submit_tf_job.storage import NoSuchPath
 

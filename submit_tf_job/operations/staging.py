@@ -21,6 +21,8 @@ from submit_tf_job.errors import (
     UsageError,
 )
 from submit_tf_job.operations.cluster import Cluster, staging_root, storage_of
+from submit_tf_job.operations.runs import is_recovering, retire_all
+from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.operations.submit_checks import NOT_OWN, open_named
 from submit_tf_job.settings import Settings
 from submit_tf_job.yarn.observed import GOING_ON
@@ -267,8 +269,6 @@ def sweep_staging(cluster: Cluster, *, older_than: timedelta, dry_run: bool = Fa
         SettingsError: No staging directory is configured.
         ClusterUnavailable: The jobs that are alive cannot be listed; nothing is removed.
     """
-    from submit_tf_job.operations.cluster import stored_services
-    from submit_tf_job.operations.runs import is_recovering, retire_all
     from submit_tf_job.storage.staging import forget_leftover, sweep
 
     root = staging_root(cluster.settings)

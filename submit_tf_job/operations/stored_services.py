@@ -10,12 +10,16 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
-from submit_tf_job.storage import NoSuchPath, Stat, Storage
+from submit_tf_job.errors import ClusterUnavailable, SettingsError, SubmitTFJobError
+from submit_tf_job.operations.cluster import Cluster, storage_of
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.submission_steps import StoredRun
+
+if TYPE_CHECKING:
+    from submit_tf_job.storage import Stat, Storage
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,8 @@ class StoredServices:
         Raises:
             SubmitTFJobError: They cannot be read.
         """
+        from submit_tf_job.storage import NoSuchPath
+
         storage = self.open()
         try:
             found = storage.list_dir(self._root(storage))
@@ -56,6 +62,8 @@ class StoredServices:
         Raises:
             SubmitTFJobError: It cannot be read.
         """
+        from submit_tf_job.storage import NoSuchPath
+
         storage = self.open()
         path = self._path(storage, run)
         try:
@@ -110,6 +118,8 @@ class StoredServices:
         Raises:
             SubmitTFJobError: They cannot be removed.
         """
+        from submit_tf_job.storage import NoSuchPath
+
         storage = self.open()
         with suppress(NoSuchPath):
             storage.remove(f"{self._root(storage)}/{run}/lib", recursive=True)
@@ -119,6 +129,21 @@ class StoredServices:
 
     def _path(self, storage: Storage, run: str) -> str:
         return f"{self._root(storage)}/{run}/{run}.json"
+
+
+def stored_services(cluster: Cluster) -> StoredServices | None:
+    """Return YARN's stored copies of the user's services, or None without a configured HDFS."""
+    settings = cluster.settings
+    if settings.hadoop_conf is None:
+        return None
+    opened = cache(lambda: storage_of(settings))
+    try:
+        opened()
+    except SettingsError:  # the configuration names no file system
+        return None
+    except SubmitTFJobError:
+        pass  # who reads a copy is told
+    return StoredServices(opened, settings.user)
 
 
 def properties_of(service: Mapping[str, Any]) -> dict[str, str]:

@@ -24,9 +24,9 @@ from submit_tf_job.operations.cluster import (
     JobRef,
     check_identity,
     site_of,
-    stored_services,
 )
 from submit_tf_job.operations.runs import is_of_content
+from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.operations.submit_checks import DataCheck, check_capacity, check_client_config
 from submit_tf_job.settings import Settings, directories, krb5_conf_files
 from submit_tf_job.yarn.run_names import Again

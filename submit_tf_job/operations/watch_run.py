@@ -21,6 +21,7 @@ from submit_tf_job.observation import (
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.read_status import StatusReader
+from submit_tf_job.operations.stop import stop
 from submit_tf_job.waiting import JOB_IS_FORGOTTEN_S, WATCH_ANSWERS_S
 
 EAGER_S, GROWTH = 30.0, 1.5  # how long after a change the pauses stay short, and how they grow then
@@ -275,8 +276,6 @@ def ends_leftovers(cluster: Cluster, ref: JobRef) -> Callable[[JobStatus], None]
             limit_s = max(LEFT_OVER_S, status.start_timeout_s)
             reason = GIVEN_UP + "all its tasks have ended, and YARN does not start them again"
         if cluster.clock() - since >= limit_s:
-            from submit_tf_job.operations.stop import stop
-
             since = None  # another user's follower may not end it
             with suppress(SubmitTFJobError):
                 stop(cluster, ref.application_id or ref.name, wait=False, reason=reason)
@@ -290,8 +289,6 @@ def end_in_vain(cluster: Cluster, ref: JobRef, status: JobStatus) -> JobStatus:
     YARN stores the reason in the application's diagnostics, so every later command returns the same
     verdict.
     """
-    from submit_tf_job.operations.stop import stop
-
     reason = f"{status.overdue}, so the job was stopped"
     if status.failed_before_bootstrap:
         reason = (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.cli import COMMANDS
+from submit_tf_job.cli.commands import COMMANDS
 from tests.builders.command_line import Cli
 
 ROOT = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job import __version__
-from submit_tf_job.cli import COMMANDS, SECTIONS
+from submit_tf_job.cli.commands import COMMANDS, SECTIONS
 from submit_tf_job.errors import JobSpecError, Problem, SubmitTFJobError
 from tests.builders.command_line import Cli, Done
 

@@ -1,0 +1,51 @@
+"""Find the address of the deciding task: by its name, or where tasks meet on HDFS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from submit_tf_job.container.info import Info
+from submit_tf_job.container.names import Resolver
+
+MOVED = 2  # so many looks at the deciding task in turn must find another address
+
+
+class PlaceWatch:
+    """Looks now and then whether YARN has started the deciding task elsewhere."""
+
+    def __init__(self, resolver: Resolver, every_s: float, seen: bool) -> None:
+        """Look once in `every_s`; `seen` says whether `resolver` has been right already.
+
+        Else its address may be that of a former container, or one of another network.
+        """
+        self.resolver, self.every_s, self.seen = resolver, every_s, seen
+        self.looked = 0.0
+        self.moves = 0  # how often in turn it had another address
+
+    def look(self, now: float, home: Callable[[], str], moved: Callable[[str], None]) -> None:
+        """Look, if it is due and not done already.
+
+        Args:
+            home: Returns the present address of the deciding task, "" if it is not known.
+            moved: Called in the event loop with the other address.
+        """
+
+        def found(_host: str, address: str | None) -> None:
+            self.seen = self.seen or address == home()
+            self.moves = self.moves + 1 if address and address != home() else 0
+            if address and self.seen and self.moves >= MOVED:
+                self.moves = 0
+                moved(address)
+
+        if home() and now >= self.looked + self.every_s and not self.resolver.busy:
+            self.looked = now
+            self.resolver.start([self.resolver.sought()], found)
+
+
+def finder(info: Info, post: Callable[[Callable[[], None]], None]) -> Resolver:
+    """Return what finds the deciding task; `post(f)` runs f in the event loop."""
+    if info.task.get("meeting"):
+        from submit_tf_job.container.meeting_place import Finder
+
+        return Finder(info, post)
+    return Resolver(info, post)
