@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import shlex
@@ -10,11 +11,13 @@ import sys
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
 from submit_tf_job import jobspec
+from submit_tf_job.cli.commands import COMMANDS, SUBCOMMANDS
 from submit_tf_job.container import contract
 from submit_tf_job.diagnose import statuses
 from submit_tf_job.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_TERMINATED, TABLE
@@ -312,6 +315,85 @@ def test_page_of_dialects_holds_what_formats_prints(cli: Cli) -> None:
         assert shown.strip() == cli("formats", name).out.strip(), name
 
 
+def documents() -> Iterator[tuple[str, list[str]]]:
+    """Yield kind and fields of each JSON object that is printed alone, as the code writes them."""
+    for path in (ROOT / "submit_tf_job").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.Call(
+                    func=ast.Name(id="document"), args=[ast.Constant(value=str(kind)), *_]
+                ):
+                    yield kind, [keyword.arg for keyword in node.keywords if keyword.arg]
+
+
+def test_json_page_has_a_section_and_the_fields_of_each_kind() -> None:
+    sections = dict(
+        re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", read("json.md"), re.MULTILINE | re.DOTALL)
+    )
+    printed = list(documents())
+    assert len(printed) > 20
+    missing = [kind for kind, _ in printed if kind not in sections]
+    missing += [
+        f"{kind}.{name}"
+        for kind, names in printed
+        for name in names
+        if f"`{name}`" not in sections.get(kind, "")
+    ]
+    assert missing == []
+
+
+def test_each_command_is_in_the_documentation() -> None:
+    text = "".join(page.read_text("utf-8") for page in DOCS.rglob("*.md"))
+    commands = (*COMMANDS, *SUBCOMMANDS)
+    assert [it for it in commands if not re.search(rf"(`|submit_tf_job ){it}\b", text)] == []
+
+
+def measured(row: str, pattern: str) -> tuple[str, ...]:
+    """The numbers that a pattern finds in a row of performance.md."""
+    [line] = [
+        line for line in read("internals/performance.md").splitlines() if line.startswith(row)
+    ]
+    found = re.search(pattern, line)
+    assert found, line
+    return found.groups()
+
+
+@pytest.mark.parametrize(
+    ("page", "sentences"),
+    [
+        (
+            "README.md",
+            (
+                "{causes} causes",
+                "again {lost} s after a container was lost",
+                "{bytes} bytes more",
+                "{status} of the time",
+            ),
+        ),
+        (
+            "README.zh.md",
+            ("{causes} 种原因", "丢失一个容器 {lost} 秒之后", "多 {bytes} 字节", "{status} 倍"),
+        ),
+    ],
+)
+def test_numbers_of_the_readme_are_those_of_its_links(
+    page: str, sentences: tuple[str, ...]
+) -> None:
+    causes = first_column(
+        read("troubleshooting.md"), "| code | what happened | what to do | a retry helps |"
+    )
+    many, few = measured("| bytes posted for 10,000 workers", r"([\d,]+) and ([\d,]+) bytes")
+    numbers = {
+        "causes": len(causes),
+        "lost": measured("| lost container", r"medians: ([\d.]+) s")[0],
+        "bytes": int(many.replace(",", "")) - int(few.replace(",", "")),
+        "status": measured("| `status` of a job, with its report", r" ([\d.]+) \| ≤")[0],
+    }
+    text = (ROOT / page).read_text("utf-8")
+    said = [sentence.format(**numbers) for sentence in sentences]
+    assert [sentence for sentence in said if sentence not in text] == []
+
+
 def test_tree_names_every_folder_and_module() -> None:
     page = read("internals/architecture.md")
     named = re.findall(r"^    ([a-z_]+(?:\.py|/)) ", page, re.MULTILINE)
@@ -322,20 +404,22 @@ def test_tree_names_every_folder_and_module() -> None:
 
 def test_files_that_the_architecture_names_exist() -> None:
     files = [f"/{path.relative_to(ROOT)}" for path in (ROOT / "submit_tf_job").rglob("*.py")]
-    files += ["/submit_tf_job/dialects/NAME.py", "/tests/unit/jobspec/key_tables.py"]
+    files += [f"/{path.relative_to(ROOT)}" for path in (ROOT / "tests/unit").rglob("*.py")]
+    files += ["/submit_tf_job/dialects/NAME.py"]
     named = set(re.findall(r"`([\w/]+\.py)`", read("internals/architecture.md")))
     missing = {name for name in named if not any(file.endswith(f"/{name}") for file in files)}
     assert not missing
 
 
-def test_layers_equal_the_import_contract() -> None:
+@pytest.mark.parametrize("number", [0, 1])
+def test_layers_equal_the_import_contracts(number: int) -> None:
     project = (ROOT / "pyproject.toml").read_text("utf-8")
     layers = re.findall(
-        r'^  "(.*)",$', project[project.index("layers = [") :].partition("]")[0], re.MULTILINE
+        r'^  "(.*)",$', project.split("layers = [")[number + 1].partition("]")[0], re.MULTILINE
     )
     page = read("internals/architecture.md")
-    block = page[page.index("import-linter enforces it") :].split("\n\n")[1]
-    assert [line.strip() for line in block.splitlines()] == [
+    block = page.split("import-linter enforces")[number + 1].split("\n\n")[1]
+    assert [line.split("  ")[0] for line in dedent(block).splitlines()] == [
         layer.replace("submit_tf_job.", "") for layer in layers
     ]
 
