@@ -25,7 +25,9 @@ from urllib.parse import urlsplit
 
 from submit_tf_job.errors import SettingsError
 from submit_tf_job.host import kerberos
-from submit_tf_job.host.hadoopconf import read_xml
+from submit_tf_job.host.hadoop_user import HADOOP_USER_NAME, PROXY_USER
+from submit_tf_job.host.hadoop_user import USER_NAME as USER_NAME_VARIABLE
+from submit_tf_job.host.hadoopconf import configuration
 from submit_tf_job.host.inputfile import reason
 from submit_tf_job.host.units import duration_s, memory
 from submit_tf_job.settings_sources import (
@@ -389,7 +391,9 @@ class Settings:
         name="resource_managers",
     )
     user: str = setting(
-        _name(USER_NAME, "user name"), "user to submit as; default: who you are here", ""
+        _name(USER_NAME, "user name"),
+        "user to submit as; default: HADOOP_USER_NAME without security, else who you are here",
+        "",
     )
     auth: str = setting(
         _one_of(*AUTH_METHODS),
@@ -472,7 +476,7 @@ class Settings:
         """
         if self.auth in ("basic", "bearer"):
             conf = self.hadoop_conf
-            core = read_xml(conf / "core-site.xml") if conf is not None else {}
+            core = {} if conf is None else configuration(conf)
             return core.get("hadoop.security.authentication", "simple").lower() == "kerberos"
         return self.auth != "simple"
 
@@ -641,7 +645,7 @@ def load_settings(
     ):
         chosen = SANDBOX_PROFILE
         stack = _stack(strongest, files, chosen, env)
-    return _decide(chosen, stack, dirs)
+    return _decide(chosen, stack, dirs, env)
 
 
 def known_profiles() -> list[str]:
@@ -688,7 +692,9 @@ def _place(origin: str) -> str:
     return "" if origin == _ARGUMENT else f"{origin}: "
 
 
-def _decide(profile: str | None, stack: list[Values], dirs: Directories) -> Settings:
+def _decide(
+    profile: str | None, stack: list[Values], dirs: Directories, env: Mapping[str, str]
+) -> Settings:
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     stated = ChainMap(*map(dict, stack))
@@ -706,7 +712,9 @@ def _decide(profile: str | None, stack: list[Values], dirs: Directories) -> Sett
         pauses = f"poll.min ({values['poll.min']:g} s) is longer than poll.max"
         raise SettingsError(f"{_place(origin)}{pauses} ({values['poll.max']:g} s)")
     if not values["user"]:
-        values["user"], origins["user"] = _who(values)
+        values["user"], origins["user"] = _who(values, env)
+    if values["as_user"] is None and env.get(PROXY_USER):
+        values["as_user"], origins["as_user"] = _user_of(PROXY_USER, env[PROXY_USER]), PROXY_USER
     login = values["user"]
     if values["as_user"] is not None:
         values["user"], origins["user"] = values["as_user"], f"as_user, {origins['as_user']}"
@@ -719,10 +727,22 @@ def _decide(profile: str | None, stack: list[Values], dirs: Directories) -> Sett
     return Settings(profile, origins, dirs, login, **top, **made)
 
 
-def _who(values: Mapping[str, Any]) -> tuple[str, str]:
+def _user_of(variable: str, value: str) -> str:
+    """Return the user that one of Hadoop's own variables names."""
+    try:
+        return str(keys()["user"].parse(value))
+    except ValueError as error:
+        raise SettingsError(f"{variable}: {error}", hint=f"unset {variable}") from None
+
+
+def _who(values: Mapping[str, Any], env: Mapping[str, str]) -> tuple[str, str]:
     """Return the submitting user where no setting names one: with Kerberos the first part of the
-    principal (Hadoop's default auth_to_local).
+    principal (Hadoop's default auth_to_local), without security that of HADOOP_USER_NAME
+    (UserGroupInformation.HadoopLoginModule), else the user of this process.
     """
+    named = HADOOP_USER_NAME.of_caller(env)
+    if values["auth"] == "simple" and named:
+        return _user_of(USER_NAME_VARIABLE, named), USER_NAME_VARIABLE
     if values["auth"] == "kerberos":
         if values["kerberos.principal"]:
             return kerberos.short_name(values["kerberos.principal"]), "kerberos.principal"

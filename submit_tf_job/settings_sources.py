@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.host.hadoopconf import read_xml, resource_managers
+from submit_tf_job.host.hadoopconf import (
+    YARN,
+    configuration,
+    resource_managers,
+    unset_address,
+)
 from submit_tf_job.host.inputfile import (
     read_input,
     reason,
@@ -241,20 +246,20 @@ def hadoop_layer(directory: str, origin: str) -> Values:
     if not directory:
         return {}
     conf = Path(directory)
-    yarn, core = read_xml(conf / "yarn-site.xml"), read_xml(conf / "core-site.xml")
+    found = configuration(conf, YARN)
     values: dict[str, tuple[Any, str]] = {}
-    urls, source = resource_managers(yarn), f"{origin}: {conf / 'yarn-site.xml'}"
+    urls, source = resource_managers(found), f"{origin}: {conf / 'yarn-site.xml'}"
     if urls:
         values["resource_managers"] = (urls, source)
     elif origin == "HADOOP_CONF_DIR":  # says which cluster is meant, so the sandbox is not used
-        why = "names none" if yarn else "is not there"
-        values["resource_managers"] = ((), f"{source} {why}")
-    domain = core.get("hadoop.registry.dns.domain-name")
-    if domain:
-        values["dns.domain"] = (domain, f"{origin}: {conf / 'core-site.xml'}")
-    method = core.get("hadoop.security.authentication", "").lower()
+        why = "names none" if (conf / "yarn-site.xml").is_file() else "is not there"
+        values["resource_managers"] = ((), f"{source} {unset_address(found) or why}")
+    if domain := found.get("hadoop.registry.dns.domain-name"):
+        source = found.origins["hadoop.registry.dns.domain-name"]
+        values["dns.domain"] = (domain, f"{origin}: {source}")
+    method = found.get("hadoop.security.authentication", "").lower()
     if method in ("simple", "kerberos"):
-        values["auth"] = (method, f"{origin}: {conf / 'core-site.xml'}")
-    if yarn or core:
+        values["auth"] = (method, f"{origin}: {found.origins['hadoop.security.authentication']}")
+    if found:
         values["hadoop_conf"] = (directory, origin)
     return values

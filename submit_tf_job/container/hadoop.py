@@ -1,46 +1,44 @@
-"""The file systems that the Hadoop configuration of this container declares."""
+"""The file systems that a Hadoop configuration declares: for containers and for the client."""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Mapping
-from xml.etree import ElementTree as ET
+from collections.abc import Iterator, Mapping
+
+from submit_tf_job.container.hadoop_configuration import HDFS, Configuration, listed, read_directory
 
 RPC_PORT = 8020  # HdfsClientConfigKeys.DFS_NAMENODE_RPC_PORT_DEFAULT
 WEB_PORTS = {"http": 9870, "https": 9871}
-SUBSTITUTIONS = 20  # Configuration.MAX_SUBST
-VARIABLE = re.compile(r"\$\{([^{}$\s]+)\}")
 
 
-def properties(directory: str) -> dict[str, str]:
-    """Read core-site.xml and hdfs-site.xml of a directory, with `${name}` expanded.
+def properties(environ: Mapping[str, str]) -> Configuration:
+    """Return what core-site.xml and hdfs-site.xml of this container's HADOOP_CONF_DIR say.
 
-    Unreadable files are left out.
+    Files that cannot be read are left out; the configuration's `problems` name them.
     """
-    found: dict[str, str] = {}
-    for name in ("core-site.xml", "hdfs-site.xml"):
-        try:
-            root = ET.parse(os.path.join(directory, name)).getroot()  # noqa: S314 - the cluster's own configuration
-        except (OSError, ET.ParseError):
-            continue
-        for item in root.iter("property"):
-            key, value = (item.findtext(part) or "" for part in ("name", "value"))
-            found[key.strip()] = value.strip()
-    return {name: _expanded(value, found) for name, value in found.items()}
+    directory = environ.get("HADOOP_CONF_DIR", "")
+    return read_directory(directory, HDFS, environ=environ, lenient=True)
 
 
-def _expanded(value: str, values: Mapping[str, str]) -> str:
-    for _ in range(SUBSTITUTIONS):
-        before = value
-        value = VARIABLE.sub(lambda found: values.get(found.group(1), found.group(0)), value)
-        if value == before or len(value) > 65536:
-            break
-    return value
+def default_file_system(conf: Mapping[str, str]) -> str:
+    """Return the URI of the default file system, "" if none is configured (FileSystem.fixName)."""
+    found = conf.get("fs.defaultFS", "")
+    if not found or found == "local":
+        return ""
+    return found if "/" in found else f"hdfs://{found}"
 
 
-def _ids(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
+def default_authority(conf: Mapping[str, str], scheme: str) -> str:
+    """Return host and port (or nameservice) of the default file system, "" if it has another
+    scheme.
+    """
+    default, _, rest = default_file_system(conf).partition("://")
+    return rest.partition("/")[0] if default == scheme else ""
+
+
+def _name_node_suffixes(conf: Mapping[str, str], service: str) -> list[str]:
+    """Return the suffixes of keys of a nameservice's NameNodes (DFSUtilClient.addSuffixes)."""
+    ids = listed(conf, f"dfs.ha.namenodes.{service}")
+    return [f".{service}.{node}" for node in ids] or [f".{service}"]
 
 
 def name_nodes(conf: Mapping[str, str]) -> dict[str, list[str]]:
@@ -48,36 +46,64 @@ def name_nodes(conf: Mapping[str, str]) -> dict[str, list[str]]:
 
     The address of a single NameNode has the key "".
     """
-    scheme, _, rest = conf.get("fs.defaultFS", "").partition("://")
-    host = rest.partition("/")[0]
-    found: dict[str, list[str]] = {"": []}
-    for service in _ids(conf.get("dfs.nameservices", "")):
-        ids = _ids(conf.get("dfs.ha.namenodes." + service, ""))
-        keys = [f"dfs.namenode.rpc-address.{service}.{node}" for node in ids]
-        found[service] = [conf[key] for key in keys if conf.get(key)]
-    if scheme == "hdfs" and host and host not in found:
-        found[""] = [host if ":" in host else f"{host}:{RPC_PORT}"]
-    return found
+    host = default_authority(conf, "hdfs")
+    services = listed(conf, "dfs.nameservices")
+    found = {service: addresses_of(service, conf) for service in services}
+    return {"": [_with_port(host)] if host and host not in found else [], **found}
+
+
+def addresses_of(authority: str, conf: Mapping[str, str]) -> list[str]:
+    """Return the RPC addresses behind an authority: a nameservice, or one NameNode (HAUtilClient).
+
+    A nameservice without any address has none.
+    """
+    if authority not in listed(conf, "dfs.nameservices"):
+        return [_with_port(authority)]
+    keys = [f"dfs.namenode.rpc-address{s}" for s in _name_node_suffixes(conf, authority)]
+    return [_with_port(conf[key]) for key in keys if conf.get(key)]
+
+
+def _with_port(address: str) -> str:
+    return address if ":" in address else f"{address}:{RPC_PORT}"
 
 
 def web_addresses(authority: str, conf: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return the scheme (`http` or `https`) and web addresses of the NameNodes behind an authority.
 
-    The rules are those of Hadoop's DFSUtil.getInfoServer.
+    An authority is a nameservice, or the RPC address of a NameNode. The rules are those of Hadoop's
+    DFSUtil.getInfoServer, which finds the nameservice of an address first, and of
+    DFSUtilClient.getHaNnWebHdfsAddresses.
     """
-    scheme = "https" if conf.get("dfs.http.policy") == "HTTPS_ONLY" else "http"
-    key = f"dfs.namenode.{scheme}-address"
-    ids = _ids(conf.get("dfs.ha.namenodes." + authority, ""))
-    suffixes = [f".{authority}.{node}" for node in ids]
-    found = []
-    for suffix in suffixes or [""]:
-        host, _, port = conf.get(key + suffix, "").rpartition(":")
+    scheme = "https" if conf.get("dfs.http.policy", "").upper() == "HTTPS_ONLY" else "http"
+    is_service, addresses = authority in listed(conf, "dfs.nameservices"), []
+    for suffix in _suffixes_of(authority, conf):
+        own = conf.get(f"dfs.namenode.{scheme}-address{suffix}", "")
+        if not own and (suffix.count(".") < 2 or not is_service):  # DFSUtil.getSuffixedConf
+            own = conf.get(f"dfs.namenode.{scheme}-address", "")
+        host, _, port = own.rpartition(":")
         if host in ("", "0.0.0.0"):  # noqa: S104 - "every address" names none
-            default = {"": authority}.get(suffix, "")
-            host = conf.get("dfs.namenode.rpc-address" + suffix, default).partition(":")[0]
+            rpc = conf.get(f"dfs.namenode.rpc-address{suffix}", "") if is_service else authority
+            host = rpc.partition(":")[0]
         if host:
-            found.append(f"{host}:{port or WEB_PORTS[scheme]}")
-    return scheme, found
+            addresses.append(f"{host}:{port or WEB_PORTS[scheme]}")
+    return scheme, addresses
+
+
+def _suffixes_of(authority: str, conf: Mapping[str, str]) -> list[str]:
+    """Return the suffixes of the keys that are about an authority; "" for keys without one."""
+    if authority in listed(conf, "dfs.nameservices"):
+        return _name_node_suffixes(conf, authority)
+    return [next(_suffixes_of_address(_with_port(authority), conf), "")]
+
+
+def _suffixes_of_address(address: str, conf: Mapping[str, str]) -> Iterator[str]:
+    """Yield the suffix of the NameNode that has an RPC address (DFSUtil.getSuffixIDs)."""
+    for service in listed(conf, "dfs.nameservices"):
+        for suffix in _name_node_suffixes(conf, service):
+            for key in ("dfs.namenode.servicerpc-address", "dfs.namenode.rpc-address"):
+                own = conf.get(key + suffix, "")
+                if own and _with_port(own).lower() == address.lower():
+                    yield suffix
 
 
 def resolve_viewfs(authority: str, path: str, conf: Mapping[str, str]) -> str | None:
@@ -85,7 +111,8 @@ def resolve_viewfs(authority: str, path: str, conf: Mapping[str, str]) -> str | 
 
     The rules are those of Hadoop's ConfigUtil and Constants.CONFIG_VIEWFS_LINK.
     """
-    table = "fs.viewfs.mounttable.%s.link" % (authority or "default")
+    default = conf.get("fs.viewfs.mounttable.default.name.key", "default")
+    table = f"fs.viewfs.mounttable.{authority or default}.link"
     names = [name for name in conf if name.startswith(table + ".")]
     links = {name[len(table) + 1 :]: conf[name] for name in names}
     covers = [link for link in links if path == link or path.startswith(link.rstrip("/") + "/")]

@@ -208,7 +208,7 @@ class Tokens:
 
     def describe(self, env: Mapping[str, str]) -> list[str]:
         """Return a line about each token."""
-        more = missing(self.tokens, properties(env.get("HADOOP_CONF_DIR", "")))
+        more = missing(self.tokens, properties(env))
         return [
             summary_line(summary(t), [address for other, address in more if other is t])
             for t in self.tokens
@@ -223,7 +223,7 @@ class Tokens:
         Raises:
             OSError: The file cannot be written.
         """
-        more = missing(self.tokens, properties(env.get("HADOOP_CONF_DIR", "")))
+        more = missing(self.tokens, properties(env))
         if own_login:
             kept = [token for token in self.tokens if token.kind != HDFS]
         else:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.doctor.findings import Check, Examined, Subject
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.host.hadoopconf import read_xml
+from submit_tf_job.host.hadoopconf import configuration
 from submit_tf_job.operations.cluster import storage_of
 from submit_tf_job.settings import Settings
 from submit_tf_job.storage import NoSuchPath
@@ -41,7 +41,7 @@ def check_settings(examined: Examined) -> Iterator[Check]:
         )
         return
     names = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
-    files = [name for name in names if read_xml(conf / name)]
+    files = [name for name in names if (conf / name).is_file()]
     if "core-site.xml" not in files:
         said = f"{conf} holds no core-site.xml"
         yield about.failure(said, "HDFS, and logs in it", "correct hadoop_conf")
@@ -102,7 +102,7 @@ def check_services_directory(examined: Examined) -> Iterator[Check]:
     if examined.conf_dir is None:
         return
     about, user = Subject("services-directory"), examined.settings.user
-    base = read_xml(examined.conf_dir / "core-site.xml").get("hadoop.tmp.dir", "${user.name}")
+    base = configuration(examined.conf_dir).raw.get("hadoop.tmp.dir", "${user.name}")
     if "${user.name}" in base:
         return
     storage = storage_of(examined.settings, timeout_s=8)

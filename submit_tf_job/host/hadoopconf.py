@@ -1,71 +1,120 @@
-"""Read a Hadoop configuration directory without Java."""
+"""Read this host's Hadoop configuration directory, without Java."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
+from submit_tf_job.container.hadoop_configuration import (
+    CORE,
+    HDFS,
+    VARIABLE,
+    YARN,
+    Configuration,
+    Unreadable,
+    from_environment,
+    is_true,
+    listed,
+    read_directory,
+    read_file,
+)
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.host.inputfile import open_input, reason
+
+__all__ = [
+    "CORE",
+    "HDFS",
+    "YARN",
+    "Configuration",
+    "configuration",
+    "listed",
+    "resource_managers",
+]
+_EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")  # noqa: S104 - compared, not listened at
 
 
-def read_xml(path: Path) -> dict[str, str]:
-    """Return the properties of one of Hadoop's XML files; {} where it does not exist.
+def configuration(directory: Path, *parts: str) -> Configuration:
+    """Return core-site.xml and what follows it (`HDFS`, `YARN`); files may be missing.
 
     Raises:
-        SettingsError: The file cannot be read as XML.
+        SettingsError: A file cannot be read, or includes one that is not there.
     """
-    # expat of Python 3.10 and later refuses entity bombs; the file is the administrator's
+    try:
+        return read_directory(os.fspath(directory), *parts, environ=os.environ)
+    except Unreadable as error:
+        raise SettingsError(str(error)) from None
+
+
+def content_for_containers(directory: Path, name: str) -> bytes:
+    """Return a file of a configuration directory as containers can read it.
+
+    It is the file itself, unless it includes others or has `${env.NAME}` of a variable that is set
+    here: then its properties are written out, because a container has neither.
+
+    Raises:
+        SettingsError: It cannot be read, or includes a file that is not there.
+        OSError: It cannot be read.
+    """
+    path = directory / name
+    content = path.read_bytes()
+    if b"include" not in content and b"${env." not in content:
+        return content
     from xml.etree import ElementTree as ET
 
     try:
-        with open_input(path) as file:
-            root = ET.parse(file).getroot()  # noqa: S314 - see above
-    except FileNotFoundError:
-        return {}
-    except (
-        OSError,
-        ET.ParseError,
-        ValueError,
-        LookupError,
-    ) as error:  # the last two: an encoding that expat does not support
-        raise SettingsError(f"{path}: cannot be read: {reason(error)}") from None
-    return {
-        (item.findtext("name") or "").strip(): (item.findtext("value") or "").strip()
-        for item in root.iter("property")
-    }
+        items = read_file(os.fspath(directory), os.fspath(path))
+    except Unreadable as error:
+        raise SettingsError(str(error)) from None
+    root = ET.Element("configuration")
+    for key, value, final in items:
+        if value is None and not final:
+            continue
+        element = ET.SubElement(root, "property")
+        ET.SubElement(element, "name").text = key
+        if value is not None:
+            ET.SubElement(element, "value").text = VARIABLE.sub(_of_this_host, value)
+        if final:
+            ET.SubElement(element, "final").text = "true"
+    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def resource_managers(yarn: Mapping[str, str]) -> list[str]:
-    """Return the ResourceManagers' web addresses in yarn-site.xml (YarnConfiguration:
-    RM_WEBAPP_ADDRESS, HAUtil).
+def _of_this_host(found: re.Match[str]) -> str:
+    """Return the value of `${env.NAME}` on this host, or the variable itself."""
+    name = found[1]
+    value = from_environment(name[4:], os.environ) if name.startswith("env.") else None
+    return found[0] if value is None else value
+
+
+def resource_managers(yarn: Configuration) -> list[str]:
+    """Return the ResourceManagers' web addresses (RMHAUtils.getRMHAWebappAddresses,
+    WebAppUtils.getRMWebAppURLWithoutScheme).
+
+    An address of the kind 0.0.0.0 means every address of the ResourceManager's own host: its
+    `yarn.resourcemanager.hostname` is used instead, where it names one.
     """
     scheme, key, port = "http", "yarn.resourcemanager.webapp.address", 8088
-    if yarn.get("yarn.http.policy") == "HTTPS_ONLY":
+    if yarn.get("yarn.http.policy", "").upper() == "HTTPS_ONLY":
         scheme, key, port = "https", "yarn.resourcemanager.webapp.https.address", 8090
-    ids = [item.strip() for item in yarn.get("yarn.resourcemanager.ha.rm-ids", "").split(",")]
+    ids = listed(yarn, "yarn.resourcemanager.ha.rm-ids")
+    suffixes = [""]
+    if is_true(yarn, "yarn.resourcemanager.ha.enabled") and ids:
+        suffixes = [f".{rm_id}" for rm_id in ids]
     addresses = []
-    for suffix in [f".{rm_id}" for rm_id in ids if rm_id] or [""]:
-        address = yarn.get(key + suffix, "")
-        host = yarn.get(f"yarn.resourcemanager.hostname{suffix}")
-        if host and not address:
-            address = f"{host}:{port}"
-        address = expanded(address, yarn)
-        if address and "${" not in address:
-            addresses.append(f"{scheme}://{address}")
+    for suffix in suffixes:
+        host = yarn.get(f"yarn.resourcemanager.hostname{suffix}", "")
+        address = yarn.get(key + suffix, "") or host
+        named, _, its_port = address.rpartition(":") if ":" in address else (address, "", "")
+        if named in _EVERY_ADDRESS and host:
+            named = host
+        if named and "${" not in address:
+            addresses.append(f"{scheme}://{named}:{its_port or port}")
     return addresses
 
 
-def expanded(text: str, values: Mapping[str, str]) -> str:
-    """Expand `${name}` from the file's own values, as Hadoop's Configuration.substituteVars does;
-    unknown names stay.
-    """
-    for _ in range(20):
-        before, text = (
-            text,
-            re.sub(r"\$\{([^{}$\s]+)\}", lambda found: values.get(found[1], found[0]), text),
-        )
-        if text == before or len(text) > 65_536:
-            break
-    return text
+def unset_address(yarn: Configuration) -> str:
+    """Return what the keys of the ResourceManagers' addresses lack; "" if they are complete."""
+    keys = [name for name in yarn if name.startswith("yarn.resourcemanager.")]
+    for name in keys:
+        if ("hostname" in name or "webapp" in name) and (variable := yarn.unset_variable(name)):
+            return f"{name} has {variable}, which is not set here"
+    return ""

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from submit_tf_job.container import keytab
+from submit_tf_job.errors import SettingsError
+from submit_tf_job.host.hadoopconf import content_for_containers
 from submit_tf_job.host.inputfile import open_input, read_input, reason
 from submit_tf_job.host.located.tree import Where, clip
 from submit_tf_job.jobspec.files import HADOOP_FILES, CannotShip, Host, Shipper, shown_path
@@ -59,12 +61,14 @@ def _inline_files(at: Where, directory: Path | None) -> tuple[ShippedFile, ...] 
         )
     try:
         found = tuple(
-            ShippedFile(name, (directory / name).read_bytes())
+            ShippedFile(name, content_for_containers(directory, name))
             for name in HADOOP_FILES
             if (directory / name).is_file()
         )
     except OSError as error:
         return at.fail(f"{error.filename} cannot be read: {error.strerror}")
+    except SettingsError as error:
+        return at.fail(str(error))
     if not found:
         return at.fail(
             f"{directory} holds none of {', '.join(HADOOP_FILES)}; point HADOOP_CONF_DIR "

@@ -229,7 +229,7 @@ def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:
     """
     if staging is None:
         return None
-    from submit_tf_job.container.hadoop import resolve_viewfs, web_addresses
+    from submit_tf_job.container.hadoop import default_file_system, resolve_viewfs, web_addresses
     from submit_tf_job.plan.site import WebStaging
     from submit_tf_job.storage import hadoop_properties
 
@@ -241,7 +241,7 @@ def _web_hdfs(settings: Settings, staging: str | None) -> WebStaging | None:
         return None
     parts = urlsplit(staging)
     if not parts.netloc:
-        parts = urlsplit(conf.get("fs.defaultFS", ""))._replace(path=parts.path)
+        parts = urlsplit(default_file_system(conf))._replace(path=parts.path)
     if parts.scheme == "viewfs":
         parts = urlsplit(resolve_viewfs(parts.netloc, parts.path, conf) or "")
     if parts.scheme != "hdfs":
@@ -260,9 +260,9 @@ def _token_life_s(settings: Settings) -> int:
     conf = settings.hadoop_conf
     if conf is None or settings.auth == "simple":
         return TOKEN_LIFE_S
-    from submit_tf_job.host.hadoopconf import read_xml
+    from submit_tf_job.host.hadoopconf import HDFS, configuration
 
-    told = read_xml(conf / "hdfs-site.xml").get("dfs.namenode.delegation.token.max-lifetime", "")
+    told = configuration(conf, HDFS).get("dfs.namenode.delegation.token.max-lifetime", "")
     return int(told) // 1000 if told.isdigit() else TOKEN_LIFE_S
 
 

@@ -25,10 +25,10 @@ def collected_logs(
         now_ms: The current time; without it, missing logs are never reported as deleted by age.
     """
     from submit_tf_job.hadoop_logs.node_files import LogSettings
-    from submit_tf_job.host.hadoopconf import read_xml
+    from submit_tf_job.host.hadoopconf import YARN, configuration
     from submit_tf_job.logs.collected import AggregatedLogs, WhatYarnSays
 
-    rules = LogSettings.from_properties(read_xml(conf / "yarn-site.xml"))
+    rules = LogSettings.from_properties(configuration(conf, YARN))
     storage = storage_of(settings, rules.root if "://" in rules.root else None)
     said = WhatYarnSays(
         app.log_aggregation_status,

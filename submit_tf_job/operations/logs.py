@@ -301,12 +301,12 @@ class JobLogs:
         )
 
     def _at_log_server(self, conf: Path) -> Archive | None:
-        from submit_tf_job.host.hadoopconf import read_xml
+        from submit_tf_job.host.hadoopconf import YARN, configuration
         from submit_tf_job.logs.archive import served
         from submit_tf_job.logs.sources import LogServer, log_server_of
 
         client = self.cluster.client
-        address = log_server_of(read_xml(conf / "yarn-site.xml"))
+        address = log_server_of(configuration(conf, YARN))
         if address is None:
             return None
         masters = [

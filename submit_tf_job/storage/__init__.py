@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from submit_tf_job.container.hadoop import web_addresses
+from submit_tf_job.container.hadoop import default_authority, default_file_system, web_addresses
 from submit_tf_job.errors import SettingsError, UsageError
-from submit_tf_job.host.hadoopconf import expanded, read_xml
+from submit_tf_job.host.hadoopconf import HDFS, Configuration, configuration, listed
 from submit_tf_job.storage.base import NoSuchPath, PathExists, RangeReader, Stat, Storage, join
 
 __all__ = [
@@ -75,7 +74,7 @@ def open_storage(
             f"{uri}: names no host",
             hint=f"Write {scheme}://host:port, or give a Hadoop configuration whose default it is.",
         )
-    conf: Mapping[str, str] = {}
+    conf = Configuration({})
     if scheme.endswith(("hdfs", "viewfs")):
         conf = hadoop_properties(hadoop_conf)
     # UserGroupInformation.isSecurityEnabled
@@ -95,7 +94,7 @@ def open_storage(
         return WebHdfsStorage(
             scheme,
             authority,
-            default_fs=conf.get("fs.defaultFS", ""),
+            default_fs=default_file_system(conf),
             user=user,
             kerberos=secure,
             proxied=proxied,
@@ -127,40 +126,43 @@ def _target(uri: str | None, hadoop_conf: Path | None) -> tuple[str, str]:
 # --- the Hadoop configuration ---------------------------------------------------------------------
 
 
-def hadoop_properties(hadoop_conf: Path | None) -> dict[str, str]:
-    """Parse core-site.xml and hdfs-site.xml; later files take precedence, `${name}` is expanded.
+def hadoop_properties(hadoop_conf: Path | None) -> Configuration:
+    """Return core-site.xml and hdfs-site.xml of a directory, as Hadoop's clients read them.
 
     Raises:
         SettingsError: The directory does not exist, or a file cannot be read.
     """
     if hadoop_conf is None:
-        return {}
+        return Configuration({})
     if not hadoop_conf.is_dir():
         raise SettingsError(
             f"{hadoop_conf}: no such directory", hint="Name the directory that holds core-site.xml."
         )
-    merged: dict[str, str] = {}
-    for file in ("core-site.xml", "hdfs-site.xml"):
-        merged.update(read_xml(hadoop_conf / file))
-    return {name: expanded(value, merged) for name, value in merged.items()}
+    return configuration(hadoop_conf, HDFS)
 
 
 def default_fs(hadoop_conf: Path) -> str:
     """Return `fs.defaultFS` of a Hadoop configuration directory, without Java.
 
     Raises:
-        SettingsError: core-site.xml does not set it, or cannot be read.
+        SettingsError: core-site.xml does not set it, cannot be read, or has a variable in it that
+            is not set.
 
     Example:
         >>> default_fs(Path("/etc/hadoop/conf"))  # doctest: +SKIP
         'hdfs://nameservice1'
     """
     values = hadoop_properties(hadoop_conf)
-    found = values.get("fs.defaultFS") or values.get("fs.default.name")  # the name before Hadoop 2
+    found = default_file_system(values)
     if not found:
         raise SettingsError(
             f"{hadoop_conf / 'core-site.xml'}: fs.defaultFS is not set",
             hint="Name the storage itself, such as hdfs://namenode:8020.",
+        )
+    if variable := values.unset_variable("fs.defaultFS"):
+        raise SettingsError(
+            f"{values.origins['fs.defaultFS']}: fs.defaultFS has {variable}, which is not set here",
+            hint="Set the variable, or name the storage itself, such as hdfs://namenode:8020.",
         )
     return found.rstrip("/") if urlsplit(found).netloc else found
 
@@ -180,9 +182,8 @@ def is_own_hdfs(uri: str, hadoop_conf: Path | None) -> bool:
     if hadoop_conf is None:
         return False
     values = hadoop_properties(hadoop_conf)
-    services = {name.strip() for name in values.get("dfs.nameservices", "").split(",")}
-    return (
-        parts.netloc == urlsplit(values.get("fs.defaultFS", "")).netloc or parts.netloc in services
+    return parts.netloc == default_authority(values, parts.scheme) or (
+        parts.scheme == "hdfs" and parts.netloc in listed(values, "dfs.nameservices")
     )
 
 

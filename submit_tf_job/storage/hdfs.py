@@ -1,10 +1,10 @@
 """HDFS through hdfs-native, by RPC and the block protocol: no Java, no libhdfs.
 
 hdfs-native takes its configuration as an argument, but the user name for simple authentication only
-from HADOOP_USER_NAME, which it reads at every connection to a NameNode. Therefore `_UserName` sets
-that variable during calls that may connect, and only here; calls for different users run one after
-the other. On a Kerberos cluster the ticket determines the user, and the variable is ignored.
-DataNodes, which hold the blocks, take no user name.
+from HADOOP_USER_NAME, which it reads at every connection to a NameNode. Therefore
+`host.hadoop_user` sets that variable during calls that may connect, and only here; calls for
+different users run one after the other. On a Kerberos cluster the ticket determines the user, and
+the variable is ignored. DataNodes, which hold the blocks, take no user name.
 """
 
 from __future__ import annotations
@@ -14,59 +14,20 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from submit_tf_job import waiting
+from submit_tf_job.container.hadoop import addresses_of, default_authority
+from submit_tf_job.container.hadoop_configuration import listed
 from submit_tf_job.errors import BadAnswer, ClusterUnavailable, SubmitTFJobError, UsageError
+from submit_tf_job.host.hadoop_user import HADOOP_USER_NAME
 from submit_tf_job.storage.base import PIECE, Stat, Storage
 
 T = TypeVar("T")
-NAMENODE_RPC_PORT = 8020  # HdfsClientConfigKeys.DFS_NAMENODE_RPC_PORT_DEFAULT
 CONNECT_TIMEOUT_S = 10.0
-
-
-class _UserName:
-    """Sets HADOOP_USER_NAME during a call; calls of the same user run in parallel, and those of
-    other users wait.
-    """
-
-    def __init__(self) -> None:
-        self._change = threading.Condition()
-        self._user: str | None = None
-        self._calls = 0
-        self._before: str | None = None
-
-    @contextmanager
-    def set_to(self, user: str | None) -> Iterator[None]:
-        with self._change:
-            self._change.wait_for(lambda: not self._calls or self._user == user)
-            if not self._calls:
-                self._before = os.environ.get("HADOOP_USER_NAME")
-                self._user = user
-                self._put(user or self._before)
-            self._calls += 1
-        try:
-            yield
-        finally:
-            with self._change:
-                self._calls -= 1
-                if not self._calls:
-                    self._put(self._before)
-                    self._change.notify_all()
-
-    @staticmethod
-    def _put(user: str | None) -> None:
-        if user is None:
-            os.environ.pop("HADOOP_USER_NAME", None)
-        elif os.environ.get("HADOOP_USER_NAME") != user:
-            os.environ["HADOOP_USER_NAME"] = user
-
-
-_USER_NAME = _UserName()
 
 
 _UNDER_WAY: set[threading.Thread] = set()
@@ -152,7 +113,7 @@ class HdfsStorage(Storage):
     ) -> None:
         super().__init__(f"{scheme}://{authority}")
         self.timeout_s = timeout_s
-        self._conf, self._addresses = dict(conf), name_nodes(authority, conf)
+        self._conf, self._addresses = dict(conf), addresses_of(authority, conf)
         if scheme == "viewfs":
             self._conf, self._addresses = _with_fallback(authority, conf), []
         self._user = user
@@ -165,7 +126,7 @@ class HdfsStorage(Storage):
         """Run one operation that may connect to the NameNode."""
         where = self.root + path
         client = self._connected()
-        with _USER_NAME.set_to(self._user):
+        with HADOOP_USER_NAME.set_to(self._user):
             return _bounded(lambda: call(client), self.timeout_s, where)
 
     def _connected(self) -> Any:
@@ -180,7 +141,7 @@ class HdfsStorage(Storage):
                     and self.root == f"hdfs://{self._addresses[0].rpartition(':')[0]}"
                 ):
                     url = f"hdfs://{self._addresses[0]}"  # hdfs-native has no default port
-                with _USER_NAME.set_to(self._user):
+                with HADOOP_USER_NAME.set_to(self._user):
                     # os.devnull in place of a directory, so that HADOOP_CONF_DIR is not used
                     self._client = Client(url, self._conf, os.devnull)
             return self._client
@@ -209,8 +170,8 @@ class HdfsStorage(Storage):
         `hdfs://models/x` names a host where a path was meant.
         """
         name = urlsplit(self.root).netloc
-        default = urlsplit(self._conf.get("fs.defaultFS", "")).netloc
-        known = name == default or name_nodes(name, self._conf) != name_nodes(name, {})
+        services = listed(self._conf, "dfs.nameservices")
+        known = name in (default_authority(self._conf, "hdfs"), *services)
         if known or re.search("[.:]", name):
             return ClusterUnavailable(
                 f"{self.root}: no NameNode answers ({why})",
@@ -272,17 +233,6 @@ class HdfsStorage(Storage):
 
     def _mkdir(self, path: str, mode: int) -> None:
         self._call(path, lambda client: client.mkdirs(path, mode, False))
-
-
-def name_nodes(authority: str, conf: Mapping[str, str]) -> list[str]:
-    """Return the RPC addresses of an authority: one host, or all NameNodes of a nameservice
-    (HAUtilClient).
-    """
-    if ":" in authority:
-        return [authority]
-    ids = conf.get(f"dfs.ha.namenodes.{authority}", "").split(",")
-    found = [conf.get(f"dfs.namenode.rpc-address.{authority}.{one.strip()}", "") for one in ids]
-    return [address for address in found if address] or [f"{authority}:{NAMENODE_RPC_PORT}"]
 
 
 def _with_fallback(table: str, conf: Mapping[str, str]) -> dict[str, str]:

@@ -110,7 +110,8 @@ def test_only_settings_read_the_environment() -> None:
     free = ("settings.py", "container/", "compat/in_task.py", "sandbox/executor.py")
     programs = ("doctor/imageprobe.py", "doctor/probe.py", "sdk/callee.py")
     # hdfs-native takes the user, and MIT Kerberos its files, from nowhere but these variables
-    lines = {"storage/hdfs.py": "HADOOP_USER_NAME", "host/kerberos.py": "KRB5"}
+    lines = {"host/hadoop_user.py": "os.environ", "host/kerberos.py": "KRB5"}
+    lines["host/hadoopconf.py"] = "os.environ"  # configuration files refer to variables
     lines |= {"sandbox/web.py": "KRB5_CONFIG", "sandbox/engine.py": "path_with_sbin"}
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -263,6 +264,61 @@ def test_hadoop_conf_dir_without_resource_managers(host: Host) -> None:
     for directory in ("", str(host.home / "missing"), str(host.home)):
         assert host.rms(HADOOP_CONF_DIR=directory) == []
         assert host.value("hadoop_conf", HADOOP_CONF_DIR=directory)[0] is None
+
+
+RM = "yarn.resourcemanager."
+XI = 'xmlns:xi="http://www.w3.org/2001/XInclude"'
+INNER = f'<property name="{RM}hostname" value="rm1"/>'
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('<xi:include href="inner.xml"/>', "http://rm1:8088"),
+        (
+            '<xi:include href="gone.xml"><xi:fallback>INNER</xi:fallback></xi:include>',
+            "http://rm1:8088",
+        ),
+        (f'{INNER}<property name="{RM}ha.rm-ids" value="a,b"/>', "http://rm1:8088"),
+        (
+            f'{INNER}<property name="{RM}ha.rm-ids" value="a,b"/><property name="{RM}hostname.a" value="x"/>',
+            "http://rm1:8088",
+        ),
+        (f'<property name="{RM}hostname" value="${{env.RM_HOST:-rm9}}"/>', "http://rm9:8088"),
+        (f'<property name="{RM}hostname" value="${{env.RM_SET}}"/>', "http://rm-set:8088"),
+        (f'<property name="{RM}webapp.address" value="0.0.0.0:80"/>{INNER}', "http://rm1:80"),
+        (
+            f"<property><name> {RM}hostname </name><value>\nrm1\n</value></property>",
+            "http://rm1:8088",
+        ),
+        (f'{INNER}<property name="yarn.http.policy" value="https_only"/>', "https://rm1:8090"),
+    ],
+)
+def test_hadoop_configuration_is_read_by_hadoops_rules(host: Host, text: str, found: str) -> None:
+    host.write(host.home / "conf/inner.xml", f"<configuration>{INNER}</configuration>")
+    text = f"<configuration {XI}>{text.replace('INNER', INNER)}</configuration>"
+    path = host.write(host.home / "conf/yarn-site.xml", text)
+    assert host.rms(HADOOP_CONF_DIR=str(path.parent), RM_SET="rm-set") == [found]
+
+
+def test_hadoop_configuration_says_what_it_lacks(host: Host) -> None:
+    text = f'<property name="{RM}hostname" value="${{env.NOSUCH}}"/>'
+    path = host.write(host.home / "conf/yarn-site.xml", f"<configuration>{text}</configuration>")
+    _, origin = host.value("resource_managers", HADOOP_CONF_DIR=str(path.parent))
+    assert origin.endswith(f"{path} {RM}hostname has ${{env.NOSUCH}}, which is not set here")
+    host.write(path, f'<configuration {XI}><xi:include href="gone.xml"/></configuration>')
+    said = f"{path}: includes gone.xml, which is not there"
+    assert host.refused(HADOOP_CONF_DIR=str(path.parent))[0] == said
+
+
+def test_hadoops_own_variables_name_the_user(host: Host) -> None:
+    assert host.value("user", HADOOP_USER_NAME="alice") == ("alice", "HADOOP_USER_NAME")
+    assert host.value("user", "--user", "bob", HADOOP_USER_NAME="alice")[0] == "bob"
+    host.write(host.system, "user: carol\n")
+    assert host.value("user", HADOOP_USER_NAME="alice")[0] == "carol"
+    assert host.value("as_user", HADOOP_PROXY_USER="dave") == ("dave", "HADOOP_PROXY_USER")
+    said, hint = host.refused(HADOOP_PROXY_USER="no user")
+    assert (said.partition(":")[0], hint) == ("HADOOP_PROXY_USER", "unset HADOOP_PROXY_USER")
 
 
 def test_hadoop_conf_dir_that_cannot_be_read(host: Host) -> None:

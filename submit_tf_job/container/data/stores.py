@@ -27,6 +27,7 @@ from submit_tf_job.container.data.store import (
     store_errors,
 )
 from submit_tf_job.container.data.webhdfs_client import WebHdfs
+from submit_tf_job.container.hadoop_configuration import Configuration, listed
 
 CONNECT_S = 10.0
 FSSPEC = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for what fsspec calls s3
@@ -81,11 +82,11 @@ class Disk(FileStore):
 class Native(FileStore):
     """HDFS through hdfs-native, without Java."""
 
-    def __init__(self, url: str) -> None:
-        """Connect to `hdfs://…` or `viewfs://…`; the credentials come from the environment."""
+    def __init__(self, url: str, conf: Mapping[str, str]) -> None:
+        """Connect to `hdfs://…`; the credentials come from the environment."""
         with store_errors(url):
             library = import_module("hdfs_native")
-            self.client: Any = library.Client(url)
+            self.client: Any = library.Client(url, dict(conf))  # its own reader includes no files
             self.options: Any = library.WriteOptions
 
     def stat(self, path: str) -> Entry:
@@ -207,21 +208,16 @@ def _parts(uri: str) -> tuple[str, str, str]:
 
 
 def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tuple[FileStore, str]:
-    conf = hadoop.properties(env.get("HADOOP_CONF_DIR", ""))
-    if not authority:
-        default, host, _ = _parts(conf.get("fs.defaultFS", ""))
-        authority = host if default == scheme else ""
+    conf = hadoop.properties(env)
+    authority = authority or hadoop.default_authority(conf, scheme)
     if scheme == "viewfs":
         target = hadoop.resolve_viewfs(authority, path, conf)
         if target is None:
             text = "no mount table of the Hadoop configuration in this container leads there"
-            raise StoreError(text)
+            raise StoreError("; ".join([text, *conf.problems]))
         _, authority, path = _parts(target)
     if not authority:
-        raise StoreError(
-            "the URI names no NameNode, and no Hadoop configuration in this container does; "
-            "write hadoop: {conf: inline}, or hdfs://host:port/…"
-        )
+        raise StoreError(_no_name_node(conf))
     try:
         import_module("hdfs_native")
     except ImportError:
@@ -232,13 +228,26 @@ def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tup
                 "container names a NameNode's web address"
             ) from None
         return WebHdfs(protocol, addresses, env), path
-    nodes = hadoop.name_nodes(conf).get(authority)
-    if not nodes:
-        if ":" not in authority:  # hdfs-native has no default port
-            authority = f"{authority}:{hadoop.RPC_PORT}"
-        nodes = [authority]
+    nodes = hadoop.addresses_of(authority, conf)
+    if authority not in listed(conf, "dfs.nameservices"):  # hdfs-native has no default port
+        authority = nodes[0]
     _check_reachable(nodes)
-    return Native("hdfs://" + authority), path
+    return Native("hdfs://" + authority, conf), path
+
+
+def _no_name_node(conf: Configuration) -> str:
+    """Return why a URI without a host leads nowhere."""
+    text = "the URI names no NameNode, and "
+    if conf.problems:
+        return f"{text}the Hadoop configuration cannot be read: {'; '.join(conf.problems)}"
+    if not conf:
+        return (
+            f"{text}this container has no Hadoop configuration; write hadoop: {{conf: inline}}, "
+            f"or hdfs://host:port/…"
+        )
+    if conf.get("fs.defaultFS"):
+        return f"{text}{conf.origins['fs.defaultFS']} has fs.defaultFS {conf['fs.defaultFS']}"
+    return f"{text}the Hadoop configuration in this container sets no fs.defaultFS"
 
 
 def _check_reachable(addresses: list[str]) -> None:

@@ -233,7 +233,9 @@ def test_name_nodes_and_web_addresses(tmp_path: Path) -> None:
         "<configuration><property><name>h</name><value>nn</value></property>"
         "<property><name>fs.defaultFS</name><value>hdfs://${h}:9000</value></property></configuration>"
     )
-    assert hadoop.name_nodes(hadoop.properties(str(tmp_path))) == {"": ["nn:9000"]}
+    assert hadoop.name_nodes(hadoop.properties({"HADOOP_CONF_DIR": str(tmp_path)})) == {
+        "": ["nn:9000"]
+    }
 
 
 def test_a_namenode_that_is_away_is_noticed_at_once(

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import requests
 
+from submit_tf_job.container.hadoop import addresses_of
 from submit_tf_job.errors import (
     AuthError,
     BadAnswer,
@@ -31,7 +32,7 @@ from submit_tf_job.storage import (
     open_storage,
 )
 from submit_tf_job.storage.base import failure
-from submit_tf_job.storage.hdfs import HdfsStorage, name_nodes
+from submit_tf_job.storage.hdfs import HdfsStorage
 
 HA = {
     "fs.defaultFS": "hdfs://ns1",
@@ -85,9 +86,9 @@ def test_hdfs_site_outranks_core_site_and_names_expand(tmp_path: Path) -> None:
 
 
 def test_addresses_behind_an_authority() -> None:
-    assert name_nodes("ns1", HA) == ["one.example.com:8020", "two.example.com:8020"]
-    assert name_nodes("host:9000", HA) == ["host:9000"]
-    assert name_nodes("host", {}) == ["host:8020"]
+    assert addresses_of("ns1", HA) == ["one.example.com:8020", "two.example.com:8020"]
+    assert addresses_of("host:9000", HA) == ["host:9000"]
+    assert addresses_of("host", {}) == ["host:8020"]
 
 
 # --- opening ---
@@ -105,7 +106,7 @@ def test_hdfs_without_a_host_means_the_default(tmp_path: Path) -> None:
 
 def test_homes(tmp_path: Path) -> None:
     assert open_storage("hdfs://nn:1").home("alice") == "/user/alice"
-    conf = write_conf(tmp_path, core={"dfs.user.home.dir.prefix": "/home/"})
+    conf = write_conf(tmp_path, hdfs={"dfs.user.home.dir.prefix": "/home/"})
     assert open_storage("hdfs://nn:1", hadoop_conf=conf).home("alice") == "/home/alice"
     assert open_storage("/").home("root").startswith("/")
     with pytest.raises(UsageError, match="no home of nobody-here"):

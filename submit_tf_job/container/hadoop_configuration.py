@@ -1,0 +1,313 @@
+"""Read Hadoop's XML configuration files by the rules of its own classes, without Java.
+
+The rules are those of Hadoop 3.4.2: org.apache.hadoop.conf.Configuration (`Parser`, `loadProperty`,
+`substituteVars`, `handleDeprecation`), and the order in which YarnConfiguration and
+HdfsConfiguration add their files. `tests/cluster/test_configuration.py` compares this reader with
+those classes.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Iterator
+from typing import Mapping  # Python 3.6 cannot subscript that of collections.abc
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree as ET
+
+CORE, HDFS, YARN = "core", "hdfs", "yarn"
+FILES = {
+    CORE: ("core-site.xml",),
+    HDFS: ("hdfs-site.xml", "hdfs-rbf-site.xml"),
+    YARN: ("yarn-site.xml",),
+}
+SUBSTITUTIONS = 20  # Configuration.MAX_SUBST
+LEVELS = 20  # of files that include each other; Hadoop ends with a StackOverflowError
+VARIABLE = re.compile(r"\$\{([^} $]+)\}")  # Configuration.findSubVariable
+# Deprecated names of the keys that this package reads: Configuration.defaultDeprecations,
+# HdfsConfiguration.addDeprecatedKeys.
+NEW_NAMES = {
+    "fs.default.name": "fs.defaultFS",
+    "dfs.federation.nameservices": "dfs.nameservices",
+    "dfs.http.address": "dfs.namenode.http-address",
+    "dfs.https.address": "dfs.namenode.https-address",
+}
+# Values of Hadoop's own files: of the keys that this package reads, and that files refer to.
+# hdfs-default.xml and yarn-default.xml are loaded after core-site.xml: what core-site.xml says of
+# their keys counts only if it is final.
+DEFAULTS = {
+    CORE: {"fs.defaultFS": "file:///", "hadoop.tmp.dir": "/tmp/hadoop-${user.name}"},  # noqa: S108
+    HDFS: {
+        "dfs.http.policy": "HTTP_ONLY",
+        "dfs.namenode.delegation.token.max-lifetime": "604800000",
+        "dfs.namenode.http-address": "0.0.0.0:9870",
+        "dfs.namenode.https-address": "0.0.0.0:9871",
+        "dfs.user.home.dir.prefix": "/user",
+    },
+    YARN: {
+        "yarn.http.policy": "HTTP_ONLY",
+        "yarn.log-aggregation-enable": "false",
+        "yarn.log-aggregation.retain-seconds": "-1",
+        "yarn.nodemanager.remote-app-log-dir": "/tmp/logs",  # noqa: S108
+        "yarn.nodemanager.remote-app-log-dir-suffix": "logs",
+        "yarn.resourcemanager.ha.enabled": "false",
+        "yarn.resourcemanager.hostname": "0.0.0.0",  # noqa: S104
+        "yarn.resourcemanager.placement-constraints.handler": "disabled",
+        "yarn.resourcemanager.webapp.address": "${yarn.resourcemanager.hostname}:8088",
+        "yarn.resourcemanager.webapp.https.address": "${yarn.resourcemanager.hostname}:8090",
+    },
+}
+_TEXTS = frozenset(("name", "value", "final", "source", "tag"))
+
+
+class Unreadable(ValueError):
+    """The error for a configuration that Hadoop's classes could not read; its text names the
+    file.
+    """
+
+
+class Configuration(Mapping[str, str]):
+    """The properties of a configuration directory: name → value, with variables expanded.
+
+    A value with a variable that is not set keeps it as text, as in Hadoop. The defaults of
+    Hadoop's own files are not in it; variables have them.
+
+    Attributes:
+        raw: Name → value as it is written in the file.
+        origins: Name → path of the file that sets it.
+        problems: The `Unreadable` texts of files that were left out.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """Begin an empty configuration; `environ` are the variables of `${env.NAME}`."""
+        self.raw: dict[str, str] = {}
+        self.origins: dict[str, str] = {}
+        self.problems: list[str] = []
+        self._finals: set[str] = set()
+        self._environ = environ
+        self._defaults: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        """Return the value of a key, without white space around it (Configuration.getTrimmed)."""
+        return self._expanded(self.raw[NEW_NAMES.get(name, name)]).strip()
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self.raw)
+
+    def __len__(self) -> int:
+        """Return the number of properties."""
+        return len(self.raw)
+
+    def unset_variable(self, name: str) -> str:
+        """Return the first `${NAME}` that the value of a key still holds, "" if it has none."""
+        found = VARIABLE.search(self.get(name, ""))
+        return found.group(0) if found else ""
+
+    def begin(self, part: str) -> None:
+        """Apply the defaults of a part, which Hadoop loads before the part's own files."""
+        self._defaults.update(DEFAULTS[part])
+        for name in set(DEFAULTS[part]) - self._finals:
+            self.raw.pop(name, None)
+
+    def add(self, items: list[tuple[str, str | None, bool]], path: str) -> None:
+        """Add the properties of one file (Configuration.loadProperty)."""
+        for written, value, final in items:
+            name = NEW_NAMES.get(written, written)
+            if value is not None and name not in self._finals:
+                self.raw[name], self.origins[name] = value, path
+            if final:
+                self._finals.add(name)
+
+    def _expanded(self, text: str) -> str:
+        """Expand variables in a text (Configuration.substituteVars)."""
+        value = text
+        for _ in range(SUBSTITUTIONS):
+            found = VARIABLE.search(value)
+            known = self._variable(found.group(1)) if found else None
+            if found is None or known is None:
+                return value
+            if found.group(0) in known:  # a loop
+                return text
+            value = value[: found.start()] + known + value[found.end() :]
+        return text  # Hadoop raises an exception at each use of it
+
+    def _variable(self, name: str) -> str | None:
+        """Return the value of a variable: of the environment, of Java's system, or of a key."""
+        if name.startswith("env.") and name != "env.":
+            found = from_environment(name[4:], self._environ)
+        else:
+            found = _system_property(name)
+        if found is not None:
+            return found
+        key = NEW_NAMES.get(name, name)
+        return self.raw.get(key, self._defaults.get(key))
+
+
+def is_true(conf: Mapping[str, str], name: str) -> bool:
+    """Return whether a value is "true" (Configuration.getBoolean)."""
+    return conf.get(name, "").lower() == "true"
+
+
+def listed(conf: Mapping[str, str], name: str) -> list[str]:
+    """Return the items of a value with commas (Configuration.getTrimmedStringCollection)."""
+    return [item.strip() for item in conf.get(name, "").split(",") if item.strip()]
+
+
+def from_environment(text: str, environ: Mapping[str, str]) -> str | None:
+    """Return the value of `NAME`, `NAME-default` (not set) or `NAME:-default` (not set or empty),
+    as `${env.…}` has them.
+    """
+    found = re.search(r":-|-", text)
+    if found is None:
+        return environ.get(text)
+    value, default = environ.get(text[: found.start()]), text[found.end() :]
+    if value is None or (found.group(0) == ":-" and not value):
+        return default
+    return value
+
+
+def _system_property(name: str) -> str | None:
+    """Return one of the Java system properties that configuration files use."""
+    if name in ("user.name", "user.home"):
+        try:
+            entry = pwd.getpwuid(os.getuid())
+        except KeyError:
+            return None
+        return entry.pw_name if name == "user.name" else entry.pw_dir
+    return {"java.io.tmpdir": "/tmp", "user.dir": os.getcwd()}.get(name)  # noqa: S108 - Java's own
+
+
+def read_directory(
+    directory: str, *parts: str, environ: Mapping[str, str], lenient: bool = False
+) -> Configuration:
+    """Return the configuration of a directory; files that do not exist are left out.
+
+    Args:
+        directory: The directory of core-site.xml.
+        parts: What is read after core-site.xml: `HDFS`, `YARN`.
+        environ: The variables of `${env.NAME}`.
+        lenient: Leave a file out that cannot be read, and put the reason into `problems`.
+
+    Raises:
+        Unreadable: A file is not XML, or includes one that is not there.
+    """
+    found = Configuration(environ)
+    for part in (CORE, *parts):
+        found.begin(part)
+        for name in FILES[part]:
+            path = os.path.join(directory, name)
+            try:
+                found.add(read_file(directory, path), path)
+            except Unreadable as err:
+                if not lenient:
+                    raise
+                found.problems.append(str(err))
+    return found
+
+
+def read_file(directory: str, path: str) -> list[tuple[str, str | None, bool]]:
+    """Return name, value and whether it is final of each property of a file, in their order.
+
+    Included files are read, too. A property without a value has None, which sets nothing. A file
+    that does not exist has no properties.
+
+    Args:
+        directory: The directory of the configuration, in which included files are looked for.
+        path: The file.
+
+    Raises:
+        Unreadable: It is not XML, or includes a file that is not there.
+    """
+    return _Parser(directory, path).items()
+
+
+class _Parser:
+    """The properties of one file, as Configuration.Parser finds them: by the order of elements."""
+
+    def __init__(self, directory: str, path: str, level: int = 0) -> None:
+        self.directory, self.path, self.level = directory, path, level
+        self.found: list[tuple[str, str | None, bool]] = []
+        self.token = ""
+        self.name: str | None = None
+        self.value: str | None = None
+        self.final = False
+        self.fallback_allowed = self.fallback_entered = False
+
+    def items(self) -> list[tuple[str, str | None, bool]]:
+        try:
+            with open(self.path, "rb") as file:
+                root = ET.parse(file).getroot()  # noqa: S314 - the cluster's own configuration
+        except FileNotFoundError:
+            return []
+        # an encoding that expat does not support is a ValueError or LookupError
+        except (OSError, ET.ParseError, ValueError, LookupError) as err:
+            why = getattr(err, "strerror", None) or err
+            raise Unreadable(f"{self.path}: cannot be read: {why}") from None
+        self._walk(root)
+        return self.found
+
+    def _walk(self, element: ET.Element) -> None:
+        kind = str(element.tag).rpartition("}")[2]
+        if kind in _TEXTS:
+            self.token = ""
+        elif kind == "property":
+            self.name, self.value = element.get("name"), element.get("value")
+            self.final = element.get("final") == "true"
+        elif kind == "include":
+            self._include(element.get("href"))
+        elif kind == "fallback":
+            self.fallback_entered = True
+        self.token += element.text or ""
+        for child in element:
+            self._walk(child)
+            self.token += child.tail or ""
+        self._end(kind, element.get("href", ""))
+
+    def _end(self, kind: str, href: str) -> None:
+        if kind == "name" and self.token:
+            self.name = self.token.strip()
+        elif kind == "value" and self.token:
+            self.value = self.token
+        elif kind == "final":
+            self.final = self.token == "true"  # noqa: S105 - the text of an element
+        elif kind == "include":
+            if self.fallback_allowed and not self.fallback_entered:
+                raise Unreadable(f"{self.path}: includes {href}, which is not there")
+            self.fallback_allowed = self.fallback_entered = False
+        elif kind == "property" and self.name is not None:
+            self._add_property(self.name)
+
+    def _add_property(self, name: str) -> None:
+        """Add a property; those of a fallback count only where the included file is missing."""
+        if self.fallback_allowed or not self.fallback_entered:
+            self.found.append((name, self.value, self.final))
+
+    def _include(self, href: str | None) -> None:
+        """Add the properties of an included file; of one that is not there the fallback counts.
+
+        Hadoop looks on its class path first, where the configuration directory is; then a URL,
+        an absolute path, and last a path from the directory in which the program was started.
+        """
+        if href is None:
+            return
+        parts = urlsplit(href)
+        if parts.scheme not in ("", "file"):
+            raise Unreadable(
+                f"{self.path}: includes {href}; only files are included here, so copy it to one"
+            )
+        path = unquote(parts.path) if parts.scheme else href
+        places = [path]
+        if not os.path.isabs(path):
+            inside = os.path.normpath(path)
+            places = [os.path.join(self.directory, inside), path]
+            if inside.startswith(".."):
+                places = [path]
+        found = next((place for place in places if os.path.exists(place)), None)
+        if found is None:
+            self.fallback_allowed = True
+            return
+        if self.level == LEVELS:
+            raise Unreadable(f"{self.path}: includes {href}, and both include each other")
+        self.found += _Parser(self.directory, found, self.level + 1).items()

@@ -1,0 +1,59 @@
+"""The variables in which Hadoop's own commands find the user."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+PROXY_USER = "HADOOP_PROXY_USER"
+USER_NAME = "HADOOP_USER_NAME"
+
+
+class _UserName:
+    """Sets HADOOP_USER_NAME during a call; calls of the same user run in parallel, and those of
+    other users wait.
+    """
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._user: str | None = None
+        self._calls = 0
+        self._before: str | None = None
+
+    def of_caller(self, environ: Mapping[str, str]) -> str:
+        """Return what whoever started this process has set; "" if it is not set."""
+        with self._change:
+            if self._calls and environ is os.environ:
+                return self._before or ""
+            return environ.get(USER_NAME, "")
+
+    @contextmanager
+    def set_to(self, user: str | None) -> Iterator[None]:
+        """Set the variable to a user, and back at the end; None leaves it as it is."""
+        with self._change:
+            self._change.wait_for(lambda: not self._calls or self._user == user)
+            if not self._calls:
+                self._before = os.environ.get(USER_NAME)
+                self._user = user
+                self._put(user or self._before)
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._calls -= 1
+                if not self._calls:
+                    self._put(self._before)
+                    self._change.notify_all()
+
+    @staticmethod
+    def _put(user: str | None) -> None:
+        if user is None:
+            os.environ.pop(USER_NAME, None)
+        elif os.environ.get(USER_NAME) != user:
+            os.environ[USER_NAME] = user
+
+
+HADOOP_USER_NAME = _UserName()
