@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from submit_tf_job.diagnose.amounts import listed, plural, resource, seconds
@@ -39,38 +38,38 @@ def check_resource_managers(examined: Examined) -> Iterator[Check]:
     client = ResourceManager(
         settings.resource_managers, auth, timeouts=limits, ca_file=settings.ca_file
     )
-    asked = {url: _asked(client, url) for url in settings.resource_managers}
-    refused = next((seen for seen, _ in asked.values() if isinstance(seen, AuthError)), None)
+    answers = {url: _asked(client, url) for url in settings.resource_managers}
+    refused = next((seen for seen in answers.values() if isinstance(seen, AuthError)), None)
     if refused is not None:
         yield about.failure(refused.message, "every command", refused.hint)
-    answers = {url: seen for url, (seen, _) in asked.items()}
     answering = _answering(answers)
     yield answering
     if answering.status == FAILURE:
         return
     examined.client = client
     yield from _version(answers)
-    dates = [date for _, date in asked.values() if date]
-    if dates:
-        yield _clock(time.time() - parsedate_to_datetime(dates[-1]).timestamp())
+    times = [seen.sent_s for seen in answers.values() if isinstance(seen, ClusterInfo)]
+    known = [sent_s for sent_s in times if sent_s is not None]
+    if known:
+        yield _clock(time.time() - known[-1])
 
 
-def _asked(client: ResourceManager, url: str) -> tuple[ClusterInfo | AuthError | str, str]:
-    """Return the information, or the error, of one ResourceManager, and its `Date` header."""
+def _asked(client: ResourceManager, url: str) -> ClusterInfo | AuthError | str:
+    """Return the information, or the error, of one ResourceManager."""
     from submit_tf_job.yarn.response import TransportError
 
     try:
         outcome = client.fetch(url, "/ws/v1/cluster/info", deadline=client.deadline(5))
         if isinstance(outcome, TransportError):
-            return outcome.why, ""
+            return outcome.why
         info = outcome.json_object().get("clusterInfo")
     except AuthError as error:
-        return error, ""
+        return error
     except SubmitTFJobError as error:
-        return error.message, ""
+        return error.message
     if not isinstance(info, Mapping):
         info = {}
-    return ClusterInfo.from_json(info), outcome.headers.get("date", "")
+    return ClusterInfo.from_json(info, outcome.sent_s)
 
 
 def _answering(answers: Mapping[str, ClusterInfo | AuthError | str]) -> Check:

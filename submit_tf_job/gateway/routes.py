@@ -198,7 +198,9 @@ async def listing(
     ] = None,
 ) -> Response:
     """List jobs, the newest first, by YARN's state only."""
-    now_ms = int(time.time() * 1000)
+    # jobs have times by the ResourceManager's clock; this host's may be wrong
+    now_ms = await caller.with_client(lambda client: client.cluster.client.now_ms())
+    now_ms = now_ms or int(time.time() * 1000)
     since_ms = _moment_ms(since, now_ms) if since else 0
     until_ms = _moment_ms(until, now_ms) if until else None
     listed = await caller.with_client(
@@ -206,8 +208,8 @@ async def listing(
             user=None if user == "*" else user or caller.user,
             queue=queue,
             states=state or (),
-            # the request leaves a moment later; the selection below is exact
-            within_s=(now_ms - since_ms) / 1000 + 1.0 if since else None,
+            # the clocks of two ResourceManagers may differ; the selection below is exact
+            within_s=(now_ms - since_ms) / 1000 + 60.0 if since else None,
         ),
     )
     jobs = [

@@ -46,7 +46,8 @@ class Cluster:
         clock: Monotonic seconds.
         own_jobs_only: Whether `runs.find` treats application ids of other users as unknown, as the
             gateway does for its callers.
-        wall: Seconds since 1970; compared with the times that YARN reports.
+        wall: This machine's clock, seconds since 1970: for what is shown or recorded. It decides
+            nothing, because it may be wrong: `client.now_ms` does.
     """
 
     settings: Settings

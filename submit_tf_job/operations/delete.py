@@ -65,7 +65,7 @@ def _forget_files(cluster: Cluster, name: str, services: str, posted_ms: int) ->
     names = [app.name or "" for app in live_runs(cluster.client, cluster.settings.user, name)]
     names += stored.names() if stored else []
     if not any(is_run_of(run, name) for run in names):
-        forget_files(name, cluster.settings, services, posted_ms, cluster.wall())
+        forget_files(name, cluster.settings, services, posted_ms)
 
 
 def _try(forget: Callable[[], None], on_trouble: Callable[[SubmitTFJobError], None]) -> None:

@@ -40,7 +40,7 @@ def read_report(cluster: Cluster, app: AppReport, conf: Path) -> tuple[Evidence,
     """
     from submit_tf_job.logs.collected import UNDER_WAY, Absence, NoLogs, WhatYarnSays
 
-    now_ms = int(cluster.wall() * 1000)
+    now_ms = cluster.client.now_ms()
     said = WhatYarnSays(app.log_aggregation_status, finished_ms=app.finished_ms, now_ms=now_ms)
     fresh = said.age_s is None or said.age_s < COLLECTED_WITHIN_S
     under_way = said.status in UNDER_WAY and fresh
@@ -122,7 +122,8 @@ def read_last_report(cluster: Cluster, app: AppReport) -> tuple[Evidence, bytes 
     settings = cluster.settings
     conf = settings.hadoop_conf
     evidence, content = Evidence.UNREADABLE, None
-    on_nodes = cluster.wall() - (app.finished_ms or 0) / 1000 < COLLECTED_WITHIN_S
+    now_ms = cluster.client.now_ms()
+    on_nodes = now_ms is None or now_ms - (app.finished_ms or 0) < COLLECTED_WITHIN_S * 1000
     if conf is not None:
         evidence, content = read_report(cluster, app, conf)
         on_nodes = evidence in (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)

@@ -18,6 +18,7 @@ from submit_tf_job.operations.runs import full_name
 from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.waiting import JOB_IS_FORGOTTEN_S, WATCH_ANSWERS_S
 from submit_tf_job.yarn.observed import FINAL_STATES, GOING_ON, AppReport, AppState, FinalStatus
+from submit_tf_job.yarn.rest import Deadline
 from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short, short_head
 
 _ENDS = {FinalStatus.SUCCEEDED: JobState.SUCCEEDED, FinalStatus.FAILED: JobState.FAILED}
@@ -31,7 +32,7 @@ _YARN_STATES = {
     JobState.STOPPED: frozenset({AppState.FINISHED, AppState.KILLED}),
 }
 
-CLOCKS_DIFFER_MS = 600_000  # the ResourceManager's clock and this machine's, at most
+CLOCKS_DIFFER_MS = 600_000  # the clocks of ResourceManagers, at most
 _LONGEST_SURE = 6  # characters of a name that is no short form
 _NAMES_S = 3.0  # no full name is read after that time
 PATIENCE_S = 900.0  # for which polls of an unreachable cluster are repeated
@@ -177,12 +178,9 @@ class Listing:
     def __init__(self, cluster: Cluster, selection: JobSelection) -> None:
         """Send no request yet."""
         self._cluster, self._selection = cluster, replace(selection, every_run=True)
-        # fixed: a job stays in the selection while it is watched
-        now_ms = int(cluster.wall() * 1000)
-        self._started_after_ms = None
-        if selection.within_s is not None:
-            self._started_after_ms = now_ms - int(selection.within_s * 1000)
-        self._ended_after_ms = now_ms - CLOCKS_DIFFER_MS
+        # fixed at the first poll: a job stays in the selection while it is watched
+        self._started_after_ms: int | None = None
+        self._ended_after_ms: int | None = None
         self._going: frozenset[str] | None = None
         self._ended: tuple[AppReport, ...] = ()
         self._names = _FullNames(cluster)
@@ -253,6 +251,11 @@ class Listing:
         return tuple(job for job in jobs if job.shown not in before)
 
     def _poll(self) -> tuple[ListedJob, ...]:
+        if self._ended_after_ms is None:
+            now_ms = _now_ms(self._cluster, self._cluster.client.deadline(WATCH_ANSWERS_S))
+            if self._selection.within_s is not None:
+                self._started_after_ms = now_ms - int(self._selection.within_s * 1000)
+            self._ended_after_ms = now_ms - CLOCKS_DIFFER_MS
         going = self._apps(GOING_ON, None)
         ids = frozenset(app.id for app in going)
         # None of them can be missing where only ended ones are selected.
@@ -323,7 +326,8 @@ def list_jobs(
     """
     within = None
     if selection.within_s is not None:
-        within = int((cluster.wall() - selection.within_s) * 1000)
+        now_ms = _now_ms(cluster, cluster.client.deadline(answer_s))
+        within = now_ms - int(selection.within_s * 1000)
     apps = cluster.client.apps(
         user=selection.user,
         queue=selection.queue,
@@ -333,6 +337,16 @@ def list_jobs(
     )
     jobs = selection.jobs(apps)
     return jobs if answer_s is not None else _FullNames(cluster).of(jobs)
+
+
+def _now_ms(cluster: Cluster, deadline: Deadline) -> int:
+    """Return the time by the ResourceManager's clock; by this machine's where that is not known.
+
+    Raises:
+        ClusterUnavailable: No ResourceManager answered.
+    """
+    sent_s = cluster.client.cluster_info(deadline=deadline).sent_s
+    return int((cluster.wall() if sent_s is None else sent_s) * 1000)
 
 
 def gpus_of_run(cluster: Cluster, run: str) -> int | None:

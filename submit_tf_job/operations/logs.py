@@ -270,7 +270,7 @@ class JobLogs:
         app, settings = self.app, self.cluster.settings
         found: Archive | NoLogs
         for number in waiting.LOGS_ARE_COLLECTED.attempts(self.cluster.clock, self.cluster.sleep):
-            logs = collected_logs(app, conf, settings, int(self.cluster.wall() * 1000))
+            logs = collected_logs(app, conf, settings, self.cluster.client.now_ms())
             try:
                 found = collected(logs, self.task)
                 if not self._are_missing(app, found):
@@ -296,9 +296,10 @@ class JobLogs:
             found.task == self.task for found in archive.containers
         ):
             return False
-        return (
-            not app.finished_ms or self.cluster.wall() - app.finished_ms / 1000 < _WORTH_WAITING_S
-        )
+        now_ms = self.cluster.client.now_ms()
+        if not app.finished_ms or now_ms is None:
+            return True
+        return now_ms - app.finished_ms < _WORTH_WAITING_S * 1000
 
     def _at_log_server(self, conf: Path) -> Archive | None:
         from submit_tf_job.host.hadoopconf import YARN, configuration
@@ -375,7 +376,10 @@ def logs(
     from submit_tf_job.logs import read as reader
     from submit_tf_job.logs.entries import MACHINE_LINES
 
-    selection = _selection(files, tail, since_s, grep, cluster.wall())
+    selection = _selection(files, tail, grep)
+    if since_s is not None:
+        now_s = (cluster.client.now_ms() or cluster.wall() * 1000) / 1000
+        selection = replace(selection, since=now_s - since_s)
     if not raw:
         selection = replace(selection, hide=MACHINE_LINES)
     found = find_logs(cluster, job, task, am=am, say=say)
@@ -405,17 +409,13 @@ def _once(say: Say) -> Say:
     return once
 
 
-def _selection(
-    files: Sequence[str], tail: int | None, since_s: float | None, grep: str | None, now: float
-) -> LogSelection:
+def _selection(files: Sequence[str], tail: int | None, grep: str | None) -> LogSelection:
     from submit_tf_job.logs.entries import LogSelection
     from submit_tf_job.logs.read import pattern
 
     if tail is not None and tail < 0:
         raise UsageError(f"--tail: {tail} is not a valid number of lines")
     selection = LogSelection(files=tuple(dict.fromkeys(files)), tail=tail)
-    if since_s is not None:
-        selection = replace(selection, since=now - since_s)
     if grep is not None:
         selection = replace(selection, grep=pattern(grep))
     return selection

@@ -52,7 +52,7 @@ def begin(cluster: Cluster, done: Submission) -> None:
         "submission": {
             "key": done.plan.key,
             "number": done.plan.number,
-            "at": int(cluster.wall()),
+            "at": (cluster.client.now_ms() or int(cluster.wall() * 1000)) // 1000,
             "by": getpass.getuser(),
             "host": socket.gethostname(),
             "version": VERSION,

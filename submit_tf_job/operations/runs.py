@@ -231,10 +231,10 @@ def _end_ms(cluster: Cluster, run: str, found: StoredRun | None) -> int | None:
 
 
 def is_recovering(cluster: Cluster) -> bool:
-    """Return whether the ResourceManager has just started, and may not list all applications."""
+    """Return whether the ResourceManager may have just started, and not list all applications."""
     from submit_tf_job.yarn.submission_steps import RECOVERS_S
 
-    return cluster.client.cluster_info().is_recovering(cluster.wall(), RECOVERS_S)
+    return cluster.client.cluster_info().is_recovering(RECOVERS_S) is not False
 
 
 def stored_texts(cluster: Cluster, runs: Iterable[str]) -> tuple[str, int]:
@@ -351,10 +351,10 @@ class _Retention:
         """
         from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S
 
-        now = self._cluster.wall()
-        if now - item.modified_ms / 1000 < IN_FLIGHT_S:
+        now_ms = self._cluster.client.now_ms()
+        if now_ms is None or now_ms - item.modified_ms < IN_FLIGHT_S * 1000:
             return True
-        if now - max(item.modified_ms, end_ms) / 1000 >= KEY_KEPT_S:
+        if now_ms - max(item.modified_ms, end_ms) >= KEY_KEPT_S * 1000:
             return False
         return service_properties.AGAIN in found.properties
 

@@ -201,9 +201,7 @@ def forget_others(planned: Plan, settings: Settings, directories: Collection[str
             forget_earlier(storage_of(settings, planned.site.staging), directories)
 
 
-def forget_files(
-    name: str, settings: Settings, services: str, posted_ms: int, now_s: float
-) -> None:
+def forget_files(name: str, settings: Settings, services: str, posted_ms: int) -> None:
     """Remove the staged files of a job without runs, but for those that a submission may be about
     to use.
 
@@ -212,7 +210,6 @@ def forget_files(
         settings: The settings.
         services: The text of its deleted services, which names their files.
         posted_ms: When YARN stored the last one of them.
-        now_s: Seconds since 1970.
 
     Raises:
         SubmitTFJobError: HDFS responded, and the removal failed.
@@ -229,7 +226,7 @@ def forget_files(
     except (SettingsError, UsageError):
         return  # so nothing was staged from this host either
     try:
-        forget_job(storage, stage.files, service=services, posted_ms=posted_ms, now_s=now_s)
+        forget_job(storage, stage.files, service=services, posted_ms=posted_ms)
     except SubmitTFJobError as error:
         raise Refused(
             f"whether files that were staged for {name} are left is not certain: {error.message}",

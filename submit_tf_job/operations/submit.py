@@ -263,7 +263,6 @@ def submit(
             _keyed(planned, cluster, preparation),
             stored=stored,
             deadline=cluster.client.deadline(cluster.settings.timeouts.submit_s),
-            wall=cluster.wall,
             on_wait=on_wait,
         )
     except (AuthError, ClusterUnavailable, DeadlinePassed, InternalError):

@@ -311,7 +311,7 @@ def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
             _remove_unused(storage, item, max(own) - RECENT)
 
 
-def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int, now_s: float) -> None:
+def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int) -> None:
     """Remove the staged files of a deleted job, and those of its name without recent use.
 
     A submission that is on its way has used its files after the deleted service was stored.
@@ -321,11 +321,10 @@ def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int, now
         path: The directory of a job's name, with a directory for each content or submission.
         service: The JSON of the deleted service; the paths in it were staged for it.
         posted_ms: When YARN stored that, by the clock of the storage.
-        now_s: Seconds since 1970.
     """
-    recent = _when(int(now_s * 1000)) - RECENT
     path = storage.path(path)
     with suppress(NoSuchPath):  # no files were staged, or another client has removed them
+        recent = _when(storage.now_ms(path)) - RECENT
         for item in storage.list_dir(path):
             limit = max(recent, _when(posted_ms)) if item.path in service else recent
             _remove_unused(storage, item, limit)

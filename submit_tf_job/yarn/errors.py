@@ -7,7 +7,6 @@ directory a 403.
 
 from __future__ import annotations
 
-import email.utils
 import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -231,10 +230,9 @@ def _not_accepted(reply: Reply, auth: Auth, host: str) -> AuthError:
 
 
 def _skew(reply: Reply) -> str:
-    date = email.utils.parsedate_tz(reply.headers.get("date", ""))
-    if date is None:
+    if reply.sent_s is None:
         return "too far from"
-    ahead = time.time() - email.utils.mktime_tz(date)
+    ahead = time.time() - reply.sent_s
     return f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'}"
 
 

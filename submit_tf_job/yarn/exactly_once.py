@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,6 +40,7 @@ from submit_tf_job.yarn.observed import GOING_ON, AppReport, AppState
 from submit_tf_job.yarn.resource_manager import AnswerLost, Deadline, ResourceManager
 from submit_tf_job.yarn.run_names import is_run_of
 from submit_tf_job.yarn.submission_steps import (
+    IN_FLIGHT_S,
     RECOVERS_S,
     SETTLE_S,
     WITHDRAWN,
@@ -161,7 +161,6 @@ def submit(
     *,
     stored: StoredRuns | None = None,
     deadline: Deadline | None = None,
-    wall: Callable[[], float] = time.time,
     on_wait: Callable[[str], None] = lambda _line: None,
 ) -> Submitted:
     """Submit a key once, and return its run.
@@ -172,7 +171,6 @@ def submit(
         stored: YARN's copies of services; without them, the services API shows them.
         deadline: For the whole operation, default 300 s. It is extended by the duration of
             `before`.
-        wall: Seconds since 1970, compared with the time at which the ResourceManager started.
         on_wait: Called with one line when it waits for more than `SETTLE_S`.
 
     Returns:
@@ -186,7 +184,7 @@ def submit(
         ClusterUnavailable: when nothing was sent.
     """
     deadline = deadline or client.deadline(SUBMIT_S)
-    return _Submitting(client, what, stored, deadline, wall, on_wait).run()
+    return _Submitting(client, what, stored, deadline, on_wait).run()
 
 
 class _Submitting:
@@ -198,10 +196,8 @@ class _Submitting:
         what: KeyedSubmission,
         stored: StoredRuns | None,
         deadline: Deadline,
-        wall: Callable[[], float],
         on_wait: Callable[[str], None],
     ) -> None:
-        self._wall = wall
         self._client = client
         self._what = what
         self._stored = stored
@@ -218,6 +214,7 @@ class _Submitting:
         self._ended: set[str] = set()  # applications that this call has ended
         self._foreign: set[str] = set()  # names of runs that are another submission's
         self._given_up: set[int] = set()  # numbers that cannot be used
+        self._leaders: dict[int | None, float] = {}  # when each was first seen, by its start
         self._begin(0)
 
     def _begin(self, number: int) -> None:
@@ -268,30 +265,81 @@ class _Submitting:
 
     def _act(self, action: Action, seen: View) -> Submitted | None:
         if isinstance(action, Adopt):
-            return self._submitted(
-                action.app_id, adopted=True, finished=action.finished, others=seen.others
-            )
+            return self._adopt(action, seen)
         if isinstance(action, Taken):
-            return self._heir(action.app)
+            return self._other_run(action.app)
         if isinstance(action, Withdraw):
             return self._withdraw(action.app_id, action.other)
         return self._post()
 
-    def _heir(self, app: AppReport) -> Submitted:
+    def _adopt(self, action: Adopt, seen: View) -> Submitted | None:
+        """Return an application that was found; None to look again.
+
+        Raises:
+            NameTaken: Another submission's run was there before it, for which it is withdrawn.
+        """
+        app = action.app
+        if app is not None and _may_be_withdrawn(app):
+            rival = next((other for other in action.older if self._place_of(other) is None), None)
+            if rival is not None:
+                raise self._name_taken(rival)
+            if self._waits_for_leader(app):
+                return None
+        return self._submitted(
+            action.app_id, adopted=True, finished=action.finished, others=seen.others
+        )
+
+    def _waits_for_leader(self, app: AppReport) -> bool:
+        """Wait if a new leader may not list yet what was there before an application."""
+        leader = self._client.cluster_info(deadline=self._deadline)
+        if leader.is_recovering(_NEW_LEADER_S) is not True:
+            return False
+        self._wait(f"a new ResourceManager may not list what was there before {app.id}", _PAUSE_S)
+        return True
+
+    def _other_run(self, app: AppReport) -> Submitted | None:
         """Return another run of the job, if it is one of the same key: `retries.memory` has begun
-        it; it has an earlier number (its POST arrived after the run had been deleted); or another
-        client has taken a later number.
+        it. Return None to look at one of another number: its POST arrived after the run had been
+        deleted, or after the number had been given up; or another client has taken a later one.
 
         Raises:
             NameTaken: It is another submission's.
+        """
+        place = self._place_of(app)
+        if place is None:
+            raise self._name_taken(app)
+        number, run = place, app.name or ""
+        if run == self._what.name_of(number):
+            self._wait(f"{run} is of the same submission, and was not expected", _PAUSE_S)
+            self._begin(number)
+            return None
+        if not self._can_run(app) or (_may_be_withdrawn(app) and self._waits_for_leader(app)):
+            self._wait(f"{run} follows an earlier run, and may not run", _PAUSE_S)
+            return None
+        return Submitted(run, number, app.id, adopted=True)
+
+    def _place_of(self, app: AppReport) -> int | None:
+        """Return the number of a run of this submission, or of the one that it follows by
+        `retries.memory`; None for another submission's.
         """
         run = app.name or ""
         for number in range(self._number + _WINDOW):
             name = self._what.name_of(number)
             is_own = run == name and run not in self._foreign
             if is_own or run in self._what.heirs_of(name):
-                return Submitted(run, number, app.id, adopted=True)
-        raise self._name_taken(app)
+                return number
+        return None
+
+    def _can_run(self, app: AppReport) -> bool:
+        """Return whether an application runs, or its stored service names it: the ApplicationMaster
+        of another one ends at once.
+        """
+        if app.state is AppState.RUNNING:
+            return True
+        stored, unread = self._read(app.name or "")
+        if stored is None or unread:
+            return not unread
+        return stored.app_id == app.id or (stored.app_id is None and self._hides_ids())
 
     def _submitted(
         self,
@@ -386,7 +434,7 @@ class _Submitting:
         tagged, self._tagged = self._tagged, {}
         if self._name not in tagged:
             tagged = self._apps_of([self._number])
-        stored, unread = self._read()
+        stored, unread = self._read(self._name)
         if stored is None and self._client.clock() - begun > SETTLE_S:
             # a run may have come, ended and been deleted while the service was read
             tagged = self._apps_of([self._number])
@@ -419,17 +467,18 @@ class _Submitting:
             lost_s=None if self._lost_at is None else self._client.clock() - self._lost_at,
             ours=ours,
             recovering=self._is_recovering(apps or live_now),
-            followed=unborn and self._stored is None and self._is_followed(),
+            followed=unborn and self._is_given_up(),
+            unlisted=own is not None and all(app.id != own.id for app in live_now),
         )
 
-    def _read(self) -> tuple[StoredRun | None, bool]:
-        """Return the stored service, and whether it could not be read."""
+    def _read(self, run: str) -> tuple[StoredRun | None, bool]:
+        """Return the stored service of a run, and whether it could not be read."""
         if self._stored is not None:
-            return self._kept(self._stored.read)
+            return self._kept(run, self._stored.read)
         try:
-            service = self._client.get_service(self._name, deadline=self._deadline)
+            service = self._client.get_service(run, deadline=self._deadline)
         except NoSuchJob:
-            return self._kept(lambda _run: None)
+            return self._kept(run, lambda _run: None)
         except ServiceTorn:
             return StoredRun(torn=True), False
         except ServiceUnreadable as error:
@@ -437,18 +486,23 @@ class _Submitting:
             return (StoredRun(app_id=forgotten[1]), False) if forgotten else (None, True)
         return StoredRun(service.version or "", service.id), False
 
-    def _kept(self, read: Callable[[str], StoredRun | None]) -> tuple[StoredRun | None, bool]:
+    def _kept(
+        self, run: str, read: Callable[[str], StoredRun | None]
+    ) -> tuple[StoredRun | None, bool]:
         """Return the stored service, or what a record tells of it, and whether that is unknown."""
         try:
-            return read(self._name) or self._what.recorded(self._name), False
+            return read(run) or self._what.recorded(run), False
         except SubmitTFJobError as error:
-            _LOG.info("the stored service %s: %s", self._name, error.message)
+            _LOG.info("the stored service %s: %s", run, error.message)
             return None, True
 
-    def _is_followed(self) -> bool:
-        """Return whether the next number is there. Without HDFS a command does not see how old a
-        service without an id is, and would wait for each of several again.
+    def _is_given_up(self) -> bool:
+        """Return whether this call has given the number up, or another one has: the next number is
+        there. Without HDFS a command does not see how old a service without an id is, and would
+        wait for each of several again.
         """
+        if self._number in self._given_up or self._stored is not None:
+            return self._number in self._given_up
         try:
             self._client.get_service(self._what.name_of(self._number + 1), deadline=self._deadline)
         except (NoSuchJob, ServiceUnreadable) as error:
@@ -470,7 +524,11 @@ class _Submitting:
             return False
         # not an older answer: another one may have taken over since
         info = self._client.cluster_info(deadline=self._deadline)
-        return info.is_recovering(self._wall(), RECOVERS_S)
+        recovering = info.is_recovering(RECOVERS_S)
+        if recovering is None:  # it leads at least since it was first seen
+            now = self._client.clock()
+            return now - self._leaders.setdefault(info.started_ms, now) < RECOVERS_S
+        return recovering
 
     # --- acting ---
 
@@ -545,8 +603,7 @@ class _Submitting:
         try:
             leader = self._client.cluster_info(deadline=self._deadline)
             apps, mine = self._beside(app_id)
-            accepted_s = (mine.started_ms or 0) / 1000 if mine else 0.0  # by the leader's own clock
-            if mine and leader.is_recovering(accepted_s, _NEW_LEADER_S):
+            if mine and leader.is_recovering(_NEW_LEADER_S) is not False:
                 self._client.sleep(min(_NEW_LEADER_S, self._deadline.left_s))
                 apps, mine = self._beside(app_id)
         except SubmitTFJobError as error:
@@ -569,10 +626,10 @@ class _Submitting:
         apps = tuple(app for app in self._live() if app.id not in self._ended)
         return apps, next((app for app in apps if app.id == app_id), None)
 
-    def _withdraw(self, app_id: str, other: AppReport) -> Submitted:
+    def _withdraw(self, app_id: str, other: AppReport) -> Submitted | None:
         self._kill([app_id], WITHDRAWN)
         self._lost = None
-        return self._heir(other)
+        return self._other_run(other)
 
     def _wait(self, why: str, pause_s: float) -> None:
         now = self._client.clock()
@@ -634,3 +691,8 @@ class _Submitting:
             hint="Give the same command again: it finds its own submission.",
             details={"run": self._name},
         )
+
+
+def _may_be_withdrawn(app: AppReport) -> bool:
+    """Return whether the client that has posted an application may still take its second look."""
+    return app.elapsed_ms is None or app.elapsed_ms < IN_FLIGHT_S * 1000

@@ -334,23 +334,33 @@ class AppAttempt:
         )
 
 
+_RECOVERS = "INITIALIZING"  # haState without high availability (hadoop-facts.md#restart)
+
+
 @dataclass(frozen=True)
 class ClusterInfo:
-    """The description that a ResourceManager, active or standby, returns about itself."""
+    """The description that a ResourceManager, active or standby, returns about itself.
+
+    Attributes:
+        started_ms: When it became the leader.
+        sent_s: When it sent this, by its own clock (`Reply.sent_s`).
+    """
 
     state: str | None
     ha_state: str | None
     hadoop_version: str | None
     started_ms: int | None = None
+    sent_s: float | None = None
 
     @classmethod
-    def from_json(cls, answer: Answer) -> ClusterInfo:
+    def from_json(cls, answer: Answer, sent_s: float | None = None) -> ClusterInfo:
         """Parse the `clusterInfo` object."""
         return cls(
             text_of(answer, "state"),
             text_of(answer, "haState"),
             text_of(answer, "hadoopVersion"),
             _time_ms(answer, "startedOn"),
+            sent_s,
         )
 
     @property
@@ -358,13 +368,28 @@ class ClusterInfo:
         """Hadoop's version as numbers, () if unknown."""
         return version_tuple(self.hadoop_version or "")
 
-    def is_recovering(self, now_s: float, within_s: float) -> bool:
-        """Return whether the leader may not list all applications: it has become one within these
-        seconds, or another one has answered.
+    @property
+    def recovers(self) -> bool:
+        """Whether it still recovers its state, and lists no application."""
+        return self.ha_state == _RECOVERS
+
+    @property
+    def leads_for_s(self) -> float | None:
+        """Seconds since it became the leader, by its own clock; None if that is not known: it does
+        not say, or a server between has another clock.
         """
-        if self.ha_state == "STANDBY":
+        if self.started_ms is None or self.sent_s is None:
+            return None
+        age_s = self.sent_s - self.started_ms / 1000
+        return None if age_s < -1.0 else max(0.0, age_s)  # `Date` has whole seconds
+
+    def is_recovering(self, within_s: float) -> bool | None:
+        """Return whether the leader may not list all applications: it has become one within these
+        seconds, or another one has answered. None if its own clock does not tell.
+        """
+        if self.recovers or self.ha_state == "STANDBY":
             return True
-        return self.started_ms is not None and now_s - self.started_ms / 1000 < within_s
+        return None if self.leads_for_s is None else self.leads_for_s < within_s
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from submit_tf_job import waiting
-from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, Refused, UsageError
+from submit_tf_job.errors import (
+    ClusterUnavailable,
+    NoSuchJob,
+    Refused,
+    SubmitTFJobError,
+    UsageError,
+)
 from submit_tf_job.yarn.errors import (
     ServiceTorn,
     ServiceUnreadable,
@@ -56,7 +62,6 @@ _TORN = r"No content to map due to end-of-input|Unexpected end-of-input"
 
 SERVICE_TYPE = "yarn-service"
 _WS = "/ws/v1/cluster"
-_RECOVERS = "INITIALIZING"  # haState of one that recovers its state
 _SERVICES = "/app/v1/services"
 
 
@@ -87,11 +92,8 @@ class ResourceManager(HttpClient):
         Raises:
             ClusterUnavailable: when none responded.
         """
-        return ClusterInfo.from_json(
-            _described(
-                self._get(f"{_WS}/info", "describe itself", deadline=deadline), "clusterInfo"
-            )
-        )
+        reply = self._get(f"{_WS}/info", "describe itself", deadline=deadline)
+        return ClusterInfo.from_json(_described(reply, "clusterInfo"), reply.sent_s)
 
     def recent_info(self, *, deadline: Deadline | None = None) -> ClusterInfo:
         """Return the description of a ResourceManager, at most a minute old: for its version.
@@ -102,6 +104,21 @@ class ResourceManager(HttpClient):
         if self._info is None or self.clock() >= self._info_at + _INFO_S:
             self._info, self._info_at = self.cluster_info(deadline=deadline), self.clock()
         return self._info
+
+    def now_ms(self) -> int | None:
+        """Return the time by the clock of the ResourceManager that responded last, in milliseconds
+        since 1970; None if that is not known.
+
+        What decides compares times of YARN and HDFS with this one, never with the clock of this
+        machine.
+        """
+        if self._sent is None:
+            with suppress(SubmitTFJobError):
+                self.recent_info()
+        if self._sent is None:
+            return None
+        sent_s, at = self._sent
+        return int((sent_s + self.clock() - at) * 1000)
 
     def who_am_i(self) -> str | None:
         """Return the user as which the ResourceManager has authenticated this client; None if it
@@ -173,7 +190,7 @@ class ResourceManager(HttpClient):
             reply = self.request("GET", path, deadline=deadline)
             if not _unknown_app(reply, app_id):
                 break
-            if self.cluster_info(deadline=deadline).ha_state != _RECOVERS:
+            if not self.cluster_info(deadline=deadline).recovers:
                 # it may have recovered between the two requests
                 reply = self.request("GET", path, deadline=deadline)
                 break

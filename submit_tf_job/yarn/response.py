@@ -14,6 +14,7 @@ import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from email.utils import mktime_tz, parsedate_tz
 
 from submit_tf_job.errors import BadAnswer, SubmitTFJobError
 
@@ -41,6 +42,17 @@ class Reply:
     def content_type(self) -> str:
         """The media type without its parameters, lower case."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def sent_s(self) -> float | None:
+        """When the server sent the response, by its own clock (`Date`), in whole seconds since
+        1970; None if it does not say.
+        """
+        try:
+            date = parsedate_tz(self.headers.get("date", ""))
+            return None if date is None else float(mktime_tz(date))
+        except (ValueError, OverflowError):
+            return None
 
     @property
     def text(self) -> str:

@@ -165,6 +165,7 @@ class HttpClient:
         self._jitter = jitter
         self._adapter = adapter
         self._sessions: dict[bool, Session] = {}
+        self._sent: tuple[float, float] | None = None  # a response's `Date`, and when it was read
         self._opening = threading.Lock()
 
     @property
@@ -296,6 +297,8 @@ class HttpClient:
                     outcome = TransportError.of_gateway(outcome)
                 else:
                     self.rms.worked(url)
+                    if outcome.sent_s is not None and outcome.is_hadoops:
+                        self._sent = outcome.sent_s, self.clock()
                     return self._checked(outcome, wanted)
             # an error caused by the deadline is less specific than an earlier one
             if deadline.left_s or url not in seen:

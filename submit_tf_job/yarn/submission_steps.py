@@ -58,7 +58,8 @@ class View:
         lost_s: Seconds since a POST of ours to this name without a response; None without one.
         ours: Whether this call has posted it, or found it before its end.
         recovering: Whether the ResourceManager may not list all applications yet.
-        followed: Whether the next number is there, which is taken only after this one was given up.
+        followed: Whether this number was given up: by this call, or by one that took the next.
+        unlisted: Whether the list of live runs does not have `own`, and may lack older ones too.
     """
 
     stored: StoredRun | None = None
@@ -73,6 +74,7 @@ class View:
     ours: bool = False
     recovering: bool = False
     followed: bool = False
+    unlisted: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,18 @@ class Post:
 
 @dataclass(frozen=True)
 class Adopt:
-    """Return this application: it runs, or ran, our submission."""
+    """Return this application: it runs, or ran, our submission.
+
+    Attributes:
+        app: Its report, if it is alive.
+        older: The job's other live runs that were there before; whoever posted this one ends it
+            for them, unless they are of the same submission.
+    """
 
     app_id: str
     finished: bool = False
+    app: AppReport | None = None
+    older: tuple[AppReport, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,7 +165,7 @@ def _absent(seen: View, again: Callable[[AppReport | None], bool]) -> Action:
         # its definition was deleted, or is about to be seen
         if seen.settled_s < SETTLE_S:
             return Wait("an application of that name is there, and its service is not seen yet")
-        return Adopt(seen.live[0].id)
+        return _adopted(seen, seen.live[0])
     if seen.ended:
         return _ended(seen, seen.ended[0], again)
     if seen.lost_s is not None and seen.lost_s < SETTLE_S:
@@ -170,7 +180,7 @@ def _absent(seen: View, again: Callable[[AppReport | None], bool]) -> Action:
 def _unread(seen: View, again: Callable[[AppReport | None], bool]) -> Action:
     running = [app for app in seen.live if app.state is AppState.RUNNING]
     if running and seen.settled_s >= SETTLE_S:
-        return Adopt(running[0].id)
+        return _adopted(seen, running[0])
     if seen.ended and not seen.live and seen.settled_s >= SETTLE_S:
         return _ended(seen, seen.ended[0], again)
     return Wait("the stored service cannot be read just now")
@@ -183,7 +193,7 @@ def _without_id(seen: View) -> Action:
     if left_s > 0 and not seen.followed:
         return Wait(f"its service is stored and names no application (for {left_s:.0f} s at most)")
     if stored.torn and running:
-        return Adopt(running[0].id)
+        return _adopted(seen, running[0])
     # an application that was started from it can never run
     return Next("its POST has failed half-way", tuple(app.id for app in seen.live), spoiled=True)
 
@@ -193,7 +203,7 @@ def _hidden(seen: View, again: Callable[[AppReport | None], bool]) -> Action:
     if seen.settled_s < SETTLE_S:
         return Wait("its service is stored and shows no application yet")
     if seen.live:
-        return Adopt(seen.live[0].id)
+        return _adopted(seen, seen.live[0])
     if seen.ended:
         return _ended(seen, seen.ended[0], again)
     return _without_id(seen)
@@ -211,10 +221,22 @@ def _with_id(seen: View, app_id: str, again: Callable[[AppReport | None], bool])
         return _ended(seen, own, again)
     if len(seen.live) > 1 and seen.settled_s < SETTLE_S / 2:
         return Wait("another application of that name is there, too")
-    older = [app for app in seen.others if in_order(app) < in_order(own)]
-    if older and seen.lost_s is not None and own.state is not AppState.RUNNING:
-        return Withdraw(own.id, older[0])
-    return Adopt(own.id)
+    if seen.unlisted and seen.settled_s < SETTLE_S:
+        return Wait(f"the list of live runs is older than {own.id}")
+    adopted = _adopted(seen, own)
+    if adopted.older and seen.lost_s is not None:
+        return Withdraw(own.id, adopted.older[0])
+    return adopted
+
+
+def _adopted(seen: View, app: AppReport) -> Adopt:
+    """Return the adoption of a live application. One that runs, and that this call may have posted,
+    is not withdrawn any more.
+    """
+    if seen.lost_s is not None and app.state is AppState.RUNNING:
+        return Adopt(app.id, app=app)
+    older = tuple(other for other in seen.others if in_order(other) < in_order(app))
+    return Adopt(app.id, app=app, older=older)
 
 
 def _ended(seen: View, app: AppReport, again: Callable[[AppReport | None], bool]) -> Action:

@@ -242,6 +242,31 @@ def mixed(rng: random.Random) -> Script:
     return Script(site, weather, (anna, *others), 300.0, _troubles(rng, 300.0, 3))
 
 
+def adopters(rng: random.Random) -> Script:
+    """Several processes submit two versions of a job at once, and most of them do not follow it."""
+    weather = rng.choice((Weather(), Weather(), _dying(rng), _troubled(rng)))
+    people: list[Person] = []
+    for name in ("anna", "bert"):
+        first = _person(rng, name, starts_s=_beside(rng), dies=rng.choice((0.0, 0.1)))
+        people.append(first)
+        for number in range(rng.randint(1, 3)):
+            orders = [Order("submit", watch=rng.random() < 0.2)]
+            people.append(replace(_twin(rng, first, orders), name=f"{name}{number}"))
+    troubles = _troubles(rng, 60.0, 1)
+    return Script(_site(rng), weather, tuple(people), rng.choice((60.0, 300.0)), troubles)
+
+
+def blank_leader(rng: random.Random) -> Script:
+    """A ResourceManager that has just started lists nothing for a while."""
+    made = (flap, twin, rival, failover, torn, retention, deleted, lineage, mixed, adopters)
+    script = rng.choice(made)(rng)
+    # one that may lead at once lists all within a few seconds (hadoop-facts.md#failover)
+    long_s = rng.choice((3.0, 20.0, 50.0)) if script.site.servers == 1 else 3.0
+    site = replace(script.site, lists_nothing=True, recovers_s=rng.choice((1.0, long_s)))
+    troubles = (*script.troubles, *_troubles(rng, script.storm_s, 4))
+    return replace(script, site=site, troubles=tuple(sorted(troubles, key=lambda one: one[0])))
+
+
 def _troubled(rng: random.Random) -> Weather:
     mild = Weather(cut=0.02, silent=0.01, late=0.02, over=0.02, slow=0.1, writes=4.0)
     wild = Weather(
@@ -290,5 +315,5 @@ def _troubles(
 
 
 _MADE: list[Make] = [calm, flap, twin, rival, lost_then_refused, failover, late, torn, collision]
-_MADE += [retention, deleted, forgetting, lineage, mixed]
+_MADE += [retention, deleted, forgetting, lineage, mixed, adopters, blank_leader]
 CLASSES: dict[str, Make] = {make.__name__.replace("_", "-"): make for make in _MADE}

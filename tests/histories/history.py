@@ -5,7 +5,8 @@ Promises, each asserted from the world's own record, never from the client's sta
 1. One application for each key and number; a key is run again as its caller wants it (never, after
    a failure, always), once for each command, and after the run before has ended.
 2. No command adopts or ends a run of another submission.
-3. What a command reports is what happened, and nothing is removed that a live run needs.
+3. What a command reports is what happened, and nothing is removed that a live run needs. What is
+   called submitted is not withdrawn afterwards, whoever posted it.
 4. The same command in a calm world ends with one run, and its verdict.
 5. A job is never "running already" by the caller's own submission, or by nothing.
 6. Two runs of a job are alive at once only if a client was killed, stood still, knows nothing or
@@ -91,6 +92,10 @@ class History:
         self.kind, self.seed = kind, seed
         rng = random.Random(f"{kind}:{seed}")
         self.script = CLASSES[kind](rng)
+        # no client's clock decides anything, so this changes no history
+        clocks = random.Random(f"{kind}:{seed}:clocks")
+        for person in self.script.people:
+            person.clock_off_s = clocks.choice((0.0, -3600.0, 3600.0, -86400.0, 86400.0))
         self.kernel = Kernel()
         self.cluster = Yarn(self.kernel, rng, self.script.site)
         self.network = Network(self.cluster, rng, self.script.weather)
@@ -245,9 +250,9 @@ class History:
                 self._break("3 report", words)
         elif app.final == "KILLED" and not (self._ended_by_person(app) or app.forgotten):
             withdrawn = "withdrawn" in app.words and self.cluster.keys.get(app.killed_by) == app.key
-            if (withdrawn and app.killed_by != report.by) or self.cluster.came_late(app):
-                # another process of its submission has withdrawn it, and this one had found it; or
-                # its POST arrived after its run was deleted, and so may a request to delete it
+            if (withdrawn and app.killed_by in self.people.frozen) or self.cluster.came_late(app):
+                # another process of its submission stood still before it withdrew it; or its POST
+                # arrived after its run was deleted, and so may a request to delete it
                 return
             words = f"{report.by} says {report}, and {app.killed_by} ended it"
             self._break("3 report", words)

@@ -180,6 +180,7 @@ class Person:
         tries: How often a command is given that says "try again" or was killed.
         dies: How likely a process is killed on its way.
         freezes: How likely a process is stopped for a while.
+        clock_off_s: How far the clock of its machine is ahead.
     """
 
     name: str
@@ -192,6 +193,7 @@ class Person:
     tries: int = 6
     dies: float = 0.0
     freezes: float = 0.0
+    clock_off_s: float = 0.0
     number: int = 0
     reports: list[Report] = field(default_factory=list)
 
@@ -259,7 +261,7 @@ class People:
             _here.hdfs = Hdfs(self.cluster, lambda what: self._touch(actor, what))
             report.killed = True
             try:
-                self._execute(actor, planned, order, report)
+                self._execute(self._connect(actor, person), planned, order, report)
             except SubmitTFJobError as error:
                 report.error = error
             report.killed = False
@@ -301,8 +303,7 @@ class People:
         if what.startswith("read ") and not self.cluster.calm and self.rng.random() < unread:
             raise ClusterUnavailable("hdfs: the NameNode does not answer")
 
-    def _execute(self, actor: Actor, planned: Plan, order: Order, report: Report) -> None:
-        cluster = self._connect(actor)
+    def _execute(self, cluster: Cluster, planned: Plan, order: Order, report: Report) -> None:
         if order.verb in ("delete", "force-delete"):
             with suppress(NoSuchJob):
                 delete.delete(cluster, NAME, force=order.verb == "force-delete")
@@ -342,7 +343,7 @@ class People:
         self.said[report.by, report.run] = self.kernel.now
         self.kernel.log(report.by, f"says: {how} as {report.run} {report.app_id}")
 
-    def _connect(self, actor: Actor) -> Cluster:
+    def _connect(self, actor: Actor, person: Person) -> Cluster:
         site = self.cluster.site
         settings = settings_of(servers=site.servers, hdfs=site.hdfs)
         shortest_s, longest_s = site.poll_s
@@ -363,7 +364,7 @@ class People:
             NodeManagers(client),
             actor.clock,
             actor.sleep,
-            wall=lambda: self.kernel.epoch_ms() / 1000,
+            wall=lambda: self.kernel.epoch_ms() / 1000 + person.clock_off_s,
         )
 
 

@@ -41,12 +41,15 @@ class World:
     def __init__(self, cli: Cli, home: Path, patch: pytest.MonkeyPatch) -> None:
         self.cluster, self.home, self._cli, self._patch = FakeCluster(), home, cli, patch
         self.application = self.name = ""  # of the run that was submitted last
+        self.clock_off_s = 0.0  # how far the clock of the user's machine is ahead
         self.cluster.yarn.on_end = self._ended
 
     def connect(self, settings: Settings, **_ignored: Any) -> Cluster:
         """Return what `operations.cluster.connect` returns, on this cluster."""
         clock = self.cluster.clock
-        return self.cluster.connect(settings, wall=lambda: clock.epoch_ms() / 1000)
+        return self.cluster.connect(
+            settings, wall=lambda: clock.epoch_ms() / 1000 + self.clock_off_s
+        )
 
     def __call__(self, *argv: object, stdin: bytes = b"") -> Done:
         """Run a command; one that needs a cluster gets this one's address."""

@@ -58,6 +58,8 @@ class Site:
         fails: How likely a job fails.
         remembers: How many ended applications a ResourceManager remembers.
         recovers_s: Until a new leader knows every application.
+        lists_nothing: Whether it knows none of them before that; a single ResourceManager then
+            shows that it recovers its state (hadoop-facts.md#restart).
         poll_s: Shortest and longest pause of the clients between two looks at a job.
         max_mb: Largest container.
         most_priority: yarn.cluster.max-application-priority.
@@ -79,6 +81,7 @@ class Site:
     fails: float = 0.0
     remembers: int = 1000
     recovers_s: float = 0.5
+    lists_nothing: bool = False
     poll_s: tuple[float, float] = (1.0, 15.0)
     max_mb: int = 8192
     max_gpus: int = 0
@@ -367,7 +370,7 @@ class Yarn:
 
     def leader(self) -> Iterator[float]:
         """Wait for a ResourceManager that answers RPCs, as Hadoop's own clients do."""
-        while self.active is None or self.still_s(self.active) > 0:
+        while self.active is None or self.still_s(self.active) > 0 or self.initializes(self.active):
             yield 0.5
         yield self.rng.uniform(0.002, 0.02)
 
@@ -636,4 +639,11 @@ class Yarn:
         since = self.active.leads_since if self.active else None
         if since is not None and app.accepted_at >= since:
             return True
-        return self.recovering_s >= self.site.recovers_s or crc32(app.id.encode()) % 2 == 0
+        if self.recovering_s >= self.site.recovers_s:
+            return True
+        return not self.site.lists_nothing and crc32(app.id.encode()) % 2 == 0
+
+    def initializes(self, server: Server) -> bool:
+        """Whether the only ResourceManager recovers its state: it answers, and knows nothing."""
+        alone = len(self.servers) == 1 and server.leads_since is not None
+        return alone and self.site.lists_nothing and self.recovering_s < self.site.recovers_s

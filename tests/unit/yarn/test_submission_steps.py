@@ -52,6 +52,9 @@ LONG: dict[str, Any] = {"settled_s": IN_FLIGHT_S}
         (View(WITH_ID, own=OVER), "Adopt", "Next"),
         (View(WITH_ID, own=OVER, ours=True), "Adopt", "Adopt"),
         (View(WITH_ID, own=WITHDRAWN, ours=True), "Next", "Next"),
+        (View(WITH_ID, own=RUNS, unlisted=True), "Wait", "Wait"),
+        (View(WITH_ID, own=RUNS, unlisted=True, **LATE), "Adopt", "Adopt"),
+        (View(WITH_ID, own=OVER, unlisted=True), "Adopt", "Next"),
         (View(WITH_ID), "Wait", "Wait"),
         (View(WITH_ID, **LATE), "Adopt", "Next"),
         (View(WITH_ID, recovering=True, **LATE), "Wait", "Wait"),
@@ -78,6 +81,21 @@ LONG: dict[str, Any] = {"settled_s": IN_FLIGHT_S}
 def test_the_next_step_follows_from_what_was_read(seen: View, never: str, always: str) -> None:
     done = decide(seen, KEY, lambda _app: False), decide(seen, KEY, lambda _app: True)
     assert tuple(type(step).__name__ for step in done) == (never, always)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        View(live=(WAITS,), others=(OLDER, YOUNGER), **LATE),
+        View(unread=True, live=(RUNS,), others=(OLDER, YOUNGER), **LATE),
+        View(TORN, live=(RUNS,), others=(OLDER, YOUNGER), **LONG),
+        View(NO_ID, hidden=True, live=(RUNS,), others=(OLDER, YOUNGER), **LATE),
+        View(WITH_ID, own=RUNS, live=(RUNS,), others=(OLDER, YOUNGER)),
+        View(WITH_ID, own=WAITS, live=(WAITS,), others=(OLDER, YOUNGER)),
+    ],
+)
+def test_every_adoption_names_the_runs_that_were_there_before(seen: View) -> None:
+    assert decide(seen, KEY, lambda _app: False).older == (OLDER,)  # type: ignore[union-attr]
 
 
 def test_what_can_never_run_is_killed_with_its_name_given_up() -> None:
