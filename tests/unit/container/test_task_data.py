@@ -115,8 +115,8 @@ def test_prepare_downloads_inputs(
         ("file:///no/such/*.rec", "/no/such/*.rec: no file matches"),
         (
             "hdfs:///d",
-            "the URI names no NameNode, and no Hadoop configuration in this container "
-            "does; write hadoop: {conf: inline}, or hdfs://host:port/…",
+            "the URI names no NameNode, and this container has no Hadoop "
+            "configuration; write hadoop: {conf: inline}, or hdfs://host:port/…",
         ),
         (
             "s3://bucket/d",
@@ -243,7 +243,7 @@ def test_a_namenode_that_is_away_is_noticed_at_once(
 ) -> None:
     """hdfs-native would try for minutes, and the job's warnings would not say why it waits."""
     monkeypatch.setattr(stores, "import_module", lambda _name: None)
-    monkeypatch.setattr(stores, "Native", lambda uri: uri)
+    monkeypatch.setattr(stores, "Native", lambda uri, _conf: uri)
     there: list[tuple[str, int]] = []
 
     def connect(address: tuple[str, int], timeout: float) -> io.BytesIO:
