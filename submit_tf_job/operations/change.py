@@ -78,8 +78,8 @@ def scale(cluster: Cluster, job: str, role: str, count: int, *, wait: bool = Tru
 
     if count < 0:
         raise UsageError(f"{role}={count}: a role cannot have fewer than 0 tasks")
-    ref, _, service = _running(cluster, job)
-    component = _component(service, role)
+    ref, _, service = _find_running(cluster, job)
+    component = _component_of_role(service, role)
     elastic = _is_elastic(component, count)
     if not elastic:
         _refuse_members(service, component)
@@ -140,10 +140,12 @@ def _refuse_members(service: ObservedService, component: ObservedComponent) -> N
     why = f"under strategy {strategy} it is not a sidecar, and the job waits for each of its tasks"
     if role in TRAINING_ROLES and strategy != Strategy.CUSTOM.value:
         why = f"strategy {strategy} reads its members from TF_CONFIG once, at its start"
-    raise UsageError(f"{role} cannot be scaled while the job runs: {why}", hint=_instead(role))
+    raise UsageError(
+        f"{role} cannot be scaled while the job runs: {why}", hint=_how_to_resubmit(role)
+    )
 
 
-def _instead(role: str) -> str:
+def _how_to_resubmit(role: str) -> str:
     if role == "chief":
         return "a job has one chief"
     return (
@@ -190,7 +192,7 @@ def _await_count(cluster: Cluster, ref: JobRef, role: str, count: int) -> None:
         if not service.components:
             _live_app(cluster, ref.application_id)  # it may have ended meanwhile
             return False
-        component = _component(service, role)
+        component = _component_of_role(service, role)
         if component.number_of_containers == count:
             return sum(c.state.value in _LIVE for c in component.containers) == count
         if cluster.clock() >= taken_over:
@@ -201,7 +203,7 @@ def _await_count(cluster: Cluster, ref: JobRef, role: str, count: int) -> None:
             )
         return False
 
-    _until(cluster, has_them, f"{role} does not have {count} running tasks yet")
+    _wait_until(cluster, has_them, f"{role} does not have {count} running tasks yet")
 
 
 def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Change:
@@ -215,11 +217,11 @@ def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Chan
         UsageError: The task does not exist, or the job would end with it.
         Refused: The job does not run.
     """
-    ref, _, service = _running(cluster, job)
+    ref, _, service = _find_running(cluster, job)
     seen = read_status(cluster, ref, detail=True)
     tasks = {found.name: found for found in tasks_of(seen)}
     if task not in tasks:
-        raise UsageError(f"{ref.name} has no task {task!r}", hint=_near(task, tasks))
+        raise UsageError(f"{ref.name} has no task {task!r}", hint=_similar_names(task, tasks))
     found = tasks[task]
     if _has_retries(service):
         raise UsageError(
@@ -227,13 +229,13 @@ def restart(cluster: Cluster, job: str, task: str, *, wait: bool = True) -> Chan
             hint=f"to run all of them again from the last checkpoint: submit_tf_job stop "
             f"{ref.name}, then submit it again",
         )
-    _refuse_restart(found, _component(service, found.role), service.properties, seen.report)
+    _refuse_restart(found, _component_of_role(service, found.role), service.properties, seen.report)
     if not found.container_id:
         raise Refused(f"{task} has no container yet")
     cluster.client.signal_container(found.container_id, "GRACEFUL_SHUTDOWN")
     if wait:
         none = f"{task} has no new container yet"
-        _until(cluster, lambda: _replaced(cluster, ref.run, found), none)
+        _wait_until(cluster, lambda: _has_new_container(cluster, ref.run, found), none)
     said = f"{task} is started again; its container {found.container_id} was ended"
     return Change("restart", ref, True, said, task)
 
@@ -285,8 +287,8 @@ def _instead_of_restart(component: ObservedComponent, properties: Mapping[str, s
     return f"give the role restarts when you submit the job: --set roles.{role}.restart=on-failure"
 
 
-def _replaced(cluster: Cluster, run: str, task: TaskDetail) -> bool:
-    component = _component(cluster.client.get_service(run), task.role)
+def _has_new_container(cluster: Cluster, run: str, task: TaskDetail) -> bool:
+    component = _component_of_role(cluster.client.get_service(run), task.role)
     return any(
         c.instance == task.name and c.id != task.container_id and c.state.value in _LIVE
         for c in component.containers
@@ -329,7 +331,7 @@ def apply_priority(cluster: Cluster, ref: JobRef, priority: int | None) -> str:
     if priority is None:
         return ""
     try:
-        if not _app(cluster, ref.application_id).ended:
+        if not _app_of_caller(cluster, ref.application_id).ended:
             set_priority(cluster, ref.application_id, priority)
     except SubmitTFJobError as error:
         return (
@@ -356,9 +358,9 @@ def move(cluster: Cluster, job: str, queue: str, *, wait: bool = True) -> Change
         return Change("move", ref, False, f"{ref.name} is in queue {queue} already", app.queue)
     cluster.client.move_app(app.id, queue)
     if wait:
-        _until(
+        _wait_until(
             cluster,
-            lambda: _app(cluster, app.id).queue == queue.rpartition(".")[2],
+            lambda: _app_of_caller(cluster, app.id).queue == queue.rpartition(".")[2],
             f"{ref.name} is not in queue {queue} yet",
         )
     said = f"{ref.name} is in queue {queue} now; it was in {app.queue}"
@@ -373,7 +375,7 @@ def extend(cluster: Cluster, job: str, seconds: float) -> Change:
         Refused: The job does not run, or its queue or the settings' caps limit the lifetime to
             less.
     """
-    ref, app, _service = _running(cluster, job)
+    ref, app, _service = _find_running(cluster, job)
     before = _remaining_s(app)
     if before is None:
         return Change("extend", ref, False, f"{ref.name} has no time limit", before)
@@ -382,7 +384,7 @@ def extend(cluster: Cluster, job: str, seconds: float) -> Change:
         return Change("extend", ref, False, said, before)
     _check_cap(cluster, "lifetime", (app.elapsed_ms or 0) // 1000 + int(seconds))
     cluster.client.set_lifetime(ref.run, int(seconds))
-    now = _remaining_s(_app(cluster, app.id))
+    now = _remaining_s(_app_of_caller(cluster, app.id))
     if now is not None and now < seconds - 60:
         raise Refused(
             f"{ref.name} may only run {_until_words(now, cluster.wall())}: its queue limits the "
@@ -430,7 +432,7 @@ def _remaining_s(app: AppReport) -> int | None:
 # --- find the job and check its owner ---
 
 
-def _app(cluster: Cluster, app_id: str) -> AppReport:
+def _app_of_caller(cluster: Cluster, app_id: str) -> AppReport:
     app = cluster.client.app(app_id)
     if app is None:
         raise NoSuchJob(f"the ResourceManager does not list {app_id}")
@@ -456,7 +458,7 @@ def _live_app(cluster: Cluster, job: str) -> tuple[JobRef, AppReport]:
     return ref, found
 
 
-def _running(cluster: Cluster, job: str) -> tuple[JobRef, AppReport, ObservedService]:
+def _find_running(cluster: Cluster, job: str) -> tuple[JobRef, AppReport, ObservedService]:
     """Return a job whose ApplicationMaster responds: the services API changes no other."""
     ref, app = _live_app(cluster, job)
     service = cluster.client.get_written_service(ref.run)
@@ -468,15 +470,15 @@ def _running(cluster: Cluster, job: str) -> tuple[JobRef, AppReport, ObservedSer
     return ref, app, service
 
 
-def _component(service: ObservedService, role: str) -> ObservedComponent:
+def _component_of_role(service: ObservedService, role: str) -> ObservedComponent:
     for component in service.components:
         if component.name == role:
             return component
     names = [component.name for component in service.components]
-    raise UsageError(f"{service.name} has no role {role!r}", hint=_near(role, names))
+    raise UsageError(f"{service.name} has no role {role!r}", hint=_similar_names(role, names))
 
 
-def _near(word: str, known: Iterable[str]) -> str:
+def _similar_names(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     names = list(known)
@@ -485,7 +487,7 @@ def _near(word: str, known: Iterable[str]) -> str:
     return f"it has {', '.join(names[:20])}"
 
 
-def _until(cluster: Cluster, holds: Callable[[], object], otherwise: str) -> None:
+def _wait_until(cluster: Cluster, holds: Callable[[], object], otherwise: str) -> None:
     """Poll until the condition holds.
 
     Raises:

@@ -50,10 +50,10 @@ def delete(
     texts, posted_ms = stored_texts(cluster, runs)
     # before the DELETE, whose answer may be lost: a run that is not stored is not found again
     for run in runs:
-        _try(partial(forget_run, cluster, name, run), on_trouble)
+        _forget_or_report(partial(forget_run, cluster, name, run), on_trouble)
     deleted = tuple(run for run in runs if cluster.client.delete_service(run))
     if not only:
-        _try(partial(_forget_files, cluster, name, texts, posted_ms), on_trouble)
+        _forget_or_report(partial(_forget_files, cluster, name, texts, posted_ms), on_trouble)
     if unknown is not None and not deleted:
         raise unknown
     return deleted
@@ -68,7 +68,9 @@ def _forget_files(cluster: Cluster, name: str, services: str, posted_ms: int) ->
         forget_files(name, cluster.settings, services, posted_ms)
 
 
-def _try(forget: Callable[[], None], on_trouble: Callable[[SubmitTFJobError], None]) -> None:
+def _forget_or_report(
+    forget: Callable[[], None], on_trouble: Callable[[SubmitTFJobError], None]
+) -> None:
     try:
         forget()
     except SubmitTFJobError as error:

@@ -190,7 +190,7 @@ def clock_time(at_ms: int) -> str:
 
 def tasks_of(seen: JobStatus) -> tuple[TaskDetail, ...]:
     """Return all tasks of the job spec, with or without a container."""
-    wanted = {name: TaskDetail(name) for name in _wanted(seen)}
+    wanted = {name: TaskDetail(name) for name in _expected_tasks(seen)}
     for container in seen.containers:
         if container.instance:
             wanted[container.instance] = _by_yarn(container, wanted.get(container.instance))
@@ -200,7 +200,7 @@ def tasks_of(seen: JobStatus) -> tuple[TaskDetail, ...]:
     return tuple(wanted.values())
 
 
-def _wanted(seen: JobStatus) -> Iterator[str]:
+def _expected_tasks(seen: JobStatus) -> Iterator[str]:
     counts = {c.name: c.number_of_containers or 0 for c in seen.components}
     if seen.report is not None:
         counts = {name: role.wanted for name, role in seen.report.roles.items()}
@@ -295,7 +295,7 @@ def links_of(seen: JobStatus) -> tuple[Link, ...]:
     for task, place, ports in _yarn_endpoints(seen.components):
         places[task] = place
         found |= {(task, name): place.link(task, name, port) for name, port in ports.items()}
-    for task, host, bound in _served(seen):
+    for task, host, bound in _served_ports(seen):
         place = places.get(task, _Endpoint(host))
         for name, port in bound.items():
             if re.fullmatch(_HOST, place.host) and 0 < port < 65536:
@@ -308,21 +308,21 @@ def _yarn_endpoints(
 ) -> Iterator[tuple[str, _Endpoint, dict[str, int]]]:
     """Return the tasks with their ports by name; 0 if only the bootstrap reports the number."""
     for component in components:
-        ports = dict(_ports(component.properties.get(service_properties.PORTS, "")))
+        ports = dict(_parse_ports(component.properties.get(service_properties.PORTS, "")))
         for container in sorted(component.containers, key=lambda one: one.launch_time_ms or 0):
-            place = _place(component, container)
+            place = _endpoint_of(component, container)
             if place.host and container.instance and ports:
                 yield container.instance, place, ports
 
 
-def _served(seen: JobStatus) -> Iterator[tuple[str, str, Mapping[str, int]]]:
+def _served_ports(seen: JobStatus) -> Iterator[tuple[str, str, Mapping[str, int]]]:
     for entry in seen.entries("served"):
         if isinstance(entry.get("ports"), Mapping):
             ports = {str(name): port for name, port in entry["ports"].items() if type(port) is int}
             yield str(entry.get("task")), str(entry.get("host") or ""), ports
 
 
-def _place(component: ObservedComponent, container: ObservedContainer) -> _Endpoint:
+def _endpoint_of(component: ObservedComponent, container: ObservedContainer) -> _Endpoint:
     """Return a task's address, with host "" if none is known. On the host network this is its
     node's name, which users recognise, instead of the container's address.
     """
@@ -340,7 +340,7 @@ def _place(component: ObservedComponent, container: ObservedContainer) -> _Endpo
     return _Endpoint(host, container.bare_host or "its node", published)
 
 
-def _ports(text: str) -> Iterator[tuple[str, int]]:
+def _parse_ports(text: str) -> Iterator[tuple[str, int]]:
     for item in text.split(","):
         name, _, port = item.partition("=")
         if name and (port.isdigit() or port == "auto"):

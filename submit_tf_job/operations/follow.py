@@ -161,7 +161,7 @@ def follow(
             timeout_s=timeout_s,
             details_every_s=details_every_s,
         )
-        status = yield from _Told(cluster, output_every_s, tail, explain).events(steps)
+        status = yield from _EventsOfRun(cluster, output_every_s, tail, explain).events(steps)
         cause = why_failed(cluster, status)
         found: NextRun | None = None
         if ran_out_of_memory(status, cause):
@@ -201,7 +201,7 @@ class Restarts:
         self._retries = max(self._retries, retried.count)
 
 
-class _Told:
+class _EventsOfRun:
     """What is said of one run beside its statuses."""
 
     def __init__(
@@ -225,15 +225,15 @@ class _Told:
                 last: JobStatus = end.value
                 return last
             if isinstance(step, Pause):
-                yield from self._pause(step.seconds)
+                yield from self._pause_and_read(step.seconds)
             elif isinstance(step, Trouble):
                 if not self._failing:
                     yield step
                 self._failing = True
             else:
-                yield from self._status(step)
+                yield from self._events_of_status(step)
 
-    def _status(self, status: JobStatus) -> Iterator[Event]:
+    def _events_of_status(self, status: JobStatus) -> Iterator[Event]:
         if self._failing:
             yield Notice("the cluster answers again")
             self._failing = False
@@ -242,9 +242,9 @@ class _Told:
             yield from self._output.update(status)
         yield status
         if self._explains and is_waiting(status):
-            yield from self._why(status)
+            yield from self._explain_wait(status)
 
-    def _pause(self, left_s: float) -> Iterator[Event]:
+    def _pause_and_read(self, left_s: float) -> Iterator[Event]:
         """Yield a pause, in parts between which new output is read."""
         while left_s > 0:
             pause_s = min(left_s, self._output_every_s or left_s)
@@ -253,7 +253,7 @@ class _Told:
             if self._output is not None:
                 yield from self._output.poll()
 
-    def _why(self, status: JobStatus) -> Iterator[Waits]:
+    def _explain_wait(self, status: JobStatus) -> Iterator[Waits]:
         """Explain at intervals why the job waits."""
         from submit_tf_job.diagnose.pending import is_normal
 
@@ -343,7 +343,7 @@ class TaskOutput:
             cluster.clock,
             cluster.wall,
             cluster.sleep,
-            self._note,
+            self._note_trouble,
         )
         self._trouble, self._failing_since = "", float("inf")
         self._taken: TaskContainer | None = None
@@ -352,31 +352,31 @@ class TaskOutput:
 
     def update(self, status: JobStatus) -> Iterator[PrintedLine | Notice]:
         """Read from the deciding task's current container; read the rest if the job is over."""
-        found = _deciding(status)
+        found = _deciding_container(status)
         if found is not None and not status.state.is_final and found != self._taken:
             first = self._taken is None
             self._taken = found
             self._follower.take(found)
             if first and self._tail is not None:
-                yield from self._read(self._follower.beginning)
+                yield from self._read_output(self._follower.beginning)
         if self._taken is None or self._given_up:
             return
         if status.state.is_final:
-            yield from self._read(self._follower.drain)
+            yield from self._read_output(self._follower.drain)
             self._given_up = True
             if self._follower.failing:
                 rest = f"submit_tf_job logs {status.name} {self._taken.task}"
                 yield Notice(f"the last lines of the output may be missing; all of it: {rest}")
         elif status.report is not None and status.report.is_over:
-            yield from self._read(self._follower.poll)  # its node may delete the logs soon
+            yield from self._read_output(self._follower.poll)  # its node may delete the logs soon
 
     def poll(self) -> Iterator[PrintedLine | Notice]:
         """Read what is new."""
         is_due = self._clock() >= self._not_before
         if self._taken is not None and not self._given_up and is_due:
-            yield from self._read(self._follower.poll)
+            yield from self._read_output(self._follower.poll)
 
-    def _read(self, read: Callable[[], Iterable[Run]]) -> Iterator[PrintedLine | Notice]:
+    def _read_output(self, read: Callable[[], Iterable[Run]]) -> Iterator[PrintedLine | Notice]:
         from submit_tf_job.logs.lines import as_left
 
         try:
@@ -396,14 +396,14 @@ class TaskOutput:
             yield Notice(self._trouble)
             self._trouble = ""
 
-    def _note(self, sentence: str) -> None:
+    def _note_trouble(self, sentence: str) -> None:
         """Keep a problem for later: a container that has ended cannot be read either, which is
         normal.
         """
         self._trouble = sentence
 
 
-def _deciding(status: JobStatus) -> TaskContainer | None:
+def _deciding_container(status: JobStatus) -> TaskContainer | None:
     """Return the deciding task's container once its bootstrap has written something."""
     from submit_tf_job.logs.entries import TaskContainer
 

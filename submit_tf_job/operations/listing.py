@@ -104,10 +104,10 @@ class JobSelection:
     def jobs(self, apps: Iterable[AppReport]) -> tuple[ListedJob, ...]:
         """Return the selected jobs among applications, the newest first, by their runs' names."""
         jobs = [listed_job(app) for app in apps]
-        rows = jobs if self.every_run else _newest(jobs)
-        return tuple(job for job in rows if self._fits(job))[: self.limit]
+        rows = jobs if self.every_run else _newest_runs(jobs)
+        return tuple(job for job in rows if self._is_selected(job))[: self.limit]
 
-    def _fits(self, job: ListedJob) -> bool:
+    def _is_selected(self, job: ListedJob) -> bool:
         return (not self.states or job.state in self.states) and (
             not self.names
             or not self.names.isdisjoint((job.name, job.run, job.application_id))
@@ -115,7 +115,7 @@ class JobSelection:
         )
 
 
-def _newest(jobs: Iterable[ListedJob]) -> Iterator[ListedJob]:
+def _newest_runs(jobs: Iterable[ListedJob]) -> Iterator[ListedJob]:
     """Yield one row for each job: its newest run, a live one before those that have ended."""
     runs: dict[tuple[str | None, str], list[ListedJob]] = {}
     for job in jobs:
@@ -131,18 +131,18 @@ def listed_job(app: AppReport) -> ListedJob:
         name=job_of(app.name or app.id),
         application_id=app.id,
         run=app.name or app.id,
-        state=_state(app),
+        state=_state_of(app),
         user=app.user,
         queue=app.queue,
         submitted_ms=app.started_ms,
         finished_ms=app.finished_ms,
         elapsed_s=app.elapsed_ms and app.elapsed_ms // 1000,
-        containers=_held(app, app.running_containers),
-        memory_mib=_held(app, app.allocated_mb),
+        containers=_held_amount(app, app.running_containers),
+        memory_mib=_held_amount(app, app.allocated_mb),
     )
 
 
-def _state(app: AppReport) -> JobState:
+def _state_of(app: AppReport) -> JobState:
     if app.state is AppState.FINISHED:
         return _ENDS.get(app.final_status, JobState.STOPPED)
     if app.state is AppState.UNKNOWN:
@@ -161,7 +161,7 @@ def _state(app: AppReport) -> JobState:
     return ends.get(app.state, JobState.PENDING)
 
 
-def _held(app: AppReport, number: int | None) -> int | None:
+def _held_amount(app: AppReport, number: int | None) -> int | None:
     if app.ended or number is None or number < 0:  # the RM writes -1 for "none"
         return None
     return number
@@ -209,7 +209,7 @@ class Listing:
         answered = clock()
         while True:
             try:
-                jobs = self._poll()
+                jobs = self._poll_changes()
             except ClusterUnavailable as error:
                 if clock() - answered > PATIENCE_S:
                     raise
@@ -217,7 +217,7 @@ class Listing:
             else:
                 answered = clock()
                 jobs = self._with_missing_ones(self._without_old_ones(jobs))
-                yield jobs, self._changed(jobs)
+                yield jobs, self._changed_jobs(jobs)
                 if all(job.state.is_final for job in jobs):
                     return
             spread = random.uniform(0.8, 1.2)  # noqa: S311 - many watchers send at different moments
@@ -244,30 +244,30 @@ class Listing:
                     missing.append(job)
         return (*jobs, *missing)
 
-    def _changed(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
+    def _changed_jobs(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
         """Return the jobs that differ from the poll before."""
         before = {job.shown for job in self._seen.values()}
         self._seen = {job.application_id: job for job in jobs}
         return tuple(job for job in jobs if job.shown not in before)
 
-    def _poll(self) -> tuple[ListedJob, ...]:
+    def _poll_changes(self) -> tuple[ListedJob, ...]:
         if self._ended_after_ms is None:
             now_ms = _now_ms(self._cluster, self._cluster.client.deadline(WATCH_ANSWERS_S))
             if self._selection.within_s is not None:
                 self._started_after_ms = now_ms - int(self._selection.within_s * 1000)
             self._ended_after_ms = now_ms - CLOCKS_DIFFER_MS
-        going = self._apps(GOING_ON, None)
+        going = self._list_apps(GOING_ON, None)
         ids = frozenset(app.id for app in going)
         # None of them can be missing where only ended ones are selected.
         unseen = not GOING_ON & (self._selection.yarn_states or GOING_ON)
         if unseen or self._going is None or self._going - ids:
-            self._ended = self._apps(FINAL_STATES, self._ended_after_ms)
+            self._ended = self._list_apps(FINAL_STATES, self._ended_after_ms)
         self._going = ids
         both = [*going, *(app for app in self._ended if app.id not in ids)]
         both.sort(key=lambda app: (app.started_ms or 0, app.id), reverse=True)
         return self._names.of(self._selection.jobs(both))
 
-    def _apps(
+    def _list_apps(
         self, states: frozenset[AppState], finished_after_ms: int | None
     ) -> tuple[AppReport, ...]:
         wanted = states & (self._selection.yarn_states or states)
@@ -296,14 +296,15 @@ class _FullNames:
     def of(self, jobs: tuple[ListedJob, ...]) -> tuple[ListedJob, ...]:
         """Return the jobs with their full names; those of other users cannot be read."""
         return tuple(
-            replace(job, name=self._of(job)) if self._may_be_short(job) else job for job in jobs
+            replace(job, name=self._full_name_of(job)) if self._may_be_short(job) else job
+            for job in jobs
         )
 
     def _may_be_short(self, job: ListedJob) -> bool:
         own = job.user == self._cluster.settings.user and is_run(job.run)
         return own and len(job.name) > _LONGEST_SURE and may_be_short(job.name)
 
-    def _of(self, job: ListedJob) -> str:
+    def _full_name_of(self, job: ListedJob) -> str:
         if job.name not in self._known and self._took_s < _NAMES_S:
             begun = self._cluster.clock()
             self._known[job.name] = full_name(self._cluster, job.run)

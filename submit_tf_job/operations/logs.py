@@ -111,11 +111,11 @@ class JobLogs:
         if self.app.ended:
             archive = self.archive()
             return archive.logs, list(archive.containers), archive.source
-        containers = self._running()
+        containers = self._running_containers()
         if not containers and self.app.lists_anew:
             attempts = waiting.CONTAINERS_ARE_LISTED.attempts
             for _ in attempts(self.cluster.clock, self.cluster.sleep):
-                containers = self._running()
+                containers = self._running_containers()
                 if containers:
                     break
         if not containers:
@@ -139,19 +139,21 @@ class JobLogs:
             cluster.wall,
             cluster.sleep,
             self.say,
-            roster=self._roster,
+            roster=self._containers_to_follow,
             archive=lambda: replace(
                 self, app=cluster.client.app(self.app.id) or self.app
             ).archive(),
             poll_s=settings.poll.min_s,
             unreachable_s=settings.timeouts.unreachable_s,
         )
-        return Reading(lambda _times: follower.runs(), tuple(self._expected()), following=True)
+        return Reading(
+            lambda _times: follower.runs(), tuple(self._expected_tasks()), following=True
+        )
 
-    def _expected(self) -> list[str]:
+    def _expected_tasks(self) -> list[str]:
         """Return the tasks that will be followed; none if they are not known yet."""
         try:
-            counts = _sizes(self._service())
+            counts = _role_sizes(self._read_service())
         except SubmitTFJobError:
             counts = {}
         if self.am or self.task == "am":
@@ -161,7 +163,7 @@ class JobLogs:
             return [self.task]
         return [task for task in tasks if self.task in (None, task, task.rpartition("-")[0])]
 
-    def _roster(self) -> LoggedContainers:
+    def _containers_to_follow(self) -> LoggedContainers:
         from submit_tf_job.logs.follow import LoggedContainers
 
         client = self.cluster.client
@@ -174,7 +176,7 @@ class JobLogs:
         if app.ended:
             return LoggedContainers((), over=True)
         try:
-            return LoggedContainers(tuple(self._running()), over=False)
+            return LoggedContainers(tuple(self._running_containers()), over=False)
         except (AuthError, UsageError):
             raise
         except SubmitTFJobError as error:
@@ -182,37 +184,39 @@ class JobLogs:
             why = f"which containers it has is not known just now: {error.message}"
             return LoggedContainers((), over=False, trouble=why)
 
-    def _running(self) -> list[TaskContainer]:
+    def _running_containers(self) -> list[TaskContainer]:
         """Return the selected containers of a running job."""
         from submit_tf_job.logs.entries import TaskContainer
         from submit_tf_job.logs.read import chosen
 
-        masters = list(self._masters())
+        masters = list(self._application_masters())
         if self.am or self.task == "am":
             return masters[-1:]
-        service = self._service()
+        service = self._read_service()
         tasks = [
             TaskContainer(one.instance or one.id, one.id, one.bare_host)
             for component in service.components
             for one in component.containers
             if one.id and one.bare_host
         ]
-        found = chosen(tasks, self.task, roles=_sizes(service))
+        found = chosen(tasks, self.task, roles=_role_sizes(service))
         if self.everything and self.task is None:
             found += masters[-1:]
         return found
 
-    def _masters(self) -> Iterator[TaskContainer]:
+    def _application_masters(self) -> Iterator[TaskContainer]:
         from submit_tf_job.logs.entries import AM_TASK, TaskContainer
 
         if self.am or self.everything or self.task == AM_TASK:
-            for attempt in self.cluster.client.app_attempts(self.app.id, deadline=self._soon()):
+            for attempt in self.cluster.client.app_attempts(
+                self.app.id, deadline=self._poll_deadline()
+            ):
                 if attempt.container_id:
                     yield TaskContainer(
                         AM_TASK, attempt.container_id, address=attempt.node_http_address
                     )
 
-    def _service(self) -> ObservedService:
+    def _read_service(self) -> ObservedService:
         if self.app.user not in (None, self.cluster.settings.user):
             raise AuthError(
                 f"{self.app.id} is {self.app.user}'s: only {self.app.user} can ask which "
@@ -221,9 +225,9 @@ class JobLogs:
                 "perhaps, when it is over.",
             )
         run = self.app.name or self.name
-        return self.cluster.client.get_service(run, deadline=self._soon())
+        return self.cluster.client.get_service(run, deadline=self._poll_deadline())
 
-    def _soon(self) -> Deadline:
+    def _poll_deadline(self) -> Deadline:
         return self.cluster.client.deadline(_ROSTER_S)
 
     # --- when it is over --------------------------------------------------------------------------
@@ -244,17 +248,17 @@ class JobLogs:
                 "core-site.xml.",
             )
         first: SubmitTFJobError | None = None
-        for place in (self._collected, self._at_log_server):
+        for place in (self._collected_archive, self._at_log_server):
             try:
                 archive = place(conf)
             except SubmitTFJobError as error:  # noqa: PERF203 - two places
                 first = first or error
             else:
                 if archive is not None:
-                    return self._told(archive)
+                    return self._selected_archive(archive)
         raise first or NoSuchJob(f"there are no logs of {self.app.id}")
 
-    def _told(self, archive: Archive) -> Archive:
+    def _selected_archive(self, archive: Archive) -> Archive:
         from submit_tf_job.logs.read import chosen
 
         for warning in archive.warnings:
@@ -263,7 +267,7 @@ class JobLogs:
             return archive
         return replace(archive, containers=tuple(chosen(archive.containers, self.task, am=self.am)))
 
-    def _collected(self, conf: Path) -> Archive:
+    def _collected_archive(self, conf: Path) -> Archive:
         from submit_tf_job.logs.archive import collected
         from submit_tf_job.logs.collected import Absence, NoLogs
 
@@ -322,7 +326,7 @@ class JobLogs:
         )
 
 
-def _sizes(service: ObservedService) -> dict[str, int]:
+def _role_sizes(service: ObservedService) -> dict[str, int]:
     """Return the number of tasks of each role of a service."""
     return {
         component.name: max(component.number_of_containers or 0, len(component.containers))
@@ -376,7 +380,7 @@ def logs(
     from submit_tf_job.logs import read as reader
     from submit_tf_job.logs.entries import MACHINE_LINES
 
-    selection = _selection(files, tail, grep)
+    selection = _log_selection(files, tail, grep)
     if since_s is not None:
         now_s = (cluster.client.now_ms() or cluster.wall() * 1000) / 1000
         selection = replace(selection, since=now_s - since_s)
@@ -385,7 +389,7 @@ def logs(
     found = find_logs(cluster, job, task, am=am, say=say)
     if follow and not found.app.ended:
         return found.follow(selection)
-    say = _once(say)
+    say = _say_once(say)
     source, containers, _kind = found.now()
     if not containers:
         whose = "its ApplicationMaster" if am else "its tasks"
@@ -397,7 +401,7 @@ def logs(
     return reader.read(source, wanted, selection, cluster.wall(), say)
 
 
-def _once(say: Say) -> Say:
+def _say_once(say: Say) -> Say:
     """Return a function that passes each message on only once."""
     said: set[str] = set()
 
@@ -409,7 +413,7 @@ def _once(say: Say) -> Say:
     return once
 
 
-def _selection(files: Sequence[str], tail: int | None, grep: str | None) -> LogSelection:
+def _log_selection(files: Sequence[str], tail: int | None, grep: str | None) -> LogSelection:
     from submit_tf_job.logs.entries import LogSelection
     from submit_tf_job.logs.read import pattern
 

@@ -78,9 +78,9 @@ def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppRe
         others = tuple(app.name or "" for app in live if app.id != newest.id)
         run = newest.name or job
         return JobRef(_job_name(job, run), newest.id, run, others), None  # a list may be cached
-    stored = _stored(cluster, job) or _recorded(cluster, job)
+    stored = _stored_run(cluster, job) or _recorded_run(cluster, job)
     if stored is None:
-        raise NoSuchJob(f"There is no job {job}.", hint=_near(cluster, job, apps))
+        raise NoSuchJob(f"There is no job {job}.", hint=_similar_names(cluster, job, apps))
     return stored, None
 
 
@@ -100,7 +100,7 @@ def _job_name(asked: str, run: str) -> str:
     return asked if not is_run(asked) and is_run_of(run, asked) else job_of(run)
 
 
-def _stored(cluster: Cluster, job: str) -> JobRef | None:
+def _stored_run(cluster: Cluster, job: str) -> JobRef | None:
     """Return the newest run of which only YARN's stored copy is known."""
     stored = stored_services(cluster)
     if stored is None:
@@ -114,7 +114,7 @@ def _stored(cluster: Cluster, job: str) -> JobRef | None:
     return None
 
 
-def _recorded(cluster: Cluster, job: str) -> JobRef | None:
+def _recorded_run(cluster: Cluster, job: str) -> JobRef | None:
     """Return the run that only its record knows."""
     with suppress(SubmitTFJobError):
         for found in run_records.recorded_runs(cluster, job, 1):
@@ -122,7 +122,7 @@ def _recorded(cluster: Cluster, job: str) -> JobRef | None:
     return None
 
 
-def _near(cluster: Cluster, job: str, own: Sequence[AppReport]) -> str:
+def _similar_names(cluster: Cluster, job: str, own: Sequence[AppReport]) -> str:
     """Return a hint: the user's jobs whose names are like it, or another user's job."""
     names = list(dict.fromkeys(job_of(app.name) for app in own if app.name))
     with suppress(SubmitTFJobError):
@@ -326,15 +326,15 @@ class _Retention:
     def deletable(self, beyond: Sequence[Stat], most: int) -> Iterator[str]:
         """Yield the oldest of the runs beyond `keep_runs` that have ended and are not kept."""
         for item in tuple(reversed(beyond))[: max(most, _LOOKED_AT)]:
-            ended = self._ended(item.name)
+            ended = self._ended_run(item.name)
             if ended and not self._is_kept(item, *ended):
                 yield item.name
 
     def has_ended(self, run: str) -> bool:
         """Return whether a stored run has ended."""
-        return self._ended(run) is not None
+        return self._ended_run(run) is not None
 
-    def _ended(self, run: str) -> tuple[StoredRun, int] | None:
+    def _ended_run(self, run: str) -> tuple[StoredRun, int] | None:
         """Return a run that has ended, and when; None for any other."""
         if run not in self._read:
             found, self._read[run] = self._stored.read(run), None

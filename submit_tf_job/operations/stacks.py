@@ -74,7 +74,7 @@ def take_stacks(cluster: Cluster, job: str | JobRef, task: str | None = None) ->
         raise Refused(error.message, hint="try again in a few seconds") from None
     if container is None:
         raise Refused(f"the commands of {ref.name} do not run, so they stand nowhere")
-    before = _read(reader)
+    before = _read_stacks(reader)
     try:
         cluster.client.signal_container(container, THREAD_DUMP)
     except NoSuchJob:
@@ -84,22 +84,22 @@ def take_stacks(cluster: Cluster, job: str | JobRef, task: str | None = None) ->
         hint = f"{error.hint}, and 20 s later {logs}" if error.hint else ""
         raise Refused(error.message, hint=hint) from None
     for _ in waiting.STACKS_ARE_TAKEN.attempts(cluster.clock, cluster.sleep):
-        found = _read(reader)
+        found = _read_stacks(reader)
         if found and found != before:
-            return _stacks(ref, found, task)
+            return _parse_stacks(ref, found, task)
     raise DeadlinePassed(
         f"the deciding task of {ref.name} has not written the stacks of its tasks",
         hint="its node or container hangs, or an older submit_tf_job submitted the job",
     )
 
 
-def _read(reader: StatusReader) -> dict[str, Any] | None:
+def _read_stacks(reader: StatusReader) -> dict[str, Any] | None:
     content = reader.read_from_deciding_task(contract.ALL_STACKS_FILE)
     found = json.loads(content) if content else None
     return found if isinstance(found, dict) else None
 
 
-def _stacks(ref: JobRef, found: dict[str, Any], task: str | None) -> JobStacks:
+def _parse_stacks(ref: JobRef, found: dict[str, Any], task: str | None) -> JobStacks:
     tasks = tuple(
         TaskStacks(*(str(one.get(key, "")) for key in ("task", "host", "where", "text")))
         for one in found["tasks"]

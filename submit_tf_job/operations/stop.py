@@ -106,10 +106,10 @@ def stop_run(
         ),
     )
     if left:
-        raise _alive(ref.name, app.id, left)
+        raise _still_alive(ref.name, app.id, left)
 
 
-def _alive(name: str, app_id: str, left: Sequence[Remaining]) -> DeadlinePassed:
+def _still_alive(name: str, app_id: str, left: Sequence[Remaining]) -> DeadlinePassed:
     some = "; ".join(map(str, left[:_NAMED]))
     if len(left) > _NAMED:
         some += f" and {len(left) - _NAMED} more"
@@ -193,7 +193,9 @@ def _end_gracefully(
             return
         if seen.state.is_final or (seen.report is not None and seen.report.has_saved):
             return
-    on_wait(f"{ref.name}: {_late(seen.report)} after {grace_s:g} s; YARN stops the job now")
+    on_wait(
+        f"{ref.name}: {_unsaved_tasks(seen.report)} after {grace_s:g} s; YARN stops the job now"
+    )
 
 
 def deciding_container(seen: JobStatus) -> str | None:
@@ -224,7 +226,7 @@ def _by_hand(name: str, container: str) -> str:
     )
 
 
-def _late(report: JobReport | None) -> str:
+def _unsaved_tasks(report: JobReport | None) -> str:
     if report is None or not report.graceful:
         return "its tasks may still run"
     late = [str(name) for name in report.raw["saving"]]

@@ -43,7 +43,7 @@ class StoredServices:
 
         storage = self.open()
         try:
-            found = storage.list_dir(self._root(storage))
+            found = storage.list_dir(self._services_directory(storage))
         except NoSuchPath:
             return ()
         return tuple(sorted(found, key=lambda item: item.modified_ms, reverse=True))
@@ -65,10 +65,10 @@ class StoredServices:
         from submit_tf_job.storage import NoSuchPath
 
         storage = self.open()
-        path = self._path(storage, run)
+        path = self._copy_path(storage, run)
         try:
             written_ms = storage.stat(path).modified_ms
-            content = _parsed(storage.read(path))
+            content = _parse_copy(storage.read(path))
         except NoSuchPath:
             return None
         app_id = str(content.get("id") or "") or None
@@ -87,8 +87,8 @@ class StoredServices:
             SubmitTFJobError: It does not exist, cannot be read, or is being written.
         """
         storage = self.open()
-        path = self._path(storage, run)
-        content = _parsed(storage.read(path))
+        path = self._copy_path(storage, run)
+        content = _parse_copy(storage.read(path))
         if not content:
             raise ClusterUnavailable(f"{storage.url(path)}: describes no service")
         return content
@@ -96,7 +96,7 @@ class StoredServices:
     def written_ms(self, run: str) -> int:
         """Return when YARN wrote the stored service of a run; raises as `content`."""
         storage = self.open()
-        return storage.stat(self._path(storage, run)).modified_ms
+        return storage.stat(self._copy_path(storage, run)).modified_ms
 
     def properties(self, run: str) -> dict[str, str]:
         """Return the properties of a stored service; raises as `content`."""
@@ -122,13 +122,13 @@ class StoredServices:
 
         storage = self.open()
         with suppress(NoSuchPath):
-            storage.remove(f"{self._root(storage)}/{run}/lib", recursive=True)
+            storage.remove(f"{self._services_directory(storage)}/{run}/lib", recursive=True)
 
-    def _root(self, storage: Storage) -> str:
+    def _services_directory(self, storage: Storage) -> str:
         return f"{storage.home(self.user)}/.yarn/services"
 
-    def _path(self, storage: Storage, run: str) -> str:
-        return f"{self._root(storage)}/{run}/{run}.json"
+    def _copy_path(self, storage: Storage, run: str) -> str:
+        return f"{self._services_directory(storage)}/{run}/{run}.json"
 
 
 def stored_services(cluster: Cluster) -> StoredServices | None:
@@ -155,7 +155,7 @@ def properties_of(service: Mapping[str, Any]) -> dict[str, str]:
     return {str(key): str(value) for key, value in properties.items()}
 
 
-def _parsed(content: bytes) -> Mapping[str, Any]:
+def _parse_copy(content: bytes) -> Mapping[str, Any]:
     """Return the JSON object of a copy; an empty one if it is cut off."""
     try:
         found = json.loads(content)

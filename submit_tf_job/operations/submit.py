@@ -103,12 +103,12 @@ def load_job(
         text = jobspec.read_file(path)
     else:
         where = (base or Path.cwd()) if host_files else None
-    host = _host(where, settings, uploads)
+    host = _host_of(where, settings, uploads)
     found = jobspec.read(
         text,
         source=str(path),
         host=host if host_files else replace(host, cache=None),
-        defaults=_defaults(settings),
+        defaults=_spec_defaults(settings),
         overrides=overrides,
         name=name,
         dialect=dialect,
@@ -116,14 +116,14 @@ def load_job(
     return replace(found.job, given=Given(text.decode(errors="replace"), tuple(overrides)))
 
 
-def _host(base: Path | None, settings: Settings, uploads: Path | None = None) -> Host:
+def _host_of(base: Path | None, settings: Settings, uploads: Path | None = None) -> Host:
     from submit_tf_job.jobspec.files import Host
 
     cache = directories().cache
     return Host(base, settings.hadoop_conf, krb5_conf_files(settings), cache, uploads)
 
 
-def _defaults(settings: Settings) -> Defaults:
+def _spec_defaults(settings: Settings) -> Defaults:
     from submit_tf_job.jobspec import Defaults
 
     job = dict(settings.job)
@@ -168,8 +168,8 @@ def convert(
         jobspec.read(
             content,
             source=source,
-            host=_host(base, settings),
-            defaults=_defaults(settings),
+            host=_host_of(base, settings),
+            defaults=_spec_defaults(settings),
             overrides=overrides,
             name=name,
             dialect=dialect,
@@ -260,7 +260,7 @@ def submit(
     try:
         done = exactly_once.submit(
             cluster.client,
-            _keyed(planned, cluster, preparation),
+            _keyed_submission(planned, cluster, preparation),
             stored=stored,
             deadline=cluster.client.deadline(cluster.settings.timeouts.submit_s),
             on_wait=on_wait,
@@ -280,7 +280,7 @@ def submit(
     warnings = (
         *(() if done.adopted else preparation.said),
         apply_priority(cluster, ref, planned.job.priority),
-        _several(planned.job.name, ref, done.live),
+        _several_runs_warning(planned.job.name, ref, done.live),
         _OTHER.format(ref.run) if is_other else "",
     )
     made = Submission(
@@ -296,7 +296,9 @@ def submit(
     return made
 
 
-def _keyed(planned: Plan, cluster: Cluster, preparation: _Preparation) -> KeyedSubmission:
+def _keyed_submission(
+    planned: Plan, cluster: Cluster, preparation: _Preparation
+) -> KeyedSubmission:
     """Return what is submitted exactly once. A key that is run again after each end reads no
     records of its runs.
     """
@@ -373,7 +375,7 @@ class _Preparation:
         staging.forget_others(planned, self._cluster.settings, used)
 
 
-def _several(job: str, ref: JobRef, others: tuple[str, ...]) -> str:
+def _several_runs_warning(job: str, ref: JobRef, others: tuple[str, ...]) -> str:
     """Return the warning about several live runs of a job: a client died as it submitted one."""
     if not others:
         return ""

@@ -48,11 +48,16 @@ def check_capacity(planned: Plan, cluster: Cluster) -> tuple[str, ...]:
     """
     if cluster.settings.capacity_check == "off":
         return ()
-    nodes = cache(lambda: _read(cluster.client.nodes) or ())
-    return tuple(filter(None, (_images(planned, cluster, nodes), _room(planned, cluster, nodes))))
+    nodes = cache(lambda: _none_on_refusal(cluster.client.nodes) or ())
+    return tuple(
+        filter(
+            None,
+            (_nodes_without_images(planned, cluster, nodes), _why_no_room(planned, cluster, nodes)),
+        )
+    )
 
 
-def _room(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
+def _why_no_room(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
     """Return why the job cannot start now; "" if nothing is known to be in its way.
 
     Sends no request for a job of one task without a node label, and one for the queues if the job
@@ -65,7 +70,7 @@ def _room(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
     choice = cluster.settings.capacity_check
     if not fit.may_not_fit(job):
         return ""
-    answer = _read(cluster.client.scheduler) if job.queue else None
+    answer = _none_on_refusal(cluster.client.scheduler) if job.queue else None
     scheduler = Scheduler.from_json(answer) if answer else None
     never = fit.fits_never(job, gpu_resource, nodes(), scheduler)
     if never and choice == "refuse":
@@ -80,7 +85,7 @@ def _room(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
     return f"it cannot start now, and waits: {waits}" if waits else ""
 
 
-def _images(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
+def _nodes_without_images(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
     """Return which nodes run no images, if the job needs one; "" if none is known.
 
     Sends one request for the configuration of a NodeManager; if that one runs no images, one to
@@ -118,7 +123,7 @@ def _images(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
     )
 
 
-def _read(request: Callable[[], T]) -> T | None:
+def _none_on_refusal(request: Callable[[], T]) -> T | None:
     try:
         return request()
     except InternalError:
@@ -202,22 +207,26 @@ class DataCheck:
         problems: list[Problem] = []
         for item in self.job.inputs:
             path = f"inputs.{item.name}"
-            problems += self._checked(path, item.uri, partial(self._input, item, path))
+            problems += self._problems_at(path, item.uri, partial(self._check_input, item, path))
         for file in self._remote_files():
-            problems += self._checked(file.at, file.uri, partial(self._remote_file, file), hint="")
+            problems += self._problems_at(
+                file.at, file.uri, partial(self._remote_file, file), hint=""
+            )
         for output in self.job.outputs:
             path = f"outputs.{output.name}"
-            problems += self._checked(path, output.uri, partial(self._output, output, path))
+            problems += self._problems_at(
+                path, output.uri, partial(self._check_output, output, path)
+            )
         if problems:
             raise JobSpecError(problems)
 
-    def _storage(self, uri: str) -> Storage | None:
+    def _storage_of_uri(self, uri: str) -> Storage | None:
         """Open the storage of a URI; None for one that only the tasks can reach."""
         if uri.startswith("file:") and not self.here:
             return None
         return open_named(self.settings, uri, for_caller=self.for_caller)
 
-    def _checked(
+    def _problems_at(
         self,
         path: str,
         uri: str,
@@ -230,13 +239,13 @@ class DataCheck:
             ClusterUnavailable: Its file system cannot be reached from this machine.
         """
         try:
-            return check(self._storage(uri))
+            return check(self._storage_of_uri(uri))
         except ClusterUnavailable as error:
             raise ClusterUnavailable(
                 f"{path}: {error.message}", hint=error.hint or hint, details=error.details
             ) from None
         except SubmitTFJobError as error:
-            return [self.job.problem(path, self._why(error, uri))]
+            return [self.job.problem(path, self._error_sentence(error, uri))]
 
     # --- files of HDFS ---
 
@@ -257,18 +266,18 @@ class DataCheck:
 
     # --- inputs ---
 
-    def _input(self, item: Input, path: str, storage: Storage | None) -> list[Problem]:
+    def _check_input(self, item: Input, path: str, storage: Storage | None) -> list[Problem]:
         if storage is not None:
-            return self._found(item, storage, path)
-        return [self._unseen(item.uri, f"{path}.shard")] if item.sharded else []
+            return self._check_files_found(item, storage, path)
+        return [self._shard_unseen(item.uri, f"{path}.shard")] if item.sharded else []
 
-    def _unseen(self, uri: str, path: str) -> Problem:
+    def _shard_unseen(self, uri: str, path: str) -> Problem:
         what = "a gateway lists files on the cluster's own HDFS only; put them there"
         if uri.startswith("file:"):
             what = "which files each node has is not known here; put them on HDFS"
         return self.job.problem(path, f"{what}, or leave shard out")
 
-    def _found(self, item: Input, storage: Storage, path: str) -> list[Problem]:
+    def _check_files_found(self, item: Input, storage: Storage, path: str) -> list[Problem]:
         from submit_tf_job.plan.data import shares
         from submit_tf_job.storage import files_of
 
@@ -309,15 +318,17 @@ class DataCheck:
 
     # --- outputs ---
 
-    def _output(self, output: Output, path: str, storage: Storage | None) -> list[Problem]:
+    def _check_output(self, output: Output, path: str, storage: Storage | None) -> list[Problem]:
         if storage is None:
             return []
         try:
-            return self._taken(output, storage, path) or self._check_writable(output, storage)
+            return self._existing_data(output, storage, path) or self._check_writable(
+                output, storage
+            )
         except FileNotFoundError:
             return [self.job.problem(path, f"{output.uri}: no directory can be made there")]
 
-    def _taken(self, output: Output, storage: Storage, path: str) -> list[Problem]:
+    def _existing_data(self, output: Output, storage: Storage, path: str) -> list[Problem]:
         """Return the existing data that an upload would replace."""
         from submit_tf_job.jobspec.job import Uploader
         from submit_tf_job.plan.data import writers
@@ -346,10 +357,10 @@ class DataCheck:
         from submit_tf_job.storage.base import join, parent_of
 
         place = storage.path(output.uri)
-        found = self._there(storage, place)
+        found = self._stat_or_none(storage, place)
         if found is None or not found.is_dir or output.upload:
             place = parent_of(place)
-        while place != "/" and (found := self._there(storage, place)) is None:
+        while place != "/" and (found := self._stat_or_none(storage, place)) is None:
             place = parent_of(place)
         if found is not None and not found.is_dir:
             what = f"{storage.url(place)} is a file, so that nothing can lie below it"
@@ -360,7 +371,7 @@ class DataCheck:
         return []
 
     @staticmethod
-    def _there(storage: Storage, path: str) -> Stat | None:
+    def _stat_or_none(storage: Storage, path: str) -> Stat | None:
         try:
             return storage.stat(path)
         except UsageError:  # it does not exist, or its parent is not a directory
@@ -368,7 +379,7 @@ class DataCheck:
 
     # --- messages ---
 
-    def _why(self, error: SubmitTFJobError, uri: str) -> str:
+    def _error_sentence(self, error: SubmitTFJobError, uri: str) -> str:
         """Return one sentence for an error."""
         if isinstance(error, FileNotFoundError):
             return f"{uri} is not there, as {self.settings.user} sees it"

@@ -112,7 +112,9 @@ def watch_run(
             yield Trouble(error)
         else:
             status = _keep_ended(status, previous)
-            limits.answered(status, is_change=previous is None or _key(status) != _key(previous))
+            limits.answered(
+                status, is_change=previous is None or _change_key(status) != _change_key(previous)
+            )
             previous = status
             yield status
             if (status.state.is_final or _awaits_logs(status)) and limits.is_settled(status):
@@ -217,7 +219,7 @@ def _without_logs(status: JobStatus) -> JobStatus:
     return replace(status, evidence=Evidence.UNREADABLE) if _awaits_logs(status) else status
 
 
-def _key(status: JobStatus) -> tuple[object, ...]:
+def _change_key(status: JobStatus) -> tuple[object, ...]:
     report, app = status.report, status.app
     return (
         status.state,

@@ -59,7 +59,7 @@ def why_pending(cluster: Cluster, status: JobStatus) -> tuple[Cause, ...]:
 
     if status.app is None or status.state not in (JobState.PENDING, JobState.STARTING):
         return ()
-    situation = _situation(cluster, status, status.app)
+    situation = _read_situation(cluster, status, status.app)
     wants = situation.asks or situation.late or situation.placements
     if situation.app.state.value == "RUNNING" and not wants:
         return ()
@@ -70,7 +70,7 @@ def why_pending(cluster: Cluster, status: JobStatus) -> tuple[Cause, ...]:
     return causes
 
 
-def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation:
+def _read_situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation:
     from submit_tf_job.diagnose.queueing import are_alone
     from submit_tf_job.diagnose.situation import (
         NO_SCHEDULER,
@@ -82,25 +82,26 @@ def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation
 
     client, deadline = cluster.client, cluster.client.deadline(TOTAL_S)
     service = status.service
-    nodes = _soft(lambda: inspection.all_nodes(client, deadline=deadline))
-    attempts = _soft(lambda: client.app_attempts(app.id, deadline=deadline)) or ()
+    nodes = _none_on_error(lambda: inspection.all_nodes(client, deadline=deadline))
+    attempts = _none_on_error(lambda: client.app_attempts(app.id, deadline=deadline)) or ()
     placements = placements_of(service)
     asks = asks_of(app, service)
     queue = str(app.raw.get("queue") or app.queue)
-    in_queue = _soft(lambda: inspection.queue_apps(client, queue, deadline=deadline)) or ()
+    in_queue = _none_on_error(lambda: inspection.queue_apps(client, queue, deadline=deadline)) or ()
     everywhere: tuple[AppReport, ...] | None = None
     if are_alone(in_queue):
-        everywhere = _soft(lambda: inspection.live_apps(client, {}, deadline=deadline))
+        everywhere = _none_on_error(lambda: inspection.live_apps(client, {}, deadline=deadline))
     conf: Mapping[str, str] | None = None
     if placements:
-        conf = _soft(lambda: inspection.configuration(client, deadline=deadline))
+        conf = _none_on_error(lambda: inspection.configuration(client, deadline=deadline))
     exclusive: Mapping[str, bool] | None = None
     if any(node.labels for node in nodes or ()) or any(ask.label for ask in asks):
-        exclusive = _soft(lambda: inspection.label_exclusivity(client, deadline=deadline))
+        exclusive = _none_on_error(lambda: inspection.label_exclusivity(client, deadline=deadline))
     return Situation(
         app=app,
         asks=asks,
-        scheduler=_soft(lambda: inspection.scheduler(client, deadline=deadline)) or NO_SCHEDULER,
+        scheduler=_none_on_error(lambda: inspection.scheduler(client, deadline=deadline))
+        or NO_SCHEDULER,
         nodes=nodes,
         neighbours=tuple(other for other in in_queue if other.id != app.id),
         cluster_apps=everywhere or (),
@@ -110,11 +111,11 @@ def _situation(cluster: Cluster, status: JobStatus, app: AppReport) -> Situation
         placements=placements,
         placement_handler=(conf or {}).get("yarn.resourcemanager.placement-constraints.handler"),
         has_image=service is None or '"artifact"' in json.dumps(service.raw.get("components")),
-        late=tuple(_late(cluster, status, app, nodes or (), deadline)),
+        late=tuple(_late_tasks(cluster, status, app, nodes or (), deadline)),
     )
 
 
-def _soft(ask: Callable[[], _T]) -> _T | None:
+def _none_on_error(ask: Callable[[], _T]) -> _T | None:
     """Return the result of a request, or None if it fails, so that other causes are still found."""
     try:
         return ask()
@@ -130,13 +131,15 @@ def _with_activities(cluster: Cluster, situation: Situation) -> Situation:
 
     client, app_id = cluster.client, situation.app.id
     for _ in waiting.ACTIVITIES_ARE_RECORDED.attempts(cluster.clock, cluster.sleep):
-        notes = _soft(lambda: app_activities(client, app_id, deadline=client.deadline(TOTAL_S)))
+        notes = _none_on_error(
+            lambda: app_activities(client, app_id, deadline=client.deadline(TOTAL_S))
+        )
         if notes:
             return replace(situation, activities=notes)
     return situation
 
 
-def _late(
+def _late_tasks(
     cluster: Cluster, status: JobStatus, app: AppReport, nodes: tuple[Node, ...], deadline: Deadline
 ) -> Iterator[LateTask]:
     """Find the tasks that have a container and have not reported from it, or were lost with it, and
@@ -230,25 +233,25 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
 
     cause = None
     if status.state is JobState.FAILED:
-        cause = _cause(cluster, status)
+        cause = _first_cause(cluster, status)
     run_records.complete(cluster, status, cause)
     return cause
 
 
-def _cause(cluster: Cluster, status: JobStatus) -> Cause | None:
+def _first_cause(cluster: Cluster, status: JobStatus) -> Cause | None:
     found: list[Cause | None] = []
     # A thread, because HDFS calls have no deadline; after the limit it ends with the process.
     asking = threading.Thread(
-        target=lambda: found.append(_investigate(cluster, status)), daemon=True
+        target=lambda: found.append(_find_cause(cluster, status)), daemon=True
     )
     asking.start()
     asking.join(LIMIT_S)
     return next(iter(found), None)
 
 
-def _investigate(cluster: Cluster, seen: JobStatus) -> Cause | None:
+def _find_cause(cluster: Cluster, seen: JobStatus) -> Cause | None:
     try:
-        return _gather(cluster, seen)
+        return _gather_evidence(cluster, seen)
     except SubmitTFJobError as error:
         _LOG.info("why it failed could not be found out: %s", error.message)
     except Exception:  # noqa: BLE001 - an explanation must not cost the verdict
@@ -256,7 +259,7 @@ def _investigate(cluster: Cluster, seen: JobStatus) -> Cause | None:
     return None
 
 
-def _gather(cluster: Cluster, seen: JobStatus) -> Cause | None:
+def _gather_evidence(cluster: Cluster, seen: JobStatus) -> Cause | None:
     from submit_tf_job.diagnose.evidence import OF_MEMORY
     from submit_tf_job.diagnose.failure import conclude, evidence_of, with_am_log
     from submit_tf_job.yarn.amlog import container_ends
@@ -269,8 +272,8 @@ def _gather(cluster: Cluster, seen: JobStatus) -> Cause | None:
         log = am_log(cluster, seen.app)
         clues = with_am_log(clues, log)
         if clues.suspect.reason == "peers-missing":
-            clues = replace(clues, missing=_missing(cluster, seen, log))
-    clues = replace(clues, stderr=_stderr(cluster, seen.app, clues.suspect))
+            clues = replace(clues, missing=_output_of_missing_task(cluster, seen, log))
+    clues = replace(clues, stderr=_last_output(cluster, seen.app, clues.suspect))
     cause = conclude(clues)
     of_memory = cause is not None and cause.code in OF_MEMORY
     if cause is None or asked_am or not of_memory or cause.facts.get("asked_mib"):
@@ -279,7 +282,7 @@ def _gather(cluster: Cluster, seen: JobStatus) -> Cause | None:
     return conclude(replace(clues, ends=container_ends(am_log(cluster, seen.app))))
 
 
-def _stderr(cluster: Cluster, app: AppReport, suspect: Failure) -> str:
+def _last_output(cluster: Cluster, app: AppReport, suspect: Failure) -> str:
     if not suspect.container_id:
         return ""
     read = partial(end_of_log, cluster, app, suspect.container_id, host=suspect.host)
@@ -290,7 +293,7 @@ def _stderr(cluster: Cluster, app: AppReport, suspect: Failure) -> str:
     return "\n".join(filter(None, (read(), read("prelaunch.err"))))
 
 
-def _missing(cluster: Cluster, seen: JobStatus, log: str) -> tuple[str, str] | None:
+def _output_of_missing_task(cluster: Cluster, seen: JobStatus, log: str) -> tuple[str, str] | None:
     """Return the output of a task with a container that never reported to the deciding task."""
     from submit_tf_job.yarn.amlog import container_of
 
