@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import glob
 import os
+import pathlib
 import shutil
 import socket
+import zipfile
 from collections.abc import Mapping
 
 from submit_tf_job.container import contract, task_files
@@ -26,6 +28,7 @@ CACHES = ("XDG_CACHE_HOME", "MPLCONFIGDIR", "KERAS_HOME", "TMPDIR")
 # the parts of `hadoop classpath --glob` that libhdfs needs
 JARS = ("common/lib", "common", "hdfs", "hdfs/lib")
 ONE_VARIABLE = 120000
+CLASS_PATH_JAR = ".tfjob-class-path.jar"
 JAVA_KRB5_CONF = "java.security.krb5.conf"
 JAVA_OPTIONS = ("HADOOP_OPTS", "LIBHDFS_OPTS")  # read by Hadoop's scripts, and by libhdfs
 SITE_FOLDER = ".tfjob-site"
@@ -61,7 +64,7 @@ def prepare(info: Info, env: dict[str, str]) -> list[str]:
     env.update({name: str(value) for name, value in role.get("env", {}).items()})
     _hadoop_conf(info, env, warnings)
     _krb5_conf(info, env, warnings)
-    _libhdfs(env)
+    _libhdfs(info, env)
     no_proxy(env, [info.suffix.split(".", 2)[-1]] if info.suffix else [])
     env.setdefault("PYTHONUNBUFFERED", "1")  # without it a log stays empty for minutes
     _customize_python(info, env)
@@ -235,8 +238,12 @@ def _krb5_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
             env[name] = _joined(" ", env.get(name), f"-D{JAVA_KRB5_CONF}={path}")
 
 
-def _libhdfs(env: dict[str, str]) -> None:
-    """Set CLASSPATH without wildcards and the library paths for libhdfs, if the image has it."""
+def _libhdfs(info: Info, env: dict[str, str]) -> None:
+    """Set CLASSPATH without wildcards and the library paths for libhdfs, if the image has it.
+
+    A class path that is longer than a variable may be becomes the manifest of one jar (a "pathing
+    jar", as YARN makes of long class paths).
+    """
     homes = [env[name] for name in ("HADOOP_HDFS_HOME", "HADOOP_HOME") if name in env]
     homes = [h for h in homes if os.path.exists(os.path.join(h, "lib/native/libhdfs.so"))]
     if not homes:
@@ -251,12 +258,32 @@ def _libhdfs(env: dict[str, str]) -> None:
     for entry in env.get("CLASSPATH", "").split(":") + jars:
         paths += sorted(glob.glob(entry[:-1] + "*.jar")) if entry.endswith("/*") else [entry]
     env["CLASSPATH"] = _joined(":", *paths)
+    if len(env["CLASSPATH"]) > ONE_VARIABLE:
+        jar = os.path.join(info.cwd, CLASS_PATH_JAR)
+        _write_pathing_jar(jar, [path for path in paths[1:] if path])
+        env["CLASSPATH"] = _joined(":", paths[0], jar)
     libraries = [os.path.join(home, "lib/native")]
     if "JAVA_HOME" in env:
         for pattern in ("lib/server", "jre/lib/*/server", "lib/*/server"):
             found = glob.glob(os.path.join(env["JAVA_HOME"], pattern, "libjvm.so"))
             libraries += [os.path.dirname(library) for library in found[:1]]
     env["LD_LIBRARY_PATH"] = _joined(":", env.get("LD_LIBRARY_PATH"), *libraries)
+
+
+def _write_pathing_jar(jar: str, paths: list[str]) -> None:
+    """Write a jar without classes whose manifest names the entries of a class path.
+
+    A line of a manifest has at most 72 bytes; a blank continues it (JAR File Specification).
+    """
+    urls = (
+        pathlib.Path(path).as_uri() + ("/" if os.path.isdir(path) else "")
+        for path in map(os.path.abspath, paths)
+    )
+    text = f"Class-Path: {' '.join(urls)}"
+    lines = [text[:70]] + [" " + text[start : start + 69] for start in range(70, len(text), 69)]
+    manifest = "\r\n".join(["Manifest-Version: 1.0", *lines, "", ""])
+    with zipfile.ZipFile(jar, "w") as file:
+        file.writestr("META-INF/MANIFEST.MF", manifest)
 
 
 def no_proxy(env: dict[str, str], hosts: list[str]) -> None:

@@ -5,8 +5,11 @@ tests/bootstrap/test_variables.
 from __future__ import annotations
 
 import os
+import re
+import zipfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -173,6 +176,15 @@ def test_class_path_without_wildcards_for_libhdfs(tmp_path: Path) -> None:
     assert env["CLASSPATH"].split(":") == ["/etc", f"{tmp_path}/mine/m.jar", "/x.jar", *jars]
     assert env["LD_LIBRARY_PATH"] == f"/opt/lib:{home}/lib/native:{tmp_path}/jdk/lib/server"
     assert env["HADOOP_HDFS_HOME"] == str(home)
+    long = [f"{tmp_path}/{'é' * 40} {number}/l.jar" for number in range(2000)]
+    env, _ = prepared(tmp_path, {**given, "CLASSPATH": ":".join(long), "HADOOP_CONF_DIR": "/etc"})
+    conf, jar = env["CLASSPATH"].split(":")
+    with zipfile.ZipFile(jar) as file:
+        lines = file.read("META-INF/MANIFEST.MF").decode().split("\r\n")
+    assert max(map(len, lines)) < 72, "a longer line of a manifest is refused by Java"
+    text = "".join(line[1:] if line.startswith(" ") else f"\n{line}" for line in lines)
+    urls = re.search("Class-Path: (.*)", text)[1].split(" ")  # type: ignore[index]
+    assert (conf, [unquote(urlsplit(url).path) for url in urls]) == ("/etc", [*long, *jars])
     (tmp_path / "none").mkdir()
     env, _ = prepared(tmp_path, {"HADOOP_HOME": str(tmp_path / "none")})
     assert not {"CLASSPATH", "LD_LIBRARY_PATH"} & set(env), "there is no libhdfs"
