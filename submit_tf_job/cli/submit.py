@@ -38,7 +38,7 @@ from submit_tf_job.yarn.run_names import Again
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from submit_tf_job.dialects.own_program import ProgramJob
+    from submit_tf_job.jobspec.from_command import ProgramJob
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.plan import Plan
@@ -306,10 +306,10 @@ def run(
     """
     how = How(submission_id, detach, once, logs, timeout)
     settings = context.settings()
-    from submit_tf_job.dialects.own_program import Asked, by_option, job_of_program
+    from submit_tf_job.jobspec.from_command import RunOptions, by_option, job_of_program
 
     site_image = settings.job.get("image")
-    asked = Asked(
+    asked = RunOptions(
         program,
         image or (site_image if isinstance(site_image, str) else None),
         memory or settings.task_memory,

@@ -91,6 +91,28 @@ def test_resources_become_files_and_inputs(tmp_path: Path) -> None:
     assert "TFJOB_INPUT" not in (job.roles["ps"].command.script or "")
 
 
+@pytest.mark.parametrize(
+    ("type_name", "instances", "framework", "strategy"),
+    [
+        ("worker", "1", "standalone", "single"),
+        ("chief", "1", "standalone", "single"),
+        ("worker", "2", "standalone", "custom"),
+        ("worker", "1", "tensorflow", "custom"),
+    ],
+)
+def test_strategy_is_single_for_one_standalone_task_alone(
+    type_name: str, instances: str, framework: str, strategy: str
+) -> None:
+    given = {
+        "tony.application.name": "j",
+        "tony.application.framework": framework,
+        f"tony.{type_name}.instances": instances,
+        "tony.containers.command": "python /o.py",
+        "tony.docker.containers.image": "r/tf:1",
+    }
+    assert loads(xml(given), source="t.xml", base=None).strategy.value == strategy
+
+
 def test_types_that_fail_the_job_count_also_where_nothing_could_be_tolerated() -> None:
     named = {"tony.application.stop-on-failure-jobtypes": "worker"}
     strict = {"tony.application.fail-on-worker-failure-enabled": "true"}

@@ -47,7 +47,7 @@ _OPTIONS = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunOptions:
     """What the options of `run` give; None and empty where they are silent."""
 
     command: Sequence[str]
@@ -80,7 +80,7 @@ class ProgramJob:
     notes: tuple[str, ...]
 
 
-def job_of_program(asked: Asked, base: Path, overrides: Sequence[str] = ()) -> ProgramJob:
+def job_of_program(asked: RunOptions, base: Path, overrides: Sequence[str] = ()) -> ProgramJob:
     """Return the job spec of a command line.
 
     Args:
@@ -104,7 +104,9 @@ def job_of_program(asked: Asked, base: Path, overrides: Sequence[str] = ()) -> P
     return ProgramJob(write(tree, "Made by submit_tf_job run", ()), tree, said)
 
 
-def _spec(asked: Asked, program: Program, base: Path, overrides: Sequence[str]) -> dict[str, Any]:
+def _spec(
+    asked: RunOptions, program: Program, base: Path, overrides: Sequence[str]
+) -> dict[str, Any]:
     inputs = dict(map(_input, asked.data))
     strategy = asked.strategy or _strategy(asked)
     spec: dict[str, Any] = {
@@ -125,7 +127,7 @@ def _spec(asked: Asked, program: Program, base: Path, overrides: Sequence[str]) 
     return {key: value for key, value in spec.items() if value}
 
 
-def _strategy(asked: Asked) -> str:
+def _strategy(asked: RunOptions) -> str:
     if _is_torchrun(asked.command):
         return str(Strategy.TORCH.value)  # under another each task would train alone
     if asked.ps:
@@ -138,7 +140,7 @@ def _is_torchrun(command: Sequence[str]) -> bool:
     return posixpath.basename(command[0]) in _TORCHRUN or module in _TORCHRUN
 
 
-def _roles(asked: Asked, strategy: str) -> Mapping[str, Any]:
+def _roles(asked: RunOptions, strategy: str) -> Mapping[str, Any]:
     """Return the roles: under parameter-server and estimator a chief is added to the workers."""
     task = {"memory": asked.memory}
     counts = {"cpus": asked.cpus, "gpus": asked.gpus}
@@ -207,7 +209,7 @@ def _input(text: str) -> tuple[str, str]:
     return (name if name[:1].isalpha() else "data"), text
 
 
-def _left_behind(asked: Asked, program: Program, base: Path) -> Iterator[str]:
+def _left_behind(asked: RunOptions, program: Program, base: Path) -> Iterator[str]:
     """Yield a note for each argument, or word of a script in one, that names a file not sent."""
     sent = {os.path.realpath(path) for path in program.files} | _listed(asked.files, base)
     words = re.split(r"[\s;&|()<>'\"=]+", " ".join(program.command[1:]))
