@@ -21,7 +21,7 @@ from submit_tf_job.host.kerberos import short_name
 from submit_tf_job.host.located.tree import BUILT_IN
 from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import Command, HostFile, Job, Role, Strategy, TFConfigMode
-from submit_tf_job.plan.site import Cap, Site
+from submit_tf_job.plan.site import Cap, Names, Site
 from submit_tf_job.yarn.observed import version_tuple
 from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.run_names import SUFFIX, head_of, host_name, is_run
@@ -81,14 +81,12 @@ def _names(job: Job, site: Site, room: int) -> Iterator[Problem]:
             f"characters, of which the suffix of a run takes {SUFFIX}: {why}shorten the names of "
             f"the roles",
         )
-    if (
-        not re.fullmatch(r"[a-z][a-z0-9.-]*", site.registry_user)
-        or len(site.registry_user) > MAX_NAME
-    ):
+    in_host_names = re.fullmatch(r"[a-z][a-z0-9.-]*", site.registry_user)
+    if site.names is Names.DNS and (not in_host_names or len(site.registry_user) > MAX_NAME):
         yield job.problem(
             "",
-            f"user {site.user!r} is not valid in a host name (as {site.registry_user!r}), "
-            f"which YARN's registry requires",
+            f"user {site.user!r} is not valid in a host name (as {site.registry_user!r}), and with "
+            f"`names: dns` tasks find each other by such names; write `names: rendezvous`",
         )
     for role in job.roles.values():
         if len(role.name) > MAX_COMPONENT:
