@@ -61,6 +61,11 @@ class RequestRefused(UsageError):
         self.headers = dict(headers or {})
 
 
+def code_of(error: SubmitTFJobError) -> str:
+    """Return the code of the problem that an error becomes."""
+    return error.code if isinstance(error, RequestRefused) else error_class(error).code
+
+
 class ProblemResponse(Response):
     """The response to an error.
 
@@ -76,9 +81,9 @@ class ProblemResponse(Response):
         if not isinstance(known, SubmitTFJobError):
             known = InternalError("a defect of the gateway")
         row = error_class(known)
-        code, status, headers = row.code, row.http_status, dict[str, str]()
+        code, status, headers = code_of(known), row.http_status, dict[str, str]()
         if isinstance(known, RequestRefused):
-            code, status, headers = known.code, CODES[known.code], known.headers
+            status, headers = CODES[known.code], known.headers
         message, hint, details = known.message, known.hint, known.details
         if isinstance(known, (SettingsError, InternalError)):
             message, hint, details = (

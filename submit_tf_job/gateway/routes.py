@@ -5,11 +5,14 @@ Each handler calls the caller's client in a thread.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -17,9 +20,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPBearer
+from starlette.requests import ClientDisconnect
 
-from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError, error_class
+from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError
 from submit_tf_job.gateway import openapi, submission
+from submit_tf_job.gateway.problems import code_of
 from submit_tf_job.gateway.running import Gateway, in_thread
 from submit_tf_job.gateway.watchers import Causes
 from submit_tf_job.host.units import duration_s
@@ -57,6 +62,29 @@ class Authenticated:
         with self.gateway.requests.one(self.user):
             return await in_thread(lambda: call(self.gateway.clusters.of(self.user)))
 
+    async def with_client_while(self, call: Callable[[Client, Callable[[], bool]], T]) -> T:
+        """Call a function with the caller's client, and whether the HTTP client has left.
+
+        Raises:
+            ClientDisconnect: It left, and the function ended for it.
+        """
+        has_left = threading.Event()
+        work = asyncio.ensure_future(self.with_client(lambda it: call(it, has_left.is_set)))
+        leaving = asyncio.ensure_future(_disconnected(self.request))
+        try:
+            await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                has_left.set()
+            return await work
+        except (SubmitTFJobError, CancelledError):
+            if has_left.is_set():
+                raise ClientDisconnect from None
+            raise
+        finally:
+            has_left.set()
+            leaving.cancel()
+            work.cancel()
+
     async def with_job(self, name: str, call: Callable[[JobHandle, Causes], T]) -> T:
         """Call a function with one of the caller's jobs, and what explains failed ones."""
         return await self.with_client(lambda it: call(it.attach(name), self.gateway.causes))
@@ -71,6 +99,11 @@ class Authenticated:
         if self.request.method == "GET":
             return with_etag(self.request, content, headers, "application/json")
         return Response(content, status, headers, "application/json")
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def with_etag(request: Request, content: bytes, headers: dict[str, str], media: str) -> Response:
@@ -141,14 +174,16 @@ async def submit(
     async with submission.received(caller.request, gateway, caller.user) as sent:
         action["body_sha256"] = hashlib.sha256(sent.identity).hexdigest()
 
-        def post(client: Client) -> tuple[JobHandle, Any]:
+        def post(client: Client, has_left: Callable[[], bool]) -> tuple[JobHandle, Any]:
             policy = gateway.policy
-            return submission.submit(client, sent, policy, idempotency_key, dialect, action)
+            return submission.submit(
+                client, sent, policy, idempotency_key, dialect, action, has_left
+            )
 
         try:
-            handle, body = await caller.with_client(post)
+            handle, body = await caller.with_client_while(post)
         except SubmitTFJobError as error:
-            gateway.metrics.submission(error_class(error).code)
+            gateway.metrics.submission(code_of(error))
             raise
     result = "adopted" if handle.adopted else "new"
     caller.done(result, run=handle.run, application_id=handle.application_id)

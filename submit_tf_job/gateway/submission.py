@@ -12,7 +12,8 @@ import asyncio
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -67,6 +68,7 @@ def submit(
     key: str | None,
     dialect: str | None,
     audit: dict[str, Any],
+    has_left: Callable[[], bool],
 ) -> tuple[JobHandle, dict[str, Any]]:
     """Submit the job of a body; the same request again finds its run.
 
@@ -78,21 +80,27 @@ def submit(
             submission.
         dialect: The format of the body's job; None to recognise it.
         audit: Gets the job's name.
+        has_left: Whether the client has left: then nothing is submitted for it.
 
     Returns:
         The job, and the response's object: that of `submit --detach -o json`, plus warnings.
 
     Raises:
+        CancelledError: The client has left.
         RequestRefused: The key was used for another body, or the policy does not allow the job.
         SubmitTFJobError: As `Client.load`, `Client.plan` and `Client.submit`.
     """
-    job = client.load_sent(sent.job, sent.source, files=sent.directory, dialect=dialect)
+    job = client.load_sent(
+        sent.job, sent.source, files=sent.directory, dialect=dialect, has_ended=has_left
+    )
     mine = None
     if key is not None:
         digest = hashlib.sha256(f"{client.settings.user}\n{key}".encode()).hexdigest()
         mine = f"k{digest[:24]}"
     planned = client.plan(job, submission_id=mine)
     audit["job"] = job.name
+    if has_left():
+        raise CancelledError
     with policy.admitted(client, planned):
         if mine is not None and (other := client.other_job(planned)):
             raise _reused(f"job {other}")

@@ -1,5 +1,5 @@
-"""Hash this host's files, and look through archives: can a container unpack them? What was found is
-cached: unchanged files are not read again.
+"""Hash this host's files, and remember which archives a container can unpack: unchanged files are
+not read again.
 """
 
 from __future__ import annotations
@@ -7,28 +7,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import posixpath
-import stat
-import tarfile
 import tempfile
 import time
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from submit_tf_job.host.located.tree import clip
+from submit_tf_job.jobspec.archives import archive_kind, archive_problem
 from submit_tf_job.jobspec.job import HostFile
+from submit_tf_job.jobspec.price import Price
 
 PIECE = 1024 * 1024
 FORGOTTEN_AFTER_S = 90 * 24 * 3600
 # A file that is written to again within one tick of its file system's clock keeps its times: hashes
 # of files as young as this are not cached (as in git).
 YOUNG_NS = 2_000_000_000
-ZIPS = (".zip", ".whl")
-TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 
 def sha256_of(path: Path) -> str:
@@ -41,9 +35,11 @@ def sha256_of(path: Path) -> str:
         return _digest(file)
 
 
-def _digest(file: BinaryIO) -> str:
+def _digest(file: BinaryIO, price: Price | None = None) -> str:
     digest = hashlib.sha256()
     while piece := file.read(PIECE):
+        if price:
+            price.look()
         digest.update(piece)
     return digest.hexdigest()
 
@@ -68,9 +64,11 @@ class KnownContents:
         directory: The cache directory; None for no cache. A cache that cannot be read or written
             only costs time.
         base: The directory of the job spec; each has its own cache file.
+        price: What reading the files may cost.
     """
 
-    def __init__(self, directory: Path | None, base: Path) -> None:
+    def __init__(self, directory: Path | None, base: Path, price: Price) -> None:
+        self._price = price
         name = f"{hashlib.sha256(os.fsencode(base.absolute())).hexdigest()[:32]}.json"
         self._file = directory / name if directory else None
         self._known: dict[str, list[object]] = {}
@@ -95,7 +93,7 @@ class KnownContents:
             case [*old, str(sha256)] if old == [*stamp]:
                 pass
             case _:
-                sha256 = _digest(opened)
+                sha256 = _digest(opened, self._price)
                 if found.st_mtime_ns + YOUNG_NS < time.time_ns():
                     self._remember(key, [*stamp, sha256])
         return HostFile(path, found.st_size, sha256, stamp)
@@ -109,8 +107,14 @@ class KnownContents:
             links: Whether links out of it are refused, too.
         """
         checked = f"archive {file.sha256} {archive_kind(file.path.name)} {links}"
-        why = "" if checked in self._known else _archive_problem(file, links)
-        if not why and checked not in self._known:
+        if checked in self._known:
+            return ""
+        try:
+            with opened_again(file) as source:
+                why = archive_problem(file.path.name, source, links=links, price=self._price)
+        except OSError as error:
+            return f"cannot be read: {error.strerror or error}"
+        if not why:
             self._remember(checked, [])
         return why
 
@@ -131,77 +135,3 @@ class KnownContents:
             for other in self._file.parent.iterdir():
                 if other.stat().st_mtime < time.time() - FORGOTTEN_AFTER_S:
                     other.unlink()
-
-
-# --- archives ---
-
-
-def archive_kind(name: str) -> str:
-    """Return "zip" or "tar" by a file's name; "" for other files."""
-    lower = name.lower()
-    if lower.endswith(ZIPS):
-        return "zip"
-    return "tar" if lower.endswith(TARS) else ""
-
-
-_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
-
-
-def _archive_problem(file: HostFile, links: bool) -> str:
-    kind = archive_kind(file.path.name)
-    if not kind:
-        return (
-            f"is not an archive that can be unpacked; its name must end in one of "
-            f"{', '.join(ZIPS[:1] + TARS)}"
-        )
-    try:
-        with opened_again(file) as source:
-            return next(_in_zip(source) if kind == "zip" else _in_tar(source, links), "")
-    except _DAMAGED as error:
-        return f"is not a complete archive: {error}"
-    except OSError as error:  # gzip and lzma raise OSErrors for damaged files, too
-        return f"cannot be read as an archive: {error.strerror or error}"
-
-
-def _in_zip(source: BinaryIO) -> Iterator[str]:
-    with zipfile.ZipFile(source) as found:
-        for info in found.infolist():
-            if info.flag_bits & 0x1:
-                yield f"is encrypted ({clip(info.filename)}), and a job knows no password"
-            if stat.S_ISLNK(info.external_attr >> 16):
-                yield (
-                    f"holds the symbolic link {clip(info.filename)}, which zip files cannot be "
-                    f"trusted with; use a tar"
-                )
-            yield from _outside(info.filename)
-        bad = found.testzip()
-        if bad is not None:
-            yield f"is not a complete archive: {clip(bad)} is damaged"
-
-
-def _in_tar(source: BinaryIO, links: bool) -> Iterator[str]:
-    with tarfile.open(fileobj=source) as found:
-        for member in found:
-            yield from _outside(member.name)
-            if member.issym():
-                if not links:
-                    continue
-                yield from _outside(
-                    posixpath.join(posixpath.dirname(member.name), member.linkname),
-                    f"the link {clip(member.name)} to ",
-                )
-            elif member.islnk():
-                yield from _outside(member.linkname, f"the link {clip(member.name)} to ")
-            elif not (member.isfile() or member.isdir()):
-                yield (
-                    f"holds {clip(member.name)}, which is neither a file nor a directory nor a link"
-                )
-
-
-def _outside(name: str, what: str = "") -> Iterator[str]:
-    """Yield the problem of a member outside of the directory that the archive is unpacked into."""
-    if name.startswith("/") or posixpath.normpath(name).split("/")[0] == "..":
-        yield (
-            f"holds {what}{clip(name)}, which leads out of the directory it is unpacked into; "
-            f"pack it anew without"
-        )

@@ -18,6 +18,7 @@ from submit_tf_job.host.located.tree import Where, clip
 from submit_tf_job.jobspec.file_contents import KnownContents, opened_again
 from submit_tf_job.jobspec.job import PATTERN, HostFile, RemoteFile, ShippedFile
 from submit_tf_job.jobspec.path_kinds import ON_HDFS, ON_THE_WEB, without_secrets
+from submit_tf_job.jobspec.price import Price, TooMuch
 from submit_tf_job.jobspec.sent_files import SentFiles
 
 MAX_BYTES = 20 * 1024**3
@@ -45,6 +46,7 @@ class Host:
         cache: The directory for hashes and packages; None for no cache.
         uploads: The directory of the files of a gateway's caller, without symbolic links; with
             `base` None a job spec may name only those.
+        price: What reading the job spec may cost.
     """
 
     base: Path | None = None
@@ -52,6 +54,7 @@ class Host:
     krb5_conf: tuple[Path, ...] = ()
     cache: Path | None = None
     uploads: Path | None = None
+    price: Price = field(default_factory=Price, compare=False)
 
 
 class CannotShip(Exception):
@@ -83,15 +86,16 @@ class Shipper:
 
     host: Host
     _read: dict[tuple[int, int], bytes | HostFile] = field(default_factory=dict)
+    _packed: dict[str, bytes] = field(default_factory=dict)  # small archives, by their hash
     _bytes: int = 0
     _bytes_held: int = 0
 
     def __post_init__(self) -> None:
         """Open the cache of hashes of this directory."""
         cache = self.host.cache / "hashes" if self.host.cache else None
-        self.contents = KnownContents(cache, self.host.base or Path())
+        self.contents = KnownContents(cache, self.host.base or Path(), self.host.price)
         uploads = self.host.uploads if self.host.base is None else None
-        self._sent = SentFiles(uploads) if uploads else None
+        self._sent = SentFiles(uploads, self.host.price) if uploads else None
 
     def ship(
         self, values: Mapping[str, Any], at: Where
@@ -366,6 +370,7 @@ class Shipper:
                 yield self._file(Path(child.path), prefix + child.name)
 
     def _file(self, path: Path, name: str) -> ShippedFile:
+        self._count_entry()
         with self._opened(path) as (file, status):
             if not name.isprintable():
                 raise CannotShip(
@@ -397,11 +402,14 @@ class Shipper:
             return self.contents.file(path.absolute(), file, status)
 
     def _archive(self, file: HostFile, target: str) -> ShippedFile:
+        self._count_entry()
         self.check(file)
         content: bytes | HostFile = file
-        if file.size <= HELD_FILE:
+        if file.sha256 in self._packed:
+            content = self._packed[file.sha256]
+        elif file.size <= HELD_FILE:
             with opened_again(file) as source:
-                content = source.read()
+                content = self._packed[file.sha256] = source.read()
         return ShippedFile(
             f"{contract.ARCHIVES_DIRECTORY}/{file.sha256[:12]}-{_plain(file.path.name)}",
             content,
@@ -421,6 +429,12 @@ class Shipper:
         """
         if why := self.contents.archive_problem(file, links=links):
             raise CannotShip(why)
+
+    def _count_entry(self) -> None:
+        try:
+            self.host.price.add_entry()
+        except TooMuch as error:
+            raise CannotShip(str(error)) from None
 
     def _reserve(self, size: int) -> None:
         self._bytes += size

@@ -26,6 +26,7 @@ _OF_YARN = frozenset(
     )
 )
 _LONGEST_NAME = 1024
+_MOST_LEVELS = 50
 
 # --- files of this host ---
 
@@ -63,6 +64,8 @@ def _destination(name: str) -> str:
             f"{clip(name)} does not lie in the task's working directory; write a short "
             f"relative path without '..'"
         )
+    if clean.count("/") >= _MOST_LEVELS:
+        raise ValueError(f"{clip(name)} has more than {_MOST_LEVELS} levels; write a shorter path")
     first = clean.partition("/")[0]
     if first.startswith(".tfjob-") or first in _OF_YARN:
         raise ValueError(

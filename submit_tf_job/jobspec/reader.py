@@ -48,6 +48,7 @@ from submit_tf_job.jobspec.job import (
 )
 from submit_tf_job.jobspec.keys import JOB, SHARED, SITE
 from submit_tf_job.jobspec.overrides import SET, apply
+from submit_tf_job.jobspec.price import TooMuch
 from submit_tf_job.jobspec.roles import (
     Defaults,
     Layer,
@@ -184,6 +185,12 @@ def _read_job(root: Node, notes: Diagnostics, host: Host, defaults: Defaults) ->
         notes.check()
         raise AssertionError("a root that is not a mapping is a problem")
     draft = _read_draft(own, site, at, defaults, shipper)
+    files = sum(len(draft.layer.files) + len(role.layer.files) for role in draft.roles.values())
+    try:
+        host.price.check_role_files(files)
+    except TooMuch as error:
+        at.fail(str(error), "files")
+        notes.check()
     deciding = rules.decide(draft)
     rules.check(draft, deciding)
     roles = {

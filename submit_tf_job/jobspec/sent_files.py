@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from submit_tf_job.jobspec.job import PATTERN
+from submit_tf_job.jobspec.price import Price
 
 LONGEST_PATH = 1024  # of a file's name, hence also of a pattern
 _NO_NAME = ("", ".", "..")
@@ -26,10 +27,11 @@ class SentFiles:
 
     Args:
         root: The directory.
+        price: What finding files may cost.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, price: Price) -> None:
+        self.root, self._price = root, price
         self._matches: dict[str, list[str]] = {}
 
     @cached_property
@@ -84,7 +86,12 @@ class SentFiles:
             return []
         tests = [None if part == "**" else _test_of(part) for part in parts]
         candidates = self._directories if pattern.endswith("/") else self._known
-        return sorted(name for name in candidates if _matches(name.split("/"), tests))
+        found = []
+        for name in candidates:
+            self._price.look()
+            if _matches(name.split("/"), tests):
+                found.append(name)
+        return sorted(found)
 
     def open(self, name: str) -> int:
         """Return a descriptor of a file.

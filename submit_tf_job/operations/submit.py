@@ -78,6 +78,7 @@ def load_job(
     base: Path | None = None,
     host_files: bool = True,
     uploads: Path | None = None,
+    has_ended: Callable[[], bool] = lambda: False,
     dialect: str | None = None,
 ) -> Job:
     """Read a job spec file.
@@ -88,8 +89,10 @@ def load_job(
         name: Another name for the job.
         text: The content, if it was read already (standard input).
         base: The directory for `files` of `text`; default: the working directory.
-        host_files: Whether `text` may name files of this host; False for another user's text.
+        host_files: Whether `text` may name files of this host; False for another user's text, whose
+            reading has bounds (`jobspec.price`).
         uploads: The directory of the files that were sent with `text`, which it may name.
+        has_ended: Whether nobody waits any more for the reading of another user's text.
         dialect: The file's format, "jobspec" for none of other systems; None to recognise it.
 
     Raises:
@@ -97,6 +100,7 @@ def load_job(
     """
     from submit_tf_job import jobspec
     from submit_tf_job.jobspec.job import Given
+    from submit_tf_job.jobspec.price import Price
 
     where: Path | None = path.parent
     if text is None:
@@ -104,10 +108,12 @@ def load_job(
     else:
         where = (base or Path.cwd()) if host_files else None
     host = _host_of(where, settings, uploads)
+    if not host_files:
+        host = replace(host, cache=None, price=Price.of_others(has_ended))
     found = jobspec.read(
         text,
         source=str(path),
-        host=host if host_files else replace(host, cache=None),
+        host=host,
         defaults=_spec_defaults(settings),
         overrides=overrides,
         name=name,

@@ -4,6 +4,7 @@ fit the nodes and the queue.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -32,6 +33,7 @@ T = TypeVar("T")
 Nodes = Callable[[], "tuple[Node, ...]"]
 _ASKED = 8  # NodeManagers that are asked whether they run images, if the first one does not
 _ASKED_S = 2.0
+_MOST_LISTED = 100_000  # files and directories for one input of a gateway's caller
 
 
 def check_capacity(planned: Plan, cluster: Cluster) -> tuple[str, ...]:
@@ -284,7 +286,7 @@ class DataCheck:
         if not item.sharded and not item.is_pattern:
             self._check_readable(storage, storage.stat(item.uri))
             return []
-        files = files_of(storage, item.uri)
+        files = files_of(storage, item.uri, _MOST_LISTED if self.for_caller else math.inf)
         if not files:
             what = "no file matches" if item.is_pattern else "the directory holds no file"
             note = f"as {self.settings.user} sees it; names that begin with _ or . do not count"
@@ -335,18 +337,23 @@ class DataCheck:
 
         if not output.upload or output.overwrite:
             return []
-        targets = [output.uri]
-        if output.by is not Uploader.DECIDING_TASK and storage.exists(output.uri):
-            targets = [
-                f"{output.uri}/{name}-{index}"
+        found = self._stat_or_none(storage, storage.path(output.uri))
+        if found is None:
+            return []
+        target: str | None = output.uri
+        if output.by is not Uploader.DECIDING_TASK:
+            there = {item.name for item in storage.list_dir(found.path)} if found.is_dir else set()
+            own = (
+                f"{name}-{index}"
                 for name in writers(self.job)
                 for index in range(self.job.roles[name].instances)
-            ]
-        for target in targets:
-            if storage.exists(target):
-                what = "name another place, remove it, or say overwrite: true"
-                return [self.job.problem(path, f"{target} is there already; {what}")]
-        return []
+            )
+            taken = next((name for name in own if name in there), None)
+            target = f"{output.uri}/{taken}" if taken else None
+        if target is None:
+            return []
+        what = "name another place, remove it, or say overwrite: true"
+        return [self.job.problem(path, f"{target} is there already; {what}")]
 
     def _check_writable(self, output: Output, storage: Storage) -> list[Problem]:
         """Check that an output is writable, by creating a directory at its location and removing

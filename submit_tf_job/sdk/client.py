@@ -215,18 +215,22 @@ class Client:
         source: str,
         *,
         files: Path | None = None,
+        has_ended: Callable[[], bool] = lambda: False,
         dialect: str | None = None,
     ) -> Job:
-        """Read a job spec that somebody else has sent: it may use no files of this host.
+        """Read a job spec that somebody else has sent: it may use no files of this host, and what
+        it takes to read it is bounded.
 
         Args:
             content: The job spec, YAML or JSON, or a file of another system.
             source: Its name in messages; ends in `.json` for JSON.
             files: The directory of the files that were sent with it, and no others.
+            has_ended: Whether nobody waits for the job any more; asked while it is read.
             dialect: As for `load`.
 
         Raises:
             JobSpecError: Every problem at once, each with its line.
+            UsageError: It takes too long to read.
         """
         return load_job(
             Path(source),
@@ -234,6 +238,7 @@ class Client:
             text=content,
             host_files=False,
             uploads=files,
+            has_ended=has_ended,
             dialect=dialect,
         )
 

@@ -12,7 +12,9 @@ Libraries are imported when a storage is opened.
 from __future__ import annotations
 
 import fnmatch
+import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -193,7 +195,7 @@ def is_own_hdfs(uri: str, hadoop_conf: Path | None) -> bool:
 _MAGIC = re.compile(r"[*?\[]")
 
 
-def files_of(storage: Storage, path: str) -> list[Stat]:
+def files_of(storage: Storage, path: str, most: float = math.inf) -> list[Stat]:
     """List the files that match a path or a pattern, sorted by path.
 
     Names that start with `_` or `.` are skipped, as in Hadoop (FileInputFormat.hiddenFileFilter),
@@ -203,8 +205,10 @@ def files_of(storage: Storage, path: str) -> list[Stat]:
         storage: The storage to search.
         path: A file; a directory, for all files below it; or a pattern with `*`, `?` and `[…]`,
             each of which matches within one path component.
+        most: How many files and directories may be listed for it.
 
     Raises:
+        UsageError: There are more.
         NoSuchPath: The path does not exist; for a pattern without a match, an empty list is
             returned.
 
@@ -212,13 +216,22 @@ def files_of(storage: Storage, path: str) -> list[Stat]:
         >>> [file.name for file in files_of(storage, "/data/*.tfrecord")]  # doctest: +SKIP
         ['train-0.tfrecord', 'train-1.tfrecord']
     """
-    path = storage.path(path)
-    todo = _matches(storage, path) if _MAGIC.search(path) else [storage.stat(path)]
+    path, seen = storage.path(path), 0
+
+    def listed(directory: str) -> list[Stat]:
+        nonlocal seen
+        children = storage.list_dir(directory)
+        seen += 1 + len(children)
+        if seen > most:
+            raise UsageError(f"more than {most} files and directories would be listed for it")
+        return children
+
+    todo = _matches(storage, path, listed) if _MAGIC.search(path) else [storage.stat(path)]
     files = []
     while todo:
         top = todo.pop()
         if top.is_dir:
-            todo += (item for item in storage.list_dir(top.path) if not _is_hidden(item.name))
+            todo += (item for item in listed(top.path) if not _is_hidden(item.name))
         else:
             files.append(top)
     return sorted(files, key=lambda file: file.path)
@@ -228,7 +241,7 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(("_", "."))
 
 
-def _matches(storage: Storage, pattern: str) -> list[Stat]:
+def _matches(storage: Storage, pattern: str, listed: Callable[[str], list[Stat]]) -> list[Stat]:
     """Match a pattern component by component; those before the first wildcard in one step."""
     parts = pattern.strip("/").split("/")
     plain = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
@@ -241,7 +254,7 @@ def _matches(storage: Storage, pattern: str) -> list[Stat]:
             if _MAGIC.search(part):
                 nearer += (
                     child
-                    for child in storage.list_dir(item.path)
+                    for child in listed(item.path)
                     if fnmatch.fnmatchcase(child.name, part)
                     and (_is_hidden(part) or not _is_hidden(child.name))
                 )

@@ -124,6 +124,18 @@ def test_check_accepts_existing_inputs_and_free_outputs(data: Path, tmp_path: Pa
     assert sorted(tmp_path.rglob("*")) == before  # the check writes nothing
 
 
+def test_check_lists_a_bounded_number_of_files_for_a_caller(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("submit_tf_job.storage.is_own_hdfs", lambda *_arguments: True)
+    monkeypatch.setattr("submit_tf_job.operations.submit_checks._MOST_LISTED", 5)
+    for place in (uri(data), uri(data, "*")):
+        job = read(f"{{a: {{uri: '{place}', shard: files}}}}")
+        DataCheck(job, SETTINGS, here=True).look()
+        with pytest.raises(JobSpecError, match=r"inputs\.a: more than 5 files and directories"):
+            DataCheck(job, SETTINGS, here=True, for_caller=True).look()
+
+
 def test_check_reports_every_problem_of_data(data: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "taken/chief-0").mkdir(parents=True)

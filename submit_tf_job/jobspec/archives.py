@@ -1,0 +1,242 @@
+"""Look through an archive before it is sent: whether a container can unpack it, and the price."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import posixpath
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from submit_tf_job.host.located.tree import clip
+from submit_tf_job.jobspec.price import Price, TooMuch
+
+ZIPS = (".zip", ".whl")
+TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+_PIECE = 256 * 1024
+# Bounds of what other people's archives make these libraries hold in memory at once.
+_LONGEST_HEADER = 1024**2  # of a tar member: its long name, its extended attributes
+_LONGEST_LIST = 16 * 1024**2  # of a zip's members
+_XZ_MEMORY = 256 * 1024**2  # xz -9 takes 65 MiB
+_DAMAGED = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+)
+
+
+def archive_kind(name: str) -> str:
+    """Return "zip" or "tar" by a file's name; "" for other files."""
+    lower = name.lower()
+    if lower.endswith(ZIPS):
+        return "zip"
+    return "tar" if lower.endswith(TARS) else ""
+
+
+def archive_problem(name: str, source: BinaryIO, *, links: bool, price: Price) -> str:
+    """Return why an archive cannot be unpacked in a container, "" if it can; read all of it.
+
+    Args:
+        name: Its file's name.
+        source: Its bytes.
+        links: Whether links out of a tar are refused, too.
+        price: What this may cost.
+
+    Raises:
+        UsageError: As `Price.look`.
+    """
+    kind = archive_kind(name)
+    if not kind:
+        return (
+            f"is not an archive that can be unpacked; its name must end in one of "
+            f"{', '.join(ZIPS[:1] + TARS)}"
+        )
+    packed = _Packed(source, price)
+    try:
+        return next(filter(None, _in_zip(packed) if kind == "zip" else _in_tar(packed, links)), "")
+    except TooMuch as error:
+        return str(error)
+    except _DAMAGED as error:
+        return f"is not a complete archive: {error}"
+    except MemoryError:
+        return "cannot be read as an archive: it takes too much memory"
+    except OSError as error:  # gzip and bz2 raise OSErrors for damaged files, too
+        return f"cannot be read as an archive: {error.strerror or error}"
+
+
+class _Packed(io.RawIOBase):
+    """The bytes of an archive; each read asks the price."""
+
+    def __init__(self, source: BinaryIO, price: Price) -> None:
+        self._source, self.price = source, price
+        self.size, self._unpacked = source.seek(0, io.SEEK_END), 0
+        source.seek(0)
+
+    def read(self, size: int = -1) -> bytes:
+        self.price.look()
+        if size > _LONGEST_LIST and self.price.is_bounded:
+            raise TooMuch(f"has lists of more than {_LONGEST_LIST // 1024**2} MiB")
+        return self._source.read(size)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._source.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._source.tell()
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def unpacked(self, piece: bytes) -> bytes:
+        """Count unpacked bytes, and return them."""
+        self._unpacked += len(piece)
+        self.price.add_unpacked(len(piece), self._unpacked, self.size)
+        return piece
+
+
+# --- zip ---
+
+
+def _in_zip(packed: _Packed) -> Iterator[str]:
+    with zipfile.ZipFile(packed) as found:
+        for info in found.infolist():
+            packed.price.add_member()
+            if info.flag_bits & 0x1:
+                yield f"is encrypted ({clip(info.filename)}), and a job knows no password"
+            if stat.S_ISLNK(info.external_attr >> 16):
+                yield (
+                    f"holds the symbolic link {clip(info.filename)}, which zip files cannot be "
+                    f"trusted with; use a tar"
+                )
+            # zipfile unpacks 4 KiB of another method at once, to any number of bytes
+            plain = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+            if packed.price.is_bounded and not plain:
+                yield f"holds {clip(info.filename)}, which is not packed by deflate; pack it anew"
+            yield from _outside(info.filename)
+        yield from (_damaged(found, info, packed) for info in found.infolist())
+
+
+def _damaged(found: zipfile.ZipFile, info: zipfile.ZipInfo, packed: _Packed) -> str:
+    try:
+        with found.open(info) as member:
+            while packed.unpacked(member.read(_PIECE)):
+                pass
+    except zipfile.BadZipFile:
+        return f"is not a complete archive: {clip(info.filename)} is damaged"
+    return ""
+
+
+# --- tar ---
+
+
+class _Member(tarfile.TarInfo):
+    """A member of a tar whose extended headers are short: they are read into memory."""
+
+    @classmethod
+    def frombuf(cls, *arguments: Any, **options: Any) -> _Member:
+        made: _Member = super().frombuf(*arguments, **options)
+        if made.type in _EXTENDED and made.size > _LONGEST_HEADER:
+            raise tarfile.ReadError("the header of a member is too long")
+        return made
+
+
+_EXTENDED = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+
+
+def _in_tar(packed: _Packed, links: bool) -> Iterator[str]:
+    content: Any = _Content(packed)
+    with tarfile.open(fileobj=content, mode="r|", bufsize=_PIECE, tarinfo=_Member) as found:
+        for member in found:
+            packed.price.add_member()
+            yield from _outside(member.name)
+            if member.issym():
+                if not links:
+                    continue
+                yield from _outside(
+                    posixpath.join(posixpath.dirname(member.name), member.linkname),
+                    f"the link {clip(member.name)} to ",
+                )
+            elif member.islnk():
+                yield from _outside(member.linkname, f"the link {clip(member.name)} to ")
+            elif not (member.isfile() or member.isdir()):
+                yield (
+                    f"holds {clip(member.name)}, which is neither a file nor a directory nor a link"
+                )
+
+
+class _Content:
+    """The bytes of a tar, unpacked and counted: tarfile itself unpacks without bounds."""
+
+    def __init__(self, packed: _Packed) -> None:
+        self._packed = packed
+        magic = packed.read(6)
+        packed.seek(0)
+        self._stream: Any = packed
+        if magic.startswith(b"\x1f\x8b"):
+            self._stream = gzip.GzipFile(fileobj=packed)
+        elif magic.startswith(b"BZh"):
+            self._stream = bz2.BZ2File(packed)
+        elif magic.startswith((b"\xfd7zXZ\0", b"]\0\0")):
+            self._stream = io.BufferedReader(_Xz(packed), _PIECE)
+
+    def read(self, size: int) -> bytes:
+        return self._packed.unpacked(self._stream.read(size))
+
+
+class _Xz(io.RawIOBase):
+    """An unpacked .xz file; `lzma.LZMAFile` has no bound of memory, which the file itself sets."""
+
+    def __init__(self, packed: _Packed) -> None:
+        self._packed = packed
+        self._unpacker = self._next()
+
+    def _next(self) -> lzma.LZMADecompressor:
+        bound = _XZ_MEMORY if self._packed.price.is_bounded else None
+        return lzma.LZMADecompressor(memlimit=bound)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while True:
+            data = b""
+            if self._unpacker.eof:  # several may follow one another, filled up with zeros
+                data = self._unpacker.unused_data.lstrip(b"\0") or self._packed.read(_PIECE)
+                self._unpacker = self._next()
+                if not data.strip(b"\0"):
+                    return 0
+            elif self._unpacker.needs_input:
+                data = self._packed.read(_PIECE)
+                if not data:
+                    raise EOFError("it ends before its end")
+            piece = self._unpacker.decompress(data, len(buffer))
+            if piece:
+                buffer[: len(piece)] = piece
+                return len(piece)
+
+
+def _outside(name: str, what: str = "") -> Iterator[str]:
+    """Yield the problem of a member outside of the directory that the archive is unpacked into."""
+    if name.startswith("/") or posixpath.normpath(name).split("/")[0] == "..":
+        yield (
+            f"holds {what}{clip(name)}, which leads out of the directory it is unpacked into; "
+            f"pack it anew without"
+        )

@@ -1,0 +1,137 @@
+"""Bound what reading somebody else's job spec costs this host.
+
+What is a few bytes to write can be hours to do: patterns over deep directories, archives that
+unpack to terabytes. The loops that such a text can make long count here what they do.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from submit_tf_job.errors import UsageError
+
+CPU_S = 20.0
+ENTRIES = 10_000
+ROLE_FILES = 50_000
+UNPACKED = 4 * 1024**3
+MEMBERS = 100_000
+RATIO = 200
+FREE = 64 * 1024**2  # unpacked bytes that no ratio is asked of
+_GIB = 1024**3
+
+
+class TooMuch(Exception):
+    """The error for an exceeded bound; its text is the end of a message about a file or entry."""
+
+
+@dataclass
+class Price:
+    """What one job spec has cost, and what it may; by default there is no bound.
+
+    Attributes:
+        cpu_s: Seconds of CPU of the thread that reads it.
+        entries: Entries of the lists of files, a pattern's matches counted one by one.
+        role_files: Files of all roles together, the job's counted for each role.
+        unpacked: Bytes that all its archives unpack to.
+        members: Members of all its archives.
+        ratio: Unpacked bytes for each byte of an archive, beyond the first 64 MiB.
+        has_ended: Whether nobody waits for the result any more.
+    """
+
+    cpu_s: float = math.inf
+    entries: float = math.inf
+    role_files: float = math.inf
+    unpacked: float = math.inf
+    members: float = math.inf
+    ratio: float = math.inf
+    has_ended: Callable[[], bool] = lambda: False
+    _begin: float = field(default_factory=time.thread_time)
+    _entries: int = 0
+    _unpacked: int = 0
+    _members: int = 0
+
+    @classmethod
+    def of_others(cls, has_ended: Callable[[], bool] = lambda: False) -> Price:
+        """Return the price of a job spec that somebody else has sent."""
+        return cls(CPU_S, ENTRIES, ROLE_FILES, UNPACKED, MEMBERS, RATIO, has_ended)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is any bound."""
+        return self.cpu_s < math.inf
+
+    def look(self) -> None:
+        """End the work if it has taken too long, or nobody waits for it. Loops call this.
+
+        Raises:
+            UsageError: It has.
+        """
+        if self.has_ended():
+            raise UsageError("nobody waits for this job spec any more")
+        if time.thread_time() - self._begin > self.cpu_s:
+            raise UsageError(
+                f"to read this job spec takes more than {self.cpu_s:g} s of CPU here",
+                hint="list directories instead of patterns, and put large archives on HDFS",
+            )
+
+    def add_entry(self) -> None:
+        """Count one entry of a list of files.
+
+        Raises:
+            TooMuch: There are too many.
+        """
+        self.look()
+        self._entries += 1
+        if self._entries > self.entries:
+            raise TooMuch(
+                f"with it the job has more than {self.entries} files; list them once, or pack "
+                "them into one archive"
+            )
+
+    def check_role_files(self, many: int) -> None:
+        """Check how many files all roles have together.
+
+        Raises:
+            TooMuch: There are too many.
+        """
+        self.look()
+        if many > self.role_files:
+            raise TooMuch(
+                f"all roles together have {many} files, and {self.role_files} are the most; pack "
+                "them into one archive"
+            )
+
+    def add_member(self) -> None:
+        """Count one member of an archive.
+
+        Raises:
+            TooMuch: There are too many.
+        """
+        self.look()
+        self._members += 1
+        if self._members > self.members:
+            raise TooMuch(f"with it the archives have more than {self.members} members")
+
+    def add_unpacked(self, size: int, of_archive: int, packed: int) -> None:
+        """Count unpacked bytes of an archive.
+
+        Args:
+            size: The bytes.
+            of_archive: All bytes of this archive up to now.
+            packed: The archive's own size.
+
+        Raises:
+            TooMuch: There are too many.
+        """
+        self.look()
+        self._unpacked += size
+        if self._unpacked > self.unpacked:
+            raise TooMuch(
+                f"with it the archives unpack to more than {self.unpacked // _GIB:g} GiB; put "
+                "large data on HDFS"
+            )
+        if of_archive > max(FREE, self.ratio * packed):
+            raise TooMuch(f"unpacks to more than {self.ratio} times its size")
