@@ -21,7 +21,6 @@ from submit_tf_job.yarn.observed import AppReport
 if TYPE_CHECKING:
     from submit_tf_job.logs.collected import AggregatedLogs
 
-_AM_FILES = ("serviceam.log", "serviceam-out.txt", "serviceam-err.txt")
 _PROGRAM_FILES = ("stdout.txt", "stderr.txt", "prelaunch.out")
 
 
@@ -80,11 +79,12 @@ def read_report(cluster: Cluster, app: AppReport, conf: Path) -> tuple[Evidence,
 def _why_none(logs: AggregatedLogs, is_of_a_job: Callable[[], bool]) -> Evidence:
     """Return why complete logs contain no report."""
     from submit_tf_job.logs.archive import LAUNCH_SCRIPT
+    from submit_tf_job.logs.entries import AM_FILES
 
     tasks = [
         container
         for container in logs.containers()
-        if not any(container.file(name) for name in _AM_FILES)
+        if not any(container.file(name) for name in AM_FILES)
     ]
     scripts = [container for container in tasks if container.file(LAUNCH_SCRIPT)]
     contents = (logs.read_file(found.container_id, LAUNCH_SCRIPT) for found in scripts)

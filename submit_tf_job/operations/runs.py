@@ -42,8 +42,10 @@ def find(cluster: Cluster, job: str | JobRef) -> JobRef:
 def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppReport | None]:
     """Return the run that a user names by its application id, its name, or the name of its job.
 
-    A job's name is its newest run: a live one before those that have ended. A run that was found
-    already is returned as it is.
+    This is the one place that decides which run is meant. The first source that knows the name
+    wins: the ResourceManager, YARN's stored services on HDFS, the records of runs; all are only
+    read. A job's name is its newest run: a live one before those that have ended. A run that was
+    found already is returned as it is.
 
     Returns:
         The run; and the ResourceManager's record of its application, where that was asked for.
@@ -62,26 +64,11 @@ def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppRe
             f"{job!r} is neither the name of a job or run nor an application id",
             hint="a name has letters a-z, digits and '-'; submit_tf_job list shows them",
         )
-    client, user = cluster.client, cluster.settings.user
-    if is_run(job):
-        apps = client.apps(user=user, tags=(f"name: {job}",))
-        found = [app for app in apps if app.name == job]
-    else:
-        apps = client.apps(user=user, states=GOING_ON)
-        found = [app for app in apps if is_run_of(app.name, job)]
-        if not found:
-            apps = client.apps(user=user)
-            found = [app for app in apps if is_run_of(app.name, job)]
-    if found:
-        live = [app for app in found if not app.ended]
-        newest = (live or found)[0]
-        others = tuple(app.name or "" for app in live if app.id != newest.id)
-        run = newest.name or job
-        return JobRef(_job_name(job, run), newest.id, run, others), None  # a list may be cached
-    stored = _stored_run(cluster, job) or _recorded_run(cluster, job)
-    if stored is None:
+    apps = _list_apps(cluster, job)
+    found = _listed_run(job, apps) or _stored_run(cluster, job) or _recorded_run(cluster, job)
+    if found is None:
         raise NoSuchJob(f"There is no job {job}.", hint=_similar_names(cluster, job, apps))
-    return stored, None
+    return found, None  # a list may be cached
 
 
 def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport]:
@@ -93,6 +80,34 @@ def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport]:
         )
     run = app.name or app_id
     return JobRef(job_of(run), app_id, run), app
+
+
+def _is_meant(job: str, run: str | None) -> bool:
+    """Return whether the name of a job or a run means this run."""
+    return run == job or (not is_run(job) and is_run_of(run, job))
+
+
+def _list_apps(cluster: Cluster, job: str) -> Sequence[AppReport]:
+    """Return the user's applications as far as they are needed to find a run: those that live, and
+    all if none of them is meant; of a run's own name only its applications.
+    """
+    client, user = cluster.client, cluster.settings.user
+    if is_run(job):
+        return client.apps(user=user, tags=(f"name: {job}",))
+    live = client.apps(user=user, states=GOING_ON)
+    return live if any(_is_meant(job, app.name) for app in live) else client.apps(user=user)
+
+
+def _listed_run(job: str, apps: Sequence[AppReport]) -> JobRef | None:
+    """Return the newest run that the ResourceManager lists, a live one before the others."""
+    meant = [app for app in apps if _is_meant(job, app.name)]
+    if not meant:
+        return None
+    live = [app for app in meant if not app.ended]
+    newest = (live or meant)[0]
+    others = tuple(app.name or "" for app in live if app.id != newest.id)
+    run = newest.name or job
+    return JobRef(_job_name(job, run), newest.id, run, others)
 
 
 def _job_name(asked: str, run: str) -> str:
@@ -107,7 +122,7 @@ def _stored_run(cluster: Cluster, job: str) -> JobRef | None:
         return None
     with suppress(SubmitTFJobError):
         for item in stored.listed():
-            if item.name == job or (not is_run(job) and is_run_of(item.name, job)):
+            if _is_meant(job, item.name):
                 found = stored.read(item.name)
                 if found is not None and found.app_id is not None:
                     return JobRef(_job_name(job, item.name), found.app_id, item.name)
@@ -136,7 +151,7 @@ def _similar_names(cluster: Cluster, job: str, own: Sequence[AppReport]) -> str:
     with suppress(SubmitTFJobError):
         deadline = cluster.client.deadline(_NAMES_S)
         for app in cluster.client.apps(states=GOING_ON, deadline=deadline):
-            if app.name == job or is_run_of(app.name, job):
+            if _is_meant(job, app.name):
                 return f"{app.user} runs a job of that name, as {app.id}"
     return ""
 
