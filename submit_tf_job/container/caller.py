@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from submit_tf_job.container import tfconfig
+from submit_tf_job.container import foreign, tfconfig
 from submit_tf_job.container.deciding_address import PlaceWatch, finder
 from submit_tf_job.container.info import Info, log
 from submit_tf_job.container.loop import SILENCE, Loop, silent_s
@@ -95,7 +95,11 @@ class Caller:
         self.channel = Channel(sock, TABLE_LIMIT, self.loop.selector, self._ready, connected=False)
         self.since = time.monotonic()
         self.connected = self.welcomed = False
-        sock.connect_ex((self.address, self.ports[self.port_index]))
+        try:
+            sock.connect_ex((self.address, self.ports[self.port_index]))
+        except (OSError, UnicodeError) as err:  # what was found is no address
+            self.trouble = f"{self.address} is no address: {err}"
+            self.drop(busy=True)
 
     def _not_connected(self, error: int) -> None:
         """Count a closed port; look an address up again that does not even refuse.
@@ -142,13 +146,15 @@ class Caller:
         except ChannelClosed as err:
             self.same_place = err.ended and self.welcomed
             self.drop()
-        except KeyError:  # a message that makes no sense
+        except Exception as err:  # noqa: BLE001  (one message costs its own connection alone)
+            self.trouble = f"a message of what answers there led to {err!r}"[:300]
+            log(f"the connection to {self.info.deciding} is given up: {self.trouble}")
             self.drop()
 
     def _message(self, now: float, message: Mapping[str, Any]) -> None:
         kind = message["t"]
         if kind in ("welcome", "pong"):
-            self.pong, self.pong_at = message.get("number", 0), now
+            self.pong, self.pong_at = foreign.whole(message.get("number")) or 0, now
         if kind == "welcome":
             self.welcomed, self.wrong_job, self.refusals = True, False, 0
         if kind in ("wrong-job", "busy"):

@@ -137,6 +137,8 @@ class TaskCommand:
             self.run("starting", self.info.roles[self.info.role]["command"])
         except BootstrapProblem as problem:
             self.fail(problem)
+        except Exception as err:  # noqa: BLE001  (the others are told of it, too)
+            self.fail(BootstrapProblem(f"the command cannot be started: {err!r}"))
 
     def set_variables(self) -> None:
         """Set the facts, TF_CONFIG, and what other frameworks and other systems read."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from submit_tf_job.container import tfconfig
+from submit_tf_job.container import foreign, tfconfig
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.loop import SILENCE, Loop, silent_s
 from submit_tf_job.container.names import plain
@@ -53,9 +53,8 @@ class Peer:
         The message may have waited in a buffer, but the task tells how long after which `pong` of
         ours that was, too.
         """
-        values = (message.get(key) for key in ("ago", "after", "number"))
-        ago, after, number = (float(v) if isinstance(v, (int, float)) else 0.0 for v in values)
-        place = int(number) - self.pongs - 1
+        ago, after = (foreign.seconds(message.get(key)) for key in ("ago", "after"))
+        place = (foreign.whole(message.get("number")) or 0) - self.pongs - 1
         if "after" in message and -len(self.told) <= place < 0:
             ago = max(ago, now - self.told[place] - after)
         return ago
@@ -148,6 +147,9 @@ class Peers:
             if not err.ended and not peer.member:
                 self.log(f"a connection from {peer.origin} was dropped: {err}")
             self.close(peer, err.ended)
+        except Exception as err:  # noqa: BLE001  (one message costs its own connection alone)
+            self.log(f"a connection from {peer.origin} was dropped: a message led to {err!r}"[:300])
+            self.close(peer)
 
     def identify(self, peer: Peer, m: Member) -> None:
         self.unidentified.pop(peer.number, None)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, foreign
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.connections import Peer, Peers
 from submit_tf_job.container.deciding_address import PlaceWatch, finder
@@ -117,7 +117,7 @@ class DecidingTask:
             self._hello(now, peer, message)
         elif kind == "ping":
             if "probe" not in message:
-                self.job.news.heard(now - states.seconds(message.get("quiet")), m.name)
+                self.job.news.heard(now - foreign.seconds(message.get("quiet")), m.name)
             self.peers.pong(peer, message)
         elif kind == "stopping":
             m.stopping = True
@@ -135,12 +135,13 @@ class DecidingTask:
         if kind == "progress":
             self.job.record_progress(now, m, message.get("data"))
         elif kind == "warn":
-            text = str(message.get("text"))
+            text = foreign.text(message.get("text"), 1000)
             self.job.warn(now, text if m.name in text else f"{m.name}: {text}")
         elif kind == "running":
             self.job.running(m)
         elif kind == "ready" and message.get("generation") == self.job.generation:
-            self.job.ready(m, states.port_of(message), states.ports_of(message))
+            served = foreign.ports(message.get("ports"))
+            self.job.ready(m, foreign.port(message.get("port")), served)
             if m.state == states.ARRIVED:
                 self._may_go(peer, m)
         elif kind == "done":

@@ -6,11 +6,11 @@ interpreter: to import TensorFlow would take seconds.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 
+from submit_tf_job.container import foreign
 from submit_tf_job.container.info import Info
 
 TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow_cpu", "tf-nightly")
@@ -69,8 +69,10 @@ def versions(python: str, env: Mapping[str, str]) -> dict[str, str]:
         done = subprocess.run(
             argv, env=env, stdin=nothing, stdout=pipe, stderr=nothing, timeout=LOOK_S
         )
-        found = json.loads(done.stdout.decode("utf-8"))
+        found = foreign.parse(done.stdout.decode("utf-8"))
     except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
+    if not isinstance(found, dict):
         return {}
     known = {name: str(found[name]) for name in ("keras", "tf_keras") if name in found}
     installed = [name for name in TENSORFLOW if name in found]

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable
 
+from submit_tf_job.container import foreign
 from submit_tf_job.container.data.store import NotFound, StoreError, retry
 from submit_tf_job.container.data.webhdfs_client import WebHdfs
 from submit_tf_job.container.info import Info
@@ -40,7 +41,7 @@ class Place:
         with contextlib.suppress(NotFound):
             for path, _, _ in self.store.list(self.path):
                 number, _, address = posixpath.basename(path).partition("_")
-                if number.isdigit() and address:
+                if number.isdecimal() and len(number) <= foreign.DIGITS and address:
                     entries.append((int(number), address.replace("-", ":"), path))
         return sorted(entries)
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, foreign
 from submit_tf_job.container.caller import ANSWER_S, Caller
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.info import BootstrapProblem, Info, exit_status, log, signal_name
 from submit_tf_job.container.loop import Loop
-from submit_tf_job.container.wire import unpack_addresses
+from submit_tf_job.container.wire import ChannelClosed, unpack_addresses
 
 REPORT_S = 1.0  # to report the end of the command when the job is over
 
@@ -85,10 +85,13 @@ class OtherTask:
         return dict(hello, **known)
 
     def _message(self, now: float, message: Mapping[str, Any]) -> None:
-        kind, status = message["t"], message.get("status")
-        self.history = message.get("history", self.history)
+        kind, status = message["t"], foreign.whole(message.get("status"))
+        history = message.get("history")
+        if isinstance(history, dict) and foreign.whole(history.get("generation")) is not None:
+            self.history = history
         if kind == "welcome":
-            self.info.attempt, self.seen = message["attempt"], message["process"]
+            attempt = foreign.whole(message.get("attempt"))
+            self.info.attempt, self.seen = attempt or 0, foreign.text(message.get("process"), 255)
             if not self.command.child and not self.command.record:
                 log(f"registered with {self.info.deciding}; waiting for the start signal")
         elif kind == "again" and self.leave is None:
@@ -96,40 +99,63 @@ class OtherTask:
         elif kind == "go" and not self.command.child:
             self._go(message)
         elif kind == "ping":
-            self.caller.send("ping", probe=message["probe"])
+            self.caller.send("ping", probe=message.get("probe"))
         elif kind == "noted":
             self.noted = True
-        elif kind in ("end", "finished") and isinstance(status, int):
-            if self.leave is None and not self.command.record:
-                log("stopping: %s" % (message.get("why") or "this task has ended before"))
-            self.loop.final = True
-            self.command.stop_grace_s = message.get("grace_s", self.command.stop_grace_s)
-            self._leave_with(now, status)
+        elif kind in ("end", "finished") and status is not None:
+            self._told_end(now, message, status)
         elif kind == "stacks":
-            from submit_tf_job.container import stacks
-
-            number, limit, watch_s = (message[key] for key in ("number", "limit", "watch_s"))
-            send = self.caller.send
-            stacks.take_in_thread(
-                self.command, limit, watch_s, lambda found: send("stacks", number=number, **found)
-            )
+            self._take_stacks(message)
         elif kind == "grace" and self.command.child:
-            self.command.child.spare(now + message["grace_s"])
+            self.command.child.spare(now + foreign.seconds(message.get("grace_s")))
+
+    def _told_end(self, now: float, message: Mapping[str, Any], status: int) -> None:
+        if self.leave is None and not self.command.record:
+            why = foreign.text(message.get("why"), 500)
+            log(f"stopping: {why or 'this task has ended before'}")
+        self.loop.final = True
+        if "grace_s" in message:
+            self.command.stop_grace_s = foreign.seconds(message["grace_s"])
+        self._leave_with(now, status)
+
+    def _take_stacks(self, message: Mapping[str, Any]) -> None:
+        from submit_tf_job.container import stacks
+
+        number, limit = (foreign.whole(message.get(key)) or 0 for key in ("number", "limit"))
+        watch_s = min(foreign.seconds(message.get("watch_s")), stacks.ALL_S)
+        send = self.caller.send
+        stacks.take_in_thread(
+            self.command, limit, watch_s, lambda found: send("stacks", number=number, **found)
+        )
 
     def _go(self, message: Mapping[str, Any]) -> None:
         command = self.command
         command.generation = self.history["generation"]
         # a sidecar may start before the tasks are counted
-        self.info.leave_out(message.get("history", {}).get("left_out", {}))
+        self.info.leave_out(self._left_out(message))
         if command.record or self.leave is not None:
             return
         self.gave_up = None
         hosts = unpack_addresses(self.info.addressed_tasks(), message["hosts"])
-        command.learn(hosts, message["ports"])
+        command.learn(hosts, foreign.ports(message.get("ports"), None))
         if not command.record:
             command.start()
         if command.child:
             self.caller.send("running")
+
+    def _left_out(self, message: Mapping[str, Any]) -> dict[str, list[int]]:
+        """Return the tasks that the generation does without, by role; this one is none of them.
+
+        Raises:
+            ChannelClosed: The message names others.
+        """
+        history = message.get("history")
+        found = history.get("left_out") if isinstance(history, dict) else None
+        known = found if isinstance(found, dict) else {}
+        me, counts = self.info, self.info.counts
+        if not set(known) <= set(counts) or me.index in known.get(me.role, ()):
+            raise ChannelClosed("a start without this task")
+        return known
 
     # --- what the loop calls ----------------------------------------------------------------------
     def tick(self, now: float) -> bool:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 from typing import Any
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, foreign
 from submit_tf_job.container.task_files import open_regular, size_of
 
 PROGRESS_LIMIT = 4096
 STDOUT_LIMIT = 65536  # bytes read per poll: the end of what the program wrote since the last one
 
 
-def _number(value: Any) -> float | int | None:
-    # no NaN, no infinity
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
-    return value if good else None
+def _name(text: str) -> str:
+    """Return a text on one line."""
+    return " ".join(text.split())
 
 
 def clean_progress(value: Any) -> dict[str, Any] | None:
@@ -28,13 +26,13 @@ def clean_progress(value: Any) -> dict[str, Any] | None:
     metrics = value.get("metrics")
     pairs = list(metrics.items())[:50] if isinstance(metrics, dict) else []
     clean: dict[str, Any] = {
-        "step": _number(value.get("step")),
-        "total": _number(value.get("total")),
-        "metrics": {str(name)[:100]: _number(number) for name, number in pairs},
+        "step": foreign.number(value.get("step")),
+        "total": foreign.number(value.get("total")),
+        "metrics": {_name(name)[:100]: foreign.number(number) for name, number in pairs},
     }
-    unit, part = value.get("unit"), _number(value.get("part"))
+    unit, part = value.get("unit"), foreign.number(value.get("part"))
     if isinstance(unit, str) and unit:
-        clean["unit"] = unit[:20]
+        clean["unit"] = _name(unit)[:20]
     if part is not None and 0 <= part <= 1:
         clean["part"] = part
     return clean
@@ -90,8 +88,8 @@ class Progress:
                 return None
             self._seen = mark
             with open(open_regular(self.path), "rb") as source:
-                return clean_progress(json.loads(source.read(PROGRESS_LIMIT).decode("utf-8")))
-        except (OSError, ValueError, RecursionError):
+                return clean_progress(foreign.parse(source.read(PROGRESS_LIMIT).decode("utf-8")))
+        except (OSError, ValueError):
             return None
 
 
@@ -100,8 +98,8 @@ def _marked(text: str) -> dict[str, Any] | None:
     for line in reversed(text.replace("\r", "\n").split("\n")):
         if line.startswith(contract.PROGRESS_MARK):
             try:
-                found = clean_progress(json.loads(line[len(contract.PROGRESS_MARK) :]))
-            except (ValueError, RecursionError):
+                found = clean_progress(foreign.parse(line[len(contract.PROGRESS_MARK) :]))
+            except ValueError:
                 continue
             if found:
                 return found

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract, task_files
+from submit_tf_job.container import contract, foreign, task_files
 from submit_tf_job.container.child import Process, descendants
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.connections import Peers
@@ -48,7 +48,7 @@ MUTE = "!"  # the key of what cannot answer
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
 
 
-def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, str]:
+def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, Any]:
     """Return where the processes of this task stand, and keep that in its log directory.
 
     Args:
@@ -65,7 +65,7 @@ def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, str]:
     time.sleep(watch_s)
     found = [process for process in descendants() if process.pid != guard]
     used = sum(process.cpu_s - before.get(process.pid, 0.0) for process in found if watch_s)
-    cores = f"{(used / watch_s if watch_s else 0.0):.3f}"
+    cores = round(used / watch_s, 3) if watch_s else 0.0
     deadline = time.monotonic() + TASK_S
     answers = [_ask(path, process, deadline, info.cwd) for process in found]
     answers = [answer for answer in answers if answer[0]]
@@ -167,7 +167,7 @@ def _place(thread: str) -> tuple[str, str]:
 
 
 def take_in_thread(
-    command: TaskCommand, limit: int, watch_s: float, taken: Callable[[dict[str, str]], None]
+    command: TaskCommand, limit: int, watch_s: float, taken: Callable[[dict[str, Any]], None]
 ) -> None:
     """Call `taken` in the event loop with what `take` returns."""
     guard = command.child.guard if command.child else 0
@@ -187,7 +187,7 @@ class AllStacks:
         self.number = 0
         self.until: float | None = None
         self.awaited: set[str] = set()
-        self.found: dict[str, dict[str, str]] = {}
+        self.found: dict[str, dict[str, Any]] = {}
         self.stalls: Mapping[str, Any] | None = job.info.task.get("stall")
         self.judged_at = job.started
         self.judges = False  # they are taken because nothing moves
@@ -220,7 +220,7 @@ class AllStacks:
         if not names or not stalls or job.news.last(names) > self.judged_at - stalls["after_s"]:
             return
         known = [self.found[name] for name in names if name in self.found]
-        if any(float(found.get("cores") or 0) > BUSY for found in known):
+        if any(found.get("cores", 0.0) > BUSY for found in known):
             return
         name, differs = odd or names[0], " stands elsewhere than the rest" if odd else ""
         text = "no task that trains printed anything, told a step or used CPU time for %d s "
@@ -249,8 +249,9 @@ class AllStacks:
         """Keep the answer of a task."""
         if number == self.number and name in self.awaited:
             self.awaited.discard(name)
-            keys = ("where", "key", "text", "cores")
-            self.found[name] = {key: str(message.get(key, ""))[: MOST + 100] for key in keys}
+            keys = ("where", "key", "text")
+            found = {key: foreign.text(message.get(key), MOST + 100) for key in keys}
+            self.found[name] = {**found, "cores": foreign.number(message.get("cores")) or 0.0}
 
     def _write(self, now: float) -> str | None:
         """Write the file, and an event; return the task that stands elsewhere than the rest."""
@@ -283,7 +284,7 @@ class AllStacks:
 
 
 def order(
-    job: StateMachine, found: Mapping[str, Mapping[str, str]]
+    job: StateMachine, found: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[str], str | None]:
     """Return the tasks, the one that differs from the others that train first, and its name."""
     keys = {name: found[name]["key"] for name in found}

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Mapping
 from typing import Any
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, foreign
 from submit_tf_job.container.info import PREFIX, Info
 
 LOOK_S = 1.0  # between two looks whether the output has grown
@@ -20,8 +20,11 @@ NOISE = ("setlocale: LC_ALL", contract.OUTCOME_MARK, PREFIX)
 
 
 def write_json(path: str, value: Mapping[str, Any]) -> None:
-    """Write a file that everyone may read, as `write_file` does."""
-    write_file(path, json.dumps(value, separators=(",", ":")).encode("ascii"), 0o644)
+    """Write a file that everyone may read, as `write_file` does; its texts and numbers are clean,
+    also those of error messages and file names.
+    """
+    text = json.dumps(foreign.clean(value), separators=(",", ":"))
+    write_file(path, text.encode("ascii"), 0o644)
 
 
 def write_file(path: str, content: bytes, mode: int) -> None:
@@ -80,7 +83,7 @@ def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) 
         return []
     found = [line for line in text.split("\n") if line.strip()]
     found = [line for line in found if not any(noise in line for noise in NOISE)][-lines:]
-    kept = [line.rstrip()[:width] for line in found]
+    kept = [foreign.clean_line(line)[:width] for line in found]
     while sum(map(len, kept)) > total:
         del kept[0]
     return kept
@@ -157,12 +160,13 @@ def read_marker(info: Info) -> dict[str, Any] | None:
     """Return the outcome of an earlier start of this task in this application, or None."""
     try:
         with open(open_regular(marker_path(info)), encoding="utf-8") as source:
-            marker = json.load(source)
-        if marker["application"] == info.application() and isinstance(marker["exit"], int):
-            return dict(marker)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    return None
+            marker = foreign.parse(source.read())
+    except (OSError, ValueError):
+        return None
+    types = {"attempt": int, "exit": int, "final": bool, "outcome": dict}
+    known = isinstance(marker, dict) and marker.get("application") == info.application()
+    whole = known and all(isinstance(marker.get(key), kind) for key, kind in types.items())
+    return marker if whole else None
 
 
 def write_marker(

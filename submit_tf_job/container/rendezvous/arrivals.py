@@ -6,7 +6,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, foreign
 from submit_tf_job.container.rendezvous import ending, failures
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.members import Member, Rendezvous
@@ -18,8 +18,9 @@ MOST_SIDECARS = 1000  # per role; their number comes from outside, and bounds me
 
 def serial(container: Any) -> tuple[int, ...]:
     """Return what orders the containers of one application: `container_e1_17_0001_01_000005`."""
-    numbers = str(container).split("_")[-2:]
-    return tuple(int(number) for number in numbers if number.isdecimal())
+    first, *parts = foreign.text(container, 255).split("_")
+    numbers = [part for part in parts[-2:] if part.isdecimal() and len(part) <= foreign.DIGITS]
+    return tuple(map(int, numbers)) if first == "container" else ()
 
 
 def hello(
@@ -39,11 +40,11 @@ def hello(
     if message.get("run") != job.info.run:
         return None, "wrong-job"
     m = _member(job, message.get("role"), message.get("index"))
-    process, attempt = message.get("process"), message.get("attempt")
-    known = isinstance(process, str) and isinstance(attempt, int)
-    if m is None or m is job.me or not known:
+    process = foreign.text(message.get("process"), 255)
+    attempt = foreign.whole(message.get("attempt"))
+    if m is None or m is job.me or not process or attempt is None:
         return None, "bad"
-    call = states.integer(message.get("call")) or 0
+    call = foreign.whole(message.get("call")) or 0
     if m.process == process and call < m.call:
         return None, "bad"  # the process has made another connection since, and gave this up
     refusal = _refusal(job, now, m, peer, message)
@@ -52,8 +53,8 @@ def hello(
     if m.process != process and m.process:
         m.attempt += 1
         _rename(job, m)
-    m.attempt = max(m.attempt, states.integer(attempt) or 0)
-    m.process, m.call, m.peer, m.stopping = str(process), call, peer, False
+    m.attempt = max(m.attempt, attempt)
+    m.process, m.call, m.peer, m.stopping = process, call, peer, False
     _introduce(job, now, m, message)
     _locate(job, now, m, message, ends)
     image = message.get("ignored_image")
@@ -68,7 +69,7 @@ def hello(
 
 def _member(job: Rendezvous, role: Any, index: Any) -> Member | None:
     """Return a task, None for an unknown one; create a sidecar that was added while the job ran."""
-    if not isinstance(role, str) or not isinstance(index, int):
+    if not isinstance(role, str) or foreign.whole(index) is None:
         return None
     name = f"{role}-{index}"
     if name not in job.members and job.info.may_grow(role) and 0 <= index < 100000:
@@ -107,7 +108,7 @@ def _refusal_of_predecessors(job: Rendezvous, now: float, message: Mapping[str, 
         return "busy"
     if job.phase == states.WAITING and message.get("seen") not in (None, job.me.process):
         job.generations.learn(history)
-        earlier = states.integer(history.get("attempt")) or 0
+        earlier = foreign.whole(history.get("attempt")) or 0
         job.me.attempt = max(job.me.attempt, earlier + 1)
         if history.get("prepared") is True:
             job.unprepared = False
@@ -196,10 +197,10 @@ def _end_training(job: Rendezvous, now: float) -> None:
 def _introduce(job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]) -> None:
     """Store the host, ports and warnings of a hello message."""
     for key in ("host", "address", "container"):
-        setattr(m, key, str(message.get(key, ""))[:255])
-    m.ports = states.ports_of(message)
-    m.gpus = states.texts(message.get("gpus"))
-    for text in states.texts(message.get("warnings")):
+        setattr(m, key, foreign.text(message.get(key), 255))
+    m.ports = foreign.ports(message.get("ports"))
+    m.gpus = foreign.texts(message.get("gpus"))
+    for text in foreign.texts(message.get("warnings")):
         job.warn_once(now, text)  # a reconnect repeats its warnings
     if m.state == states.LEFT_OUT:
         _rename(job, m)  # if the start is yet to come
@@ -220,11 +221,11 @@ def _locate(
     m.origin, here = ends
     if here and (not job.me.address or states.is_loopback(job.me.address)):
         job.me.address = job.me.origin = here
-    m.port = states.port_of(message)
+    m.port = foreign.port(message.get("port"))
     known = job.info.hosts.get(m.name, "")  # the address that programs have
     if job.phase == states.WAITING and not m.is_sidecar:
-        job.last_launch = max(job.last_launch, now - states.seconds(message.get("age_s")))
-        job.longest_search_s = max(job.longest_search_s, states.seconds(message.get("search_s")))
+        job.last_launch = max(job.last_launch, now - foreign.seconds(message.get("age_s")))
+        job.longest_search_s = max(job.longest_search_s, foreign.seconds(message.get("search_s")))
     elif m.name not in job.named and known not in ("", m.address):
         text = "%s came back at %s; the programs were given its former address %s"
         job.warn_once(now, text % (m.name, m.address, known))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, foreign
 from submit_tf_job.container.rendezvous import ending, start
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.generations import kind_of
@@ -218,8 +218,8 @@ def succeed(job: Rendezvous, now: float, history: Mapping[str, Any]) -> None:
     if job.predecessor is None:
         text = "%s was lost (killed, or its node died), and YARN has started it again"
         record = job.record(job.me, now, "lost", text % job.me.name)
-        record["container"] = str(history.get("container", ""))[:255]
-        record["host"] = str(history.get("host", ""))[:255]
+        for key in ("container", "host"):
+            record[key] = foreign.text(history.get(key), 255)
         job.predecessor = record
         if retried(job, now, record):
             return

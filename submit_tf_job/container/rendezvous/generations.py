@@ -10,7 +10,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, foreign
 
 KEPT = 20  # generations that the report lists, and that every task remembers
 # reasons of a record that are words of `retries.on`, or of the end of a generation that was none
@@ -128,13 +128,24 @@ class Generations:
         """Take over what a task remembers of earlier deciding tasks, if it is more: the number of
         ended generations, how many of them ended without a failure, and the last ones.
         """
-        count, past, resized = map(history.get, ("generation", "past", "resized"))
-        if isinstance(count, int) and count > self._inherited_count and isinstance(past, list):
-            self._inherited_count = count
-            self._inherited_resized = resized if isinstance(resized, int) else 0
-            known = [entry for entry in past[-KEPT:] if isinstance(entry, dict)]
-            needed = {"generation", "step", "reason"}
-            self._inherited = [entry for entry in known if needed <= set(entry)]
+        count, resized = (foreign.whole(history.get(key)) or 0 for key in ("generation", "resized"))
+        past = history.get("past")
+        if count <= self._inherited_count or not isinstance(past, list):
+            return
+        known = [_remembered(entry) for entry in past[-KEPT:] if isinstance(entry, dict)]
+        if len(known) == min(count, KEPT):
+            self._inherited_count, self._inherited_resized = count, max(0, min(resized, count))
+            self._inherited = known
+
+
+def _remembered(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an ended generation as another task tells it: the fields that `end` writes."""
+    texts = ("task", "host", "container", "reason", "kind", "message", "last_line")
+    found: dict[str, Any] = {key: foreign.text(entry.get(key), 300) for key in texts}
+    wholes = ("generation", "status", "signal")
+    found.update((key, foreign.whole(entry.get(key))) for key in wholes)
+    found.update((key, foreign.number(entry.get(key))) for key in ("at", "step", "duration_s"))
+    return found
 
 
 def kind_of(cause: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, foreign
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.progress import clean_progress
 from submit_tf_job.container.rendezvous import arrivals, ending, failures, start
@@ -58,16 +58,18 @@ class StateMachine(Rendezvous):
             return  # of an earlier generation
         if m.state in states.OUT or m.state == states.RESTARTING:
             return
-        m.status = states.integer(message.get("status"))
-        at = now - min(states.seconds(message.get("ago")), 600.0)
-        reason, text = str(message.get("reason"))[:50], str(message.get("message"))[:500]
+        m.status = foreign.whole(message.get("status"))
+        at = now - min(foreign.seconds(message.get("ago")), 600.0)
+        reason = foreign.text(message.get("reason"), 50)
+        text = foreign.text(message.get("message"), 500)
         record = self.record(m, at, reason, text)
-        record.update(status=m.status, signal=states.integer(message.get("signal")))
-        record["last_lines"] = states.texts(message.get("last_lines"))
+        record.update(status=m.status, signal=foreign.whole(message.get("signal")))
+        record["last_lines"] = foreign.texts(message.get("last_lines"))
         stored = message.get("stored")  # name and URI of each output
         for place in stored if isinstance(stored, list) else ():
-            if isinstance(place, list) and len(place) == 2:
-                self.stored.setdefault((str(place[0]), str(place[1])), set()).add(m.name)
+            named = foreign.texts(place, 2000)
+            if len(named) == 2:
+                self.stored.setdefault((named[0], named[1]), set()).add(m.name)
         if m is self.me:
             self.outcome = {key: record[key] for key in ("status", "signal")}
             self.outcome["duration_s"] = message.get("duration_s")

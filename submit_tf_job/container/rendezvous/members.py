@@ -41,36 +41,6 @@ def is_loopback(address: str) -> bool:
     return address.startswith("127.")
 
 
-def seconds(value: Any) -> float:
-    """Return a duration in a message, at least 0; 0 for anything else."""
-    return max(0.0, float(value)) if isinstance(value, (int, float)) else 0.0
-
-
-def port_of(message: Mapping[str, Any]) -> int:
-    """Return the port that a task reserved for its command; 0 if it names no valid one."""
-    port = integer(message.get("port")) or 0
-    return port if 0 < port < 65536 else 0
-
-
-def ports_of(message: Mapping[str, Any]) -> dict[str, int]:
-    """Return the valid ports that a task serves, by name."""
-    value = message.get("ports")
-    pairs = list(value.items())[:KEPT] if isinstance(value, dict) else []
-    return {
-        str(name)[:63]: port for name, port in pairs if isinstance(port, int) and 0 < port < 65536
-    }
-
-
-def texts(value: Any) -> list[str]:
-    """Return the texts of a list in a message, each cut to a length; [] for anything else."""
-    return [str(text)[:500] for text in value[:KEPT]] if isinstance(value, list) else []
-
-
-def integer(value: Any) -> int | None:
-    """Return a whole number in a message; None for anything else."""
-    return value if isinstance(value, int) else None
-
-
 class Member:
     """One task in the state machine."""
 

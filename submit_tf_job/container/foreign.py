@@ -1,0 +1,109 @@
+"""Values that others wrote: programs, other tasks, strangers. Each is cleaned once, where it is
+read: what comes of it is a text, a finite number or a short list of them, or nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+DIGITS = 18  # of a whole number: any program can hold it
+DEPTH = 20  # of lists and objects in one another
+LISTED = 20
+LONGEST_S = 1e9  # of a duration: thirty years
+# control characters but tabulator and line feed, and halves of a letter (lone surrogates)
+_UNPRINTABLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
+_STYLE = "\x1b\\[[0-9;?]*[A-Za-z]"
+
+
+def _escaped(match: Any) -> str:
+    return str(match.group().encode("unicode_escape").decode("ascii"))
+
+
+def clean_text(value: str) -> str:
+    """Return a text in which a backslash and a code stand for each character that is no text."""
+    return value if value.isprintable() else re.sub(_UNPRINTABLE, _escaped, value)
+
+
+def clean_line(line: str) -> str:
+    """Return a line as a terminal shows it: without colours and without what was overwritten."""
+    return clean_text(re.sub(_STYLE, "", line).rstrip().rpartition("\r")[2])
+
+
+def clean(value: Any, depth: int = DEPTH) -> Any:
+    """Return a value of JSON with clean texts; a number that is not finite becomes None.
+
+    Raises:
+        ValueError: It is nested too deeply.
+    """
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if not isinstance(value, (dict, list, tuple)):
+        return value
+    if not depth:
+        raise ValueError("nested too deeply")
+    if isinstance(value, dict):
+        return {clean_text(str(key)): clean(item, depth - 1) for key, item in value.items()}
+    return [clean(item, depth - 1) for item in value]
+
+
+def parse(text: str) -> Any:
+    """Parse JSON; NaN, infinities, 1e999 and numbers of many digits become None.
+
+    Raises:
+        ValueError: It is no JSON, or nested too deeply.
+    """
+    try:
+        found = json.loads(
+            text,
+            parse_constant=lambda _name: None,
+            parse_int=lambda digits: int(digits) if len(digits) <= DIGITS else None,
+        )
+        return clean(found)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+# --- fields ---------------------------------------------------------------------------------------
+def text(value: Any, most: int) -> str:
+    """Return a text, cut to a length; "" for anything else."""
+    return value[:most] if isinstance(value, str) else ""
+
+
+def texts(value: Any, most: int = 500) -> list[str]:
+    """Return the texts of a list, each cut to a length; [] for anything else."""
+    found = value[:LISTED] if isinstance(value, list) else []
+    return [item[:most] for item in found if isinstance(item, str)]
+
+
+def whole(value: Any) -> int | None:
+    """Return a whole number; None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def number(value: Any) -> float | None:
+    """Return a number; None for anything else."""
+    good = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value if good and abs(value) < 1e300 else None
+
+
+def seconds(value: Any) -> float:
+    """Return a duration, at least 0; 0 for anything else."""
+    return max(0.0, min(float(number(value) or 0), LONGEST_S))
+
+
+def port(value: Any) -> int:
+    """Return a port; 0 for anything else."""
+    found = whole(value) or 0
+    return found if 0 < found < 65536 else 0
+
+
+def ports(value: Any, most: int | None = LISTED) -> dict[str, int]:
+    """Return the valid ports of an object, by name: at most so many."""
+    pairs = list(value.items())[:most] if isinstance(value, Mapping) else []
+    return {str(name)[:63]: item for name, item in pairs if port(item)}
