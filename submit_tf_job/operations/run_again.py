@@ -10,9 +10,9 @@ from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.run_names import Again, job_of
 
 
-def is_run_again(cluster: Cluster, again: Again, app: AppReport | None) -> bool:
+def is_run_again(cluster: Cluster, again: Again, app: AppReport) -> bool:
     """Return whether a key is run again after this application, which has ended."""
-    if again is not Again.AFTER_FAILURE or app is None:
+    if again is not Again.AFTER_FAILURE:
         return again is not Again.NEVER
     run = app.name or app.id
     ended = wait_for_end(cluster, JobRef(job_of(run), app.id, run))

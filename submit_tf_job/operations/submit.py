@@ -316,21 +316,24 @@ def _keyed_submission(
         key=planned.key,
         name_of=planned.run_of,
         body_of=lambda number: planned.at(number).body,
-        again=partial(run_again.is_run_again, cluster, planned.again),
-        heirs_of=partial(resubmission.heirs, planned),
-        before=preparation.prepare,
+        has_several_runs=planned.again is not Again.NEVER,
+        runs_again_after=partial(run_again.is_run_again, cluster, planned.again),
+        resubmissions_of=partial(resubmission.heirs, planned),
+        prepare=preparation.prepare,
     )
     if planned.again is Again.AFTER_FAILURE:
         keyed = replace(
             keyed,
-            again_forgotten=lambda run, app_id: not run_again.has_succeeded(cluster, run, app_id),
+            runs_again_after_forgotten=lambda run, app_id: not run_again.has_succeeded(
+                cluster, run, app_id
+            ),
         )
     if planned.again is Again.ALWAYS:
         return keyed
     return replace(
         keyed,
-        recorded=partial(run_records.stored_run, cluster),
-        recorded_runs=partial(run_records.names, cluster, planned.job.name),
+        record_of=partial(run_records.stored_run, cluster),
+        names_with_records=partial(run_records.names, cluster, planned.job.name),
     )
 
 

@@ -96,14 +96,15 @@ class KeyedSubmission:
         key: What makes two submissions the same one.
         name_of: Number → name of that run.
         body_of: Number → the JSON of its service.
-        again: Whether the key is run again after that end; None for whether it is ever run again.
-        heirs_of: Run → the names of the runs that follow it without a new submission
+        has_several_runs: Whether the key is ever run again.
+        runs_again_after: Application that has ended → whether the key is run again after it.
+        resubmissions_of: Run → the names of the runs that follow it without a new submission
             (`retries.memory`).
-        before: Called with the number before its POST, except shortly after the last call.
-        recorded: Run → what its record tells of it, where no stored service does.
-        recorded_runs: Returns the names of the job's runs that have such a record.
-        again_forgotten: Run, application id → whether the key is run again after an application
-            that the ResourceManager has forgotten; None for what `again(None)` says.
+        prepare: Called with the number before its POST, except shortly after the last call.
+        record_of: Run → what its record tells of it, where no stored service does.
+        names_with_records: Returns the names of the job's runs that have such a record.
+        runs_again_after_forgotten: Run, application id → whether the key is run again after an
+            application that the ResourceManager has forgotten; None for `has_several_runs`.
     """
 
     job: str
@@ -111,12 +112,13 @@ class KeyedSubmission:
     key: str
     name_of: Callable[[int], str]
     body_of: Callable[[int], str]
-    again: Callable[[AppReport | None], bool]
-    heirs_of: Callable[[str], Collection[str]] = lambda _run: ()
-    before: Callable[[int], None] = lambda _number: None
-    recorded: Callable[[str], StoredRun | None] = lambda _run: None
-    recorded_runs: Callable[[], Collection[str]] = tuple
-    again_forgotten: Callable[[str, str], bool] | None = None
+    has_several_runs: bool
+    runs_again_after: Callable[[AppReport], bool]
+    resubmissions_of: Callable[[str], Collection[str]] = lambda _run: ()
+    prepare: Callable[[int], None] = lambda _number: None
+    record_of: Callable[[str], StoredRun | None] = lambda _run: None
+    names_with_records: Callable[[], Collection[str]] = tuple
+    runs_again_after_forgotten: Callable[[str, str], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,32 @@ def submit(
     return _Submitting(client, what, stored, deadline, on_wait).run()
 
 
+@dataclass
+class _TriedNumber:
+    """What one call of `submit` knows of the number that it tries: all that is forgotten when it
+    takes another number. What it knows of the whole job is in `_Submitting`.
+
+    Attributes:
+        number: The number.
+        name: The name of its run.
+        unchanged_since: Since when everything that was read of the name is the same.
+        waits_since: When the first look at the name began.
+        last_view: What was read of the name the last time.
+        lost_post_at: When the response of a POST of the name was lost; None if none was.
+        of_this_call: Whether this call has posted the name, or found it before its end.
+        wait_was_told: Whether the caller was told that it waits for the name.
+    """
+
+    number: int
+    name: str
+    unchanged_since: float
+    waits_since: float
+    last_view: object = None
+    lost_post_at: float | None = None
+    of_this_call: bool = False
+    wait_was_told: bool = False
+
+
 class _Submitting:
     """The state of one call of `submit`: what was sent, and what was read."""
 
@@ -203,76 +231,76 @@ class _Submitting:
         self._stored = stored
         self._deadline = deadline
         self._on_wait = on_wait
-        self._lost: SubmitTFJobError | None = None  # the first POST whose outcome is unknown
-        self._known: set[str] = set()  # the job's stored services, and its live applications
+        # of the first POST whose outcome is unknown
+        self._first_lost_post: SubmitTFJobError | None = None
+        self._known_names: set[str] = set()  # the job's stored services, and its live applications
         self._listed_at = float("-inf")
-        self._tagged: dict[str, tuple[AppReport, ...]] = {}  # for the first look alone
-        self._numbers: list[int] = []  # lower known ones, if the first has another submission's run
-        self._prepared: tuple[int, float] | None = None
-        self._after = ""
-        self._taken = 0
-        self._ended: set[str] = set()  # applications that this call has ended
-        self._foreign: set[str] = set()  # names of runs that are another submission's
-        self._given_up: set[int] = set()  # numbers that cannot be used
-        self._leaders: dict[int | None, float] = {}  # when each was first seen, by its start
-        self._begin(0)
+        self._tagged_apps: dict[str, tuple[AppReport, ...]] = {}  # for the first look alone
+        # lower known ones, if the first has another submission's run
+        self._lower_numbers: list[int] = []
+        self._prepared_at: tuple[int, float] | None = None
+        self._ended_before = ""
+        self._refused_posts = 0
+        self._ended_by_this_call: set[str] = set()  # applications that this call has ended
+        self._foreign_names: set[str] = set()  # names of runs that are another submission's
+        self._given_up_numbers: set[int] = set()  # numbers that cannot be used
+        # when each was first seen, by its start
+        self._leaders_seen_at: dict[int | None, float] = {}
+        self._try_number(0)
 
-    def _begin(self, number: int) -> None:
-        self._number = number
-        self._name = self._what.name_of(number)
-        self._lost_at: float | None = None
-        self._ours = False
-        self._view: object = None
-        self._since = self._waits_since = self._client.clock()
-        self._told = False
+    def _try_number(self, number: int) -> None:
+        now = self._client.clock()
+        self._tried = _TriedNumber(number, self._what.name_of(number), now, now)
 
     def run(self) -> Submitted:
         """Read and act until the submission exists, or cannot succeed."""
-        first = self._live()
-        self._begin(self._first_number(first))
+        first = self._live_runs()
+        self._try_number(self._first_number(first))
         live: tuple[AppReport, ...] | None = first
         spoiled, last, pause_s = 0, None, _PAUSE_S
         while True:
             with self._outcome_known():
-                seen, live = self._look(live), None
+                seen, live = self._read_everything(live), None
             action = decide(seen, self._what.key, partial(self._is_run_again, seen))
             if action != last:
-                _LOG.info("submission of %s: %s", self._name, in_words(action))
+                _LOG.info("submission of %s: %s", self._tried.name, in_words(action))
             last = action
             if isinstance(action, Wait):
-                self._wait(action.why, pause_s)
+                self._wait_for_change(action.why, pause_s)
                 pause_s = min(_PAUSE_MAX_S, pause_s * 1.5)
                 continue
             pause_s = _PAUSE_S
             if isinstance(action, Next):
-                self._kill(action.kill)
+                self._kill_apps(action.kill)
                 spoiled += action.spoiled
                 if spoiled > SPOILED_MAX:
                     raise self._too_late("the ResourceManager has failed in each POST")
                 with self._outcome_known():
-                    self._begin(self._next_number(action))
+                    self._try_number(self._next_number(action))
                 continue
-            done = self._act(action, seen)
+            done = self._carry_out(action, seen)
             if done is not None:
                 return done
 
     def _is_run_again(self, seen: View, app: AppReport | None) -> bool:
         app_id = seen.stored.app_id if seen.stored else None
-        forgotten = self._what.again_forgotten
-        if app is None and app_id is not None and forgotten is not None:
-            return forgotten(self._name, app_id)
-        return self._what.again(app)
+        forgotten = self._what.runs_again_after_forgotten
+        if app is not None:
+            return self._what.runs_again_after(app)
+        if app_id is None or forgotten is None:
+            return self._what.has_several_runs
+        return forgotten(self._tried.name, app_id)
 
-    def _act(self, action: Action, seen: View) -> Submitted | None:
+    def _carry_out(self, action: Action, seen: View) -> Submitted | None:
         if isinstance(action, Adopt):
-            return self._adopt(action, seen)
+            return self._adopt_found(action, seen)
         if isinstance(action, Taken):
             return self._other_run(action.app)
         if isinstance(action, Withdraw):
-            return self._withdraw(action.app_id, action.other)
-        return self._post()
+            return self._withdraw_for(action.app_id, action.other)
+        return self._send_post()
 
-    def _adopt(self, action: Adopt, seen: View) -> Submitted | None:
+    def _adopt_found(self, action: Adopt, seen: View) -> Submitted | None:
         """Return an application that was found; None to look again.
 
         Raises:
@@ -285,8 +313,8 @@ class _Submitting:
                 raise self._name_taken(rival)
             if self._waits_for_leader(app):
                 return None
-        return self._submitted(
-            action.app_id, adopted=True, finished=action.finished, others=seen.others
+        return self._submitted_as(
+            action.app_id, adopted=True, finished=action.finished, others=seen.other_live_runs
         )
 
     def _waits_for_leader(self, app: AppReport) -> bool:
@@ -294,7 +322,9 @@ class _Submitting:
         leader = self._client.cluster_info(deadline=self._deadline)
         if leader.is_recovering(_NEW_LEADER_S) is not True:
             return False
-        self._wait(f"a new ResourceManager may not list what was there before {app.id}", _PAUSE_S)
+        self._wait_for_change(
+            f"a new ResourceManager may not list what was there before {app.id}", _PAUSE_S
+        )
         return True
 
     def _other_run(self, app: AppReport) -> Submitted | None:
@@ -310,11 +340,13 @@ class _Submitting:
             raise self._name_taken(app)
         number, run = place, app.name or ""
         if run == self._what.name_of(number):
-            self._wait(f"{run} is of the same submission, and was not expected", _PAUSE_S)
-            self._begin(number)
+            self._wait_for_change(
+                f"{run} is of the same submission, and was not expected", _PAUSE_S
+            )
+            self._try_number(number)
             return None
         if not self._can_run(app) or (_may_be_withdrawn(app) and self._waits_for_leader(app)):
-            self._wait(f"{run} follows an earlier run, and may not run", _PAUSE_S)
+            self._wait_for_change(f"{run} follows an earlier run, and may not run", _PAUSE_S)
             return None
         return Submitted(run, number, app.id, adopted=True)
 
@@ -323,10 +355,10 @@ class _Submitting:
         `retries.memory`; None for another submission's.
         """
         run = app.name or ""
-        for number in range(self._number + _WINDOW):
+        for number in range(self._tried.number + _WINDOW):
             name = self._what.name_of(number)
-            is_own = run == name and run not in self._foreign
-            if is_own or run in self._what.heirs_of(name):
+            is_own = run == name and run not in self._foreign_names
+            if is_own or run in self._what.resubmissions_of(name):
                 return number
         return None
 
@@ -336,12 +368,12 @@ class _Submitting:
         """
         if app.state is AppState.RUNNING:
             return True
-        stored, unread = self._read(app.name or "")
+        stored, unread = self._read_stored(app.name or "")
         if stored is None or unread:
             return not unread
         return stored.app_id == app.id or (stored.app_id is None and self._hides_ids())
 
-    def _submitted(
+    def _submitted_as(
         self,
         app_id: str,
         *,
@@ -350,7 +382,8 @@ class _Submitting:
         others: Iterable[AppReport] = (),
     ) -> Submitted:
         live = tuple(app.name or "" for app in others)
-        return Submitted(self._name, self._number, app_id, adopted, finished, self._after, live)
+        tried, after = self._tried, self._ended_before
+        return Submitted(tried.name, tried.number, app_id, adopted, finished, after, live)
 
     # --- numbers ---
 
@@ -358,25 +391,25 @@ class _Submitting:
         """Return the number to begin with: the newest that is known. Stored services may have been
         deleted, also those of lower numbers that had been given up.
         """
-        self._learn(live)
-        left = set(self._known)
+        self._learn_names(live)
+        left = set(self._known_names)
         if not left:
-            self._tagged = self._apps_of(range(_WINDOW))
-            left.update(name for name, apps in self._tagged.items() if apps)
+            self._tagged_apps = self._apps_of(range(_WINDOW))
+            left.update(name for name, apps in self._tagged_apps.items() if apps)
         if not left:
-            left.update(self._what.recorded_runs())
+            left.update(self._what.names_with_records())
         # what is never run again has more than one number only where some were spoiled
-        most = _NUMBERS_MAX if self._what.again(None) else _WINDOW
+        most = _NUMBERS_MAX if self._what.has_several_runs else _WINDOW
         for number in range(most if left else 0):
             name = self._what.name_of(number)
             if number == 0 or name in left:
-                self._numbers.append(number)
+                self._lower_numbers.append(number)
             left.discard(name)
             if not left:
                 break
-        return self._numbers.pop() if self._numbers else 0
+        return self._lower_numbers.pop() if self._lower_numbers else 0
 
-    def _learn(self, live: Iterable[AppReport]) -> None:
+    def _learn_names(self, live: Iterable[AppReport]) -> None:
         """Remember the names of the job's runs, live and stored; a list of the latter is read again
         after a while.
         """
@@ -386,20 +419,20 @@ class _Submitting:
             with contextlib.suppress(SubmitTFJobError):  # each is read by itself, too
                 names.update(self._stored.names())
             self._listed_at = now
-        self._known.update(name for name in names if is_run_of(name, self._what.job))
+        self._known_names.update(name for name in names if is_run_of(name, self._what.job))
 
     def _next_number(self, done: Next) -> int:
         """Return the next number that was not used, or whose run is to be reported."""
         if done.foreign:
-            self._foreign.add(self._name)
+            self._foreign_names.add(self._tried.name)
         if done.foreign or done.spoiled:
-            self._given_up.add(self._number)
-            if self._numbers:
-                return self._numbers.pop()
-        self._numbers = []
-        self._after = "" if done.spoiled or done.foreign else self._name
-        numbers = (n for n in count(self._number + 1) if n not in self._given_up)
-        if not self._what.again(None):
+            self._given_up_numbers.add(self._tried.number)
+            if self._lower_numbers:
+                return self._lower_numbers.pop()
+        self._lower_numbers = []
+        self._ended_before = "" if done.spoiled or done.foreign else self._tried.name
+        numbers = (n for n in count(self._tried.number + 1) if n not in self._given_up_numbers)
+        if not self._what.has_several_runs:
             return next(numbers)
         while True:
             window = list(islice(numbers, _WINDOW))
@@ -407,9 +440,11 @@ class _Submitting:
             for one in window:
                 name = self._what.name_of(one)
                 ended = [app for app in apps[name] if app.ended]
-                if len(ended) < len(apps[name]) or not ended or not self._what.again(ended[0]):
+                if len(ended) < len(apps[name]) or not ended:
                     return one
-                self._after = name
+                if not self._what.runs_again_after(ended[0]):
+                    return one
+                self._ended_before = name
 
     def _apps_of(self, numbers: Iterable[int]) -> dict[str, tuple[AppReport, ...]]:
         names = [self._what.name_of(number) for number in numbers]
@@ -423,62 +458,67 @@ class _Submitting:
 
     # --- reading ---
 
-    def _live(self) -> tuple[AppReport, ...]:
+    def _live_runs(self) -> tuple[AppReport, ...]:
         return live_runs(self._client, self._what.user, self._what.job, self._deadline)
 
-    def _look(self, live_now: tuple[AppReport, ...] | None) -> View:
-        begun = self._client.clock()
+    def _read_everything(self, live_now: tuple[AppReport, ...] | None) -> View:
+        begun, tried = self._client.clock(), self._tried
         if live_now is None:
-            live_now = self._live()
+            live_now = self._live_runs()
         # before the stored service, which is there before its application is
-        tagged, self._tagged = self._tagged, {}
-        if self._name not in tagged:
-            tagged = self._apps_of([self._number])
-        stored, unread = self._read(self._name)
+        tagged, self._tagged_apps = self._tagged_apps, {}
+        if tried.name not in tagged:
+            tagged = self._apps_of([tried.number])
+        stored, unread = self._read_stored(tried.name)
         if stored is None and self._client.clock() - begun > SETTLE_S:
             # a run may have come, ended and been deleted while the service was read
-            tagged = self._apps_of([self._number])
-        apps = {app.id: app for app in tagged[self._name]}
-        self._learn(live_now)
-        apps.update((app.id, app) for app in live_now if app.name == self._name)
+            tagged = self._apps_of([tried.number])
+        apps = {app.id: app for app in tagged[tried.name]}
+        self._learn_names(live_now)
+        apps.update((app.id, app) for app in live_now if app.name == tried.name)
         own, app_id = None, stored.app_id if stored else None
         if app_id is not None:
             # lists may come from a cache (YARN-6495 and later)
             own = apps.get(app_id) or self._client.app(app_id, deadline=self._deadline)
         live = tuple(sorted((app for app in apps.values() if not app.ended), key=in_order))
         view = (stored and (stored.key, stored.app_id, stored.torn), unread, sorted(apps), own)
-        if view != self._view:
-            self._view, self._since = view, self._client.clock()
-        ours = self._ours or self._lost_at is not None
+        if view != tried.last_view:
+            tried.last_view, tried.unchanged_since = view, self._client.clock()
+        ours = tried.of_this_call or tried.lost_post_at is not None
         unborn = stored is not None and stored.app_id is None
-        self._ours = ours or unborn or bool(live) or (own is not None and not own.ended)
+        tried.of_this_call = ours or unborn or bool(live) or (own is not None and not own.ended)
         # what this call has ended may be listed for a moment
-        others = [a for a in live_now if a.name != self._name and a.id not in self._ended]
+        others = [
+            a for a in live_now if a.name != tried.name and a.id not in self._ended_by_this_call
+        ]
+        lost_s = None
+        if tried.lost_post_at is not None:
+            lost_s = self._client.clock() - tried.lost_post_at
         return View(
             stored=stored,
-            unread=unread,
-            hidden=self._stored is None and stored is not None and self._hides_ids(),
+            stored_unreadable=unread,
+            app_id_not_shown=self._stored is None and stored is not None and self._hides_ids(),
             live=live,
             ended=tuple(app for app in apps.values() if app.ended),
-            own=own,
-            others=tuple(app for app in others if WITHDRAWN not in app.diagnostics),
+            stored_app=own,
+            other_live_runs=tuple(app for app in others if WITHDRAWN not in app.diagnostics),
             # from the end of the first read to the start of this one
-            settled_s=max(0.0, begun - self._since),
-            lost_s=None if self._lost_at is None else self._client.clock() - self._lost_at,
-            ours=ours,
+            settled_s=max(0.0, begun - tried.unchanged_since),
+            lost_s=lost_s,
+            of_this_call=ours,
             recovering=self._is_recovering(apps or live_now),
-            followed=unborn and self._is_given_up(),
-            unlisted=own is not None and all(app.id != own.id for app in live_now),
+            given_up=unborn and self._is_given_up(),
+            stored_app_not_listed=own is not None and all(app.id != own.id for app in live_now),
         )
 
-    def _read(self, run: str) -> tuple[StoredRun | None, bool]:
+    def _read_stored(self, run: str) -> tuple[StoredRun | None, bool]:
         """Return the stored service of a run, and whether it could not be read."""
         if self._stored is not None:
-            return self._kept(run, self._stored.read)
+            return self._stored_or_recorded(run, self._stored.read)
         try:
             service = self._client.get_service(run, deadline=self._deadline)
         except NoSuchJob:
-            return self._kept(run, lambda _run: None)
+            return self._stored_or_recorded(run, lambda _run: None)
         except ServiceTorn:
             return StoredRun(torn=True), False
         except ServiceUnreadable as error:
@@ -486,12 +526,12 @@ class _Submitting:
             return (StoredRun(app_id=forgotten[1]), False) if forgotten else (None, True)
         return StoredRun(service.version or "", service.id), False
 
-    def _kept(
+    def _stored_or_recorded(
         self, run: str, read: Callable[[str], StoredRun | None]
     ) -> tuple[StoredRun | None, bool]:
         """Return the stored service, or what a record tells of it, and whether that is unknown."""
         try:
-            return read(run) or self._what.recorded(run), False
+            return read(run) or self._what.record_of(run), False
         except SubmitTFJobError as error:
             _LOG.info("the stored service %s: %s", run, error.message)
             return None, True
@@ -501,10 +541,12 @@ class _Submitting:
         there. Without HDFS a command does not see how old a service without an id is, and would
         wait for each of several again.
         """
-        if self._number in self._given_up or self._stored is not None:
-            return self._number in self._given_up
+        if self._tried.number in self._given_up_numbers or self._stored is not None:
+            return self._tried.number in self._given_up_numbers
         try:
-            self._client.get_service(self._what.name_of(self._number + 1), deadline=self._deadline)
+            self._client.get_service(
+                self._what.name_of(self._tried.number + 1), deadline=self._deadline
+            )
         except (NoSuchJob, ServiceUnreadable) as error:
             return isinstance(error, ServiceUnreadable)
         return True
@@ -520,122 +562,124 @@ class _Submitting:
         """Return whether the ResourceManager has just started, and knows nothing of the job though
         services of it are stored.
         """
-        if listed or not self._known:
+        if listed or not self._known_names:
             return False
         # not an older answer: another one may have taken over since
         info = self._client.cluster_info(deadline=self._deadline)
         recovering = info.is_recovering(RECOVERS_S)
         if recovering is None:  # it leads at least since it was first seen
             now = self._client.clock()
-            return now - self._leaders.setdefault(info.started_ms, now) < RECOVERS_S
+            return now - self._leaders_seen_at.setdefault(info.started_ms, now) < RECOVERS_S
         return recovering
 
     # --- acting ---
 
-    def _kill(self, app_ids: Iterable[str], reason: str = "") -> None:
+    def _kill_apps(self, app_ids: Iterable[str], reason: str = "") -> None:
         """End applications of this submission; while one may go on, its outcome is not known."""
         for app_id in app_ids:
-            self._ended.add(app_id)
+            self._ended_by_this_call.add(app_id)
             try:
                 if not self._client.kill_app(app_id, reason=reason, deadline=self._deadline):
                     raise ClusterUnavailable(f"the ResourceManager does not list {app_id} yet.")
             except SubmitTFJobError as error:
                 raise self._not_known(error) from error
 
-    def _prepare(self) -> bool:
+    def _prepare_post(self) -> bool:
         """Prepare a POST, except shortly after the last preparation; return False if that took so
         long that the name has to be read again.
         """
         begun = self._client.clock()
-        number, at = self._prepared or (-1, 0.0)
-        if number == self._number and begun - at <= _PREPARED_S:
+        number, at = self._prepared_at or (-1, 0.0)
+        if number == self._tried.number and begun - at <= _PREPARED_S:
             return True
         with self._outcome_known():
-            self._what.before(self._number)
+            self._what.prepare(self._tried.number)
         now = self._client.clock()
-        self._prepared = self._number, now
+        self._prepared_at = self._tried.number, now
         # an upload may take long, and the deadline is meant for YARN
         self._deadline = replace(self._deadline, at=self._deadline.at + now - begun)
         return now - begun <= SETTLE_S
 
-    def _post(self) -> Submitted | None:
-        if not self._prepare():
+    def _send_post(self) -> Submitted | None:
+        if not self._prepare_post():
             return None
-        body = self._what.body_of(self._number)
-        self._view = None
+        body = self._what.body_of(self._tried.number)
+        self._tried.last_view = None
         try:
             app_id = self._client.post_service(body, deadline=self._deadline)
         except (AnswerLost, BadAnswer) as error:
-            self._remember(error)
+            self._remember_lost_post(error)
             return None
         except NameTaken as error:  # by this very submission, from another client: look again
-            self._taken += 1
-            if self._taken > SPOILED_MAX:
-                raise (self._not_known(error) if self._lost else error) from None
-            self._ours = True
-            self._wait("another client submits the same", _PAUSE_S)
+            self._refused_posts += 1
+            if self._refused_posts > SPOILED_MAX:
+                raise (self._not_known(error) if self._first_lost_post else error) from None
+            self._tried.of_this_call = True
+            self._wait_for_change("another client submits the same", _PAUSE_S)
             return None
         except (Refused, AuthError, InternalError) as error:
-            if self._lost is None:
+            if self._first_lost_post is None:
                 raise
             raise self._not_known(error) from error
         except ClusterUnavailable as error:
             # not accepted; the next read waits for an active ResourceManager, or raises
             if not self._deadline.left_s:
-                raise (self._not_known(error) if self._lost else error) from None
+                raise (self._not_known(error) if self._first_lost_post else error) from None
             self._client.sleep(min(_PAUSE_S, self._deadline.left_s))
             return None
         if app_id is None:
-            self._remember(
-                AnswerLost(f"The cluster accepted {self._name} without naming an application.")
+            self._remember_lost_post(
+                AnswerLost(
+                    f"The cluster accepted {self._tried.name} without naming an application."
+                )
             )
             return None
-        return self._came_first(app_id)
+        return self._end_unless_first(app_id)
 
-    def _remember(self, error: SubmitTFJobError) -> None:
-        self._lost = self._lost or error
-        self._lost_at = self._client.clock()
+    def _remember_lost_post(self, error: SubmitTFJobError) -> None:
+        self._first_lost_post = self._first_lost_post or error
+        self._tried.lost_post_at = self._client.clock()
 
-    def _came_first(self, app_id: str) -> Submitted | None:
+    def _end_unless_first(self, app_id: str) -> Submitted | None:
         """Return the application of our POST, unless another run of the job was there before it:
         then end ours, which nobody else has seen running. Return None to look again.
         """
         try:
             leader = self._client.cluster_info(deadline=self._deadline)
-            apps, mine = self._beside(app_id)
+            apps, mine = self._live_runs_and(app_id)
             if mine and leader.is_recovering(_NEW_LEADER_S) is not False:
                 self._client.sleep(min(_NEW_LEADER_S, self._deadline.left_s))
-                apps, mine = self._beside(app_id)
+                apps, mine = self._live_runs_and(app_id)
         except SubmitTFJobError as error:
             _LOG.info("whether %s is alone: %s", app_id, error.message)
-            return self._submitted(app_id)
+            return self._submitted_as(app_id)
         if mine is None and apps:  # a new leader, which does not list ours yet
-            self._lost_at = self._client.clock()
+            self._tried.lost_post_at = self._client.clock()
             return None
         older = [app for app in apps if mine is not None and in_order(app) < in_order(mine)]
-        twin = next((app for app in older if app.name == self._name), None)
+        twin = next((app for app in older if app.name == self._tried.name), None)
         if twin is not None:
-            self._kill([app_id])
-            return self._submitted(twin.id, adopted=True)
+            self._kill_apps([app_id])
+            return self._submitted_as(twin.id, adopted=True)
         if older:
-            return self._withdraw(app_id, older[0])
-        return replace(self._submitted(app_id), alone=mine is not None and len(apps) == 1)
+            return self._withdraw_for(app_id, older[0])
+        return replace(self._submitted_as(app_id), alone=mine is not None and len(apps) == 1)
 
-    def _beside(self, app_id: str) -> tuple[tuple[AppReport, ...], AppReport | None]:
+    def _live_runs_and(self, app_id: str) -> tuple[tuple[AppReport, ...], AppReport | None]:
         """Return the job's live applications, and the one of our POST if it is listed."""
-        apps = tuple(app for app in self._live() if app.id not in self._ended)
+        apps = tuple(app for app in self._live_runs() if app.id not in self._ended_by_this_call)
         return apps, next((app for app in apps if app.id == app_id), None)
 
-    def _withdraw(self, app_id: str, other: AppReport) -> Submitted | None:
-        self._kill([app_id], WITHDRAWN)
-        self._lost = None
+    def _withdraw_for(self, app_id: str, other: AppReport) -> Submitted | None:
+        self._kill_apps([app_id], WITHDRAWN)
+        self._first_lost_post = None
         return self._other_run(other)
 
-    def _wait(self, why: str, pause_s: float) -> None:
+    def _wait_for_change(self, why: str, pause_s: float) -> None:
         now = self._client.clock()
-        if not self._told and now - self._waits_since >= SETTLE_S:
-            self._on_wait(f"waiting for {self._name}: {why}")
-            self._told = True
+        if not self._tried.wait_was_told and now - self._tried.waits_since >= SETTLE_S:
+            self._on_wait(f"waiting for {self._tried.name}: {why}")
+            self._tried.wait_was_told = True
         left = self._deadline.left_s
         if left > 0:
             self._client.sleep(min(pause_s, left))
@@ -654,17 +698,17 @@ class _Submitting:
         except AnswerLost:
             raise
         except SubmitTFJobError as error:
-            if self._lost is None:
+            if self._first_lost_post is None:
                 raise
             raise self._not_known(error) from error
 
     def _not_known(self, error: SubmitTFJobError) -> AnswerLost:
         """Return the error for a submission whose POST may have been accepted."""
-        then = "the response was lost, and then: " if self._lost else ""
+        then = "the response was lost, and then: " if self._first_lost_post else ""
         return AnswerLost(
             f"It is not known whether {self._what.job} was submitted: {then}{error.message}",
             hint="Give the same command again: it finds its own submission.",
-            details={**error.details, "run": self._name},
+            details={**error.details, "run": self._tried.name},
         )
 
     def _name_taken(self, app: AppReport) -> SubmitTFJobError:
@@ -683,13 +727,13 @@ class _Submitting:
                 "final_status": app.final_status.value,
             },
         )
-        return error if self._lost is None else self._not_known(error)
+        return error if self._first_lost_post is None else self._not_known(error)
 
     def _too_late(self, why: str) -> DeadlinePassed:
         return DeadlinePassed(
             f"The deadline for submitting {self._what.job} passed: {why}.",
             hint="Give the same command again: it finds its own submission.",
-            details={"run": self._name},
+            details={"run": self._tried.name},
         )
 
 

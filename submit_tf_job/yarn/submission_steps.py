@@ -48,33 +48,35 @@ class View:
 
     Attributes:
         stored: YARN's copy of its service; None if there is none.
-        unread: Whether the copy could not be read.
-        hidden: Whether this Hadoop version shows a service's application id only while it runs.
+        stored_unreadable: Whether the copy could not be read.
+        app_id_not_shown: Whether this Hadoop version shows a service's application id only while it
+            runs.
         live: Applications of the name that have not ended, the oldest first.
         ended: Those that have, the newest first.
-        own: The application whose id is stored, where the ResourceManager knows it.
-        others: The job's other live runs, the oldest first.
+        stored_app: The application whose id is stored, where the ResourceManager knows it.
+        other_live_runs: The job's other live runs, the oldest first.
         settled_s: Seconds without a change in anything that was read.
         lost_s: Seconds since a POST of ours to this name without a response; None without one.
-        ours: Whether this call has posted it, or found it before its end.
+        of_this_call: Whether this call has posted it, or found it before its end.
         recovering: Whether the ResourceManager may not list all applications yet.
-        followed: Whether this number was given up: by this call, or by one that took the next.
-        unlisted: Whether the list of live runs does not have `own`, and may lack older ones too.
+        given_up: Whether this number was given up: by this call, or by one that took the next.
+        stored_app_not_listed: Whether the list of live runs lacks `stored_app`, and may lack older
+            runs, too.
     """
 
     stored: StoredRun | None = None
-    unread: bool = False
-    hidden: bool = False
+    stored_unreadable: bool = False
+    app_id_not_shown: bool = False
     live: tuple[AppReport, ...] = ()
     ended: tuple[AppReport, ...] = ()
-    own: AppReport | None = None
-    others: tuple[AppReport, ...] = ()
+    stored_app: AppReport | None = None
+    other_live_runs: tuple[AppReport, ...] = ()
     settled_s: float = 0.0
     lost_s: float | None = None
-    ours: bool = False
+    of_this_call: bool = False
     recovering: bool = False
-    followed: bool = False
-    unlisted: bool = False
+    given_up: bool = False
+    stored_app_not_listed: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,44 +147,51 @@ def in_words(action: Action) -> str:
     return " ".join(filter(None, [type(action).__name__.lower(), app_id, why and f"({why})"]))
 
 
-def decide(seen: View, key: str, again: Callable[[AppReport | None], bool]) -> Action:
-    """Return the next step for one name; a pure function of what was read."""
-    if seen.unread:
-        return _unread(seen, again)
+def decide(seen: View, key: str, runs_again: Callable[[AppReport | None], bool]) -> Action:
+    """Return the next step for one name; a pure function of what was read.
+
+    Args:
+        seen: What was read.
+        key: The submission's key.
+        runs_again: Whether the key is run again after that application's end; None for one that
+            the ResourceManager has forgotten.
+    """
+    if seen.stored_unreadable:
+        return _stored_unreadable(seen, runs_again)
     if seen.stored is None:
-        return _absent(seen, again)
+        return _nothing_stored(seen, runs_again)
     if seen.stored.key not in ("", key):
         return Next("the run of another submission has that name", foreign=True)
-    if seen.stored.torn or (seen.stored.app_id is None and not seen.hidden):
+    if seen.stored.torn or (seen.stored.app_id is None and not seen.app_id_not_shown):
         return _without_id(seen)
     if seen.stored.app_id is None:
-        return _hidden(seen, again)
-    return _with_id(seen, seen.stored.app_id, again)
+        return _without_shown_id(seen, runs_again)
+    return _with_id(seen, seen.stored.app_id, runs_again)
 
 
-def _absent(seen: View, again: Callable[[AppReport | None], bool]) -> Action:
+def _nothing_stored(seen: View, runs_again: Callable[[AppReport | None], bool]) -> Action:
     if seen.live:
         # its definition was deleted, or is about to be seen
         if seen.settled_s < SETTLE_S:
             return Wait("an application of that name is there, and its service is not seen yet")
-        return _adopted(seen, seen.live[0])
+        return _adopt_live(seen, seen.live[0])
     if seen.ended:
-        return _ended(seen, seen.ended[0], again)
+        return _after_end(seen, seen.ended[0], runs_again)
     if seen.lost_s is not None and seen.lost_s < SETTLE_S:
         return Wait("the answer was lost, and nothing of the submission is to be seen yet")
-    if seen.others:
-        return Taken(seen.others[0])
+    if seen.other_live_runs:
+        return Taken(seen.other_live_runs[0])
     if seen.recovering:
         return Wait("the ResourceManager has just started, and may not list all applications yet")
     return Post()
 
 
-def _unread(seen: View, again: Callable[[AppReport | None], bool]) -> Action:
+def _stored_unreadable(seen: View, runs_again: Callable[[AppReport | None], bool]) -> Action:
     running = [app for app in seen.live if app.state is AppState.RUNNING]
     if running and seen.settled_s >= SETTLE_S:
-        return _adopted(seen, running[0])
+        return _adopt_live(seen, running[0])
     if seen.ended and not seen.live and seen.settled_s >= SETTLE_S:
-        return _ended(seen, seen.ended[0], again)
+        return _after_end(seen, seen.ended[0], runs_again)
     return Wait("the stored service cannot be read just now")
 
 
@@ -190,60 +199,62 @@ def _without_id(seen: View) -> Action:
     stored = seen.stored or StoredRun()
     running = [app for app in seen.live if app.state is AppState.RUNNING]
     left_s = IN_FLIGHT_S - max(stored.age_s, seen.settled_s)
-    if left_s > 0 and not seen.followed:
+    if left_s > 0 and not seen.given_up:
         return Wait(f"its service is stored and names no application (for {left_s:.0f} s at most)")
     if stored.torn and running:
-        return _adopted(seen, running[0])
+        return _adopt_live(seen, running[0])
     # an application that was started from it can never run
     return Next("its POST has failed half-way", tuple(app.id for app in seen.live), spoiled=True)
 
 
-def _hidden(seen: View, again: Callable[[AppReport | None], bool]) -> Action:
+def _without_shown_id(seen: View, runs_again: Callable[[AppReport | None], bool]) -> Action:
     """Decide where Hadoop 3.1 shows no id, and HDFS cannot be read."""
     if seen.settled_s < SETTLE_S:
         return Wait("its service is stored and shows no application yet")
     if seen.live:
-        return _adopted(seen, seen.live[0])
+        return _adopt_live(seen, seen.live[0])
     if seen.ended:
-        return _ended(seen, seen.ended[0], again)
+        return _after_end(seen, seen.ended[0], runs_again)
     return _without_id(seen)
 
 
-def _with_id(seen: View, app_id: str, again: Callable[[AppReport | None], bool]) -> Action:
-    own = seen.own
-    if own is None:
+def _with_id(seen: View, app_id: str, runs_again: Callable[[AppReport | None], bool]) -> Action:
+    app = seen.stored_app
+    if app is None:
         if seen.settled_s < SETTLE_S or seen.recovering:
             return Wait(f"the ResourceManager does not know {app_id}, and may be starting")
-        if seen.ours or not again(None):
+        if seen.of_this_call or not runs_again(None):
             return Adopt(app_id, finished=True)
         return Next(f"the ResourceManager has forgotten {app_id}")
-    if own.ended:
-        return _ended(seen, own, again)
+    if app.ended:
+        return _after_end(seen, app, runs_again)
     if len(seen.live) > 1 and seen.settled_s < SETTLE_S / 2:
         return Wait("another application of that name is there, too")
-    if seen.unlisted and seen.settled_s < SETTLE_S:
-        return Wait(f"the list of live runs is older than {own.id}")
-    adopted = _adopted(seen, own)
+    if seen.stored_app_not_listed and seen.settled_s < SETTLE_S:
+        return Wait(f"the list of live runs is older than {app.id}")
+    adopted = _adopt_live(seen, app)
     if adopted.older and seen.lost_s is not None:
-        return Withdraw(own.id, adopted.older[0])
+        return Withdraw(app.id, adopted.older[0])
     return adopted
 
 
-def _adopted(seen: View, app: AppReport) -> Adopt:
+def _adopt_live(seen: View, app: AppReport) -> Adopt:
     """Return the adoption of a live application. One that runs, and that this call may have posted,
     is not withdrawn any more.
     """
     if seen.lost_s is not None and app.state is AppState.RUNNING:
         return Adopt(app.id, app=app)
-    older = tuple(other for other in seen.others if in_order(other) < in_order(app))
+    older = tuple(other for other in seen.other_live_runs if in_order(other) < in_order(app))
     return Adopt(app.id, app=app, older=older)
 
 
-def _ended(seen: View, app: AppReport, again: Callable[[AppReport | None], bool]) -> Action:
+def _after_end(
+    seen: View, app: AppReport, runs_again: Callable[[AppReport | None], bool]
+) -> Action:
     if WITHDRAWN in app.diagnostics:
         return Next(f"{app.id} was withdrawn")
     # a key is not used by a run that a full or unknown queue has refused
-    if seen.ours or not (app.rejected or again(app)):
+    if seen.of_this_call or not (app.rejected or runs_again(app)):
         return Adopt(app.id, finished=True)
     return Next(f"{app.id} has ended")
 

@@ -113,7 +113,8 @@ def submission(world: World, name: str, body: str, user: str | None = None) -> K
         key="s1",
         name_of=lambda number: f"{name}-{number}" if number else name,
         body_of=lambda number: body.replace(f'"{name}"', f'"{name}-{number}"') if number else body,
-        again=lambda _app: False,
+        has_several_runs=False,
+        runs_again_after=lambda _app: False,
     )
 
 

@@ -125,7 +125,7 @@ class TestSimulation(Contract):
         body = world.body(name, "s1")
 
         def post(before: Callable[[int], None]) -> Submitted:
-            return submit(world.client, replace(submission(world, name, body), before=before))
+            return submit(world.client, replace(submission(world, name, body), prepare=before))
 
         def not_there(_number: int) -> None:
             raise UsageError("an input is not there")
