@@ -169,7 +169,7 @@ class Keys:
 
     def unknown(self, key: str) -> str:
         """Return the message for a key that the mapping does not have."""
-        word = _plain(key)
+        word = _plain_key(key)
         if word in self.advice:
             return f"unknown key {clip(key)}; {self.advice[word]}"
         meant = self.meant_by(key)
@@ -179,14 +179,14 @@ class Keys:
 
     def meant_by(self, key: str) -> str | None:
         """Return the key that the user most likely meant by an unknown one."""
-        word = _plain(key)
+        word = _plain_key(key)
         if word in self.advice:
             return None
         near = word if word in self.synonyms else closest(word, (*self.rows, *self.synonyms))
         return None if near is None else self.synonyms.get(near, near)
 
 
-def _plain(key: str) -> str:
+def _plain_key(key: str) -> str:
     return key.strip().lower().replace("-", "_")
 
 
@@ -355,7 +355,7 @@ MEMORY = text(
 IMAGE = matching(r"\S+", "contains a space; write only the image's name", expected="a Docker image")
 
 
-def _command(value: str | list[str | None]) -> Command | None:
+def _make_command(value: str | list[str | None]) -> Command | None:
     if isinstance(value, str):
         return Command(script=value)
     argv = [argument for argument in value if argument is not None]
@@ -373,14 +373,14 @@ COMMAND = Kind(
     ("string", "array"),
     "text or list",
     {"oneOf": [_SCRIPT, _ARGV]},
-    _command,
+    _make_command,
     "text for bash, or a list of arguments",
     empty="the list is empty; its first item is the program, as in [python, train.py]",
     items=text(exact=True),
 )
 
 
-def _published(written: str) -> str:
+def _make_port_mapping(written: str) -> str:
     match = _PUBLISHED.fullmatch(written)
     if not match or any(not 0 < int(port) < 65536 for port in (match[4] or "1", match[5])):
         raise ValueError(
@@ -390,10 +390,12 @@ def _published(written: str) -> str:
     return written
 
 
-PUBLISHED = text(shown="ports", make=_published, exact=True, pattern=f"^{_PUBLISHED.pattern}$")
+PUBLISHED = text(
+    shown="ports", make=_make_port_mapping, exact=True, pattern=f"^{_PUBLISHED.pattern}$"
+)
 
 
-def _port(value: str | int) -> int:
+def _make_port(value: str | int) -> int:
     if isinstance(value, str):
         if value.isdigit():
             raise ValueError(_quoted_number(value))
@@ -408,7 +410,7 @@ PORT = Kind(
     ("integer", "string"),
     "`auto` or a port",
     {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 65535}, {"const": "auto"}]},
-    _port,
+    _make_port,
     "a whole number",
 )
 

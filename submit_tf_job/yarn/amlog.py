@@ -81,20 +81,20 @@ def container_ends(log: str) -> tuple[ContainerEnd, ...]:
     hosts = {match[1]: match[3] for match in _ASSIGNED.finditer(log)}
     borders = [*(match.start() for match in found[1:]), len(log)][: len(found)]
     ends = (
-        _end(match, log[match.end() : border], errors)
+        _container_end(match, log[match.end() : border], errors)
         for match, border in zip(found, borders, strict=True)
     )
     return tuple(replace(end, host=hosts.get(end.container_id)) for end in ends)
 
 
-def _end(record: re.Match[str], rest: str, errors: dict[str, str]) -> ContainerEnd:
+def _container_end(record: re.Match[str], rest: str, errors: dict[str, str]) -> ContainerEnd:
     task, container = record["task"], record["container"]
     if record["again"]:
         said = _AGAIN.search(_ENTRY.split(rest, maxsplit=1)[0])
         end = ContainerEnd(task, container, None, "", again=True)
         if said is None:
             return end
-        end = replace(end, diagnostics=_cleaned(said[2]))
+        end = replace(end, diagnostics=_clean_diagnostics(said[2]))
         if said[1] == "null":
             return end
         return replace(end, status=int(said[1]))
@@ -107,11 +107,11 @@ def _end(record: re.Match[str], rest: str, errors: dict[str, str]) -> ContainerE
         return ContainerEnd(task, container, None, errors.get(container, ""))
     head = rest[: last.start()]
     memory = next((int(found[1]) for found in _MEMORY.finditer(head)), None)
-    words = _cleaned(head.partition("Diagnostics: ")[2])
+    words = _clean_diagnostics(head.partition("Diagnostics: ")[2])
     return ContainerEnd(task, container, int(last[1]), words, memory)
 
 
-def _cleaned(diagnostics: str) -> str:
+def _clean_diagnostics(diagnostics: str) -> str:
     lines = _STAMP.sub("", diagnostics[:DIAGNOSTICS_LENGTH]).splitlines()
     return "\n".join(
         line.rstrip()

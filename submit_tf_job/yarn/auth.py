@@ -182,24 +182,24 @@ class _Header:
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         secret = self._credentials.secret
-        request.headers[self._header] = self._value(secret)
+        request.headers[self._header] = self._header_value(secret)
 
         def lapsed(response: requests.Response, **options: Any) -> requests.Response:
             if response.status_code == 401 and (renewed := self._credentials.renewed(secret)):
-                return self._again(response, renewed, options)
+                return self._send_again(response, renewed, options)
             return response
 
         request.hooks["response"].append(lapsed)
         return request
 
-    def _again(
+    def _send_again(
         self, response: requests.Response, secret: str, options: Mapping[str, Any]
     ) -> requests.Response:
         request = response.request.copy()
-        request.headers[self._header] = self._value(secret)
+        request.headers[self._header] = self._header_value(secret)
         return sent_again(response, request, options)
 
-    def _value(self, secret: str) -> str:
+    def _header_value(self, secret: str) -> str:
         if self._login is not None:
             from base64 import b64encode
 
@@ -276,9 +276,9 @@ class KerberosAuth(Auth):
         package = kerberos.library("requests_kerberos")
         # this logger writes the Authorization header
         logging.getLogger("requests_kerberos").setLevel(logging.CRITICAL + 1)
-        session.auth = _Negotiate(self._exchange(package), session)
+        session.auth = _Negotiate(self._new_exchange(package), session)
 
-    def _exchange(self, package: Any) -> Callable[[], Any]:
+    def _new_exchange(self, package: Any) -> Callable[[], Any]:
         # Not thread-safe and not reusable (it keeps its last context and authentication state):
         # create one for each exchange.
         return lambda: package.HTTPKerberosAuth(
@@ -317,33 +317,33 @@ class _Negotiate:
     """Authenticates requests by the cookie, or by an exchange if none is stored."""
 
     def __init__(self, exchange: Callable[[], Any], session: requests.Session) -> None:
-        self._exchange = exchange
+        self._new_exchange = exchange
         self._session = session
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         if _COOKIE.search(request.headers.get("Cookie") or ""):
-            request.hooks["response"].append(self._renewed)
+            request.hooks["response"].append(self._renew_cookie)
             return request
-        negotiated: requests.PreparedRequest = self._exchange()(request)
+        negotiated: requests.PreparedRequest = self._new_exchange()(request)
         hooks = negotiated.hooks["response"]
-        negotiated.hooks["response"] = [_closing(hook) for hook in hooks]
+        negotiated.hooks["response"] = [_closing_refused(hook) for hook in hooks]
         return negotiated
 
-    def _renewed(self, response: requests.Response, **options: Any) -> requests.Response:
+    def _renew_cookie(self, response: requests.Response, **options: Any) -> requests.Response:
         """Authenticate again if the cookie has expired."""
         if response.status_code != 401:
             return response
         request = response.request.copy()
         request.headers.pop("Cookie", None)
         request.hooks = {"response": []}
-        exchange = self._exchange()
+        exchange = self._new_exchange()
         exchange(request)
         again = sent_again(response, request, options)
         again.history.append(response)
-        return _closing(exchange.handle_response)(again, **options)
+        return _closing_refused(exchange.handle_response)(again, **options)
 
 
-def _closing(hook: Callable[..., requests.Response]) -> Callable[..., requests.Response]:
+def _closing_refused(hook: Callable[..., requests.Response]) -> Callable[..., requests.Response]:
     """Close the connection after a response that reports missing authentication, so that no other
     request reads that response.
     """
@@ -417,26 +417,26 @@ class Credentials:
         """
         with self._reading:
             if self._secret is None:
-                self._secret = self._read()
+                self._secret = self._read_once()
             return self._secret
 
     def renewed(self, lapsed: str) -> str | None:
         """Read the secret again after a server rejected `lapsed`; return None if unchanged."""
         with self._reading:
             if self._secret in (None, lapsed):
-                self._secret = self._read()
+                self._secret = self._read_once()
             if self._secret == lapsed:
                 return None
             return self._secret
 
-    def _read(self) -> str:
+    def _read_once(self) -> str:
         if self._given is not None:
             return self._given
         if self._file is not None:
             return read_secret(self._file, f"the {self.what}")
-        return self._run()
+        return self._run_command()
 
-    def _run(self) -> str:
+    def _run_command(self) -> str:
         name = self._command[0]
         try:
             done = subprocess.run(

@@ -82,7 +82,7 @@ _IMPERSONATION = _Meaning(  # ProxyUsers.authorize
 )
 
 
-def _ticket(words: str, why: str, hint: str) -> _Meaning:
+def _ticket_refused(words: str, why: str, hint: str) -> _Meaning:
     """Return the row for one of Java's own messages (sun.security.krb5)."""
     message = f"{{url}} refuses the Kerberos ticket: {why}."
     return _Meaning(rf"GSSException.*(?:{words})", AuthError, message, hint)
@@ -91,28 +91,30 @@ def _ticket(words: str, why: str, hint: str) -> _Meaning:
 # What a 401 or 403 says of the credentials: in its reason phrase, or in Hadoop's message.
 _CREDENTIALS = (
     _IMPERSONATION,
-    _ticket(
+    _ticket_refused(
         "Clock skew",
         "this machine's clock is {skew} the server's",
         "Synchronise both by NTP; Kerberos tolerates 5 minutes.",
     ),
-    _ticket(
+    _ticket_refused(
         "Checksum failed|Integrity check",
         "the keys of HTTP/{host} in its keytab are not those of the KDC",
         "Its administrator has to renew its keytab.",
     ),
-    _ticket(
+    _ticket_refused(
         "[Ee]ncryption type|Cannot find key of appropriate type",
         "it has no key of the ticket's encryption type",
         "Compare `klist -e` with `klist -ket` of its keytab.",
     ),
-    _ticket(
+    _ticket_refused(
         "Ticket expired",
         "the ticket has expired by its clock",
         "Get a new one with kinit; are the clocks the same?",
     ),
-    _ticket(r"Mechanism level: (?P<why>[^()]*\w)", "{why}", "The ResourceManager's log says more."),
-    _ticket("", "it does not say why", "The ResourceManager's log says more."),
+    _ticket_refused(
+        r"Mechanism level: (?P<why>[^()]*\w)", "{why}", "The ResourceManager's log says more."
+    ),
+    _ticket_refused("", "it does not say why", "The ResourceManager's log says more."),
 )
 # The first that matches counts.
 _MEANINGS = (
@@ -207,7 +209,7 @@ def unauthenticated(reply: Reply, auth: Auth) -> SubmitTFJobError | None:
     for meaning in _CREDENTIALS:
         match = re.search(meaning.pattern, f"{reply.reason} {reply.words}")
         if match:
-            return meaning.error(match, reply, url=reply.url, host=host, skew=_skew(reply))
+            return meaning.error(match, reply, url=reply.url, host=host, skew=_skew_words(reply))
     bad_token = reply.java_class in auth.rejections or "InvalidToken" in reply.text
     if reply.status == 403 and not bad_token:
         return None
@@ -229,7 +231,7 @@ def _not_accepted(reply: Reply, auth: Auth, host: str) -> AuthError:
     return AuthError(f"{reply.url} {said}{why}", hint=hint, details=reply.details())
 
 
-def _skew(reply: Reply) -> str:
+def _skew_words(reply: Reply) -> str:
     if reply.sent_s is None:
         return "too far from"
     ahead = time.time() - reply.sent_s
@@ -247,7 +249,7 @@ def refusal(reply: Reply, doing: str) -> SubmitTFJobError | None:
         match = re.search(meaning.pattern, reply.words)
         if match:
             return meaning.error(match, reply)
-    said, details = reply.words or _reason(reply), reply.details()
+    said, details = reply.words or _http_status_words(reply), reply.details()
     if reply.status == 403 or "not authorized to view the logs" in reply.words:
         return AuthError(f"The cluster did not allow to {doing}: {said}", details=details)
     if reply.status == 404 and reply.java_class.startswith(
@@ -263,9 +265,12 @@ def refusal(reply: Reply, doing: str) -> SubmitTFJobError | None:
 def unexpected(reply: Reply, doing: str) -> BadAnswer:
     """Return the error for a response that no pattern matches."""
     if not reply.speaks_json:
-        return reply.bad(f"{reply.url} could not {doing}: {reply.words or _reason(reply)}")
+        return reply.bad(
+            f"{reply.url} could not {doing}: {reply.words or _http_status_words(reply)}"
+        )
     return BadAnswer(
-        f"The cluster could not {doing}: {reply.words or _reason(reply)}", details=reply.details()
+        f"The cluster could not {doing}: {reply.words or _http_status_words(reply)}",
+        details=reply.details(),
     )
 
 
@@ -288,5 +293,5 @@ def services_disabled(reply: Reply) -> Refused:
     )
 
 
-def _reason(reply: Reply) -> str:
+def _http_status_words(reply: Reply) -> str:
     return f"HTTP {reply.status} {reply.reason}".rstrip() + "."

@@ -57,7 +57,7 @@ class ResourceManagers:
             asked: The configured address to which the request was sent.
         """
         if reply.status == 307 and ("location" in reply.headers or "refresh" in reply.headers):
-            return self._redirected(reply.headers.get("location"), asked)
+            return self._redirect_of_standby(reply.headers.get("location"), asked)
         # it has no tokens: hadoop-facts.md#tokens-and-a-standby
         unknown = reply.status == 403 and "can't be found in cache" in reply.text
         if unknown and len(self.urls) > 1:
@@ -73,13 +73,13 @@ class ResourceManagers:
             return TransportError("standby")
         return None
 
-    def _redirected(self, location: str | None, asked: str) -> TransportError | None:
+    def _redirect_of_standby(self, location: str | None, asked: str) -> TransportError | None:
         if location is None:
             return TransportError("standby, and no ResourceManager is active")
         target = urlsplit(location)
         if target.hostname is None or not _has_port(target):
             return TransportError("standby")
-        known = self._find(target)
+        known = self._configured_address(target)
         if known == asked:
             return TransportError("standby that is becoming active")
         if known is not None:
@@ -87,7 +87,7 @@ class ResourceManagers:
         address = f"{target.scheme}://{target.netloc.rpartition('@')[2]}"
         return TransportError(f"standby of {address}", hopeless=True, unconfigured=address)
 
-    def _find(self, target: SplitResult) -> str | None:
+    def _configured_address(self, target: SplitResult) -> str | None:
         """Return the configured address of the same scheme, port and host, under any host name."""
         same = [
             url for url in self.urls if _scheme_and_port(urlsplit(url)) == _scheme_and_port(target)

@@ -47,7 +47,7 @@ def scheduler(client: ResourceManager, *, deadline: Deadline | None = None) -> S
 
 def all_nodes(client: ResourceManager, *, deadline: Deadline | None = None) -> tuple[Node, ...]:
     """Return every NodeManager that the ResourceManager lists, in service or not."""
-    answer = _answer(client, f"{_WS}/nodes", {"states": _EVERY_NODE_STATE}, deadline)
+    answer = _get_object(client, f"{_WS}/nodes", {"states": _EVERY_NODE_STATE}, deadline)
     return tuple(Node.from_json(item) for item in items(answer.get("nodes"), "node"))
 
 
@@ -57,7 +57,7 @@ def label_exclusivity(
     """Return the cluster's node labels, and whether each label is exclusive: only containers that
     request it run on its nodes.
     """
-    answer = _answer(client, f"{_WS}/get-node-labels", {}, deadline)
+    answer = _get_object(client, f"{_WS}/get-node-labels", {}, deadline)
     found: dict[str, bool] = {}
     inner = answer.get("nodeLabelsInfo")
     if not isinstance(inner, Mapping):
@@ -85,7 +85,7 @@ def live_apps(
 ) -> tuple[AppReport, ...]:
     """Return the applications that have not ended, of every user and type, as `only` filters."""
     params = {"states": "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING", **only}
-    answer = _answer(client, f"{_WS}/apps", params, deadline)
+    answer = _get_object(client, f"{_WS}/apps", params, deadline)
     found = [AppReport.from_json(item) for item in items(answer.get("apps"), "app")]
     return tuple(app for app in found if not app.ended)
 
@@ -96,20 +96,20 @@ def app_activities(
     """Return the scheduler's reasons for not allocating containers to an application, with counts;
     the request enables their recording for a short time.
     """
-    answer = _answer(
+    answer = _get_object(
         client, f"{_WS}/scheduler/app-activities/{app_id}", {"maxTime": "10"}, deadline
     )
-    notes = Counter(_diagnostics(answer.get("appActivities")))
+    notes = Counter(_innermost_diagnostics(answer.get("appActivities")))
     return {text: count for text, count in notes.items() if not text.startswith(_WAITING)}
 
 
-def _diagnostics(value: object) -> Iterator[str]:
+def _innermost_diagnostics(value: object) -> Iterator[str]:
     """Yield the diagnostics of the innermost steps, which the outer ones repeat."""
     if isinstance(value, list):
         for item in value:
-            yield from _diagnostics(item)
+            yield from _innermost_diagnostics(item)
     elif isinstance(value, Mapping):
-        below = [text for item in value.values() for text in _diagnostics(item)]
+        below = [text for item in value.values() for text in _innermost_diagnostics(item)]
         own = " ".join((text_of(value, "diagnostic") or "").split())[:200]
         yield from below or filter(None, [own])
 
@@ -126,7 +126,7 @@ def configuration(
         deadline: For the whole call.
     """
     if base is None:
-        answer = _answer(client, "/conf", {}, deadline)
+        answer = _get_object(client, "/conf", {}, deadline)
     else:
         answer = _object_in(client.fetch(base, "/conf", deadline=deadline))
     found = {
@@ -150,7 +150,7 @@ def node_container(
     )
 
 
-def _answer(
+def _get_object(
     client: ResourceManager, path: str, params: Mapping[str, str], deadline: Deadline | None
 ) -> Answer:
     """Send a GET and return the JSON response; empty if the ResourceManager does not support it."""
@@ -329,10 +329,10 @@ class Scheduler:
         kind = text_of(info, "type") or "unknown"
         if "fair" in kind.lower():
             root = info.get("rootQueue")
-            return cls(kind, tuple(_fair(root, "")) if isinstance(root, Mapping) else ())
+            return cls(kind, tuple(_fair_queues(root, "")) if isinstance(root, Mapping) else ())
         if "fifo" in kind.lower():
-            return cls(kind, (_fifo(info),))
-        return cls(kind, tuple(_capacity(info, "")))
+            return cls(kind, (_fifo_queue(info),))
+        return cls(kind, tuple(_capacity_queues(info, "")))
 
     @property
     def is_capacity(self) -> bool:
@@ -357,7 +357,7 @@ class Scheduler:
         return (queue, *reversed(above))
 
 
-def _capacity(info: Answer, above: str) -> Iterator[Queue]:
+def _capacity_queues(info: Answer, above: str) -> Iterator[Queue]:
     name = text_of(info, "queueName") or "root"
     path = text_of(info, "queuePath") or f"{above}.{name}".removeprefix(".")
     children = items(info.get("queues"), "queue")
@@ -369,35 +369,35 @@ def _capacity(info: Answer, above: str) -> Iterator[Queue]:
         path=path,
         is_leaf=not children,
         state=text_of(info, "state"),
-        partitions=_partitions(info),
+        partitions=_partitions_of(info),
         users=tuple(QueueUser.from_json(item) for item in items(info.get("users"), "user")),
         labels=tuple(map(str, labels)),
         default_label=text_of(info, "defaultNodeLabelExpression") or "",
         active=whole_of(info, "numActiveApplications"),
-        max_parallel=_limit(whole_of(info, "maxParallelApps")),
+        max_parallel=_limit_or_none(whole_of(info, "maxParallelApps")),
         am_percent=number_of(info, "configuredMaxAMResourceLimit"),
         user_limit_factor=number_of(info, "userLimitFactor"),
         raw=info,
     )
     for child in children:
-        yield from _capacity(child, path)
+        yield from _capacity_queues(child, path)
 
 
-def _partitions(info: Answer) -> dict[str, Partition]:
+def _partitions_of(info: Answer) -> dict[str, Partition]:
     capacities = _by_partition(info, "capacities", "queueCapacitiesByPartition")
     usages = _by_partition(info, "resources", "resourceUsagesByPartition")
     # Hadoop versions before partitions, and the root: the queue itself has these fields
     capacities.setdefault("", info)
     return {
-        label: _partition(label, capacities.get(label, {}), usages.get(label, {}), info)
+        label: _partition_of(label, capacities.get(label, {}), usages.get(label, {}), info)
         for label in {**capacities, **usages}
     }
 
 
-def _partition(label: str, capacity: Answer, usage: Answer, queue: Answer) -> Partition:
+def _partition_of(label: str, capacity: Answer, usage: Answer, queue: Answer) -> Partition:
     whole: Answer = {} if label else queue
     return Partition(
-        max_percent=_first(
+        max_percent=_first_known(
             number_of(capacity, "absoluteMaxCapacity"), number_of(whole, "maxCapacity")
         ),
         limit=QueueResources.from_json(
@@ -411,7 +411,7 @@ def _by_partition(answer: Answer, group: str, key: str) -> dict[str, Answer]:
     return {text_of(item, "partitionName") or "": item for item in items(answer.get(group), key)}
 
 
-def _fair(info: Answer, above: str) -> Iterator[Queue]:
+def _fair_queues(info: Answer, above: str) -> Iterator[Queue]:
     name = text_of(info, "queueName") or "root"  # the whole path
     path = name
     if above and "." not in name:
@@ -431,14 +431,14 @@ def _fair(info: Answer, above: str) -> Iterator[Queue]:
         is_leaf=not children,
         partitions={"": share},
         active=whole_of(info, "numActiveApps"),
-        max_parallel=_limit(whole_of(info, "maxApps")),
+        max_parallel=_limit_or_none(whole_of(info, "maxApps")),
         raw=info,
     )
     for child in children:
-        yield from _fair(child, path)
+        yield from _fair_queues(child, path)
 
 
-def _fifo(info: Answer) -> Queue:
+def _fifo_queue(info: Answer) -> Queue:
     # It limits nothing: `totalNodeCapacity` is the memory of all nodes, and says nothing of cores.
     share = Partition(used=QueueResources(whole_of(info, "usedNodeCapacity") or 0))
     return Queue(
@@ -451,11 +451,11 @@ def _fifo(info: Answer) -> Queue:
     )
 
 
-def _limit(value: int | None) -> int | None:
+def _limit_or_none(value: int | None) -> int | None:
     if value is None or value >= 2**31 - 1:  # Integer.MAX_VALUE means no limit
         return None
     return value
 
 
-def _first(*values: float | None) -> float | None:
+def _first_known(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)

@@ -165,11 +165,11 @@ class NodeManagers:
             NodeUnreachable: when the node did not respond, or is not one of this cluster.
             AuthError: when the user may not read these logs.
         """
-        reply = self._get(node_http, f"{_logs(container_id)}")
+        reply = self._get_from_node(node_http, f"{_logs_path(container_id)}")
         if NOT_STARTED in reply.words:
             return ()
         if reply.status != 200:
-            raise _failure(reply, container_id, None)
+            raise _missing_log_error(reply, container_id, None)
         return log_files_of(reply.json_value())
 
     def containers(self, node_http: str) -> tuple[tuple[str, str], ...]:
@@ -179,7 +179,7 @@ class NodeManagers:
             NodeUnreachable: when the node did not respond, or is not one of this cluster.
             BadAnswer: when its response has another format.
         """
-        reply = self._get(node_http, "/ws/v1/node/containers")
+        reply = self._get_from_node(node_http, "/ws/v1/node/containers")
         if reply.status != 200:
             raise reply.bad(f"{reply.url} answered with HTTP {reply.status}.")
         listed = items(reply.json_object().get("containers"), "container")
@@ -223,14 +223,14 @@ class NodeManagers:
         Example:
             >>> nodes.read_log("node1:8042", "container_1700000000000_0001_01_000002", "stdout.txt", tail_bytes=4096).data
         """  # noqa: E501
-        reply = self._get(
+        reply = self._get_from_node(
             node_http,
-            f"{_logs(container_id)}/{log_file_path(file)}",
+            f"{_logs_path(container_id)}/{log_file_path(file)}",
             size_params(tail_bytes),
         )
         if reply.status != 200:
             raise self._failure_of_file(reply, node_http, container_id, file)
-        return _unframed(reply.body, tail_bytes)
+        return _content_of_frame(reply.body, tail_bytes)
 
     def stream_log(
         self,
@@ -247,13 +247,13 @@ class NodeManagers:
         file by its size.
         """
         deadline = self._client.deadline()
-        base = self._base(node_http, deadline)
-        path = f"{_logs(container_id)}/{log_file_path(file)}"
+        base = self._base_url(node_http, deadline)
+        path = f"{_logs_path(container_id)}/{log_file_path(file)}"
         outcome = self._client.download(
             base, path, params=size_params(tail_bytes), deadline=deadline
         )
         if isinstance(outcome, TransportError):
-            raise _unreachable(base, path, outcome)
+            raise _node_unreachable(base, path, outcome)
         if isinstance(outcome, Reply):
             raise self._failure_of_file(outcome, node_http, container_id, file)
         return LogStream(outcome, tail_bytes)
@@ -270,16 +270,18 @@ class NodeManagers:
         Hadoop 3.5 reports an unknown container and a missing file alike; its list tells them apart.
         """
         if reply.words != WORDLESS:
-            return _failure(reply, container_id, file)
+            return _missing_log_error(reply, container_id, file)
         self.list_logs(node_http, container_id)
         return _no_such_file(reply, container_id, file)
 
-    def _get(self, node_http: str, path: str, params: Mapping[str, str] | None = None) -> Reply:
+    def _get_from_node(
+        self, node_http: str, path: str, params: Mapping[str, str] | None = None
+    ) -> Reply:
         deadline = self._client.deadline()
-        base = self._base(node_http, deadline)
+        base = self._base_url(node_http, deadline)
         outcome = self._client.fetch(base, path, params=params, deadline=deadline)
         if isinstance(outcome, TransportError):
-            raise _unreachable(base, path, outcome)
+            raise _node_unreachable(base, path, outcome)
         return outcome
 
     def page_of(self, host: str) -> str | None:
@@ -292,15 +294,15 @@ class NodeManagers:
         nodes = self._client.nodes(deadline=deadline)
         return [node.http_address for node in nodes if node.host == host and node.http_address]
 
-    def _base(self, node_http: str, deadline: Deadline) -> str:
-        if node_http.lower() not in self._addresses(node_http, deadline):
+    def _base_url(self, node_http: str, deadline: Deadline) -> str:
+        if node_http.lower() not in self._node_addresses(node_http, deadline):
             raise NodeUnreachable(
                 f"{node_http} is not the address of one of this cluster's nodes.",
                 details={"node": node_http},
             )
         return f"{self._client.scheme}://{node_http}"
 
-    def _addresses(self, wanted: str, deadline: Deadline) -> frozenset[str]:
+    def _node_addresses(self, wanted: str, deadline: Deadline) -> frozenset[str]:
         """Return the nodes' addresses; request them again if old, or without the wanted one."""
         now = self._client.clock()
         fresh = self._known_at is not None and now - self._known_at < NODES_KEPT_S
@@ -338,7 +340,7 @@ def log_files_of(answer: object) -> tuple[NodeLogFile, ...]:
     return tuple(files[name] for name in sorted(files))
 
 
-def _logs(container_id: str) -> str:
+def _logs_path(container_id: str) -> str:
     if not re.fullmatch(_CONTAINER, container_id):
         raise UsageError(
             f"{container_id!r} is not a container id.",
@@ -354,7 +356,7 @@ def size_params(tail_bytes: int | None) -> dict[str, str]:
     return {"size": str(-tail_bytes)}
 
 
-def _unreachable(base: str, path: str, trouble: TransportError) -> NodeUnreachable:
+def _node_unreachable(base: str, path: str, trouble: TransportError) -> NodeUnreachable:
     return NodeUnreachable(
         f"The NodeManager at {base} could not be reached: {trouble.why}.",
         hint=trouble.advice or "Can this host reach the nodes' web ports?",
@@ -373,7 +375,7 @@ def log_file_path(name: str) -> str:
     return quote(name, safe="")
 
 
-def _failure(reply: Reply, container_id: str, file: str | None) -> Exception:
+def _missing_log_error(reply: Reply, container_id: str, file: str | None) -> Exception:
     """Return the error for a missing file or for a removed container; both are a 404 for the
     content of a file, and a 503 for a list.
     """
@@ -407,7 +409,7 @@ def _no_such_file(reply: Reply, container_id: str, file: str) -> NoSuchLogFile:
     )
 
 
-def _unframed(body: bytes, tail_bytes: int | None) -> LogText:
+def _content_of_frame(body: bytes, tail_bytes: int | None) -> LogText:
     """Extract the content from the NodeManager's response by its length, because a log may contain
     the separators themselves.
 

@@ -145,8 +145,8 @@ class ObservedComponent:
             containers=tuple(
                 ObservedContainer.from_json(item) for item in items(answer.get("containers"))
             ),
-            properties=_texts(object_of(answer, "configuration", "properties")),
-            env=_texts(object_of(answer, "configuration", "env")),
+            properties=_text_values(object_of(answer, "configuration", "properties")),
+            env=_text_values(object_of(answer, "configuration", "env")),
             restart_policy=text_of(answer, "restart_policy"),
             memory_mib=whole_of(object_of(answer, "resource"), "memory"),
             vcores=whole_of(object_of(answer, "resource"), "cpus"),
@@ -181,7 +181,7 @@ class ObservedService:
             id=text_of(answer, "id"),
             state=ServiceState(text_of(answer, "state")),
             version=text_of(answer, "version"),
-            properties=_texts(object_of(answer, "configuration", "properties")),
+            properties=_text_values(object_of(answer, "configuration", "properties")),
             components=tuple(
                 ObservedComponent.from_json(item) for item in items(answer.get("components"))
             ),
@@ -490,7 +490,7 @@ def text_of(answer: Answer, key: str) -> str | None:
     return str(value)
 
 
-def _texts(values: Answer) -> dict[str, str]:
+def _text_values(values: Answer) -> dict[str, str]:
     return {key: str(value) for key, value in values.items() if value is not None}
 
 

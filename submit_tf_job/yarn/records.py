@@ -159,10 +159,12 @@ class Service:
         (`Configuration.mergeFrom`).
         """
         common = self.configuration.files if self.configuration else ()
-        return replace(self, components=tuple(_with(common, each) for each in self.components))
+        return replace(
+            self, components=tuple(_with_files(common, each) for each in self.components)
+        )
 
 
-def _with(common: tuple[ConfigFile, ...], component: Component) -> Component:
+def _with_files(common: tuple[ConfigFile, ...], component: Component) -> Component:
     own = component.configuration or Configuration()
     names = {file.dest_file for file in own.files}
     more = tuple(file for file in common if file.dest_file not in names)
@@ -180,13 +182,13 @@ def dumps(service: Service) -> str:
           "lifetime": 60
         }
     """
-    return json.dumps(_json(service), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    return json.dumps(_json_value(service), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def _json(value: object) -> object:
+def _json_value(value: object) -> object:
     if is_dataclass(value):
         stated = ((one.name, getattr(value, one.name)) for one in fields(value))
-        return {name: _json(found) for name, found in stated if found not in _ABSENT}
+        return {name: _json_value(found) for name, found in stated if found not in _ABSENT}
     if isinstance(value, Mapping):
-        return {name: _json(value[name]) for name in sorted(value)}
-    return [_json(item) for item in value] if isinstance(value, tuple) else value
+        return {name: _json_value(value[name]) for name in sorted(value)}
+    return [_json_value(item) for item in value] if isinstance(value, tuple) else value

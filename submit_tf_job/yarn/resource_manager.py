@@ -92,8 +92,8 @@ class ResourceManager(HttpClient):
         Raises:
             ClusterUnavailable: when none responded.
         """
-        reply = self._get(f"{_WS}/info", "describe itself", deadline=deadline)
-        return ClusterInfo.from_json(_described(reply, "clusterInfo"), reply.sent_s)
+        reply = self._get_expected(f"{_WS}/info", "describe itself", deadline=deadline)
+        return ClusterInfo.from_json(_object_in_reply(reply, "clusterInfo"), reply.sent_s)
 
     def recent_info(self, *, deadline: Deadline | None = None) -> ClusterInfo:
         """Return the description of a ResourceManager, at most a minute old: for its version.
@@ -134,7 +134,7 @@ class ResourceManager(HttpClient):
 
     def nodes(self, *, deadline: Deadline | None = None) -> tuple[Node, ...]:
         """Return the NodeManagers in service."""
-        reply = self._get(f"{_WS}/nodes", "list its nodes", deadline=deadline)
+        reply = self._get_expected(f"{_WS}/nodes", "list its nodes", deadline=deadline)
         return tuple(
             Node.from_json(item) for item in items(reply.json_object().get("nodes"), "node")
         )
@@ -146,12 +146,12 @@ class ResourceManager(HttpClient):
         and has no other effect.
         """
         reply = self.request("POST", f"{_WS}/apps/new-application")
-        answer = self._ok(reply, "ask for the largest container").json_object()
+        answer = self._expect_success(reply, "ask for the largest container").json_object()
         return MaximumResources.from_json(object_of(answer, "maximum-resource-capability"))
 
     def scheduler(self, *, deadline: Deadline | None = None) -> Mapping[str, object]:
         """Return the scheduler's description of its queues, not parsed."""
-        reply = self._get(f"{_WS}/scheduler", "describe its queues", deadline=deadline)
+        reply = self._get_expected(f"{_WS}/scheduler", "describe its queues", deadline=deadline)
         return object_of(reply.json_object(), "scheduler", "schedulerInfo")
 
     def queue_access(self, queue: str, user: str) -> QueueAccess | None:
@@ -162,7 +162,7 @@ class ResourceManager(HttpClient):
         reply = self.request("GET", f"{_WS}/queues/{quote(queue, safe='')}/access", params=params)
         if reply.status in (400, 403, 404):
             return None
-        reply = self._ok(reply, f"ask for access to queue {queue}")
+        reply = self._expect_success(reply, f"ask for access to queue {queue}")
         answer: Mapping[str, object]
         if "xml" in reply.content_type:  # hadoop-facts.md#answers-as-xml
             answer = xml_fields(reply.text, ("allowed", "diagnostics"))
@@ -202,7 +202,9 @@ class ResourceManager(HttpClient):
             )
         if _unknown_app(reply, app_id):
             return None
-        report = AppReport.from_json(_described(self._ok(reply, f"read {app_id}"), "app"))
+        report = AppReport.from_json(
+            _object_in_reply(self._expect_success(reply, f"read {app_id}"), "app")
+        )
         if report.id != app_id:
             raise reply.bad(f"{reply.url} answered with JSON that does not describe {app_id}.")
         return report
@@ -235,7 +237,7 @@ class ResourceManager(HttpClient):
             # the largest part of each response, and not needed in a list (YARN-7717)
             "deSelects": "resourceRequests",
         }
-        reply = self._get(
+        reply = self._get_expected(
             f"{_WS}/apps",
             "list applications",
             {key: value for key, value in params.items() if value},
@@ -267,7 +269,7 @@ class ResourceManager(HttpClient):
         reply = self.request("GET", f"{_WS}/apps/{_app_id(app_id)}/appattempts", deadline=deadline)
         if _unknown_app(reply, app_id):
             return ()
-        answer = self._ok(reply, f"read the attempts of {app_id}").json_object()
+        answer = self._expect_success(reply, f"read the attempts of {app_id}").json_object()
         found = [
             AppAttempt.from_json(item) for item in items(answer.get("appAttempts"), "appAttempt")
         ]
@@ -307,7 +309,7 @@ class ResourceManager(HttpClient):
         )
         if _unknown_app(reply, app_id):
             return False
-        self._ok(reply, f"kill {app_id}")
+        self._expect_success(reply, f"kill {app_id}")
         return True
 
     def set_priority(self, app_id: str, priority: int) -> int | None:
@@ -358,7 +360,7 @@ class ResourceManager(HttpClient):
                 hint=hints.get(what, ""),
                 details=reply.details(),
             )
-        return self._ok(reply, doing).json_object()
+        return self._expect_success(reply, doing).json_object()
 
     def signal_container(self, container_id: str, command: str) -> None:
         """Request that a NodeManager send a signal to a container.
@@ -385,7 +387,7 @@ class ResourceManager(HttpClient):
                 hint=f"where Hadoop's command line is installed: yarn container -signal "
                 f"{container_id} {command}",
             )
-        self._ok(reply, f"signal {container_id}")
+        self._expect_success(reply, f"signal {container_id}")
 
     # --- services ---------------------------------------------------------------------------------
 
@@ -413,7 +415,7 @@ class ResourceManager(HttpClient):
             ServiceUnreadable: when the AM does not respond to the ResourceManager, or the stored
                 service is truncated.
         """
-        reply = self.request("GET", _path(name), deadline=deadline)
+        reply = self.request("GET", _service_path(name), deadline=deadline)
         if reply.status == 200:
             service = ObservedService.from_json(reply.json_object())
             if service.name != name:
@@ -504,7 +506,7 @@ class ResourceManager(HttpClient):
         """
         body = json.dumps({"name": name, "state": ServiceState.STOPPED.value})
         reply = self.request(
-            "PUT", _path(name), body=body, read_s=self.timeouts.change_s, deadline=deadline
+            "PUT", _service_path(name), body=body, read_s=self.timeouts.change_s, deadline=deadline
         )
         if reply.status == 400 and (
             "already stopped" in reply.words or "doesn't exist in RM" in reply.words
@@ -527,7 +529,9 @@ class ResourceManager(HttpClient):
                 it.
             AnswerLost: when the request may or may not have taken effect.
         """
-        reply = self.request("DELETE", _path(name), read_s=self.timeouts.change_s, repeatable=False)
+        reply = self.request(
+            "DELETE", _service_path(name), read_s=self.timeouts.change_s, repeatable=False
+        )
         if (reply.status == 404 and reply.speaks_json) or (
             reply.status == 400 and "doesn't exist" in reply.words
         ):
@@ -545,8 +549,8 @@ class ResourceManager(HttpClient):
             Refused: when the component does not exist, or the service is not running.
         """
         body = json.dumps({"name": component, "number_of_containers": count})
-        path = f"{_path(name)}/components/{quote(component, safe='')}"
-        self._service_ok(self._put(path, body), name, "scale")
+        path = f"{_service_path(name)}/components/{quote(component, safe='')}"
+        self._service_ok(self._put_change(path, body), name, "scale")
 
     def set_lifetime(self, name: str, seconds: int) -> None:
         """Set a running service's lifetime to `seconds` from now; a queue may have its own maximum.
@@ -556,9 +560,9 @@ class ResourceManager(HttpClient):
             Refused: when the service is not running.
         """
         body = json.dumps({"name": name, "lifetime": seconds})
-        self._service_ok(self._put(_path(name), body), name, "extend")
+        self._service_ok(self._put_change(_service_path(name), body), name, "extend")
 
-    def _put(self, path: str, body: str) -> Reply:
+    def _put_change(self, path: str, body: str) -> Reply:
         """Send a change that a ResourceManager writes into the stored service, and send it again
         while another client's change overwrites it.
 
@@ -573,7 +577,7 @@ class ResourceManager(HttpClient):
 
     # --- responses --------------------------------------------------------------------------------
 
-    def _get(
+    def _get_expected(
         self,
         path: str,
         doing: str,
@@ -581,9 +585,11 @@ class ResourceManager(HttpClient):
         *,
         deadline: Deadline | None,
     ) -> Reply:
-        return self._ok(self.request("GET", path, params=params, deadline=deadline), doing)
+        return self._expect_success(
+            self.request("GET", path, params=params, deadline=deadline), doing
+        )
 
-    def _ok(self, reply: Reply, doing: str) -> Reply:
+    def _expect_success(self, reply: Reply, doing: str) -> Reply:
         if not 200 <= reply.status < 300:
             raise refusal(reply, doing) or unexpected(reply, doing)
         return reply
@@ -611,7 +617,7 @@ class ResourceManager(HttpClient):
             self.services_version(deadline=deadline)
 
 
-def _described(reply: Reply, key: str) -> Answer:
+def _object_in_reply(reply: Reply, key: str) -> Answer:
     """Return the object of a response; without it, the response is not a ResourceManager's."""
     described = reply.json_object().get(key)
     if not isinstance(described, Mapping):
@@ -619,7 +625,7 @@ def _described(reply: Reply, key: str) -> Answer:
     return described
 
 
-def _path(name: str) -> str:
+def _service_path(name: str) -> str:
     if not name or name in (".", ".."):
         raise UsageError(f"{name!r} is not a valid job name.")
     return f"{_SERVICES}/{quote(name, safe='')}"

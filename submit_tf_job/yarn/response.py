@@ -118,7 +118,7 @@ class Reply:
         if "json" not in self.content_type:
             kind = self.content_type or "no content type"
             raise self.bad(f"{self.url} answered {self.status} with {kind} instead of JSON.")
-        value = self._json()
+        value = self._parsed_body()
         if isinstance(value, (dict, list)):
             return value
         raise self._bad_shape()
@@ -149,7 +149,7 @@ class Reply:
             out["java_class"] = self.java_class
         return out
 
-    def _json(self) -> object:
+    def _parsed_body(self) -> object:
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
@@ -158,7 +158,7 @@ class Reply:
     def _error_object(self) -> Mapping[str, object]:
         value: object = None
         if self.body[:1] in (b"{", b"\n", b" "):
-            value = self._json()
+            value = self._parsed_body()
         elif "<RemoteException>" in self.text:
             value = xml_fields(self.text, ("exception", "message", "javaClassName"))
         if isinstance(value, dict):
@@ -179,15 +179,15 @@ def clean(words: str) -> str:
 def xml_fields(text: str, names: Iterable[str]) -> dict[str, object]:
     """Return the text of elements, without an XML parser, which crafted entities could attack."""
     found = {name: re.search(rf"<{name}>(.*?)</{name}>", text, re.DOTALL) for name in names}
-    return {name: _unescaped(match[1]) for name, match in found.items() if match}
+    return {name: _unescape_html(match[1]) for name, match in found.items() if match}
 
 
 def _html_title(text: str) -> str:
     found = re.findall(r"<title>(.*?)</title>", text, re.DOTALL | re.IGNORECASE)
-    return " ".join(_unescaped(next(iter(found), "")).split())
+    return " ".join(_unescape_html(next(iter(found), "")).split())
 
 
-def _unescaped(text: str) -> str:
+def _unescape_html(text: str) -> str:
     import html  # only here: its table of names is large
 
     return html.unescape(text)
@@ -249,13 +249,13 @@ def transport_error_of(error: Exception) -> TransportError:
     """
     import requests
 
-    causes = list(_causes(error))
+    causes = list(_all_causes(error))
     if isinstance(error, requests.exceptions.SSLError):
-        return _tls(causes)
+        return _tls_error(causes)
     if any(
         type(cause).__name__ in ("NewConnectionError", "NameResolutionError") for cause in causes
     ):
-        return _unconnected(causes)
+        return _no_connection(causes)
     if isinstance(error, requests.exceptions.ConnectTimeout):
         return TransportError("no connection in time")
     if isinstance(error, requests.exceptions.ReadTimeout):
@@ -266,10 +266,10 @@ def transport_error_of(error: Exception) -> TransportError:
         return TransportError("its answer cannot be unpacked", sent=True)
     if isinstance(error, requests.exceptions.InvalidURL):
         return TransportError("not a valid address", hopeless=True)
-    return _lost(causes)
+    return _lost_connection(causes)
 
 
-def _lost(causes: list[BaseException]) -> TransportError:
+def _lost_connection(causes: list[BaseException]) -> TransportError:
     if any(_TLS_ALERT in repr(cause) for cause in causes):
         return TransportError(
             "it speaks TLS", hopeless=True, advice="Write its address with https://."
@@ -283,7 +283,7 @@ def _lost(causes: list[BaseException]) -> TransportError:
     return TransportError(_lost_words(causes), sent=True)
 
 
-def _unconnected(causes: list[BaseException]) -> TransportError:
+def _no_connection(causes: list[BaseException]) -> TransportError:
     for cause in causes:
         if isinstance(cause, socket.gaierror):
             return TransportError("unknown host name", hopeless=cause.errno != socket.EAI_AGAIN)
@@ -295,7 +295,7 @@ def _unconnected(causes: list[BaseException]) -> TransportError:
     return TransportError("no connection")
 
 
-def _tls(causes: list[BaseException]) -> TransportError:
+def _tls_error(causes: list[BaseException]) -> TransportError:
     text = " ".join(str(cause) for cause in causes)
     if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text or "record layer" in text:
         return TransportError(
@@ -339,7 +339,7 @@ def _lost_words(causes: list[BaseException]) -> str:
     return "the connection broke"
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _all_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and its causes; urllib3 keeps causes in `args` and `reason`."""
     seen: set[int] = set()
     waiting: list[object] = [error]

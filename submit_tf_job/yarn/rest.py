@@ -221,7 +221,7 @@ class HttpClient:
         deadline = deadline or self.deadline()
         seen: dict[str, TransportError] = {}
         for attempt in range(rounds):
-            reply = self._round(wanted, deadline, seen)
+            reply = self._try_each(wanted, deadline, seen)
             if reply is not None:
                 return reply
             if (
@@ -235,8 +235,8 @@ class HttpClient:
                 or all(trouble.hopeless for trouble in seen.values())
             ):
                 break
-            self._pause(attempt, seen, deadline)
-        raise self._unreachable(wanted, seen)
+            self._pause_before_retry(attempt, seen, deadline)
+        raise self._none_answered(wanted, seen)
 
     def fetch(
         self,
@@ -249,8 +249,8 @@ class HttpClient:
         """Send one GET to an address in the cluster; the caller has to check the address."""
         wanted = _Request("GET", path, params or {}, None, self.timeouts.read_s, repeatable=True)
         deadline = deadline or self.deadline()
-        outcome = self._read(self._send(base, wanted, deadline), wanted, base, deadline)
-        return self._checked(outcome, wanted) if isinstance(outcome, Reply) else outcome
+        outcome = self._read_reply(self._send_once(base, wanted, deadline), wanted, base, deadline)
+        return self._acceptable_reply(outcome, wanted) if isinstance(outcome, Reply) else outcome
 
     def download(
         self,
@@ -271,21 +271,21 @@ class HttpClient:
         """
         wanted = _Request("GET", path, params or {}, None, self.timeouts.read_s, repeatable=True)
         deadline = deadline or self.deadline()
-        response = self._send(base, wanted, deadline, endless=True)
+        response = self._send_once(base, wanted, deadline, endless=True)
         if not isinstance(response, TransportError) and response.status_code == 200:
             return Download(response, base + path)
-        outcome = self._read(response, wanted, base, deadline)
-        return self._checked(outcome, wanted) if isinstance(outcome, Reply) else outcome
+        outcome = self._read_reply(response, wanted, base, deadline)
+        return self._acceptable_reply(outcome, wanted) if isinstance(outcome, Reply) else outcome
 
-    def _round(
+    def _try_each(
         self, wanted: _Request, deadline: Deadline, seen: dict[str, TransportError]
     ) -> Reply | None:
         """Try each ResourceManager once, in the order suggested by their responses."""
         waiting = deque(self.rms.urls)
         while waiting and deadline.left_s:
             url = waiting.popleft()
-            response = self._send(url, wanted, deadline, others=bool(waiting))
-            outcome = self._read(response, wanted, url, deadline)
+            response = self._send_once(url, wanted, deadline, others=bool(waiting))
+            outcome = self._read_reply(response, wanted, url, deadline)
             if isinstance(outcome, Reply):
                 standby = self.rms.standby(outcome, url)
                 if standby is not None:
@@ -299,7 +299,7 @@ class HttpClient:
                     self.rms.worked(url)
                     if outcome.sent_s is not None and outcome.is_hadoops:
                         self._sent = outcome.sent_s, self.clock()
-                    return self._checked(outcome, wanted)
+                    return self._acceptable_reply(outcome, wanted)
             # an error caused by the deadline is less specific than an earlier one
             if deadline.left_s or url not in seen:
                 seen[url] = outcome
@@ -317,7 +317,7 @@ class HttpClient:
                 )
         return None
 
-    def _send(
+    def _send_once(
         self,
         base: str,
         wanted: _Request,
@@ -336,7 +336,7 @@ class HttpClient:
         node, left_s = base not in self.rms.urls, max(deadline.left_s, 0.001)
         within_s = left_s / 2 if others and wanted.repeatable else left_s
         try:
-            return self._session(node=node).ask(
+            return self._session_for(node=node).ask(
                 wanted.method,
                 base + wanted.path,
                 params={**wanted.params, **self.auth.params(node=node)},
@@ -354,7 +354,7 @@ class HttpClient:
                 return TransportError(refused.message.rstrip("."), sent=True, advice=refused.hint)
             raise refused from error
 
-    def _read(
+    def _read_reply(
         self,
         response: requests.Response | TransportError,
         wanted: _Request,
@@ -382,7 +382,7 @@ class HttpClient:
         reply = Reply(wanted.method, url, status, reason, response.headers, bytes(body))
         return TransportError("its answer was cut off", sent=True) if reply.cut_off else reply
 
-    def _checked(self, reply: Reply, wanted: _Request) -> Reply:
+    def _acceptable_reply(self, reply: Reply, wanted: _Request) -> Reply:
         """Return the response, or raise an error for responses that no request may accept.
 
         A request that is not repeatable may have taken effect even if a server other than Hadoop
@@ -401,12 +401,14 @@ class HttpClient:
             raise reply.bad(f"{reply.url} redirects to {target}, which is not followed.")
         return reply
 
-    def _pause(self, attempt: int, seen: Mapping[str, TransportError], deadline: Deadline) -> None:
+    def _pause_before_retry(
+        self, attempt: int, seen: Mapping[str, TransportError], deadline: Deadline
+    ) -> None:
         pause = self._jitter() * min(_PAUSE_MAX_S, _PAUSE_S * 2 ** min(attempt, 10))
         pause = max([pause, *(trouble.retry_after_s for trouble in seen.values())])
         self.sleep(min(pause, deadline.left_s))
 
-    def _unreachable(
+    def _none_answered(
         self, wanted: _Request, seen: Mapping[str, TransportError]
     ) -> ClusterUnavailable:
         tried = (
@@ -438,7 +440,7 @@ class HttpClient:
             details=details,
         )
 
-    def _session(self, *, node: bool) -> Session:
+    def _session_for(self, *, node: bool) -> Session:
         """Return the session for an address.
 
         Nodes have one of their own, which never gets the credentials for ResourceManagers.

@@ -113,14 +113,14 @@ def content_key(job: Job) -> str:
     Only what differs from the defaults counts, so that a new version of this program, which knows
     more keys, finds what an older one submitted. Files count by their content, not by their path.
     """
-    text = json.dumps(_normal(job), sort_keys=True, ensure_ascii=True)
+    text = json.dumps(_normal_form(job), sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _normal(value: object) -> object:
+def _normal_form(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         return {
-            one.name: _normal(getattr(value, one.name))
+            one.name: _normal_form(getattr(value, one.name))
             for one in fields(value)
             if one.compare and not _is_default(one, getattr(value, one.name))
         }
@@ -131,11 +131,11 @@ def _normal(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): _normal(one) for key, one in value.items()}
+        return {str(key): _normal_form(one) for key, one in value.items()}
     if isinstance(value, (set, frozenset)):
         return sorted(map(str, value))
     if isinstance(value, (tuple, list)):
-        return [_normal(one) for one in value]
+        return [_normal_form(one) for one in value]
     return value
 
 

@@ -63,7 +63,7 @@ class Session(requests.Session):
     def __init__(self, ca_file: Path | None, adapter: BaseAdapter | None = None) -> None:
         super().__init__()
         self.trust_env = False  # ignore proxies, .netrc and CA bundle of the environment
-        self.verify = _authorities(ca_file) if ca_file else True
+        self.verify = _checked_ca_file(ca_file) if ca_file else True
         self.headers.update(_HEADERS)
         for scheme in ("http://", "https://"):
             self.mount(scheme, adapter or _DeadlineAdapter())
@@ -115,7 +115,7 @@ class Session(requests.Session):
         """Return None: requests would parse `Location`, and fail for an invalid address."""
 
 
-def _authorities(ca_file: Path) -> str:
+def _checked_ca_file(ca_file: Path) -> str:
     try:
         refuse_special(ca_file, ca_file.stat())
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=ca_file)
