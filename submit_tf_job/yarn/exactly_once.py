@@ -18,7 +18,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count, islice
 from typing import Protocol
@@ -202,6 +202,7 @@ class _TriedNumber:
         last_view: What was read of the name the last time.
         lost_post_at: When the response of a POST of the name was lost; None if none was.
         of_this_call: Whether this call has posted the name, or found it before its end.
+        app_seen_at: Application that the stored service names → when that was first read.
         wait_was_told: Whether the caller was told that it waits for the name.
     """
 
@@ -212,6 +213,7 @@ class _TriedNumber:
     last_view: object = None
     lost_post_at: float | None = None
     of_this_call: bool = False
+    app_seen_at: dict[str, float] = field(default_factory=dict)
     wait_was_told: bool = False
 
 
@@ -508,8 +510,16 @@ class _Submitting:
             of_this_call=ours,
             recovering=self._is_recovering(apps or live_now),
             given_up=unborn and self._is_given_up(),
-            stored_app_not_listed=own is not None and all(app.id != own.id for app in live_now),
+            stored_app_not_listed=own is not None and self._is_not_listed_yet(own, live_now),
         )
+
+    def _is_not_listed_yet(self, app: AppReport, listed: Iterable[AppReport]) -> bool:
+        """Return whether a list is from before an application that has just begun; a list that
+        lacks it for longer comes from a cache.
+        """
+        now = self._client.clock()
+        since = self._tried.app_seen_at.setdefault(app.id, now)
+        return now - since < SETTLE_S and all(other.id != app.id for other in listed)
 
     def _read_stored(self, run: str) -> tuple[StoredRun | None, bool]:
         """Return the stored service of a run, and whether it could not be read."""

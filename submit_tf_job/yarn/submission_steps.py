@@ -230,7 +230,7 @@ def _with_id(seen: View, app_id: str, runs_again: Callable[[AppReport | None], b
         return _after_end(seen, app, runs_again)
     if len(seen.live) > 1 and seen.settled_s < SETTLE_S / 2:
         return Wait("another application of that name is there, too")
-    if seen.stored_app_not_listed and seen.settled_s < SETTLE_S:
+    if seen.stored_app_not_listed:
         return Wait(f"the list of live runs is older than {app.id}")
     adopted = _adopt_live(seen, app)
     if adopted.older and seen.lost_s is not None:

@@ -61,7 +61,6 @@ LONG: dict[str, Any] = {"settled_s": IN_FLIGHT_S}
         (View(WITH_ID, stored_app=OVER, of_this_call=True), "Adopt", "Adopt"),
         (View(WITH_ID, stored_app=WITHDRAWN, of_this_call=True), "Next", "Next"),
         (View(WITH_ID, stored_app=RUNS, stored_app_not_listed=True), "Wait", "Wait"),
-        (View(WITH_ID, stored_app=RUNS, stored_app_not_listed=True, **LATE), "Adopt", "Adopt"),
         (View(WITH_ID, stored_app=OVER, stored_app_not_listed=True), "Adopt", "Next"),
         (View(WITH_ID), "Wait", "Wait"),
         (View(WITH_ID, **LATE), "Adopt", "Next"),
