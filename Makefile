@@ -119,9 +119,10 @@ lint: venv ## ruff, mypy, import rules, spelling
 	$(BIN)/codespell submit_tf_job docs specs README.md CHANGELOG.md CONTRIBUTING.md
 
 .PHONY: format
-format: venv ## let ruff format and mend what it can
+format: venv ## let ruff format and mend what it can; fill long lines of the documentation
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	.ci/wrap-docs
 
 .PHONY: goldens
 goldens: venv #+ write tests/golden, the tables of messages and of keys, docs/openapi.json, SKILL.md and llms.txt; read the difference
@@ -134,6 +135,7 @@ goldens: venv #+ write tests/golden, the tables of messages and of keys, docs/op
 .PHONY: bench
 bench: $(VENV)/.kerberos tensorflow airflow #+ measure, and write docs/internals/performance.md
 	SUBMIT_TF_JOB_TEST_TENSORFLOW=$(TF_ENV) SUBMIT_TF_JOB_TEST_AIRFLOW=$(AIRFLOW3_ENV) $(BIN)/python -m tests.bench
+	.ci/wrap-docs
 
 .PHONY: site
 site: venv ## the documentation as a site with search: build/site
