@@ -1,7 +1,12 @@
-"""Values as JSON has them: what is printed alone, a dataclass, a moment."""
+"""Values as JSON has them: what is printed alone, a dataclass, a moment; and the JSON of other
+programs.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
 from datetime import datetime, timezone
@@ -61,3 +66,79 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     return value if value is None or isinstance(value, (str, int, float)) else str(value)
+
+
+# --- JSON that other programs wrote ---
+
+# control characters but tab and newline, and halves of a surrogate pair, which no encoding has
+_NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_DEEPEST = 32  # the levels that are read
+_DIGITS = 308  # of a whole number, which is then also a float
+# A string, which the end of the text may cut off, or a bracket: every character is looked at once.
+_NESTING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+
+
+def clean_text(text: str) -> str:
+    """Return text that every encoding, file and terminal takes: what is no text is escaped, as
+    Python's `backslashreplace` does.
+    """
+    return _NO_TEXT.sub(_escaped, text) if _NO_TEXT.search(text) else text
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def read_foreign_json(content: bytes) -> Any:
+    """Parse JSON that another program wrote, whatever it holds.
+
+    Texts are cleaned (`clean_text`); a number that is not finite, or has hundreds of digits, and
+    what is nested deeper than `_DEEPEST` levels, is None.
+
+    Raises:
+        ValueError: It is not JSON.
+    """
+    text = content.decode("utf-8", "replace")
+    try:
+        value = _loads(text)
+    except RecursionError:
+        value = _loads(_flattened(text))
+    return _cleaned(value, _DEEPEST)
+
+
+def _loads(text: str) -> Any:
+    return json.loads(
+        text,
+        parse_constant=lambda _name: None,
+        parse_float=lambda number: float(number) if math.isfinite(float(number)) else None,
+        parse_int=lambda digits: int(digits) if len(digits) <= _DIGITS else None,
+        strict=False,
+    )
+
+
+def _flattened(text: str) -> str:
+    """Return JSON with null in place of all that is nested deeper than `_DEEPEST` levels."""
+    kept, depth, start = [], 0, 0
+    for found in _NESTING.finditer(text):
+        if found.group() in ("[", "{"):
+            if depth == _DEEPEST:
+                kept += [text[start : found.start()], "null"]
+            depth += 1
+        elif found.group() in ("]", "}"):
+            depth -= 1
+            if depth == _DEEPEST:
+                start = found.end()
+    return "".join(kept) + (text[start:] if depth < _DEEPEST else "")
+
+
+def _cleaned(value: Any, levels: int) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if not isinstance(value, (dict, list)):
+        return value
+    if not levels:
+        return None
+    if isinstance(value, list):
+        return [_cleaned(inner, levels - 1) for inner in value]
+    return {clean_text(name): _cleaned(inner, levels - 1) for name, inner in value.items()}

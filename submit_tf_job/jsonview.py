@@ -13,18 +13,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from submit_tf_job.json_values import FORMAT_VERSION, MOMENT, instant, plain, shown_fields
-from submit_tf_job.observation import (
+from submit_tf_job.diagnose.cause import Consequence
+from submit_tf_job.job_report import (
     Awaited,
-    Consequence,
     Failure,
     Generation,
-    JobState,
     Retried,
     RoleCounts,
     Standstill,
     StoredOutput,
 )
+from submit_tf_job.json_values import FORMAT_VERSION, MOMENT, instant, plain, shown_fields
+from submit_tf_job.observation import JobState
 from submit_tf_job.operations import description
 from submit_tf_job.yarn import service_properties
 
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.job_report import JobReport
     from submit_tf_job.jobspec.job import Remark
-    from submit_tf_job.observation import JobReport, JobStatus
+    from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.listing import ListedJob
     from submit_tf_job.operations.submit import Submission
 
@@ -334,7 +335,7 @@ def _report_fields(report: JobReport | None, *, live: bool) -> dict[str, Any]:
     return {
         "tasks": TasksJson.of(report),
         "roles": report.roles if live else {},
-        "progress": dict(report.progress or {}) or None,
+        "progress": (report.progress and report.progress.to_json()) or None,
         "standstill": report.standstill if live else None,
         "awaited": report.awaited if live else None,
         "retries": report.retried,

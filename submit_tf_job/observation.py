@@ -9,18 +9,13 @@ that YARN failed.
 
 from __future__ import annotations
 
-import json
-import math
 import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.job_report import Failure, JobReport
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import (
     AppAttempt,
@@ -40,8 +35,6 @@ RECOVERED = "Attempt recovered after RM restart"
 GIVEN_UP = "submit_tf_job gave it up: "
 # before the job's state, in the diagnostics of an application that a follower ended after its job
 OVER = "submit_tf_job ended what was left of it after the job had "
-# Fields have their names in JSON, a moment in `x_ms` is `x_at` there; these are other ones.
-NOT_IN_JSON = {"json": None}
 ENDED = frozenset({ContainerState.SUCCEEDED, ContainerState.FAILED, ContainerState.STOPPED})
 
 
@@ -81,407 +74,6 @@ FROZEN_S = (
     120.0  # the age of the report at the end of a job that shows that it could not be written
 )
 AWAITED = (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)  # the report may be readable later
-
-
-@dataclass(frozen=True)
-class RoleCounts:
-    """The number of a role's tasks in each state.
-
-    Attributes:
-        wanted: How many there are to be; of an elastic role those of this generation.
-        most: The most that an elastic role can have; None for any other.
-    """
-
-    wanted: int
-    arrived: int = 0
-    running: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    ended: int = 0
-    lost: int = 0
-    restarts: int = 0
-    most: int | None = None
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A task that failed.
-
-    Attributes:
-        task: Its name; "" if no task is known to have failed.
-        status: Exit status of its command; of its container, if only YARN reports it.
-        reason: The bootstrap's reason; "" if only YARN reports the failure.
-        message: The bootstrap's message.
-        host: Its node.
-        last_lines: The end of its stderr.
-        container_id: Its container.
-    """
-
-    task: str = ""
-    status: int | None = None
-    reason: str = ""
-    message: str = ""
-    host: str | None = None
-    last_lines: tuple[str, ...] = ()
-    container_id: str | None = field(default=None, metadata=NOT_IN_JSON)
-
-
-@dataclass(frozen=True)
-class Generation:
-    """One run of all commands of a job with `retries` that has ended.
-
-    Attributes:
-        number: From 0.
-        task: The task that failed first.
-        kind: The word of `retries.on` for the failure; "" for the program's own; "grown" or
-            "shrunk" if it ended without one, because tasks of an elastic role had come, or YARN had
-            ended some.
-        message: The failure in one sentence.
-        step: The last step that was reported, or None.
-        duration_s: Seconds from its start to the call of the next one.
-    """
-
-    number: int
-    task: str
-    host: str | None
-    kind: str
-    message: str
-    step: float | None = None
-    duration_s: float | None = None
-
-    @property
-    def is_resized(self) -> bool:
-        """Whether it ended because an elastic role had more tasks, or fewer."""
-        return self.kind in contract.RESIZED
-
-
-@dataclass(frozen=True)
-class Retried:
-    """How often all tasks of a job with `retries` have started again.
-
-    Attributes:
-        most: How often they may after a failure.
-        used: How often they have after a failure.
-        count: How often they have in all: also with more or fewer tasks of an elastic role.
-        refusal: Why a failure was not retried, or "".
-        generations: The last ended ones, at most 20.
-    """
-
-    most: int = field(metadata={"json": "max"})
-    used: int
-    count: int = field(metadata=NOT_IN_JSON)
-    refusal: str = ""
-    generations: tuple[Generation, ...] = ()
-
-    def words(self, generation: Generation) -> str:
-        """Return which retry follows a generation, or that it is none."""
-        if generation.kind == contract.REASON_GROWN:
-            return "to take in tasks that have come"
-        if generation.is_resized:
-            return "without the tasks that YARN has ended"
-        later = [
-            other
-            for other in self.generations
-            if other.number > generation.number and not other.is_resized
-        ]
-        return f"retry {self.used - len(later)} of {self.most}"
-
-
-@dataclass(frozen=True)
-class Standstill:
-    """Tasks that have printed nothing, and told no step, for longer than they usually do.
-
-    Attributes:
-        tasks: The first of them.
-        count: How many they are.
-        since: When the last of them did, in seconds since 1970.
-        for_s: For how long, when the report was written.
-        everything: Whether no task moves.
-        step: The step that it told last, if it is one task.
-        others_step: The step at which the others are, if they tell one.
-    """
-
-    tasks: tuple[str, ...]
-    count: int
-    since: float
-    for_s: float = field(metadata=NOT_IN_JSON)
-    everything: bool
-    step: float | None = None
-    others_step: float | None = None
-
-    @classmethod
-    def parse(cls, found: Mapping[str, Any], now: object) -> Standstill | None:
-        """Parse the entry of a report; None if it is not one."""
-        since, entries = found.get("since"), found.get("tasks")
-        listed = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
-        if not listed or not isinstance(since, (int, float)) or not isinstance(now, (int, float)):
-            return None
-        steps = (found.get("others_step"), listed[0].get("step") if len(listed) == 1 else None)
-        others, own = (step if isinstance(step, (int, float)) else None for step in steps)
-        tasks = tuple(str(entry.get("task")) for entry in listed)
-        count = max(len(tasks), _whole(found.get("count")))
-        return cls(tasks, count, since, max(0.0, now - since), bool(found.get("all")), own, others)
-
-
-@dataclass(frozen=True)
-class Consequence:
-    """A task that ended because another one had failed."""
-
-    task: str
-    status: int | None
-    message: str
-
-
-@dataclass(frozen=True)
-class Awaited:
-    """The tasks for which the end of a job waits.
-
-    Attributes:
-        tasks: The first of them.
-        count: How many they are.
-        until: Until when, in seconds since 1970 (`finish_timeout`).
-    """
-
-    tasks: tuple[str, ...]
-    count: int
-    until: float
-
-
-@dataclass(frozen=True)
-class StoredOutput:
-    """Where an output of the job is.
-
-    Attributes:
-        tasks: How many tasks have stored theirs there; 0 if the program writes it there itself.
-    """
-
-    name: str
-    uri: str
-    tasks: int
-
-
-@dataclass(frozen=True)
-class JobReport:
-    """The report of the deciding task's bootstrap about the whole job."""
-
-    run: str
-    state: str
-    wanted: int
-    arrived: int
-    missing: tuple[str, ...]
-    unnamed: tuple[str, ...]
-    roles: Mapping[str, RoleCounts]
-    outcome_status: int | None
-    first_failure: Failure | None
-    warnings: tuple[str, ...]
-    progress: Mapping[str, Any] | None
-    raw: Mapping[str, Any] = field(repr=False, compare=False)
-    retried: Retried | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the report was written at the end of the deciding task."""
-        return self.state in ("succeeded", "failed", "stopped")
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the deciding task has left, or waits only for YARN: nothing changes any more."""
-        return self.is_over and bool(self.raw.get("ended_at"))
-
-    @property
-    def graceful(self) -> bool:
-        """Whether the job was stopped with time to save (`submit_tf_job stop --grace`)."""
-        return isinstance(self.raw.get("saving"), list)
-
-    @property
-    def has_saved(self) -> bool:
-        """Whether all tasks that save have ended in a graceful stop."""
-        return self.graceful and bool(self.raw.get("ended_at"))
-
-    @property
-    def standstill(self) -> Standstill | None:
-        """The tasks that train and stand still, if there are any."""
-        found = self.raw.get("standstill")
-        if self.state != "running" or not isinstance(found, Mapping):
-            return None
-        return Standstill.parse(found, self.raw.get("updated_at"))
-
-    @property
-    def awaited(self) -> Awaited | None:
-        """The tasks for which the end of the job waits; None before it, and once it has come."""
-        found = self.raw.get("awaited")
-        if not isinstance(found, Mapping) or not isinstance(found.get("until"), (int, float)):
-            return None
-        tasks = tuple(map(str, found.get("tasks") or ()))
-        return Awaited(tasks, max(len(tasks), _whole(found.get("count"))), found["until"])
-
-    @property
-    def later_failures(self) -> tuple[Failure, ...]:
-        """The tasks that failed after the first one, in order of time."""
-        listed = self.raw.get("later_failures")
-        found = []
-        for one in listed if isinstance(listed, list) else ():
-            with suppress(KeyError, TypeError, AttributeError):
-                found.append(_failure(one))
-        return tuple(filter(None, found))
-
-    @property
-    def outputs(self) -> tuple[StoredOutput, ...]:
-        """Where the job's outputs are, as far as they are stored."""
-        listed = self.raw.get("outputs")
-        return tuple(
-            StoredOutput(str(one.get("name")), str(one.get("uri")), _whole(one.get("tasks")))
-            for one in (listed if isinstance(listed, list) else ())
-            if isinstance(one, Mapping)
-        )
-
-    @property
-    def has_witness(self) -> bool:
-        """Whether YARN's final status is the exit status of a task beside the deciding one."""
-        return contract.WITNESS_ROLE in self.roles
-
-    @property
-    def shown_roles(self) -> Mapping[str, RoleCounts]:
-        """The roles of the job spec; the witness beside them only where it was lost."""
-        return {
-            name: counts
-            for name, counts in self.roles.items()
-            if name != contract.WITNESS_ROLE or counts.failed + counts.lost
-        }
-
-    @classmethod
-    def parse(cls, content: bytes) -> JobReport | None:
-        """Parse a report; return None if the bytes are not one (a copy read while it was written,
-        or another program's file).
-        """
-        try:
-            data = json.loads(content, parse_float=_finite, parse_constant=_finite)
-            if data["version"] != contract.REPORT_VERSION:
-                return None
-            outcome = data.get("outcome")
-            return cls(
-                run=str(data["run"]),
-                state=str(data["state"]),
-                wanted=int(data.get("wanted", 0)),
-                arrived=int(data.get("arrived", 0)),
-                missing=_texts(data.get("missing")),
-                unnamed=_texts(data.get("unnamed")),
-                roles={
-                    str(name): _counts(value, data.get("elastic", {}).get(name))
-                    for name, value in data.get("roles", {}).items()
-                },
-                outcome_status=_status(outcome["status"]) if isinstance(outcome, dict) else None,
-                first_failure=_failure(data.get("first_failure")),
-                warnings=_texts(data.get("warnings")),
-                progress=data.get("progress") if isinstance(data.get("progress"), dict) else None,
-                retried=_retried(data),
-                raw=data,
-            )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return None
-
-
-OUTCOME_MAX = 8 * 1024  # bytes at the end of stderr that have the outcome line
-
-
-def with_outcome(content: bytes, read_end: Callable[[str, int], bytes]) -> bytes:
-    """Return a report of a job that is over; one that was not written to the end is completed.
-
-    A full log disk freezes the report. The bootstrap's last line on stderr says how the job ended.
-
-    Args:
-        content: The report as it was read.
-        read_end: Returns so many bytes from the end of a log file of the report's container.
-    """
-    report = JobReport.parse(content)
-    if report is None or report.is_over:
-        return content
-    raw = report.raw
-    try:
-        end = read_end("stderr.txt", OUTCOME_MAX)
-        _before, mark, line = end.rpartition(contract.OUTCOME_MARK.encode())
-        outcome = json.loads(line.partition(b"\n")[0]) if mark else {}
-        told = (outcome.get("run"), outcome.get("task"), outcome.get("attempt"))
-        if told != (report.run, raw.get("deciding"), raw.get("attempt")):
-            return content
-        own = {key: outcome[key] for key in ("status", "signal", "duration_s")}
-        first = report.first_failure
-        failed = raw.get("first_failure")
-        if first is None and outcome["first_failure"] == outcome["task"]:
-            failed = {key: outcome[key] for key in ("task", "status", "reason", "message")}
-        ended = {**raw, "state": outcome["job"], "outcome": own, "first_failure": failed}
-        return json.dumps(ended).encode()
-    except (SubmitTFJobError, ValueError, KeyError, AttributeError, RecursionError):
-        return content
-
-
-def _counts(value: Mapping[str, Any], elastic: Mapping[str, Any] | None) -> RoleCounts:
-    names = ("wanted", "arrived", "running", "succeeded", "failed", "ended", "lost", "restarts")
-    most = int(elastic["max"]) if elastic else None
-    return RoleCounts(**{name: int(value.get(name, 0)) for name in names}, most=most)
-
-
-def _failure(value: Mapping[str, Any] | None) -> Failure | None:
-    if not value:
-        return None
-    return Failure(
-        task=str(value["task"]),
-        status=_status(value.get("status")),
-        reason=str(value.get("reason", "")),
-        message=str(value.get("message", "")),
-        host=str(value.get("host") or "") or None,
-        last_lines=_texts(value.get("last_lines")),
-        container_id=str(value.get("container") or "") or None,
-    )
-
-
-def _retried(data: Mapping[str, Any]) -> Retried | None:
-    rule = data.get("retries")
-    if not rule:
-        return None
-    return Retried(
-        most=int(rule["max"]),
-        used=int(rule.get("used", data["generation"])),
-        count=int(data["generation"]),
-        refusal=str(rule.get("refusal", "")),
-        generations=tuple(
-            Generation(
-                number=int(entry["generation"]),
-                task=str(entry["task"]),
-                kind=str(entry.get("kind", "")),
-                message=str(entry.get("message", "")),
-                host=str(entry.get("host") or "") or None,
-                step=entry.get("step"),
-                duration_s=entry.get("duration_s"),
-            )
-            for entry in data.get("generations", [])
-        ),
-    )
-
-
-def _texts(items: Any) -> tuple[str, ...]:
-    if items is not None and not isinstance(items, list):
-        raise TypeError("no list")
-    return tuple(
-        str(item.get("text", item)) if isinstance(item, dict) else str(item) for item in items or ()
-    )
-
-
-def _whole(value: Any) -> int:
-    return value if type(value) is int else 0
-
-
-def _status(value: Any) -> int | None:
-    if value is not None and type(value) is not int:
-        raise TypeError("no exit status")
-    return value
-
-
-def _finite(text: str) -> float:
-    """Parse a number; reject NaN and infinity, which JSON does not support."""
-    if not math.isfinite(float(text)):
-        raise ValueError(text)
-    return float(text)
 
 
 @dataclass(frozen=True)
@@ -553,13 +145,6 @@ class JobStatus:
         found = service_properties.Resubmission.of(self.service.properties if self.service else {})
         return found if found.number else None
 
-    def entries(self, name: str) -> list[Mapping[str, Any]]:
-        """Return the mappings of one list of the deciding task's report."""
-        found = self.report and self.report.raw.get(name)
-        if not isinstance(found, list):
-            return []
-        return [entry for entry in found if isinstance(entry, Mapping)]
-
     @property
     def start_timeout_s(self) -> float:
         """The job's `start_timeout`, as its service has it; 0 if it is not known."""
@@ -617,8 +202,8 @@ class JobStatus:
         is none of them, also when the ApplicationMaster lists it no more.
         """
         found = []
-        tasks = self.entries("tasks")
-        came = {one.get("task") for one in tasks if one.get("state") not in ("absent", "left-out")}
+        tasks = self.report.tasks if self.report else ()
+        came = {one.task for one in tasks if one.state not in ("absent", "left-out")}
         for component in self.components:
             counts = self.report and self.report.roles.get(component.name)
             never = component.restart_policy == "NEVER"
@@ -837,10 +422,9 @@ def _has_frozen(report: JobReport, app: AppReport | None) -> bool:
     """
     if report.is_over or report.first_failure or report.outcome_status or not app:
         return False
-    written = report.raw.get("updated_at")
-    if not isinstance(written, (int, float)) or not app.finished_ms:
+    if report.updated_at is None or not app.finished_ms:
         return False
-    return app.finished_ms / 1000 - written > FROZEN_S
+    return app.finished_ms / 1000 - report.updated_at > FROZEN_S
 
 
 def _wait_hint(seen: JobStatus) -> str:

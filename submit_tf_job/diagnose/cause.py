@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from submit_tf_job.observation import Consequence
-
 # The causes that the next try would meet again: the job, its image, a right or the cluster's
 # configuration has to be changed first. The column "a retry helps" of docs/troubleshooting.md.
 PERMANENT = frozenset(
@@ -49,6 +47,15 @@ PERMANENT = frozenset(
         "wrong-architecture",
     }
 )
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """A task that ended because another one had failed."""
+
+    task: str
+    status: int | None
+    message: str
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from submit_tf_job.container import contract
 from submit_tf_job.diagnose.amounts import clause
-from submit_tf_job.diagnose.cause import Cause
+from submit_tf_job.diagnose.cause import Cause, Consequence
 from submit_tf_job.diagnose.evidence import (
     BOOTSTRAP_SAYS,
     PythonError,
@@ -32,7 +32,8 @@ from submit_tf_job.diagnose.statuses import (
     meaning_of,
     of_executor,
 )
-from submit_tf_job.observation import Consequence, Evidence, Failure, JobStatus
+from submit_tf_job.job_report import Failure
+from submit_tf_job.observation import Evidence, JobStatus
 from submit_tf_job.yarn.amlog import ContainerEnd, container_ends, deciding_role, last_error
 from submit_tf_job.yarn.observed import (
     AppReport,
@@ -40,7 +41,6 @@ from submit_tf_job.yarn.observed import (
     FinalStatus,
     items,
     object_of,
-    text_of,
     whole_of,
 )
 
@@ -112,17 +112,11 @@ def failed_tasks(seen: JobStatus) -> tuple[Failure, ...]:
         return (report.first_failure, *report.later_failures)
     if report.later_failures or not report.outcome_status or report.state == "succeeded":
         return report.later_failures
-    outcome = report.raw.get("outcome")
-    number = whole_of(outcome, "signal") if isinstance(outcome, dict) else None
+    number = report.outcome.signal if report.outcome else None
     reason = contract.reason_of_signal(number) if number else contract.REASON_EXITED
-    deciding = text_of(report.raw, "deciding") or "?"
-    container, host = text_of(report.raw, "container"), _host_of(seen, deciding)
+    deciding, container = report.deciding or "?", report.container_id
+    host = next((task.host for task in report.tasks if task.task == deciding), None)
     return (Failure(deciding, report.outcome_status, reason, host=host, container_id=container),)
-
-
-def _host_of(seen: JobStatus, task: str) -> str | None:
-    hosts = (text_of(one, "host") for one in seen.entries("tasks") if one.get("task") == task)
-    return next(hosts, None) or None
 
 
 def evidence_of(seen: JobStatus, *, sandbox: bool = False) -> FailureEvidence:
@@ -249,8 +243,8 @@ def _without_image(clues: FailureEvidence, cause: Cause) -> Cause:
     """Return the ignored image as the cause if something from the image was missing; in a sandbox,
     add it to the hint instead.
     """
-    ignored = clues.seen.report.raw.get("image_ignored") if clues.seen.report else None
-    is_named = isinstance(ignored, list) and clues.suspect.task in ignored
+    report = clues.seen.report
+    is_named = report is not None and clues.suspect.task in report.image_ignored
     plain = is_named or _PLAIN_LAUNCH.search(clues.end.diagnostics)
     if cause.code not in _OF_IMAGE or not plain:
         return cause

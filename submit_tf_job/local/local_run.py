@@ -16,6 +16,7 @@ from types import MappingProxyType
 from submit_tf_job import waiting
 from submit_tf_job.container import contract
 from submit_tf_job.errors import DeadlinePassed, SettingsError
+from submit_tf_job.job_report import JobReport
 from submit_tf_job.jobspec.job import Job, Restart, RoleKind
 from submit_tf_job.local.tasks import (
     LOG_FILES,
@@ -25,7 +26,7 @@ from submit_tf_job.local.tasks import (
     Processes,
     inherited,
 )
-from submit_tf_job.observation import Evidence, JobReport, JobStatus
+from submit_tf_job.observation import Evidence, JobStatus
 from submit_tf_job.plan import Plan, plan
 from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 from submit_tf_job.yarn.run_names import host_name

@@ -8,7 +8,6 @@ stderr.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from itertools import chain
 from submit_tf_job.container import contract
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError
 from submit_tf_job.hadoop_logs.interfaces import Damaged, Snapshot
+from submit_tf_job.job_report import OUTCOME_MAX, JobReport, as_text, outcome_line
 from submit_tf_job.logs.collected import AggregatedLogs
 from submit_tf_job.logs.entries import AM_FILES, AM_TASK, LogSource, TaskContainer
 from submit_tf_job.logs.read import in_threads
@@ -27,7 +27,6 @@ _GAP = 20
 # the script copies itself into the log directory when it runs (ContainerLaunch)
 LAUNCH_SCRIPT = "launch_container.sh"
 _ENVIRONMENT_MAX = 1024 * 1024
-_OUTCOME_MAX = 8 * 1024
 # ContainerLaunch.ShellScriptBuilder: export NAME="value", or NAME=${NAME:-"value"} for variables of
 # the NodeManager's whitelist.
 _EXPORT = rb'^export %s=(?:\$\{%s:-)?"([^"\n]*)"'
@@ -69,15 +68,15 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
     """
     report = next(logs.find(contract.REPORT_FILE), None)
     if report is not None and wanted is not None:
-        content = _content(report)
-        alone = [found for found in from_report(content).values() if found.task == wanted]
-        if alone and _never_restarted(content):
+        said = JobReport.parse(_content(report))
+        alone = [found for found in from_report(said).values() if found.task == wanted]
+        if said is not None and alone and _never_restarted(said):
             return Archive("collected", logs, tuple(alone), logs.warnings)
     known: dict[str, TaskContainer] = {}
     nodes: dict[str, list[TaskContainer]] = {}
     for one in logs.containers():
         file = one.file(contract.REPORT_FILE)
-        known |= from_report(_content(file.snapshots[-1])) if file else {}
+        known |= from_report(JobReport.parse(_content(file.snapshots[-1]))) if file else {}
         host = one.node.rpartition(":")[0]
         nodes.setdefault(one.node, []).append(TaskContainer("", one.container_id, host))
 
@@ -95,14 +94,12 @@ def _content(report: Snapshot) -> bytes:
         return b""  # the logs beside it may be well
 
 
-def _never_restarted(content: bytes) -> bool:
+def _never_restarted(report: JobReport) -> bool:
     """Return whether each task had only one container, from the report of a job that succeeded."""
-    report = json.loads(content)
-    roles = report.get("roles") or {}
     return (
-        report.get("state") == "succeeded"
-        and report.get("attempt") == 0
-        and all(isinstance(role, dict) and not role.get("restarts") for role in roles.values())
+        report.state == "succeeded"
+        and report.attempt == 0
+        and not any(role.restarts for role in report.roles.values())
     )
 
 
@@ -157,18 +154,13 @@ def served(server: LogServer, address: str, am_containers: Sequence[str]) -> Arc
 # --- the task of a container ---
 
 
-def from_report(content: bytes) -> dict[str, TaskContainer]:
-    """Return the containers in the deciding task's report, by id; {} for an invalid report."""
-    try:
-        tasks = json.loads(content).get("tasks") or []
-        found = [
-            TaskContainer(str(task["task"]), str(task["container"]), str(task["host"]))
-            for task in tasks
-            if task["container"]
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
-    return {container.id: container for container in found if _TASK.fullmatch(container.task)}
+def from_report(report: JobReport | None) -> dict[str, TaskContainer]:
+    """Return the containers in the deciding task's report, by id; {} without a report."""
+    return {
+        task.container_id: TaskContainer(task.task, task.container_id, task.host or "")
+        for task in (report.tasks if report else ())
+        if task.container_id and _TASK.fullmatch(task.task)
+    }
 
 
 def name_of(
@@ -186,7 +178,7 @@ def name_of(
         host = _exported(script, contract.ENV_HOSTNAME)
         instance = _exported(script, contract.ENV_INSTANCE) or host.partition(".")[0]
     if not instance and "stderr.txt" in names:
-        instance = _outcome_of(read_end("stderr.txt", _OUTCOME_MAX))
+        instance = as_text(outcome_line(read_end("stderr.txt", OUTCOME_MAX)).get("task"))
     if not _TASK.fullmatch(instance):
         return container_id
     return instance
@@ -195,13 +187,3 @@ def name_of(
 def _exported(script: bytes, name: str) -> str:
     found = re.findall(_EXPORT % (name.encode(), name.encode()), script, re.MULTILINE)
     return next(iter(found), b"").decode("utf-8", "replace")
-
-
-def _outcome_of(stderr: bytes) -> str:
-    _before, mark, outcome = stderr.rpartition(contract.OUTCOME_MARK.encode())
-    if not mark:
-        return ""
-    try:
-        return str(json.loads(outcome.partition(b"\n")[0]).get("task") or "")
-    except (ValueError, AttributeError, RecursionError):
-        return ""

@@ -30,7 +30,7 @@ from submit_tf_job.operations.runs import find
 from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
-    from submit_tf_job.observation import JobReport
+    from submit_tf_job.job_report import JobReport
     from submit_tf_job.operations.description import TaskDetail
     from submit_tf_job.yarn.observed import AppReport, ObservedComponent, ObservedService
 
@@ -257,9 +257,9 @@ def _refuse_restart(
             f"set, and the job would fail",
             hint=_instead_of_restart(component, properties),
         )
-    roles = (report and report.raw.get("roles")) or {}
-    most = roles.get(task.role, {}).get("max_restarts")
-    if isinstance(most, int) and task.restarts >= most:
+    counts = report.roles.get(task.role) if report else None
+    most = counts.max_restarts if counts else None
+    if most is not None and task.restarts >= most:
         raise UsageError(
             f"{task.name} has used up its {most} restarts (roles.{task.role}.restart), and "
             f"the job would fail"

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
-from typing import Any
 
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.host.units import duration_text
+from submit_tf_job.job_report import ReportedTask
 from submit_tf_job.observation import JobStatus
 from submit_tf_job.yarn import service_properties
-from submit_tf_job.yarn.observed import ObservedComponent, ObservedContainer, whole_of
+from submit_tf_job.yarn.observed import ObservedComponent, ObservedContainer
 
 NETWORK_ENV = "YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK"
 PUBLISH_ENV = "YARN_CONTAINER_RUNTIME_DOCKER_PORTS_MAPPING"
@@ -194,9 +194,8 @@ def tasks_of(seen: JobStatus) -> tuple[TaskDetail, ...]:
     for container in seen.containers:
         if container.instance:
             wanted[container.instance] = _by_yarn(container, wanted.get(container.instance))
-    for entry in seen.entries("tasks"):
-        name = str(entry.get("task"))
-        wanted[name] = _by_report(entry, wanted.get(name, TaskDetail(name)))
+    for told in seen.report.tasks if seen.report else ():
+        wanted[told.task] = _by_report(told, wanted.get(told.task, TaskDetail(told.task)))
     return tuple(wanted.values())
 
 
@@ -221,23 +220,22 @@ def _by_yarn(container: ObservedContainer, before: TaskDetail | None) -> TaskDet
     )
 
 
-def _by_report(entry: Mapping[str, Any], yarn: TaskDetail) -> TaskDetail:
+def _by_report(task: ReportedTask, yarn: TaskDetail) -> TaskDetail:
     """Return a task with the deciding task's report; for an absent task YARN's record has more."""
-    state, gpus = str(entry.get("state") or ""), entry.get("gpus")
     told = replace(
         yarn,
-        state=state,
-        host=str(entry.get("host") or "") or yarn.host,
-        address=str(entry.get("address") or "") or yarn.address,
-        container_id=str(entry.get("container") or "") or yarn.container_id,
-        restarts=whole_of(entry, "attempt") or 0,
-        status=whole_of(entry, "status"),
-        gpus=tuple(map(str, gpus)) if isinstance(gpus, list) else (),
+        state=task.state,
+        host=task.host or yarn.host,
+        address=task.address or yarn.address,
+        container_id=task.container_id or yarn.container_id,
+        restarts=task.attempt,
+        status=task.status,
+        gpus=task.gpus,
     )
-    if state not in ("", "absent"):
+    if task.state not in ("", "absent"):
         return told
     if yarn.container_id in (None, told.container_id):  # a lost task is not replaced yet
-        return replace(told, state="lost" if entry.get("container") else yarn.state)
+        return replace(told, state="lost" if task.container_id else yarn.state)
     return replace(
         told,
         state=yarn.state,
@@ -260,26 +258,19 @@ def limits_of(seen: JobStatus) -> tuple[Limit, ...]:
 
 def start_of(seen: JobStatus) -> StartTimes | None:
     """Return the times of the job's last start; None before it, and for a job of one task."""
-    times = seen.report.raw.get("start") if seen.report else None
-    if seen.app is None or not seen.app.started_ms or not isinstance(times, Mapping):
+    report, app = seen.report, seen.app
+    if app is None or not app.started_ms or report is None or report.start is None:
         return None
-    written = [times.get(name) for name in ("launched_at", "arrived_at", "at")]
-    moments = [moment for moment in written if isinstance(moment, (int, float))]
-    if len(moments) < len(written):
-        return None
-    began = seen.app.started_ms / 1000
-    for failed_at in [entry.get("at") for entry in seen.entries("generations")][-1:]:
-        if not isinstance(failed_at, (int, float)) or moments[-1] < failed_at:
+    start, began = report.start, app.started_ms / 1000
+    for generation in report.generations[-1:]:
+        if generation.at is None or start.at < generation.at:
             return None  # the next generation has been called, and has not started
-        began = failed_at
-    whole = [began, *map(float, moments)]
+        began = generation.at
+    moments = (began, start.launched_at, start.arrived_at, start.at)
     yarn_s, names_s, barrier_s = (
-        round(max(0.0, after - before), 3) for before, after in pairwise(whole)
+        round(max(0.0, after - before), 3) for before, after in pairwise(moments)
     )
-    by_address = times.get("by_address")
-    known = by_address if isinstance(by_address, int) else 0
-    generation = (seen.report and whole_of(seen.report.raw, "generation")) or 0
-    return StartTimes(yarn_s, names_s, barrier_s, known, generation)
+    return StartTimes(yarn_s, names_s, barrier_s, start.by_address, report.generation)
 
 
 def links_of(seen: JobStatus) -> tuple[Link, ...]:
@@ -316,10 +307,8 @@ def _yarn_endpoints(
 
 
 def _served_ports(seen: JobStatus) -> Iterator[tuple[str, str, Mapping[str, int]]]:
-    for entry in seen.entries("served"):
-        if isinstance(entry.get("ports"), Mapping):
-            ports = {str(name): port for name, port in entry["ports"].items() if type(port) is int}
-            yield str(entry.get("task")), str(entry.get("host") or ""), ports
+    for told in seen.report.served if seen.report else ():
+        yield told.task, told.host, told.ports
 
 
 def _endpoint_of(component: ObservedComponent, container: ObservedContainer) -> _Endpoint:
@@ -368,7 +357,5 @@ def _yarn_events(seen: JobStatus) -> Iterator[tuple[int | None, str]]:
 
 
 def _job_events(seen: JobStatus) -> Iterator[Event]:
-    for entry in seen.entries("events"):
-        at = entry.get("at")
-        if isinstance(at, (int, float)):
-            yield Event(int(at * 1000), "job", str(entry.get("text", "")))
+    for event in seen.report.events if seen.report else ():
+        yield Event(int(event.at * 1000), "job", event.text)

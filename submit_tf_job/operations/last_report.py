@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
-from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence, with_outcome
+from submit_tf_job.job_report import with_outcome
+from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster, storage_of
 from submit_tf_job.operations.collected_logs import collected_logs

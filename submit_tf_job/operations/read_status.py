@@ -32,13 +32,12 @@ from submit_tf_job.errors import (
     NoSuchJob,
     SubmitTFJobError,
 )
+from submit_tf_job.job_report import JobReport, with_outcome
 from submit_tf_job.observation import (
     AWAITED,
     ENDED,
     Evidence,
-    JobReport,
     JobStatus,
-    with_outcome,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.description import tasks_of
@@ -105,7 +104,7 @@ class StatusReader:
         self._silent = ""  # why the report could not be read this time
         self._gone = False  # YARN lists no living container of the deciding task
         # the last report's own time, and when it was first seen
-        self._written: object = None
+        self._written: float | None = None
         self._written_at = self._clock()
 
     def read(self, *, detail: bool = False, app: AppReport | None = None) -> JobStatus:
@@ -165,11 +164,11 @@ class StatusReader:
         """Return whether the report is of a container that has ended without a last word: it has
         not been written for longer than its heartbeat, and YARN does not list the container.
         """
-        report, written = self._report, self._report and self._report.raw.get("updated_at")
+        report = self._report
         if not report or report.is_over or app.state is not AppState.RUNNING or not self._gone:
             return False
         now = ((app.started_ms or 0) + (app.elapsed_ms or 0)) / 1000
-        return isinstance(written, (int, float)) and now > written + OUTDATED_S
+        return report.updated_at is not None and now > report.updated_at + OUTDATED_S
 
     def _find_former_report(self, app: AppReport) -> None:
         """Read the deciding task's report where its ApplicationMaster cannot say where that is."""
@@ -188,8 +187,8 @@ class StatusReader:
 
     def _service_is_old(self) -> bool:
         age, report = self._clock() - self._service_at, self._report
-        if report is not None and report.raw.get("updated_at") != self._written:
-            self._written, self._written_at = report.raw.get("updated_at"), self._clock()
+        if report is not None and report.updated_at != self._written:
+            self._written, self._written_at = report.updated_at, self._clock()
         unread = self._deciding is None or self._evidence is not Evidence.READ
         if unread or report is None or report.is_over:
             # a failed deciding task may be started again, in another container

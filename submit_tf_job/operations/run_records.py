@@ -17,7 +17,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.errors import SettingsError, SubmitTFJobError
-from submit_tf_job.observation import AWAITED, JobReport, JobState, Verdict
+from submit_tf_job.job_report import JobReport
+from submit_tf_job.observation import AWAITED, JobState, Verdict
 from submit_tf_job.operations.cluster import Cluster, JobRef, staging_root, storage_of
 from submit_tf_job.program_version import VERSION
 from submit_tf_job.yarn.run_names import is_run, job_of, short_head
@@ -90,19 +91,16 @@ def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> None:
 
 def _end(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
     verdict, app, report = status.verdict, status.app, status.report
-    raw = dict(report.raw) if report else None
-    if raw and len(json.dumps(raw)) > _REPORT_MAX:
-        raw.pop("tasks", None)
     return {
         "state": verdict.state.value,
         "reason": verdict.reason,
         "hint": verdict.hint,
         "confirmed": verdict.confirmed,
         "root_cause": cause and {name: getattr(cause, name) for name in _CAUSE},
-        "progress": report and report.progress,
+        "progress": report and report.progress and report.progress.to_json(),
         "started_at": app and app.started_ms and app.started_ms // 1000,
         "finished_at": app and app.finished_ms and app.finished_ms // 1000,
-        "report": raw,
+        "report": report and report.record(_REPORT_MAX),
     }
 
 
@@ -173,8 +171,8 @@ def _end_of(report: JobReport | None) -> dict[str, Any]:
     ends = {"succeeded": JobState.SUCCEEDED, "failed": JobState.FAILED}
     state = ends[report.state if report else ""]
     reason = "by the deciding task's last report; YARN does not know the run any more"
-    raw = dict(report.raw) if report else None
-    return {"state": state, "reason": reason, "hint": "", "confirmed": False, "report": raw}
+    written = report and report.record(_REPORT_MAX)
+    return {"state": state, "reason": reason, "hint": "", "confirmed": False, "report": written}
 
 
 def recorded_jobs(cluster: Cluster) -> list[str]:

@@ -21,7 +21,8 @@ from submit_tf_job.operations.runs import find
 from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
-    from submit_tf_job.observation import JobReport, JobStatus
+    from submit_tf_job.job_report import JobReport
+    from submit_tf_job.observation import JobStatus
     from submit_tf_job.yarn.stopping import Remaining
 
 _NAMED = 5
@@ -206,7 +207,7 @@ def deciding_container(seen: JobStatus) -> str | None:
     service = seen.service
     if seen.report is not None:
         begun = seen.report.state in ("running", "finishing", "stopped")
-        return str(seen.report.raw.get("container") or "") or None if begun else None
+        return seen.report.container_id if begun else None
     deciding = service.properties.get(service_properties.DECIDING) if service else None
     for task in tasks_of(seen):
         if task.name == deciding and task.container_id:
@@ -227,9 +228,9 @@ def _by_hand(name: str, container: str) -> str:
 
 
 def _unsaved_tasks(report: JobReport | None) -> str:
-    if report is None or not report.graceful:
+    if report is None or report.saving is None:
         return "its tasks may still run"
-    late = [str(name) for name in report.raw["saving"]]
+    late = report.saving
     more = len(late) - _NAMED
     names = ", ".join(late[:_NAMED]) + (f" and {more} more" if more > 0 else "")
     return f"{names} had not ended"

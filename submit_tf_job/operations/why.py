@@ -20,7 +20,8 @@ from submit_tf_job.yarn import service_properties
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause, Diagnosis
     from submit_tf_job.diagnose.situation import LateTask, Situation
-    from submit_tf_job.observation import Failure, JobStatus
+    from submit_tf_job.job_report import Failure
+    from submit_tf_job.observation import JobStatus
     from submit_tf_job.yarn.observed import AppReport, Node, ObservedContainer
     from submit_tf_job.yarn.resource_manager import Deadline
 
@@ -186,13 +187,14 @@ def _containers_awaited_after_retry(status: JobStatus) -> dict[str | None, int |
     """Map the container of each task that must report again, after a retry, to the time when the
     previous run of the commands failed.
     """
-    past = status.entries("generations")
-    at = past[-1].get("at") if past else None
-    at_ms = int(at * 1000) if isinstance(at, (int, float)) else None
+    if status.report is None or not status.report.generations:
+        return {}
+    at = status.report.generations[-1].at
+    at_ms = None if at is None else int(at * 1000)
     return {
-        str(entry["container"]): at_ms
-        for entry in status.entries("tasks")
-        if past and entry.get("state") == "absent" and entry.get("container")
+        task.container_id: at_ms
+        for task in status.report.tasks
+        if task.state == "absent" and task.container_id
     }
 
 
@@ -206,11 +208,7 @@ def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:
     if status.report is None:
         return alive
     # after a retry, tasks that still end their old command are expected to be missing
-    ending = {
-        entry.get("container")
-        for entry in status.entries("tasks")
-        if entry.get("state") == "restarting"
-    }
+    ending = {task.container_id for task in status.report.tasks if task.state == "restarting"}
     missing = set(status.report.missing)
     return tuple(one for one in alive if one.instance in missing and one.id not in ending)
 

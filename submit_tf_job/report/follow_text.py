@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.host.units import duration_text
+from submit_tf_job.job_report import JobReport, ReportedProgress
 from submit_tf_job.json_values import document
-from submit_tf_job.observation import JobReport, JobStatus
+from submit_tf_job.observation import JobStatus
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.description import TaskDetail, limits_of, links_of, tasks_of
 from submit_tf_job.operations.follow import Event, NextRun, Notice, PrintedLine, Waits
@@ -252,12 +253,11 @@ def _head(status: JobStatus, now_ms: int) -> Iterator[str]:
         yield from (f"  {text}" for text in words if text)
 
 
-def _progress_bar(progress: Mapping[str, Any]) -> str:
-    step, total, part = progress.get("step"), progress.get("total"), progress.get("part")
-    if isinstance(part, (int, float)):
-        return f"{_bar(part, 1)} "
-    if isinstance(step, (int, float)) and isinstance(total, (int, float)) and total > 0:
-        return f"{_bar(step, total)} "
+def _progress_bar(progress: ReportedProgress) -> str:
+    if progress.part is not None:
+        return f"{_bar(progress.part, 1)} "
+    if progress.step is not None and progress.total is not None and progress.total > 0:
+        return f"{_bar(progress.step, progress.total)} "
     return ""
 
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause, seconds
 from submit_tf_job.host.units import duration_text
-from submit_tf_job.observation import (
+from submit_tf_job.job_report import (
     Failure,
     JobReport,
-    JobState,
+    ReportedProgress,
     Retried,
     RoleCounts,
     StoredOutput,
 )
+from submit_tf_job.observation import JobState
 from submit_tf_job.operations.description import Link, links_of
 from submit_tf_job.report.table import number
 
 if TYPE_CHECKING:
-    from submit_tf_job.diagnose.cause import Cause
-    from submit_tf_job.observation import Consequence, JobStatus
+    from submit_tf_job.diagnose.cause import Cause, Consequence
+    from submit_tf_job.observation import JobStatus
 
 _MAX_NAMED = 5
 _MAX_GENERATIONS = 5  # the last ones, in text
@@ -91,7 +92,7 @@ def _what_happens(status: JobStatus) -> str:
     )
     words = (
         awaited_words(report),
-        progress_words(report.progress or {}) or roles,
+        progress_words(report.progress) or roles,
         standstill_words(report),
     )
     return "  ".join(filter(None, words))
@@ -114,38 +115,28 @@ def _role_words(counts: RoleCounts) -> str:
     return said + clause(" (elastic, at most {})", counts.most)
 
 
-def progress_words(progress: Mapping[str, Any]) -> str:
-    """Return the progress that a program reported, in one line."""
-    step, total = progress.get("step"), progress.get("total")
-    unit = progress.get("unit") or "step"
+def progress_words(progress: ReportedProgress | None) -> str:
+    """Return the progress that a program reported, in one line; "" if it reported none."""
+    if progress is None:
+        return ""
     parts = []
-    if step is not None:
-        parts.append(f"{unit} {step}")
-        if total is not None:
-            parts[0] += f"/{total}"
-    metrics = progress.get("metrics")
-    if isinstance(metrics, dict):
-        parts += [f"{name} {_number(value)}" for name, value in list(metrics.items())[:6]]
+    if progress.step is not None:
+        of = "" if progress.total is None else f"/{progress.total}"
+        parts.append(f"{progress.unit or 'step'} {progress.step}{of}")
+    parts += [f"{name} {_number(value)}" for name, value in list(progress.metrics.items())[:6]]
     return "  ".join(parts)
 
 
 def left_words(report: JobReport) -> str:
     """Return "about … left" with the deciding task's estimate; "" without an estimate."""
-    left = (report.progress or {}).get("left_s")
-    if not isinstance(left, (int, float)) or report.state != "running":
+    progress, now = report.progress, report.updated_at
+    if progress is None or progress.left_s is None or report.state != "running":
         return ""
-    left_s = left - (_progress_age_s(report) or 0.0)
+    age_s = 0.0 if now is None or progress.at is None else now - progress.at  # by the same clock
+    left_s = progress.left_s - age_s
     if left_s <= 0:
         return ""
     return f"about {duration_text(left_s)} left"
-
-
-def _progress_age_s(report: JobReport) -> float | None:
-    """Return the age of the last progress when the report was written, by the same clock."""
-    at, now = (report.progress or {}).get("at"), report.raw.get("updated_at")
-    if not isinstance(at, (int, float)) or not isinstance(now, (int, float)):
-        return None
-    return now - at
 
 
 def standstill_words(report: JobReport) -> str:
@@ -238,8 +229,7 @@ def _output_lines(outputs: Sequence[StoredOutput]) -> Iterator[str]:
 
 
 def _deciding(status: JobStatus) -> str:
-    found = status.report and status.report.raw.get("deciding")
-    return str(found or "the deciding task")
+    return (status.report and status.report.deciding) or "the deciding task"
 
 
 def _failure_lines(failure: Failure | None) -> Iterator[str]:

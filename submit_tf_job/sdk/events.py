@@ -76,7 +76,8 @@ class Status:
     @property
     def progress(self) -> Mapping[str, Any] | None:
         """The progress that the program reported, or None."""
-        return self.job.report.progress if self.job.report else None
+        progress = self.job.report.progress if self.job.report else None
+        return progress.to_json() if progress else None
 
     @property
     def tasks(self) -> tuple[TaskDetail, ...]:
@@ -115,7 +116,8 @@ class Status:
     def __repr__(self) -> str:
         from submit_tf_job.report.job_text import progress_words
 
-        words = [self.name, self.state.value, self.reason, progress_words(self.progress or {})]
+        progress = self.job.report.progress if self.job.report else None
+        words = [self.name, self.state.value, self.reason, progress_words(progress)]
         return f"<{'  '.join(word for word in words if word)}>"
 
     def __str__(self) -> str:

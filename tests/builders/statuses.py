@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from submit_tf_job.observation import Evidence, Failure, JobReport, JobStatus
+from submit_tf_job.job_report import Failure, JobReport
+from submit_tf_job.observation import Evidence, JobStatus
 from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 
 MESSAGE = "worker-1 ended with exit status 3"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from submit_tf_job.job_report import JobReport
 from submit_tf_job.observation import (
     SWALLOWED_HINT,
     Evidence,
-    JobReport,
     JobState,
     JobStatus,
-    RoleCounts,
     Verdict,
     verdict,
 )
@@ -177,93 +175,6 @@ def test_verdict_success_needs_yarn_and_report(seen: JobStatus) -> None:
 def test_verdict_is_not_final_while_yarn_runs_the_job(seen: JobStatus, state: AppState) -> None:
     if seen.app:
         assert not verdict(replace(seen, app=replace(seen.app, state=state))).state.is_final
-
-
-# --- reading a report -----------------------------------------------------------------------------
-
-
-def test_job_report_parse_of_a_complete_report() -> None:
-    found = report(
-        "running",
-        missing=["ps-0"],
-        roles={"worker": {"wanted": 2, "arrived": 1, "running": 1, "restarts": 3, "new": 1}},
-        outcome={"status": 0},
-        first_failure=FAILURE_JSON,
-        warnings=[{"at": 1, "text": "slow"}, "plain"],
-        progress={"step": 3},
-        events=[],
-    )
-    assert (found.run, found.state, found.missing) == ("s", "running", ("ps-0",))
-    assert (found.wanted, found.arrived, found.outcome_status) == (2, 2, 0)
-    assert found.roles == {"worker": RoleCounts(wanted=2, arrived=1, running=1, restarts=3)}
-    assert (found.first_failure, found.warnings) == (FAILURE, ("slow", "plain"))
-    assert found.progress == {"step": 3}
-    assert found.raw["events"] == []
-
-
-WRONG = """\
-"wanted": 1e999
-"wanted": "x"
-"progress": {"step": NaN}
-"progress": {"step": -Infinity}
-"roles": []
-"roles": {"a": 1}
-"missing": "ps-0"
-"outcome": {"status": "0"}
-"outcome": {}
-"first_failure": {"task": "a", "status": 1.5}
-"first_failure": ["a"]"""
-BROKEN = [
-    *(b"", b"{", b"[]", b"null", b"{}", b"\xff", b"[" * 100_000),
-    b'{"version": 2, "run": "s", "state": "running"}',
-    b'{"version": 1, "state": "running"}',
-    b'{"version": 1, "run": "s"}',
-    *(f'{{"version": 1, "run": "s", "state": "r", {row}}}'.encode() for row in WRONG.splitlines()),
-]
-
-
-@pytest.mark.parametrize("content", BROKEN, ids=range(len(BROKEN)))
-def test_job_report_parse_of_invalid_content(content: bytes) -> None:
-    assert JobReport.parse(content) is None
-
-
-def test_job_report_parse_of_a_truncated_report() -> None:
-    whole = json.dumps(report("failed", first_failure=FAILURE_JSON).raw).encode()
-    assert JobReport.parse(whole)
-    assert [JobReport.parse(whole[:length]) for length in range(len(whole))] == [None] * len(whole)
-
-
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
-KEYS = ("wanted", "arrived", "missing", "roles", "outcome", "first_failure", "warnings", "progress")
-FAILURES = st.fixed_dictionaries(
-    {"task": st.text()}, optional={"status": anything, "host": anything}
-)
-
-
-@given(st.binary(max_size=50) | st.text().map(str.encode))
-def test_job_report_parse_of_any_bytes(content: bytes) -> None:
-    assert JobReport.parse(content) is None
-
-
-@given(st.dictionaries(st.sampled_from(KEYS), anything | FAILURES))
-def test_job_report_parse_of_any_json(values: dict[str, object]) -> None:
-    whole = {"version": 1, "run": "s", "state": "running", **values}
-    found = JobReport.parse(json.dumps(whole).encode())
-    if found is None:
-        return
-    assert all(isinstance(value, int) for value in (found.wanted, found.arrived))
-    assert all(isinstance(text, str) for text in (*found.missing, *found.warnings, *found.roles))
-    assert found.outcome_status is None or type(found.outcome_status) is int
-    if found.first_failure:
-        assert found.first_failure.status is None or type(found.first_failure.status) is int
-        assert found.first_failure.host is None or isinstance(found.first_failure.host, str)
-    json.dumps(found.raw, allow_nan=False)
-    assert verdict(JobStatus("a", "", app(), report=found)).state.is_final
 
 
 def test_job_report_is_over_by_state() -> None:

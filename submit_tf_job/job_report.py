@@ -1,0 +1,645 @@
+"""The job's report: what the deciding task's bootstrap writes to `job-report.json` while a job runs
+(container/job_report.py), and the one place that reads it.
+
+Programs, other tasks and full disks may leave anything in it, so nothing here trusts it: texts are
+cleaned, and a field that is missing, unknown or of another type has the value of an absent one. It
+costs neither the other fields nor the verdict. Readers get typed attributes, never the JSON.
+
+A fact of the report is one line here: an attribute with its type, and what reads its value
+(`fact`). Its place in the writer: docs/internals/architecture.md#a-fact-of-the-report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+from submit_tf_job.container import contract
+from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.json_values import read_foreign_json
+
+T = TypeVar("T")
+# Fields have their names in JSON, a moment in `x_ms` is `x_at` there; these are other ones.
+NOT_IN_JSON = {"json": None}
+OUTCOME_MAX = 8 * 1024  # bytes at the end of stderr that have the outcome line
+_LARGEST = 1e300  # of a number; the container drops larger ones
+_LATEST = 2.5e11  # of a moment in seconds since 1970, and of a duration: the year 9892
+_UNREADABLE = "a task failed, and what the report says of it cannot be read"
+
+
+# --- what reads a value: each returns the value of an absent one for anything that it is not ---
+
+
+def as_text(value: Any) -> str:
+    """Return a text, or a number as one."""
+    return str(value) if isinstance(value, (str, int, float)) and type(value) is not bool else ""
+
+
+def as_name(value: Any) -> str | None:
+    """Return a text, and None for an empty one."""
+    return as_text(value) or None
+
+
+def as_flag(value: Any) -> bool:
+    """Return whether a value is true."""
+    return value is True
+
+
+def as_number(value: Any) -> float | None:
+    """Return a number."""
+    good = isinstance(value, (int, float)) and type(value) is not bool and abs(value) < _LARGEST
+    return value if good else None
+
+
+def as_moment(value: Any) -> float | None:
+    """Return seconds since 1970, or a duration."""
+    given = as_number(value)
+    return given if given is not None and 0 <= given < _LATEST else None
+
+
+def as_whole(value: Any) -> int | None:
+    """Return a whole number."""
+    return value if type(value) is int and abs(value) < 2**63 else None
+
+
+def as_count(value: Any) -> int:
+    """Return a whole number that is not negative."""
+    return max(0, as_whole(value) or 0)
+
+
+def as_list(value: Any) -> tuple[Any, ...]:
+    """Return the entries of a list."""
+    return tuple(value) if isinstance(value, list) else ()
+
+
+def as_texts(value: Any) -> tuple[str, ...]:
+    """Return a list of texts."""
+    return tuple(as_text(entry) for entry in as_list(value) if isinstance(entry, (str, int, float)))
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return an object as it is."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_mappings(value: Any) -> tuple[Mapping[str, Any], ...]:
+    """Return the objects of a list as they are."""
+    return tuple(entry for entry in as_list(value) if isinstance(entry, dict))
+
+
+def by_name(read: Callable[[Any], Any]) -> Callable[[Any], Mapping[str, Any]]:
+    """Return what reads an object with values of one kind; it leaves out those that are None."""
+
+    def values(value: Any) -> Mapping[str, Any]:
+        read_values = {name: read(inner) for name, inner in as_mapping(value).items()}
+        return {name: inner for name, inner in read_values.items() if inner is not None}
+
+    return values
+
+
+def _value_of(written: Mapping[str, Any], item: Field[Any]) -> Any:
+    key = item.metadata["key"]
+    return written if key == _ALL else written.get(key or item.name)
+
+
+def one(kind: type[T]) -> Callable[[Any], T | None]:
+    """Return what reads an object with the facts of a class; None without those it needs."""
+
+    def made(value: Any) -> T | None:
+        if not isinstance(value, dict):
+            return None
+        facts = [item for item in fields(kind) if "read" in item.metadata]  # type: ignore[arg-type]
+        read = {item.name: item.metadata["read"](_value_of(value, item)) for item in facts}
+        lacking = any(read[item.name] is None for item in facts if item.metadata["needed"])
+        return None if lacking else kind(**read)
+
+    return made
+
+
+def each(kind: type[T]) -> Callable[[Any], tuple[T, ...]]:
+    """Return what reads a list of objects with the facts of a class."""
+
+    def made(value: Any) -> tuple[T, ...]:
+        return tuple(entry for entry in map(one(kind), as_list(value)) if entry is not None)
+
+    return made
+
+
+_ALL = "*"  # the key of a fact that is the whole object
+
+
+def fact(
+    read: Callable[[Any], Any], *, key: str = "", needed: bool = False, json: str | None = ""
+) -> Any:
+    """Declare a fact of the report.
+
+    Args:
+        read: What reads its value.
+        key: Its key in the report, if that is not the attribute's name.
+        needed: Whether an object is nothing without it.
+        json: Its name in what `-o json` prints, if that is not the attribute's; None if it is not
+            printed.
+    """
+    metadata = {"read": read, "key": key, "needed": needed}
+    if json != "":
+        metadata["json"] = json
+    return field(default_factory=partial(read, None), metadata=metadata)
+
+
+# --- the objects in a report ---
+
+
+@dataclass(frozen=True)
+class RoleCounts:
+    """The number of a role's tasks in each state.
+
+    Attributes:
+        wanted: How many there are to be; of an elastic role those of this generation.
+        most: The most that an elastic role can have; None for any other.
+        max_restarts: How often one of its tasks may start again.
+    """
+
+    wanted: int = fact(as_count)
+    arrived: int = fact(as_count)
+    running: int = fact(as_count)
+    succeeded: int = fact(as_count)
+    failed: int = fact(as_count)
+    ended: int = fact(as_count)
+    lost: int = fact(as_count)
+    restarts: int = fact(as_count)
+    most: int | None = None
+    max_restarts: int | None = fact(as_whole, json=None)
+
+
+@dataclass(frozen=True)
+class ElasticSize:
+    """The size of an elastic role."""
+
+    least: int = fact(as_count, key="min")
+    most: int = fact(as_count, key="max")
+    now: int = fact(as_count)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A task that failed.
+
+    Attributes:
+        task: Its name; "" if no task is known to have failed.
+        status: Exit status of its command; of its container, if only YARN reports it.
+        reason: The bootstrap's reason; "" if only YARN reports the failure.
+        message: The bootstrap's message.
+        host: Its node.
+        last_lines: The end of its stderr.
+        container_id: Its container.
+        at: When, in seconds since 1970.
+        signal: The signal that ended its command.
+    """
+
+    task: str = fact(as_text)
+    status: int | None = fact(as_whole)
+    reason: str = fact(as_text)
+    message: str = fact(as_text)
+    host: str | None = fact(as_name)
+    last_lines: tuple[str, ...] = fact(as_texts)
+    container_id: str | None = fact(as_name, key="container", json=None)
+    at: float | None = fact(as_moment, json=None)
+    signal: int | None = fact(as_whole, json=None)
+
+
+def _first_failure(value: Any) -> Failure | None:
+    """Return the first failure. It is never lost, because a report with one is no success."""
+    if not value:
+        return None
+    found = one(Failure)(value) or Failure()
+    return found if found.message else replace(found, message=_UNREADABLE)
+
+
+def _later_failures(value: Any) -> tuple[Failure, ...]:
+    return tuple(failure for failure in each(Failure)(value) if failure.task)
+
+
+@dataclass(frozen=True)
+class ReportedOutcome:
+    """How the deciding task's command ended."""
+
+    status: int | None = fact(as_whole)
+    signal: int | None = fact(as_whole)
+    duration_s: float | None = fact(as_moment)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One run of all commands of a job with `retries` that has ended.
+
+    Attributes:
+        number: From 0.
+        task: The task that failed first.
+        kind: The word of `retries.on` for the failure; "" for the program's own; "grown" or
+            "shrunk" if it ended without one, because tasks of an elastic role had come, or YARN had
+            ended some.
+        message: The failure in one sentence.
+        step: The last step that was reported, or None.
+        duration_s: Seconds from its start to the call of the next one.
+        container_id, status, signal, reason, last_line: Those of the task.
+        at: When it failed, in seconds since 1970.
+    """
+
+    number: int = fact(as_whole, key="generation", needed=True)
+    task: str = fact(as_text)
+    host: str | None = fact(as_name)
+    kind: str = fact(as_text)
+    message: str = fact(as_text)
+    step: float | None = fact(as_number)
+    duration_s: float | None = fact(as_moment)
+    container_id: str | None = fact(as_name, key="container", json=None)
+    at: float | None = fact(as_moment, json=None)
+    status: int | None = fact(as_whole, json=None)
+    signal: int | None = fact(as_whole, json=None)
+    reason: str = fact(as_text, json=None)
+    last_line: str = fact(as_text, json=None)
+
+    @property
+    def is_resized(self) -> bool:
+        """Whether it ended because an elastic role had more tasks, or fewer."""
+        return self.kind in contract.RESIZED
+
+
+@dataclass(frozen=True)
+class Retried:
+    """How often all tasks of a job with `retries` have started again.
+
+    Attributes:
+        most: How often they may after a failure.
+        used: How often they have after a failure.
+        count: How often they have in all: also with more or fewer tasks of an elastic role.
+        refusal: Why a failure was not retried, or "".
+        generations: The last ended ones, at most 20.
+    """
+
+    most: int = fact(as_count, key="max", json="max")
+    used: int = fact(as_count)
+    count: int = field(default=0, metadata=NOT_IN_JSON)
+    refusal: str = fact(as_text)
+    generations: tuple[Generation, ...] = ()
+
+    def words(self, generation: Generation) -> str:
+        """Return which retry follows a generation, or that it is none."""
+        if generation.kind == contract.REASON_GROWN:
+            return "to take in tasks that have come"
+        if generation.is_resized:
+            return "without the tasks that YARN has ended"
+        later = [
+            other
+            for other in self.generations
+            if other.number > generation.number and not other.is_resized
+        ]
+        return f"retry {self.used - len(later)} of {self.most}"
+
+
+def _metrics(value: Any) -> Mapping[str, float | None]:
+    return {name: as_number(inner) for name, inner in as_mapping(value).items()}
+
+
+@dataclass(frozen=True)
+class ReportedProgress:
+    """What a training program has told of its progress.
+
+    Attributes:
+        unit: What a step is; "" for a step.
+        part: The completed part of the training, from 0 to 1.
+        task: The task that told it.
+        at: When, in seconds since 1970.
+        left_s: The deciding task's estimate of the remaining seconds.
+        written: All of it, also what is not known here.
+    """
+
+    step: float | None = fact(as_number)
+    total: float | None = fact(as_number)
+    metrics: Mapping[str, float | None] = fact(_metrics)
+    unit: str = fact(as_text)
+    part: float | None = fact(as_number)
+    task: str = fact(as_text)
+    at: float | None = fact(as_moment)
+    left_s: float | None = fact(as_moment)
+    written: Mapping[str, Any] = fact(as_mapping, key=_ALL)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `-o json` prints: all that was written, known facts with their types."""
+        known = {item.name for item in fields(self)}
+        return {
+            key: getattr(self, key) if key in known else value
+            for key, value in self.written.items()
+        }
+
+
+@dataclass(frozen=True)
+class StillTask:
+    """One of the tasks that stand still: since when, in seconds since 1970, and at which step."""
+
+    task: str = fact(as_text)
+    since: float | None = fact(as_moment)
+    step: float | None = fact(as_number)
+
+
+@dataclass(frozen=True)
+class ReportedStandstill:
+    """The tasks that stand still, as the report has them."""
+
+    everything: bool = fact(as_flag, key="all")
+    count: int = fact(as_count)
+    since: float = fact(as_moment, needed=True)
+    tasks: tuple[StillTask, ...] = fact(each(StillTask))
+    others_step: float | None = fact(as_number)
+
+
+@dataclass(frozen=True)
+class Standstill:
+    """Tasks that have printed nothing, and told no step, for longer than they usually do.
+
+    Attributes:
+        tasks: The first of them.
+        count: How many they are.
+        since: When the last of them did, in seconds since 1970.
+        for_s: For how long, when the report was written.
+        everything: Whether no task moves.
+        step: The step that it told last, if it is one task.
+        others_step: The step at which the others are, if they tell one.
+    """
+
+    tasks: tuple[str, ...]
+    count: int
+    since: float
+    for_s: float = field(metadata=NOT_IN_JSON)
+    everything: bool
+    step: float | None = None
+    others_step: float | None = None
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """The tasks for which the end of a job waits.
+
+    Attributes:
+        tasks: The first of them.
+        count: How many they are.
+        until: Until when, in seconds since 1970 (`finish_timeout`).
+    """
+
+    tasks: tuple[str, ...] = fact(as_texts)
+    count: int = fact(as_count)
+    until: float = fact(as_moment, needed=True)
+
+
+@dataclass(frozen=True)
+class StoredOutput:
+    """Where an output of the job is.
+
+    Attributes:
+        tasks: How many tasks have stored theirs there; 0 if the program writes it there itself.
+    """
+
+    name: str = fact(as_text)
+    uri: str = fact(as_text)
+    tasks: int = fact(as_count)
+
+
+@dataclass(frozen=True)
+class ReportedStart:
+    """The moments of the last start, in seconds since 1970.
+
+    Attributes:
+        launched_at: When YARN had started the last task that the start waited for.
+        search_s: How long a task searched for the deciding one at most.
+        arrived_at: When the last task had connected.
+        at: When the commands started.
+        by_address: How many tasks the programs know by address instead of name.
+    """
+
+    launched_at: float = fact(as_moment, needed=True)
+    search_s: float | None = fact(as_moment)
+    arrived_at: float = fact(as_moment, needed=True)
+    at: float = fact(as_moment, needed=True)
+    by_address: int = fact(as_count)
+
+
+@dataclass(frozen=True)
+class ReportedTask:
+    """One task; `gpus` are the models of the GPUs that it sees."""
+
+    task: str = fact(as_name, needed=True)
+    state: str = fact(as_text)
+    host: str | None = fact(as_name)
+    address: str | None = fact(as_name)
+    container_id: str | None = fact(as_name, key="container")
+    attempt: int = fact(as_count)
+    status: int | None = fact(as_whole)
+    gpus: tuple[str, ...] = fact(as_texts)
+
+
+@dataclass(frozen=True)
+class ServedPorts:
+    """The ports that a task serves, by name; `host` is its address."""
+
+    task: str = fact(as_name, needed=True)
+    host: str = fact(as_text)
+    ports: Mapping[str, int] = fact(by_name(as_whole))
+
+
+@dataclass(frozen=True)
+class ReportedEvent:
+    """What happened in the job, and when, in seconds since 1970."""
+
+    at: float = fact(as_moment, needed=True)
+    text: str = fact(as_text)
+
+
+# --- the report ---
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """The report of the deciding task's bootstrap about the whole job.
+
+    Attributes:
+        deciding: The deciding task, and `container_id` its container, which wrote the report as its
+            start number `attempt`.
+        started_at, updated_at, ended_at: When that bootstrap started, wrote the report, and had
+            nothing more to do, in seconds since 1970.
+        missing: The first tasks that the start waits for; `unnamed` those that DNS does not know.
+        retried: What `retries` did; None in a job without.
+        generation: How often all tasks have started again.
+        outcome: How the deciding task's command ended; None while it runs.
+        image_ignored: Tasks that run as plain processes, because the NodeManager ignored the image.
+        credentials: Descriptions of credentials, without secrets.
+        saving: The tasks that may still save in a graceful stop; None if there is none.
+        tasks: All tasks, unless they are very many.
+    """
+
+    run: str = fact(as_text)
+    state: str = fact(as_text)
+    version: int = fact(as_count)
+    job: str = fact(as_text)
+    deciding: str = fact(as_text)
+    container_id: str | None = fact(as_name, key="container")
+    attempt: int | None = fact(as_whole)
+    started_at: float | None = fact(as_moment)
+    updated_at: float | None = fact(as_moment)
+    ended_at: float | None = fact(as_moment)
+    wanted: int = fact(as_count)
+    arrived: int = fact(as_count)
+    missing: tuple[str, ...] = fact(as_texts)
+    unnamed: tuple[str, ...] = fact(as_texts)
+    start: ReportedStart | None = fact(one(ReportedStart))
+    roles: Mapping[str, RoleCounts] = fact(by_name(one(RoleCounts)))
+    elastic: Mapping[str, ElasticSize] = fact(by_name(one(ElasticSize)))
+    outcome: ReportedOutcome | None = fact(one(ReportedOutcome))
+    first_failure: Failure | None = fact(_first_failure)
+    later_failures: tuple[Failure, ...] = fact(_later_failures)
+    warnings: tuple[str, ...] = fact(as_texts)
+    progress: ReportedProgress | None = fact(one(ReportedProgress))
+    events: tuple[ReportedEvent, ...] = fact(each(ReportedEvent))
+    generation: int = fact(as_count)
+    generations: tuple[Generation, ...] = fact(each(Generation))
+    retried: Retried | None = fact(one(Retried), key="retries")
+    stands_still: ReportedStandstill | None = fact(one(ReportedStandstill), key="standstill")
+    awaited: Awaited | None = fact(one(Awaited))
+    served: tuple[ServedPorts, ...] = fact(each(ServedPorts))
+    outputs: tuple[StoredOutput, ...] = fact(each(StoredOutput))
+    image_ignored: tuple[str, ...] = fact(as_texts)
+    credentials: tuple[Mapping[str, Any], ...] = fact(as_mappings)
+    saving: tuple[str, ...] | None = fact(lambda value: None if value is None else as_texts(value))
+    tasks: tuple[ReportedTask, ...] = fact(each(ReportedTask))
+    _written: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def parse(cls, content: bytes) -> JobReport | None:
+        """Parse a report; return None if the bytes are not one (a copy read while it was written,
+        or another program's file).
+        """
+        try:
+            return cls._of(read_foreign_json(content))
+        except ValueError:
+            return None
+
+    @classmethod
+    def _of(cls, written: Any) -> JobReport | None:
+        known = isinstance(written, dict) and written.get("version") == contract.REPORT_VERSION
+        if not known or "run" not in written or not isinstance(written.get("state"), str):
+            return None
+        report = one(cls)(written)
+        if report is None:
+            return None
+        roles = {
+            role: replace(counts, most=size.most)
+            if (size := report.elastic.get(role)) is not None
+            else counts
+            for role, counts in report.roles.items()
+        }
+        retried = report.retried and replace(
+            report.retried, count=report.generation, generations=report.generations
+        )
+        return replace(report, roles=roles, retried=retried, _written=written)
+
+    def record(self, most_bytes: int) -> dict[str, Any]:
+        """Return the report as it was written, for a run's record; without its tasks, if it would
+        be larger.
+        """
+        written = dict(self._written)
+        if len(json.dumps(written)) > most_bytes:
+            written.pop("tasks", None)
+        return written
+
+    @property
+    def outcome_status(self) -> int | None:
+        """The exit status of the deciding task's command; None while it runs."""
+        return self.outcome.status if self.outcome else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the report was written at the end of the deciding task."""
+        return self.state in ("succeeded", "failed", "stopped")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the deciding task has left, or waits only for YARN: nothing changes any more."""
+        return self.is_over and bool(self.ended_at)
+
+    @property
+    def graceful(self) -> bool:
+        """Whether the job was stopped with time to save (`submit_tf_job stop --grace`)."""
+        return self.saving is not None
+
+    @property
+    def has_saved(self) -> bool:
+        """Whether all tasks that save have ended in a graceful stop."""
+        return self.graceful and bool(self.ended_at)
+
+    @cached_property
+    def standstill(self) -> Standstill | None:
+        """The tasks that train and stand still, if there are any."""
+        still = self.stands_still
+        if self.state != "running" or not still or not still.tasks or self.updated_at is None:
+            return None
+        return Standstill(
+            tuple(task.task for task in still.tasks),
+            max(len(still.tasks), still.count),
+            still.since,
+            max(0.0, self.updated_at - still.since),
+            still.everything,
+            still.tasks[0].step if len(still.tasks) == 1 else None,
+            still.others_step,
+        )
+
+    @property
+    def has_witness(self) -> bool:
+        """Whether YARN's final status is the exit status of a task beside the deciding one."""
+        return contract.WITNESS_ROLE in self.roles
+
+    @property
+    def shown_roles(self) -> Mapping[str, RoleCounts]:
+        """The roles of the job spec; the witness beside them only where it was lost."""
+        return {
+            name: counts
+            for name, counts in self.roles.items()
+            if name != contract.WITNESS_ROLE or counts.failed + counts.lost
+        }
+
+
+def with_outcome(content: bytes, read_end: Callable[[str, int], bytes]) -> bytes:
+    """Return a report of a job that is over; one that was not written to the end is completed.
+
+    A full log disk freezes the report. The bootstrap's last line on stderr says how the job ended.
+
+    Args:
+        content: The report as it was read.
+        read_end: Returns so many bytes from the end of a log file of the report's container.
+    """
+    report = JobReport.parse(content)
+    if report is None or report.is_over:
+        return content
+    try:
+        outcome = outcome_line(read_end("stderr.txt", OUTCOME_MAX))
+        told = (outcome.get("run"), outcome.get("task"), outcome.get("attempt"))
+        if told != (report.run, report.deciding, report.attempt):
+            return content
+        own = {key: outcome[key] for key in ("status", "signal", "duration_s")}
+        failed = report._written.get("first_failure")
+        if not report.first_failure and outcome["first_failure"] == outcome["task"]:
+            failed = {key: outcome[key] for key in ("task", "status", "reason", "message")}
+        ended = {"state": outcome["job"], "outcome": own, "first_failure": failed}
+        return json.dumps({**report._written, **ended}).encode()
+    except (SubmitTFJobError, KeyError):
+        return content
+
+
+def outcome_line(stderr: bytes) -> Mapping[str, Any]:
+    """Return what the bootstrap's last line on stderr says; {} without one."""
+    _before, mark, line = stderr.rpartition(contract.OUTCOME_MARK.encode())
+    try:
+        return as_mapping(read_foreign_json(line.partition(b"\n")[0]) if mark else None)
+    except ValueError:
+        return {}
