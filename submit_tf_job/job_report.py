@@ -622,24 +622,45 @@ def with_outcome(content: bytes, read_end: Callable[[str, int], bytes]) -> bytes
     if report is None or report.is_over:
         return content
     try:
-        outcome = outcome_line(read_end("stderr.txt", OUTCOME_MAX))
-        told = (outcome.get("run"), outcome.get("task"), outcome.get("attempt"))
-        if told != (report.run, report.deciding, report.attempt):
-            return content
-        own = {key: outcome[key] for key in ("status", "signal", "duration_s")}
-        failed = report._written.get("first_failure")
-        if not report.first_failure and outcome["first_failure"] == outcome["task"]:
-            failed = {key: outcome[key] for key in ("task", "status", "reason", "message")}
-        ended = {"state": outcome["job"], "outcome": own, "first_failure": failed}
-        return json.dumps({**report._written, **ended}).encode()
-    except (SubmitTFJobError, KeyError):
+        said = outcome_line(read_end("stderr.txt", OUTCOME_MAX))
+    except SubmitTFJobError:
         return content
+    of_this_start = (report.run, report.deciding, report.attempt)
+    if said is None or not said.job or (said.run, said.task, said.attempt) != of_this_start:
+        return content
+    failed = report._written.get("first_failure")
+    if not failed and said.first_failure == said.task:
+        failed = {key: getattr(said, key) for key in ("task", "status", "reason", "message")}
+    own = {key: getattr(said, key) for key in ("status", "signal", "duration_s")}
+    ended = {"state": said.job, "outcome": own, "first_failure": failed}
+    return json.dumps({**report._written, **ended}).encode()
 
 
-def outcome_line(stderr: bytes) -> Mapping[str, Any]:
-    """Return what the bootstrap's last line on stderr says; {} without one."""
+@dataclass(frozen=True)
+class OutcomeLine:
+    """The last line of a bootstrap on stderr: how its task ended.
+
+    Attributes:
+        job, first_failure: Of the deciding task alone: the state of the job, and its first failed
+            task.
+    """
+
+    task: str = fact(as_text)
+    run: str = fact(as_text)
+    attempt: int | None = fact(as_whole)
+    status: int | None = fact(as_whole)
+    signal: int | None = fact(as_whole)
+    reason: str = fact(as_text)
+    message: str = fact(as_text)
+    duration_s: float | None = fact(as_moment)
+    job: str = fact(as_text)
+    first_failure: str | None = fact(as_name)
+
+
+def outcome_line(stderr: bytes) -> OutcomeLine | None:
+    """Return the last line of a bootstrap; None without one."""
     _before, mark, line = stderr.rpartition(contract.OUTCOME_MARK.encode())
     try:
-        return as_mapping(read_foreign_json(line.partition(b"\n")[0]) if mark else None)
+        return one(OutcomeLine)(read_foreign_json(line.partition(b"\n")[0])) if mark else None
     except ValueError:
-        return {}
+        return None

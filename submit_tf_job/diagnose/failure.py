@@ -6,7 +6,6 @@ A diagnosis explains a verdict and never changes it (`observation.verdict`).
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 
@@ -32,7 +31,7 @@ from submit_tf_job.diagnose.statuses import (
     meaning_of,
     of_executor,
 )
-from submit_tf_job.job_report import Failure
+from submit_tf_job.job_report import Failure, outcome_line
 from submit_tf_job.observation import Evidence, JobStatus
 from submit_tf_job.yarn.amlog import ContainerEnd, container_ends, deciding_role, last_error
 from submit_tf_job.yarn.observed import (
@@ -202,18 +201,12 @@ def _by_its_last_line(suspect: Failure, stderr: str) -> Failure:
     """Return a task that only YARN reports with the status and the reason of its bootstrap's last
     line, if that is there: its container's exit status does not tell whose status it is.
     """
-    _before, mark, line = stderr.rpartition(contract.OUTCOME_MARK)
-    if not mark or suspect.reason or not suspect.task:
+    said = outcome_line(stderr.encode("utf-8", "replace"))
+    if said is None or suspect.reason or not suspect.task or said.task != suspect.task:
         return suspect
-    try:
-        outcome = json.loads(line.partition("\n")[0])
-    except (ValueError, RecursionError):
+    if not said.reason or not said.status:
         return suspect
-    reason, status = text_of(outcome, "reason"), whole_of(outcome, "status")
-    if reason is None or not status or text_of(outcome, "task") != suspect.task:
-        return suspect
-    message = text_of(outcome, "message") or ""
-    return replace(suspect, reason=reason, status=status, message=message)
+    return replace(suspect, reason=said.reason, status=said.status, message=said.message)
 
 
 # Failures because something is missing from an image.

@@ -16,7 +16,7 @@ from itertools import chain
 from submit_tf_job.container import contract
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError
 from submit_tf_job.hadoop_logs.interfaces import Damaged, Snapshot
-from submit_tf_job.job_report import OUTCOME_MAX, JobReport, as_text, outcome_line
+from submit_tf_job.job_report import OUTCOME_MAX, JobReport, outcome_line
 from submit_tf_job.logs.collected import AggregatedLogs
 from submit_tf_job.logs.entries import AM_FILES, AM_TASK, LogSource, TaskContainer
 from submit_tf_job.logs.read import in_threads
@@ -178,7 +178,8 @@ def name_of(
         host = _exported(script, contract.ENV_HOSTNAME)
         instance = _exported(script, contract.ENV_INSTANCE) or host.partition(".")[0]
     if not instance and "stderr.txt" in names:
-        instance = as_text(outcome_line(read_end("stderr.txt", OUTCOME_MAX)).get("task"))
+        said = outcome_line(read_end("stderr.txt", OUTCOME_MAX))
+        instance = said.task if said else ""
     if not _TASK.fullmatch(instance):
         return container_id
     return instance
