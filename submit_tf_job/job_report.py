@@ -539,8 +539,12 @@ class JobReport:
             else counts
             for role, counts in report.roles.items()
         }
+        used = as_mapping(written.get("retries")).get("used")
         retried = report.retried and replace(
-            report.retried, count=report.generation, generations=report.generations
+            report.retried,
+            used=report.generation if as_whole(used) is None else as_count(used),
+            count=report.generation,
+            generations=report.generations,
         )
         return replace(report, roles=roles, retried=retried, _written=written)
 
