@@ -176,7 +176,7 @@ class Caller:
     def drop(self, busy: bool = False, silent_s: float = 0.0) -> None:
         """Close the connection.
 
-        Without a welcome the next port is tried, unless it is `busy`.
+        If the connection was never accepted, the next port is tried, unless it is `busy`.
 
         Args:
             busy: Whether another process of this task is connected.

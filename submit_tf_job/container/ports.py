@@ -22,8 +22,8 @@ CLAIM = "\0submit_tf_job-port-%d"
 class Reservation:
     """A port that no other task of this package takes until the bootstrap ends.
 
-    A socket listens until the command starts. A claim, which is an abstract Unix socket, stays: the
-    containers of a node that share its network see one another's, whoever their users are. It
+    A socket listens until the command starts. A claim, which is an abstract Unix socket, stays: all
+    containers on a node's host network share abstract sockets, whatever user they run as. It
     covers the seconds in which a program loads its libraries and does not listen yet.
     """
 

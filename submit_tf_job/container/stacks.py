@@ -286,7 +286,7 @@ class AllStacks:
 def order(
     job: StateMachine, found: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[str], str | None]:
-    """Return the tasks, the one that differs from the others that train first, and its name."""
+    """Return the tasks, with the one whose stack differs from the others first; and its name."""
     keys = {name: found[name]["key"] for name in found}
     trains = [name for name in job.members if job.members[name].role_kind == contract.KIND_TRAINS]
     counts = collections.Counter(keys[name] for name in trains if name in keys)

@@ -164,8 +164,8 @@ def _of_labels(job: Job, nodes: Sequence[Node]) -> Iterator[Obstacle]:
 def _of_nodes(
     groups: tuple[_Group, ...], nodes: Sequence[tuple[Node, QueueResources]], when: str
 ) -> Iterator[Obstacle]:
-    """Yield the first obstacle of all tasks on all nodes, then of those of each label on the nodes
-    of that label.
+    """Yield the first obstacle for all tasks on all nodes; then, per node label, for the tasks with
+    that label.
     """
     for label in ("", *dict.fromkeys(group.label for group in groups if group.label)):
         rooms = tuple(room for node, room in nodes if not label or label in node.labels)

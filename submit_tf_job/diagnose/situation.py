@@ -211,7 +211,7 @@ def _lacking(service: ObservedService) -> Iterator[tuple[str, int, QueueResource
 
 
 def _size(component: Answer) -> QueueResources:
-    """Return the size of a component's containers; only here, YARN writes memory as text."""
+    """Return the size of a component's containers. YARN writes their memory as text."""
     resource = component.get("resource")
     if not isinstance(resource, Mapping):
         return NO_RESOURCE

@@ -83,7 +83,7 @@ class Rows:
                     yield ForeignKey(prefix + path_of(spelling), row.fate, row.text)
 
     def spelled(self, keep: Callable[[str], bool]) -> Rows:
-        """Return the rows that have a spelling to keep, with those spellings alone."""
+        """Return the rows with only the spellings that `keep` accepts, without rows that have none."""
         left = (replace(r, spellings=tuple(filter(keep, r.spellings))) for r in self.rows)
         return replace(self, rows=tuple(row for row in left if row.spellings))
 

@@ -187,7 +187,7 @@ class At:
         self.put(path, Items(items, self.place))
 
     def extend(self, path: str, text: str) -> None:
-        """Add to the end of a text of the job spec, if it is there; it keeps its location."""
+        """Append to a text of the job spec, if it has one there; its location stays the same."""
         tree = self.reading.tree
         if isinstance(old := _find(tree, path), Scalar):
             self.reading.tree = _with(tree, path.split("."), replace(old, text=old.text + text))

@@ -248,7 +248,7 @@ def _gpus(nodes: tuple[Node, ...], name: str) -> Check:
 
 
 def check_limits(examined: Examined) -> Check:
-    """Ask for the largest container."""
+    """Check how large a container of the cluster may be."""
     most = examined.cluster.maximum_resources()
     largest = QueueResources(
         most.memory_mib or 0,

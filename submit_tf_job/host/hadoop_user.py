@@ -31,7 +31,7 @@ class _UserName:
 
     @contextmanager
     def set_to(self, user: str | None) -> Iterator[None]:
-        """Set the variable to a user, and back at the end; None leaves it as it is."""
+        """Set the variable to a user inside the block, and restore it; None changes nothing."""
         with self._change:
             self._change.wait_for(lambda: not self._calls or self._user == user)
             if not self._calls:

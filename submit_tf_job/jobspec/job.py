@@ -445,10 +445,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class Elastic:
-    """How few tasks of a role suffice.
+    """The limits of an elastic role.
 
     Attributes:
-        min: The training starts, and goes on, with so many.
+        min: The training starts and continues while at least this many tasks run.
         grow_after_s: It trains at least so long before it starts again to take in tasks that have
             come.
     """

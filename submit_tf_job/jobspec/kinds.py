@@ -460,8 +460,11 @@ def map_of(
     names: Kind | None = None,
     **more: Any,
 ) -> Kind:
-    """Return the kind of a mapping with keys chosen by the user, `most` of them if that is not 0;
-    `rules` are more of its JSON Schema.
+    """Return the kind of a mapping whose keys the user chooses.
+
+    Args:
+        most: The largest number of keys; 0 for no limit.
+        rules: More keywords of its JSON Schema.
     """
     schema = {"type": "object", "additionalProperties": kind.reference, **rules}
     if most:

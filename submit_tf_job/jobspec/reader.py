@@ -76,7 +76,7 @@ class ReadJob:
         job: The job.
         tree: The tree of its job spec, with the overrides.
         source: Its name in messages.
-        text: The job spec as it is; None of one that was changed, or has another format.
+        text: The text of the file; None if overrides changed it, or it has another format.
         translation: Its translation from another format; None of a job spec.
     """
 

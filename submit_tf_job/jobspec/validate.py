@@ -319,7 +319,9 @@ def _is_of_another_type(error: _Error) -> bool:
 
 
 def _is_choice_of_keys(error: _Error) -> bool:
-    """Whether a mapping needs the keys of one of several lists."""
+    """Return whether the error is `anyOf` of `required` lists: one of several sets of keys must be
+    there.
+    """
     choices = error.validator_value if error.validator == "anyOf" else ()
     return bool(choices) and all(set(choice) == {"required"} for choice in choices)
 

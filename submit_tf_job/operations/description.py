@@ -343,7 +343,9 @@ def events_of(seen: JobStatus) -> tuple[Event, ...]:
 
 
 def _yarn_events(seen: JobStatus) -> Iterator[tuple[int | None, str]]:
-    """Return the events of YARN's records; without a time those that have not happened."""
+    """Yield time and text of each event in YARN's records; the time is None for an event that has
+    not happened yet.
+    """
     if app := seen.app:
         yield app.started_ms, f"{app.id} is submitted to queue {app.queue} by {app.user}"
         end = f"{app.state.value}, its final status {app.final_status.value}"

@@ -284,7 +284,9 @@ class Listing:
 
 
 class _FullNames:
-    """The names of jobs whose runs' names show only their beginnings, by HDFS where it is known.
+    """Looks up full job names, because a run's name may hold a shortened one.
+
+    Reads the services that YARN has stored on HDFS, where that is known.
 
     A short form has 8 characters, or 7 if the fifth is a hyphen; nothing is read for other names.
     """

@@ -310,7 +310,10 @@ class DataCheck:
         return []
 
     def _check_readable(self, storage: Storage, found: Stat) -> None:
-        """Raise an error if the user may not read a directory; for a file opening it does."""
+        """Raise an error if the user may not list this directory.
+
+        A file's permission shows when it is opened.
+        """
         if found.is_dir:
             storage.list_dir(found.path)
         elif found.size:

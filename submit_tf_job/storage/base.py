@@ -122,7 +122,7 @@ class Storage(ABC):
         """List a directory, in any order."""
 
     def _open(self, path: str) -> tuple[int, Callable[[int, int], bytes]]:
-        """Return a file's size, and what reads so many bytes from an offset."""
+        """Return a file's size, and a function that reads a number of bytes from an offset."""
         found = self._stat(path)
         if found.is_dir:
             raise IsADirectoryError("is a directory")

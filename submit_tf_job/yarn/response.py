@@ -326,8 +326,8 @@ def _is_not_http(cause: BaseException) -> bool:
 
 
 def _is_bad_chunk(cause: BaseException | None) -> bool:
-    """Return whether http.client could not parse a chunk's length; none is sent before a connection
-    that broke.
+    """Return whether http.client could not parse a chunk's length: it gets an empty one when the
+    connection breaks.
     """
     return isinstance(cause, ValueError) and not str(cause).endswith("b''")
 

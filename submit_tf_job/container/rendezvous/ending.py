@@ -25,7 +25,7 @@ def leave_status(job: Rendezvous, m: Member) -> int:
 
 # --- the end of the training ----------------------------------------------------------------------
 def check(job: Rendezvous, now: float) -> None:
-    """Start to finish the job once the tasks that end it have ended."""
+    """Begin the end of the job once the tasks that decide it have ended."""
     if job.phase in (states.WAITING, states.RUNNING) and not _awaited(job):
         job.phase = states.FINISHING
         job.finish_deadline = now + job.info.task["finish_timeout_s"]

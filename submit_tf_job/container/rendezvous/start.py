@@ -274,7 +274,9 @@ def _await_elastic(job: Rendezvous, now: float) -> None:
 
 
 def awaiting_growth(job: Rendezvous, now: float) -> list[Member]:
-    """Return the tasks that have come for the next generation, if that is due."""
+    """Return the elastic tasks that have joined since the last start; none before `grow_after` has
+    passed.
+    """
     if not job.rules or job.phase != states.RUNNING or job.failures:
         return []
     if now < job.generation_started + min(rule["grow_after_s"] for rule in job.rules.values()):
