@@ -83,7 +83,7 @@ class Rows:
                     yield ForeignKey(prefix + path_of(spelling), row.fate, row.text)
 
     def spelled(self, keep: Callable[[str], bool]) -> Rows:
-        """Return the rows with only the spellings that `keep` accepts, without rows that have none."""
+        """Return the rows with only the spellings that `keep` accepts, without empty rows."""
         left = (replace(r, spellings=tuple(filter(keep, r.spellings))) for r in self.rows)
         return replace(self, rows=tuple(row for row in left if row.spellings))
 

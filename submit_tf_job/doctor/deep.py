@@ -1,5 +1,5 @@
-"""doctor --deep: run a small job that checks its containers from inside, and delete it; with --file,
-also check that the host paths of the job's `mounts` exist on the nodes.
+"""doctor --deep: run a small job that checks its containers from inside, and delete it; with
+--file, also check that the host paths of the job's `mounts` exist on the nodes.
 """
 
 from __future__ import annotations
