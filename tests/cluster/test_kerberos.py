@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests import clusters
+from tests.cluster.test_storage import put_twice
 from tests.clusters import Cluster
 from tests.gateways import Process
 from tests.pages import DOCS, blocks
@@ -117,6 +118,11 @@ def test_one_exchange_and_then_a_cookie(shell: Shell, proxy: Proxy) -> None:
     assert failures(shell, proxy) == []
     first, *others = proxy.proofs
     assert (first, set(others)) == ((True, False), {(False, True)})
+
+
+def test_put_copies_with_a_login_by_keytab(shell: Shell, tmp_path: Path) -> None:
+    shell.settings(**shell.login("alice"))
+    put_twice(shell, tmp_path / "data")
 
 
 def test_a_proxy_user(shell: Shell) -> None:

@@ -1,0 +1,164 @@
+"""Copy files and directories of this host into a storage of the cluster, without Java."""
+
+from __future__ import annotations
+
+import logging
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from submit_tf_job.errors import UsageError
+from submit_tf_job.operations.cluster import storage_of
+from submit_tf_job.settings import Settings
+from submit_tf_job.storage import PathExists, Storage
+
+_LOG = logging.getLogger(__name__)
+PIECE = 4 * 1024 * 1024
+FILE_MODE, DIRECTORY_MODE = 0o644, 0o755  # what Hadoop's default umask leaves
+
+
+@dataclass(frozen=True)
+class Put:
+    """A file or directory that was copied.
+
+    Attributes:
+        source: Its path on this host.
+        uri: Where it is now.
+        files: Number of files; 1 for a file.
+        bytes: Their size in bytes.
+    """
+
+    source: str
+    uri: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """One file to copy, or a directory to make (`size` is None)."""
+
+    source: Path
+    target: str
+    size: int | None
+
+
+def put(
+    settings: Settings,
+    sources: Sequence[str],
+    target: str,
+    *,
+    overwrite: bool = False,
+) -> list[Put]:
+    """Copy files and directories to a URI, as `hdfs dfs -put` names them.
+
+    Below `target` if that is a directory, ends in `/`, or there are several sources; else under
+    that name. Missing directories are made. Everything is checked before the first byte is copied;
+    a file is visible only when it is complete.
+
+    Args:
+        settings: The cluster and the user.
+        sources: Paths of this host; links are followed.
+        target: A URI (`hdfs:///data/`), or a path of the cluster's default file system.
+        overwrite: Replace files that exist, and add to directories that exist.
+
+    Raises:
+        UsageError: A source does not exist or is neither file nor directory, or has a name that
+            HDFS does not take.
+        PathExists: Something of that name is there, and `overwrite` is False.
+    """
+    storage = storage_of(settings, target if "://" in target else None)
+    place = storage.path(target)
+    found = storage.look(place)
+    is_directory = found.is_dir if found else target.endswith("/") or len(sources) > 1
+    if found and not found.is_dir and len(sources) > 1:
+        raise UsageError(
+            f"{storage.url(place)} is a file, and several cannot have its name",
+            hint="name a directory",
+        )
+    plans = []
+    for source in sources:
+        own = Path(source).name
+        if own in ("", ".."):
+            own = Path(source).resolve().name
+        name = f"{place.rstrip('/')}/{own}" if is_directory else place
+        plans.append((source, name, list(_copies(Path(source), name))))
+    if not overwrite:
+        for _, name, _ in plans:
+            _refuse_existing(storage, name)
+    return [_carried_out(storage, *plan, overwrite=overwrite) for plan in plans]
+
+
+def _refuse_existing(storage: Storage, path: str) -> None:
+    if storage.exists(path):
+        raise PathExists(
+            f"{storage.url(path)}: is there already",
+            hint="name another place, or add --overwrite",
+        )
+
+
+def _copies(source: Path, target: str, above: tuple[tuple[int, int], ...] = ()) -> Iterator[_Copy]:
+    """Yield what a file or directory consists of, directories before what is in them."""
+    with _this_host(source):
+        status = source.stat()
+        children = sorted(source.iterdir()) if stat.S_ISDIR(status.st_mode) else []
+    name = source.name
+    # DFSUtil.isValidName; the file systems of hosts take every name
+    if ":" in name or not name.isprintable():
+        raise UsageError(
+            f"{str(source)!r}: HDFS takes no name with a colon, and no unprintable characters",
+            hint="rename it; nothing was copied",
+        )
+    if stat.S_ISREG(status.st_mode):
+        yield _Copy(source, target, status.st_size)
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        raise UsageError(
+            f"{source}: is neither a file nor a directory", hint="leave it out; nothing was copied"
+        )
+    identity = (status.st_dev, status.st_ino)
+    if identity in above:
+        raise UsageError(
+            f"{source}: is a link to a directory that holds it", hint="remove the link"
+        )
+    yield _Copy(source, target, None)
+    for child in children:
+        yield from _copies(child, f"{target}/{child.name}", (*above, identity))
+
+
+def _carried_out(
+    storage: Storage,
+    source: str,
+    name: str,
+    copies: list[_Copy],
+    *,
+    overwrite: bool,
+) -> Put:
+    """Make the directories and copy the files of one source."""
+    storage.mkdirs(name.rpartition("/")[0] or "/", DIRECTORY_MODE)
+    for copy in copies:
+        if copy.size is None:
+            storage.mkdirs(copy.target, DIRECTORY_MODE)
+            continue
+        _LOG.info("copying %s to %s", copy.source, storage.url(copy.target))
+        content = _pieces_of(copy.source)
+        storage.write(copy.target, content, mode=FILE_MODE, overwrite=overwrite)
+    sizes = [copy.size for copy in copies if copy.size is not None]
+    return Put(source, storage.url(name), len(sizes), sum(sizes))
+
+
+def _pieces_of(path: Path) -> Iterator[bytes]:
+    with _this_host(path), path.open("rb") as file:
+        while piece := file.read(PIECE):
+            yield piece
+
+
+@contextmanager
+def _this_host(path: Path) -> Iterator[None]:
+    """Convert an error of this host's file system."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", hint="check the path") from None
