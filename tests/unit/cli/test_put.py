@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli
+from tests.builders.command_line import Cli
 
 
 @pytest.fixture
