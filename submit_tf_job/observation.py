@@ -9,7 +9,6 @@ that YARN failed.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -549,7 +548,7 @@ def _stopped(seen: JobStatus, app: AppReport) -> Verdict:
     said = app.diagnostics.replace(RECOVERED, "").strip()
     first_line = next(iter(said.splitlines()), "YARN does not report by whom")
     # of two stops the ResourceManager writes the same sentence twice, without a blank
-    first_line = re.sub(r"^(.+?)\1+$", r"\1", first_line)
+    first_line = first_line[: (first_line * 2).find(first_line, 1)]
     # A task may have failed before; once its logs can be read, the verdict may become FAILED.
     unheard = report is None and seen.evidence in (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)
     return Verdict(JobState.STOPPED, f"it was stopped: {first_line}", confirmed=not unheard)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import getpass
 import json
 import logging
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -122,8 +123,9 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
     except NoSuchPath:
         return None
     if record is not None and not record.get("end"):
-        with suppress(NoSuchPath, ValueError):
-            record["report"] = json.loads(storage.read(f"{path}{_REPORT}"))
+        with suppress(NoSuchPath):
+            report = JobReport.parse(storage.read(f"{path}{_REPORT}"))
+            record["report"] = report and report.record(_REPORT_MAX)
     return record
 
 
@@ -233,11 +235,15 @@ def _files(cluster: Cluster, job: str | None) -> list[Stat]:
 
 @contextmanager
 def _logged(run: str) -> Iterator[None]:
-    """Log an error of the block instead of raising it: a record must not cost a submission."""
+    """Log an error of the block instead of raising it: a record must not cost a submission, or the
+    verdict of a run.
+    """
     try:
         yield
-    except (SubmitTFJobError, KeyError, TypeError, OSError) as error:
+    except (SubmitTFJobError, OSError) as error:
         _LOG.info("the record of %s: %s", run, error)
+    except Exception:  # noqa: BLE001 - the reason is the docstring
+        _LOG.warning("a defect in the record of %s", run, exc_info=True)
 
 
 def _opened(cluster: Cluster) -> Storage:
@@ -269,12 +275,20 @@ def _listed(storage: Storage, path: str) -> Iterator[Stat]:
 
 def _write(storage: Storage, directory: str, record: Mapping[str, Any]) -> None:
     text = json.dumps(record, sort_keys=True, ensure_ascii=False, indent=1)
+    # half of a surrogate pair, which UTF-8 has not, is escaped; and its backslash, for JSON
+    text = re.sub("[\ud800-\udfff]", lambda half: f"\\\\u{ord(half.group()):04x}", text)
     storage.write(storage.path(f"{directory}/{record['run']}.json"), text.encode(), mode=0o600)
 
 
 def _parsed(content: bytes) -> dict[str, Any] | None:
-    with suppress(ValueError):
+    """Parse a record; None if a file is not one. The containers of a job may have written it."""
+    with suppress(ValueError, RecursionError):
         found = json.loads(content)
-        if isinstance(found, dict) and found.get("kind") == "RunRecord":
-            return found
+        if not isinstance(found, dict) or found.get("kind") != "RunRecord":
+            return None
+        named = all(isinstance(found.get(key), str) for key in ("name", "run", "application_id"))
+        began, end = found.get("submission"), found.get("end")
+        if named and isinstance(began, dict) and isinstance(end, (dict, type(None))):
+            known = isinstance(began.get("key"), str) and type(began.get("at")) is int
+            return found if known else None
     return None

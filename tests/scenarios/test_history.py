@@ -269,3 +269,38 @@ def test_a_thousand_nightly_runs_leave_what_retention_keeps(kept: World) -> None
     assert (len(runs), kept.name in runs) == (5, True)
     assert [path.parent.name for path in services.glob("*/lib")] == [kept.name]
     assert len(kept("history", "mnist", "--limit", 2000, "-o", "json").json["runs"]) == 1000
+
+
+def test_no_text_of_others_costs_a_success_or_its_record(kept: World) -> None:
+    """As a program writes it by `json.dumps` of a file's name that is not UTF-8."""
+    app = kept.submitted()
+    chief = kept.runs("chief-0")["chief-0"]
+    progress = {"step": 4, "total": None, "unit": "\ud800", "metrics": {"lo\udc80ss": 0.5}}
+    outputs = [{"name": "m", "uri": "hdfs:///m\udcff", "tasks": 1}]
+    events = [{"at": 1e308, "text": "late"}, {"at": 1.0, "text": "\x1b[2J\udc80"}]
+    told: dict[str, Any] = {"progress": progress, "outputs": outputs, "events": events}
+    kept.reports(chief, "succeeded", outcome={"status": 0}, warnings=["a\udc80"], **told)
+    kept.cluster.clock.after(1, kept.ends)
+    kept.yarn.apps[app].diagnostics = "by \ud800"
+    for words in ("wait", "status", "describe"):
+        for more in ((), ("-o", "json")):
+            done = kept(words, "mnist", *more)
+            assert done.status == 0, done
+            assert r"lo\udc80ss" in done.out.replace(r"\\u", r"\u")
+    handle = submit_tf_job.Client(resource_managers=[RM]).attach("mnist")
+    assert handle.wait().confirmed
+    assert handle.why_failed() is None
+    [record] = kept("history", "mnist", "-o", "json").json["runs"]
+    assert record["end"]["state"] == "SUCCEEDED"
+    assert record["end"]["progress"]["unit"] == r"\ud800"
+    assert kept("history").status == kept("list").status == 0
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"a": NaN}', b"\xff", b"5"])
+def test_a_damaged_last_report_beside_the_record_is_none(kept: World, content: bytes) -> None:
+    kept.submitted()
+    kept.runs("chief-0")
+    [record] = (kept.home / "staging/records/mnist").iterdir()
+    record.with_suffix(".report").write_bytes(content)
+    assert kept("history", "mnist").status == 0
+    assert kept("status", "mnist").status == 0

@@ -226,3 +226,10 @@ def test_reason_of_a_job_that_was_stopped_twice_is_said_once() -> None:
     twice = "Stopped by user ann (auth:SIMPLE)" * 2
     status = JobStatus("mnist", "application_1_0001", app("FINISHED", "ENDED", twice))
     assert status.verdict.reason == "it was stopped: Stopped by user ann (auth:SIMPLE)"
+
+
+def test_reason_of_a_stop_takes_time_in_proportion_to_the_diagnostics() -> None:
+    # a search that looks at each prefix again would take hours
+    for line in ("a" * 2_000_000 + "b", "ab" * 1_000_000, "a" * 1_000_000 + "b" + "a" * 1_000_000):
+        status = JobStatus("mnist", "application_1_0001", app("KILLED", "KILLED", line))
+        assert status.verdict.reason in (f"it was stopped: {line}", "it was stopped: ab")
