@@ -273,7 +273,7 @@ def test_a_thousand_nightly_runs_leave_what_retention_keeps(kept: World) -> None
 
 def test_no_text_of_others_costs_a_success_or_its_record(kept: World) -> None:
     """As a program writes it by `json.dumps` of a file's name that is not UTF-8."""
-    app = kept.submitted()
+    kept.submitted()
     chief = kept.runs("chief-0")["chief-0"]
     progress = {"step": 4, "total": None, "unit": "\ud800", "metrics": {"lo\udc80ss": 0.5}}
     outputs = [{"name": "m", "uri": "hdfs:///m\udcff", "tasks": 1}]
@@ -281,7 +281,6 @@ def test_no_text_of_others_costs_a_success_or_its_record(kept: World) -> None:
     told: dict[str, Any] = {"progress": progress, "outputs": outputs, "events": events}
     kept.reports(chief, "succeeded", outcome={"status": 0}, warnings=["a\udc80"], **told)
     kept.cluster.clock.after(1, kept.ends)
-    kept.yarn.apps[app].diagnostics = "by \ud800"
     for words in ("wait", "status", "describe"):
         for more in ((), ("-o", "json")):
             done = kept(words, "mnist", *more)
