@@ -150,7 +150,16 @@ def _is_from(image: str, allowed: tuple[str, ...]) -> bool:
     if image == _NO_IMAGE:
         return _NO_IMAGE in allowed
     name = _full_name(image)
-    return any(re.match(rf"{re.escape(part.rstrip('/'))}(?:[/:@]|$)", name) for part in allowed)
+    return any(_is_below(name, part.rstrip("/")) for part in allowed)
+
+
+def _is_below(image: str, part: str) -> bool:
+    """Return whether an image is in a registry (a host with its port) or a repository."""
+    if not image.startswith(part) or {"", ".", ".."} & {*image.split("/")}:
+        return False
+    rest = image[len(part) :]
+    # behind a host alone, `:` begins its port, which makes it another registry
+    return not rest or rest[0] in ("/:@" if "/" in part else "/")
 
 
 def _gpus_of(job: Job) -> int:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter as Counts
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -294,7 +295,7 @@ class Gateway:
         return ""
 
     def drain(self) -> None:
-        """End all streams; other requests are completed."""
+        """End all streams; other requests are completed. No signal handler calls it: it locks."""
         self.draining = True
         self.watches.end()
         for end in tuple(self._endings):
@@ -306,9 +307,12 @@ class Gateway:
         case after the block.
 
         Raises:
+            CancelledError: The gateway ends.
             RequestRefused: There are too many streams.
         """
         with slots.one(caller):
+            if self.draining:  # the request was checked before
+                raise CancelledError
             self._endings.add(end)
             try:
                 yield

@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.gateway.app import served
 from submit_tf_job.gateway.running import Gateway
+from submit_tf_job.host.inputfile import refuse_if_others_can_read
 
 _IDLE_S = 30  # time limit for a connection without a request
 _HEADERS = 32 * 1024
@@ -63,6 +64,7 @@ class Listening:
         """Refuse an address at which other hosts could act as a user, or read a token in transit.
 
         Raises:
+            SettingsError: Others can read or change the private key.
             UsageError: The address is refused.
         """
         if not authenticated and not self.is_loopback:
@@ -78,6 +80,8 @@ class Listening:
             )
         if (self.certificate is None) != (self.key is None):
             raise UsageError("--cert and --key belong together")
+        if self.key is not None:
+            refuse_if_others_can_read(self.key, "the file of --key")
 
 
 def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) -> None:
@@ -204,25 +208,32 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self._ready()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._gateway.drain()
-        super().handle_exit(sig, frame)
-
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle SIGTERM and SIGINT.
+        """Handle SIGTERM and SIGINT in the event loop.
 
-        uvicorn would raise them again after the shutdown that they requested.
+        A handler that Python calls may interrupt any line of this thread, also one that holds a
+        lock, so it takes none, and starts no thread. uvicorn would raise the signals again after
+        the shutdown that they requested.
         """
-        before = {
-            number: signal.signal(number, self.handle_exit)
-            for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        loop = asyncio.get_running_loop()
+
+        def arrived(sig: int, _frame: FrameType | None) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._end, sig)
+
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, arrived) for number in numbers}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _end(self, sig: int) -> None:
+        # uvicorn's first: an error in ours must not keep the gateway
+        self.handle_exit(sig, None)
+        self._gateway.drain()
 
 
 class _Log(logging.Handler):

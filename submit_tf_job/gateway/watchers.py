@@ -128,7 +128,7 @@ class Watches:
         """
         key = user, job
         with self._lock:
-            watch = self._watches.get(key)
+            watch, is_new = self._watches.get(key), False
             if watch is None:
                 if len(self._watches) >= self._most:
                     raise RequestRefused(
@@ -136,13 +136,19 @@ class Watches:
                         "too many jobs are watched here at the moment",
                         hint="try again later, or poll",
                     )
-                watch = self._watches[key] = _Watch()
-                threading.Thread(
-                    target=self._run, args=(key, watch), daemon=True, name="gateway watch"
-                ).start()
+                watch, is_new = _Watch(), True
+                self._watches[key] = watch
             watch.listeners.append(listener)
             if watch.last is not None:
                 listener.tell(watch.last)
+        if is_new:  # a thread's start waits, and may fail: without the lock
+            thread = threading.Thread(
+                target=self._run, args=(key, watch), daemon=True, name="gateway watch"
+            )
+            try:
+                thread.start()
+            except RuntimeError as error:  # no more threads
+                self._end(key, watch, JobChange("", {}, final=True, error=error))
 
     def leave(self, user: str, job: str, listener: Listener) -> None:
         """Remove a listener; a job without listeners is no longer watched."""
@@ -183,10 +189,14 @@ class Watches:
             return
         except Exception as error:  # noqa: BLE001 - the listeners get it
             change = JobChange("", {}, final=True, error=error)
+        self._end(key, watch, change)
+
+    def _end(self, key: tuple[str, str], watch: _Watch, last: JobChange) -> None:
+        """Tell the listeners the last change of a watch, which is over."""
         with self._lock:
             if self._watches.get(key) is watch:
                 del self._watches[key]
-        self._tell(watch, change)
+        self._tell(watch, last)
 
     def _tell(self, watch: _Watch, change: JobChange) -> None:
         with self._lock:

@@ -46,3 +46,17 @@ def test_serve_without_its_packages(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("submit_tf_job.cli.gateway.find_spec", lambda _name: None)
     done = cli("gateway", "serve", "--no-auth", *RM)
     assert (done.status, "pip install 'fastapi>=0.115' 'uvicorn>=0.32'" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o602])
+def test_serve_refuses_a_key_that_others_can_read(cli: Cli, home: Path, mode: int) -> None:
+    for name in ("cert.pem", "key.pem"):
+        (home / name).write_text("no PEM")
+    (home / "key.pem").chmod(mode)
+    tls = ("--cert", str(home / "cert.pem"), "--key", str(home / "key.pem"))
+    done = cli("gateway", "serve", "--no-auth", "--port", "0", *tls, *RM)
+    assert f"the file of --key {home}/key.pem: others can" in done.err
+    assert f"chmod 600 {home}/key.pem" in done.err
+    (home / "key.pem").chmod(0o600)
+    done = cli("gateway", "serve", "--no-auth", "--port", "0", *tls, *RM)
+    assert "others can" not in done.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def with_gpus(number: int) -> dict[str, Any]:
         ),
         ({"image": "registry.example.com/ml-of-others/tf"}, "registries: the image of role"),
         ({"image": "registry.example.com/ml"}, ""),
+        ({"image": "registry.example.com/ml/../other/tf"}, "registries: the image of role"),
         ({"image": "none"}, f"{OF_WORKER}, none, is not from"),
         (with_gpus(5), "gpus: the job asks for 5 GPUs, and 4 are the most"),
     ],
@@ -153,3 +155,43 @@ def test_policy_that_is_invalid(tmp_path: Path, text: str, message: str) -> None
     with pytest.raises(SettingsError) as caught:
         Policy.of(path)
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("allowed", "image", "is_allowed"),
+    [
+        ("registry.example.com", "registry.example.com/x", True),
+        ("registry.example.com/", "registry.example.com/x/y:1@sha256:" + "0" * 64, True),
+        ("registry.example.com", "registry.example.com:5000/x", False),
+        ("registry.example.com", "registry.example.com.evil.test/x", False),
+        ("registry.example.com:5000", "registry.example.com:5000/x:1", True),
+        ("registry.example.com:5000", "registry.example.com/x", False),
+        ("registry.example.com:5000", "registry.example.com:50001/x", False),
+        ("registry.example.com:5000", "registry.example.com:5001/x", False),
+        ("registry.example.com:5000/ml", "registry.example.com:5000/ml:1", True),
+        ("registry.example.com:5000/ml", "registry.example.com:5000/ml/x", True),
+        ("registry.example.com:5000/ml", "registry.example.com:5000/ml2", False),
+        ("docker.io", "tf:2.15", True),
+        ("docker.io", "docker.io:444/library/tf", False),
+        ("docker.io/library", "tf", True),
+        ("docker.io/library", "a/tf", False),
+        ("localhost", "localhost:5000/x", False),
+    ],
+)
+def test_registry_is_a_host_with_its_port(
+    tmp_path: Path, allowed: str, image: str, is_allowed: bool
+) -> None:
+    world = World(tmp_path, policy=f"alice: {{registries: ['{allowed}']}}\n")
+    answer = world.post(image=image)
+    assert answer.status_code == (201 if is_allowed else 403), answer.text
+
+
+def test_metrics_count_a_refusal_by_its_own_code(tmp_path: Path) -> None:
+    world = World(tmp_path, policy="alice: {jobs: 1, queues: [default]}\n")
+    assert world.post(key="1").status_code == 201
+    refused(world.post(name="second"), 429, "quota")
+    refused(world.post(name="third", queue="other"), 403, "policy")
+    refused(world.post(name="X"), 422, "job-spec")
+    text = world.http.get("/metrics").text
+    counted = dict(re.findall(r'submissions_total\{outcome="([^"]+)"\} (\S+)', text))
+    assert counted == dict.fromkeys(("new", "quota", "policy", "job-spec"), "1.0")
