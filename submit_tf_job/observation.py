@@ -218,6 +218,15 @@ class JobStatus:
         return tuple(found)
 
     @property
+    def all_containers_run(self) -> bool:
+        """Whether YARN lists a running container for each task that has not ended."""
+        if self.service is None:
+            return False
+        live = [c for c in self.containers if c.state not in ENDED]
+        ready = bool(live) and all(c.state is ContainerState.READY for c in live)
+        return self.service.state is ServiceState.STABLE or (ready and not self.still_wanted)
+
+    @property
     def failed_before_bootstrap(self) -> tuple[str, ...]:
         """The tasks whose container failed before the bootstrap reported to the deciding task.
 
@@ -332,8 +341,8 @@ def _running_state(seen: JobStatus, app: AppReport) -> JobState:
         return JobState.RUNNING
     if seen.report:
         return _by_report(seen.report)
-    if running and seen.trouble and seen.service and seen.service.state is ServiceState.STABLE:
-        return JobState.RUNNING  # its containers run; their node does not answer
+    if running and seen.trouble and seen.all_containers_run:
+        return JobState.RUNNING  # their node does not answer
     return JobState.STARTING if running else JobState.PENDING
 
 

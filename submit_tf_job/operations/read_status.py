@@ -264,7 +264,7 @@ class StatusReader:
                 self._evidence = Evidence.MISSING
             return self._evidence is Evidence.MISSING
         except NodeUnreachable as error:
-            self._silent = f"how its tasks stand: {error.message}"
+            self._silent = f"how its tasks stand: its node does not answer. {error.message}"
             return False
         except (ContainerGone, AuthError):
             return False

@@ -206,7 +206,7 @@ def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:
     states = (ContainerState.RUNNING_BUT_UNREADY, ContainerState.READY)
     alive = tuple(container for container in status.containers if container.state in states)
     if status.report is None:
-        return alive
+        return () if status.trouble else alive  # unknown, where their node does not answer
     # after a retry, tasks that still end their old command are expected to be missing
     ending = {task.container_id for task in status.report.tasks if task.state == "restarting"}
     missing = set(status.report.missing)

@@ -74,7 +74,7 @@ def _what_happens(status: JobStatus) -> str:
     if report is None and state.is_final:
         return ""
     if report is None:
-        return status.verdict.reason or "waiting for the first containers"
+        return status.verdict.reason or status.trouble or "waiting for the first containers"
     if report.state == "waiting":
         if report.unnamed:
             every = {2: "Both tasks"}.get(report.wanted, f"All {report.wanted} tasks")

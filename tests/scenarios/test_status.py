@@ -172,3 +172,23 @@ def test_words_of_servers_are_escaped(world: World) -> None:
     done = world("status", "mnist")
     assert "\\x1b]0;evil\\x07" in done.out
     assert "\x1b" not in done.out
+
+
+@pytest.mark.parametrize("ran", [False, True], ids=["not seen before", "its tasks ran"])
+def test_status_of_a_job_whose_node_does_not_answer_says_so(world: World, ran: bool) -> None:
+    world.submitted()
+    chief = world.runs("chief-0", "worker-0", "worker-1")["chief-0"]
+    world.passes(100)
+    if ran:
+        world.reports(chief, "running")
+    for words in ("status", "describe"):
+        world.fails(9, "GET", "/ws/v1/node/containers", "refused")
+        done = world(words, "mnist")
+        assert done.out.startswith("mnist  RUNNING"), done
+        assert "its node does not answer" in done.out
+        assert "waits because" not in done.out
+        told = world(words, "mnist", "-o", "json").json
+        assert (told["state"], told["pending"]) == ("RUNNING", [])
+        assert "its node does not answer" in told["reason"]
+    world.cluster.network.faults.clear()
+    assert world("status", "mnist").out.startswith("mnist  RUNNING" if ran else "mnist  STARTING")
