@@ -20,6 +20,9 @@ def start():
     sys.dont_write_bytecode = True
     # the file behind YARN's link, which the program may remove
     sys.path[0] = os.path.realpath(sys.path[0])
+    # the image's PYTHONPATH comes last: a file there may have the name of a module of Python's
+    named = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    sys.path.sort(key=lambda path: os.path.abspath(path) in named)
     from submit_tf_job.container.main import main
 
     return main()

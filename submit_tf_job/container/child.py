@@ -69,6 +69,10 @@ class Signals:
         """Return the first signal that ends this task, or 0."""
         return next((number for number in self.seen if number in STOPS), 0)
 
+    def must_end(self) -> bool:
+        """Return whether a signal ends this task, and nobody waits for it any more."""
+        return bool(self.stop()) and time.monotonic() >= self.patient_until
+
     def wake(self) -> None:
         """Wake the event loop; any thread may call this."""
         with contextlib.suppress(OSError):  # the buffer is full, so the loop wakes anyway

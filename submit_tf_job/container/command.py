@@ -35,7 +35,7 @@ class TaskCommand:
         self.info, self.signals, self.post = info, signals, post
         self.ended: Callable[[float], None] = lambda _now: None
         self.renewed: Callable[[], None] = lambda: None
-        self.warn: Callable[[str], None] = log
+        self.warn: Callable[..., None] = log
         self.env: dict[str, str] = {}
         self.prepared: dict[str, str] = {}  # `env` before the first start
         self.problem: BootstrapProblem | None = None  # why the command cannot start
@@ -75,9 +75,18 @@ class TaskCommand:
         child = self.child
         return bool(child and (child.kill_at or child.code is not None) and not child.over)
 
-    def warn_later(self, text: str) -> None:
-        """Warn in the event loop; any thread may call this."""
-        self.post(lambda: self.warn(text))
+    def warn_later(self, text: str, about: str = "") -> None:
+        """Warn in the event loop; any thread may call this.
+
+        With `about` the text replaces an earlier one about the same thing; "" takes it back.
+        """
+        self.post(lambda: self.warn(text, about))
+
+    def warn_unstored(self) -> None:
+        """Warn of each output that a stop finds not stored."""
+        if self.data and not self.record:
+            for text, name in self.data.unstored():
+                self.warn(text, name)
 
     # --- the start --------------------------------------------------------------------------------
     def serve(self, env: dict[str, str]) -> None:

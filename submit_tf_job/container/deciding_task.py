@@ -93,9 +93,10 @@ class DecidingTask:
             self.logged.add(text)
             self.job.event(time.monotonic(), text)
 
-    def warn(self, text: str) -> None:
-        """Add a warning to the report."""
-        self.job.warn(time.monotonic(), text)
+    def warn(self, text: str, about: str = "") -> None:
+        """Add a warning to the report, in place of an earlier one `about` the same thing."""
+        self.job.warn(time.monotonic(), text, about and f"{self.info.name} {about}")
+        self.changed = True
 
     # --- what the others say ----------------------------------------------------------------------
     def _closed(self, peer: Peer, ended: bool, silent_s: float) -> None:
@@ -135,8 +136,9 @@ class DecidingTask:
         if kind == "progress":
             self.job.record_progress(now, m, message.get("data"))
         elif kind == "warn":
-            text = foreign.text(message.get("text"), 1000)
-            self.job.warn(now, text if m.name in text else f"{m.name}: {text}")
+            text, about = (foreign.text(message.get(key), 1000) for key in ("text", "about"))
+            text = text if m.name in text or not text else f"{m.name}: {text}"
+            self.job.warn(now, text, about and f"{m.name} {about[:100]}")
         elif kind == "running":
             self.job.running(m)
         elif kind == "ready" and message.get("generation") == self.job.generation:

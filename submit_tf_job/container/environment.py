@@ -162,12 +162,6 @@ def set_tf_config(env: dict[str, str], value: str, cwd: str) -> None:
     env[contract.ENV_TF_CONFIG_FILE] = path
 
 
-def with_modules(env: Mapping[str, str]) -> dict[str, str]:
-    """Return variables with which another Python finds the modules of the bootstrap."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return dict(env, PYTHONPATH=_joined(os.pathsep, root, env.get("PYTHONPATH")))
-
-
 def _joined(separator: str, *parts: str | None) -> str:
     return separator.join(filter(None, parts))
 

@@ -22,9 +22,12 @@ STRATEGIES = {
     "parameter-server": "ParameterServerStrategy",
 }
 _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*")
+# it begins with -I: a file of the job, or on its PYTHONPATH, may have the name of a module of
+# Python's
 _LOOK = f"""
-import json
+import json, os, sys
 from importlib import metadata
+sys.path[:0] = os.environ.get("PYTHONPATH", "").split(os.pathsep)
 found = {{}}
 for name in {TENSORFLOW + ("keras", "tf_keras")!r}:
     try:
@@ -64,7 +67,7 @@ def versions(python: str, env: Mapping[str, str]) -> dict[str, str]:
     import subprocess
 
     try:
-        nothing, argv = subprocess.DEVNULL, [python, "-c", _LOOK]
+        nothing, argv = subprocess.DEVNULL, [python, "-I", "-c", _LOOK]
         pipe = subprocess.PIPE  # its exit status does not matter
         done = subprocess.run(
             argv, env=env, stdin=nothing, stdout=pipe, stderr=nothing, timeout=LOOK_S

@@ -38,6 +38,7 @@ class JobEnd:
         job, until = self.job, self.loop.signals.patient_until
         job.stop(now, graceful=now < until)
         job.linger_until = job.late_until = until if job.graceful else now
+        self.command.warn_unstored()
         if job.graceful:
             self.command.stop_grace_s = until - now
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 
-from submit_tf_job.container import environment, keytab, task_files
+from submit_tf_job.container import keytab, own_python, task_files
 from submit_tf_job.container.child import run
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 from submit_tf_job.container.tokens import when
@@ -45,7 +44,7 @@ class Login:
     """
 
     def __init__(self, info: Info, env: Mapping[str, str]) -> None:
-        self.task = info.task["kerberos"]
+        self.info, self.task = info, info.task["kerberos"]
         self.cache = os.path.join(info.cwd, CACHE)
         self.keytab = os.path.join(info.cwd, self.task["keytab"])
         self.env = dict(env)
@@ -106,8 +105,9 @@ class Login:
 
     def _by_library(self, env: Mapping[str, str]) -> float:
         """Log in with MIT's library, and return the lifetime; 0 if the image has no library."""
-        argv = [sys.executable, "-m", "submit_tf_job.container.login"]
-        word, _, rest = _output(argv, environment.with_modules(env)).partition(" ")
+        argv = own_python.command_line("submit_tf_job.container.login", self.info, env)
+        own = dict(own_python.environment_of(self.info, env), LC_ALL="C")
+        word, _, rest = _output(argv, own).partition(" ")
         if word == "ok" and rest.isdigit() and int(rest):
             return float(rest)
         if word in ("none", ""):  # no library, or one that crashed
@@ -230,5 +230,7 @@ def gss_login() -> str:
     return "failed " + " ".join(". ".join(parts).split())[:500]
 
 
-if __name__ == "__main__":
+def main() -> int:
+    """Print the result of the login."""
     print(gss_login(), flush=True)
+    return 0

@@ -127,7 +127,7 @@ def _prepare(info: Info, env: dict[str, str], command: TaskCommand) -> None:
     if info.task.get("data"):
         from submit_tf_job.container.data.task_data import Data
 
-        command.data = Data(info, env, command.signals.stop, command.warn_later)
+        command.data = Data(info, env, command.signals.must_end, command.warn_later)
         command.data.prepare()
 
 

@@ -49,11 +49,12 @@ class OtherTask:
         """Return nothing more for the outcome line, and no report: both are the deciding task's."""
         return {}, None
 
-    def warn(self, text: str) -> None:
+    def warn(self, text: str, about: str = "") -> None:
         """Log a warning, and have the deciding task put it into the report, if it is there."""
-        log(text)
+        if text:
+            log(text)
         if self.caller.welcomed:
-            self.caller.send("warn", text=text[:1000])
+            self.caller.send("warn", text=text[:1000], about=about)
 
     # --- messages ---------------------------------------------------------------------------------
     def _hello(self, address: str) -> dict[str, Any]:
@@ -116,6 +117,7 @@ class OtherTask:
         self.loop.final = True
         if "grace_s" in message:
             self.command.stop_grace_s = foreign.seconds(message["grace_s"])
+            self.command.warn_unstored()
         self._leave_with(now, status)
 
     def _take_stacks(self, message: Mapping[str, Any]) -> None:

@@ -299,7 +299,7 @@ class DataCheck:
             what = f"{len(files)} files are too few for the {wanted} tasks that share them"
             fewer = "ask for fewer tasks, write more files, or leave shard out"
             return [self.job.problem(path, f"{item.uri}: {what}; {fewer}")]
-        strange = next((file for file in files if "\n" in file.path or "\r" in file.path), None)
+        strange = next((file for file in files if len(file.path.splitlines()) > 1), None)
         if strange is not None:
             what = f"the file name {strange.name!r} holds a line break; rename it"
             return [self.job.problem(path, f"{item.uri}: {what}")]

@@ -108,7 +108,7 @@ def _variables(info: Info) -> dict[str, str]:
     found.setdefault("PYTHONUNBUFFERED", "1")
     found[contract.ENV_ATTEMPT] = "0"
     if info.task.get("data"):
-        found.update(Data(info, {}, lambda: False, warn=lambda _text: None).variables())
+        found.update(Data(info, {}, lambda: False, warn=lambda _text, _about: None).variables())
     return found
 
 

@@ -231,12 +231,196 @@ def test_links_are_followed_and_what_holds_nothing_is_told(job: Cluster, tmp_pat
     ]
 
 
-def test_a_broken_link_fails_the_job_and_the_rest_is_kept(job: Cluster, hdfs: WebNameNode) -> None:
-    storing(job, on(hdfs), WRITE + "; ln -s /no/such $TFJOB_OUTPUT_M/model")
+MARKED = "has the name of this program's own mark"
+ODD = [  # what a program does, what is told of it, and the files that are stored beside the place
+    ("ln -s /no/such model", "m/model is a link to nothing", NEW),
+    ("touch 2026-11-29T10:00:00.log", "m/2026-11-29T10:00:00.log is refused: ", NEW),
+    ("mkdir a:b; touch a:b/x a:b/y", "m/a:b is refused: ", NEW),
+    (r"touch $'lo\xdcs'", r"m/lo\\udcdcs is refused: ", NEW),
+    ("touch b:{1..9}", "; and 6 more, which the log names", NEW),
+    ("mkdir .submit_tf_job; echo own > .submit_tf_job/x", MARKED, {f"{MARK}/x": b"own\n", **NEW}),
+    ("echo own > .submit_tf_job", MARKED, {MARK: b"own\n", **NEW}),
+]
+
+
+@pytest.mark.parametrize(("program", "why", "kept"), ODD, ids=[odd[0] for odd in ODD])
+def test_what_cannot_be_stored_is_named_and_the_rest_is_kept_beside(
+    job: Cluster, hdfs: WebNameNode, program: str, why: str, kept: dict[str, bytes]
+) -> None:
+    storing(job, on(hdfs), f"{WRITE}; cd $TFJOB_OUTPUT_M; {program}")
     told = lost(job)
-    assert told.endswith(f"/m/model is a link to nothing; the output is at {aside(job)}")
-    assert stored(hdfs, aside(job)) == NEW
+    assert why in told
+    assert told.endswith(f" is at {aside(job)}")
+    found = hdfs.below(aside(job))
+    if MARK not in kept and f"{MARK}/x" not in kept:
+        found.pop(MARK)
+    assert found == kept
     assert hdfs.children("/models") == [aside(job).rpartition("/")[2]]
+
+
+GOOD = [  # what a program does, the files that are stored, and what is told of it
+    (r"echo 1 > $'a\nb'", {"a\nb": b"1\n"}, ""),
+    ("echo 1 > 'ü %41+&?#;\\ é'", {"ü %41+&?#;\\ é": b"1\n"}, ""),
+    (f'echo \'{{"run": 1, "task": 2}}\' > {MARK}; echo 1 > x', {"x": b"1\n"}, ""),
+    ("cd ..; rmdir m; echo 1 > m", {"m": b"1\n"}, "a file in place of its directory; it is at "),
+    ("cd ..; rmdir m; ln -s ../far m; mkdir ../far; echo 1 > m/x", {"x": b"1\n"}, ""),
+]
+
+
+@pytest.mark.parametrize(("program", "files", "told"), GOOD, ids=[good[0] for good in GOOD])
+def test_odd_names_and_places_are_stored(
+    job: Cluster, hdfs: WebNameNode, program: str, files: dict[str, bytes], told: str
+) -> None:
+    storing(job, on(hdfs), f"cd $TFJOB_OUTPUT_M; {program}")
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    assert stored(hdfs) == files
+    assert [told in text for text in job.report()["warnings"]] == ([True] if told else [])
+
+
+@pytest.mark.parametrize("first", ["true", "ln -s /no/such $TFJOB_OUTPUT_A/x"])
+def test_an_output_that_cannot_be_stored_does_not_cost_the_next_one(
+    job: Cluster, hdfs: WebNameNode, first: str
+) -> None:
+    rule = output(on(hdfs))["outputs"]["m"]
+    data = output(on(hdfs))
+    data["outputs"] = {"a": {**rule, "uri": on(hdfs, "/models/a")}, "m": rule}
+    job.job({"chief": role(1, "trains", f"{first}; {WRITE}")}, data=data)
+    job.start()
+    assert "the output a could not be stored" in lost(job)
+    assert stored(hdfs) == NEW
+    assert job.report()["outputs"] == [{"name": "m", "uri": on(hdfs), "tasks": 1}]
+
+
+@pytest.mark.parametrize("on_failure", ["keep", "discard"])
+def test_links_count_as_what_a_task_wrote(
+    job: Cluster, hdfs: WebNameNode, tmp_path: Path, on_failure: str
+) -> None:
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "scratch/weights").write_text("far")
+    fails = on_failure == "keep"
+    program = f"ln -s {tmp_path}/scratch $TFJOB_OUTPUT_M/model; exit {3 * fails}"
+    storing(job, on(hdfs), program, upload="all-that-write", on_failure=on_failure)
+    assert job.wait("chief-0") == 3 * fails
+    place = "/models/m/chief-0" + f".failed-{job.task['run']}" * fails
+    assert stored(hdfs, place) == {"model/weights": b"far"}
+
+
+def test_what_is_kept_of_a_failure_is_at_its_place_and_names_what_is_missing(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    storing(job, on(hdfs), f"{WRITE}; touch $TFJOB_OUTPUT_M/a:b; exit 3", on_failure="keep")
+    assert job.wait("chief-0") == 3
+    assert stored(hdfs, aside(job)) == NEW
+    [told] = job.report()["warnings"]
+    assert told.startswith("the output m: not all of it is stored: m/a:b is refused: ")
+
+
+SHADOWS = ("json", "os", "queue", "site", "sitecustomize", "socket", "subprocess", "threading")
+
+
+@pytest.mark.parametrize("where", [".", "src"])
+def test_no_file_or_variable_of_a_job_changes_how_its_outputs_are_stored(
+    any_job: Cluster, hdfs: WebNameNode, where: str
+) -> None:
+    """Python of the job's own may have such names, and be for another Python."""
+    job = any_job
+    job.files = {f"{where}/{name}.py": "import os; os._exit(9)\n" for name in SHADOWS}
+    names = ("PYTHONHOME", "PYTHONSTARTUP", "PYTHONPLATLIBDIR", "LD_LIBRARY_PATH")
+    env = {**dict.fromkeys(names, "/no/such"), "PYTHONPATH": where, "LD_PRELOAD": ""}
+    job.job({"chief": role(1, "trains", WRITE, env=env)}, data=output(on(hdfs)))
+    job.start(env={"PYTHONPATH": where, "HADOOP_USER_NAME": "alice"})
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    assert stored(hdfs) == NEW
+
+
+def test_copy_that_dies_by_itself_is_tried_again_and_keeps_the_container(job: Cluster) -> None:
+    library = "mkdir lib; echo 'raise SystemExit(9)' > lib/s3fs.py; "
+    role_ = role(1, "trains", library + WRITE, env={"PYTHONPATH": "lib"})
+    job.job({"chief": role_}, data=output("s3://bucket/models/m"))
+    job.start()
+    told = job.until(lambda: job.report().get("warnings"))
+    assert "the copying process died (exit status 9)" in told[0]
+    (job.places["chief-0"][0] / "lib/s3fs.py").write_text("raise ImportError")
+    assert "the image has nothing that reads s3://" in lost(job)
+
+
+def test_a_file_that_still_grows_is_told(job: Cluster, hdfs: WebNameNode) -> None:
+    """A process of the program in a session of its own is not waited for."""
+
+    def grow(operation: str, path: str) -> None:
+        if operation == "DATA" and path.endswith("/x"):
+            with (job.places["chief-0"][0] / "tfjob-outputs/m/deep/x").open("a") as out:
+                out.write("more")
+
+    hdfs.before = grow
+    storing(job, on(hdfs))
+    assert job.wait("chief-0") == 0, job.stderr("chief-0")
+    assert stored(hdfs) == NEW
+    [told] = job.report()["warnings"]
+    assert "deep/x was still being written" in told
+
+
+# --- a stop ---------------------------------------------------------------------------------------
+
+
+def stop(job: Cluster, *numbers: int) -> None:
+    """Send signals to the deciding task; SIGQUIT before SIGTERM is a stop that waits."""
+    for number in numbers:
+        job.kill("chief-0", number)
+
+
+TRAIN = f"trap '{WRITE}; exit 0' TERM; echo runs; while :; do sleep 0.05; done"
+STOPS = [("upload", "/models/m"), ("keep", "aside"), ("discard", "")]
+
+
+@pytest.mark.parametrize(("on_failure", "place"), STOPS, ids=[rule for rule, _ in STOPS])
+def test_stop_that_waits_stores_what_the_task_saves(
+    job: Cluster, hdfs: WebNameNode, on_failure: str, place: str
+) -> None:
+    storing(job, on(hdfs), TRAIN, on_failure=on_failure)
+    job.printed("chief-0", "runs")
+    stop(job, signal.SIGQUIT, signal.SIGTERM)
+    report = job.until(lambda: job.report().get("ended_at") and job.report())
+    if place:
+        assert stored(hdfs, aside(job) if place == "aside" else place) == NEW
+    lost = f"the output m of chief-0 is not stored at {on(hdfs)}: stopped"
+    assert report["state"] == "stopped"
+    assert report["warnings"] == ([] if place else [lost + ", and its `on_failure` is discard"])
+
+
+def test_stop_that_waits_for_an_absent_hdfs_ends_with_its_time_and_tells_what_is_lost(
+    job: Cluster, hdfs: WebNameNode
+) -> None:
+    fails(hdfs, "CREATE", Fault(403, "SafeModeException"))
+    storing(job, on(hdfs), TRAIN, on_failure="upload")
+    job.printed("chief-0", "runs")
+    stop(job, signal.SIGQUIT, signal.SIGTERM)
+    told = job.until(lambda: [t for t in job.report()["warnings"] if "tried again until" in t])
+    assert len(job.report()["warnings"]) == 1, told  # in place of the first
+    assert job.wait("chief-0") == 143  # 20 s after the SIGQUIT
+    [told] = job.report()["warnings"]
+    assert told.startswith("the output m could not be stored at ")
+
+
+def test_stop_that_does_not_wait_tells_what_is_lost(job: Cluster, hdfs: WebNameNode) -> None:
+    storing(job, on(hdfs), TRAIN)
+    job.printed("chief-0", "runs")
+    stop(job, signal.SIGTERM)
+    assert job.wait("chief-0") == 143
+    [told] = job.report()["warnings"]
+    assert told.startswith(f"the output m of chief-0 is not stored at {on(hdfs)}: stopped")
+
+
+def test_stop_that_waits_stores_what_other_tasks_save(job: Cluster, hdfs: WebNameNode) -> None:
+    roles = {"chief": role(1, "trains", TRAIN), "worker": role(1, "trains", TRAIN)}
+    job.job(roles, data=output(on(hdfs), upload="every-task", on_failure="upload"))
+    job.start()
+    job.until(lambda: all("runs" in job.stdout(name) for name in job.names()))
+    stop(job, signal.SIGQUIT, signal.SIGTERM)
+    job.until(lambda: job.report().get("ended_at"))
+    for name in job.names():
+        assert stored(hdfs, f"/models/m/{name}") == NEW
+    assert job.report()["warnings"] == []
 
 
 @pytest.mark.parametrize("on_retry", ["empty", "keep"])
@@ -274,8 +458,8 @@ def test_upload_is_tried_until_hdfs_is_back_and_that_is_told(
     warnings = job.until(lambda: job.report().get("warnings"))
     assert warnings[0].startswith(f"the output m cannot be stored at {on(hdfs)} yet; it is tried")
     # past finish_timeout, and the six seconds after which it used to give up
-    job.until(lambda: len(job.report()["warnings"]) == 2)
-    told = job.report()["warnings"][1]
+    job.until(lambda: "within finish_timeout" in job.report()["warnings"][0])
+    [told] = job.report()["warnings"]  # in place of the first
     assert "could not be stored" in told
     assert "within finish_timeout" in told
     assert f"it is in {job.places['chief-0'][0]}/tfjob-outputs/m on node-of-chief-0 until" in told
@@ -284,6 +468,7 @@ def test_upload_is_tried_until_hdfs_is_back_and_that_is_told(
     assert job.wait("chief-0") == 0
     assert stored(hdfs) == NEW
     assert hdfs.children("/models") == ["m"]
+    assert job.report()["warnings"] == []  # it is stored
 
 
 def test_task_that_is_stopped_while_it_awaits_hdfs_ends(job: Cluster, hdfs: WebNameNode) -> None:
@@ -292,6 +477,8 @@ def test_task_that_is_stopped_while_it_awaits_hdfs_ends(job: Cluster, hdfs: WebN
     job.until(lambda: job.report().get("warnings"))
     job.kill("chief-0", signal.SIGTERM)
     assert job.wait("chief-0") == 143  # it would wait for half an hour
+    [told] = job.report()["warnings"]
+    assert told.endswith("this task was stopped meanwhile")
 
 
 def test_a_copy_that_is_killed_is_tried_again(job: Cluster, hdfs: WebNameNode) -> None:
@@ -316,7 +503,7 @@ def test_a_copy_that_is_killed_is_tried_again(job: Cluster, hdfs: WebNameNode) -
     assert job.wait("chief-0") == 0, job.stderr("chief-0")
     assert stored(hdfs) == NEW
     assert hdfs.children("/models") == ["m"]
-    assert "the copying process died (killed, or out of memory)" in job.report()["warnings"][0]
+    assert "the copying process died (killed, or out of memory)" in job.stderr("chief-0")
 
 
 def test_a_full_quota_is_told_as_one_and_the_output_is_stored_once_there_is_room(
@@ -331,19 +518,6 @@ def test_a_full_quota_is_told_as_one_and_the_output_is_stored_once_there_is_room
     hdfs.before = lambda _operation, _path: None
     assert job.wait("chief-0") == 0
     assert {name: len(content) for name, content in stored(hdfs).items()} == {"big": 50_000_000}
-
-
-def test_a_lost_response_of_the_last_step_is_no_failure(job: Cluster, hdfs: WebNameNode) -> None:
-    def lose(operation: str, path: str) -> None:
-        if operation == "RENAME" and path.endswith(".tfjob-tmp"):
-            hdfs.before = lambda _operation, _path: None
-            hdfs._rename(path, "/models/m")
-            raise Fault(CLOSE)
-
-    hdfs.before = lose
-    storing(job, on(hdfs))
-    assert job.wait("chief-0") == 0, job.stderr("chief-0")
-    assert stored(hdfs) == NEW
 
 
 DENIED = "Permission denied: user=alice"

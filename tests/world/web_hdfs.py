@@ -1,23 +1,25 @@
 """An HDFS by WebHDFS, as a small real server in memory, for faults at its hands.
 
-What it does is what the real one does: `tests/cluster/test_data.py` runs the same copies there.
+What it does is what the real one does: `check_rules` of `tests/world/hdfs_rules.py` runs on both.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import posixpath
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 PREFIX = "/webhdfs/v1"
 CLOSE = 0  # a status: the connection is closed without an answer
+LONGEST_NAME, LONGEST_PATH = 255, 8000  # bytes (FSDirectory), characters (NameNodeRpcServer)
 
 
 class Fault(Exception):
@@ -38,6 +40,8 @@ class WebNameNode:
     Attributes:
         directories: Every directory, and when something was last put into it (milliseconds).
         files: The content of every file.
+        inodes: The number of every directory, which a rename keeps.
+        clock: Returns milliseconds.
         asked: Method, operation and user of each request.
         fault: HTTP status and exception of every answer; None for proper answers.
         before: Called with operation and path before each request is served; it may change
@@ -48,10 +52,13 @@ class WebNameNode:
     def __init__(self) -> None:
         self.directories: dict[str, int] = {}
         self.files: dict[str, bytes] = {}
+        self.inodes: dict[str, int] = {}
+        self.made = 0
+        self.clock: Callable[[], int] = lambda: int(time.time() * 1000)
         self.asked: list[tuple[str, str, str]] = []
         self.fault: tuple[int, str] | None = None
         self.before: Callable[[str, str], object] = lambda _operation, _path: None
-        self.address = ""
+        self.address = "nn"
         self.lock = threading.RLock()
 
     def answer(self, method: str, target: str, body: bytes = b"") -> tuple[int, Any]:
@@ -74,12 +81,36 @@ class WebNameNode:
         """Put a file with its directories here."""
         self.make(posixpath.dirname(path))
         self.files[path] = content
+        self._touch(posixpath.dirname(path))
 
     def make(self, path: str) -> None:
         """Make a directory and its parents."""
-        names, now = path.split("/"), int(time.time() * 1000)
+        names = path.split("/")
         for end in range(2, len(names) + 1):
-            self.directories.setdefault("/".join(names[:end]), now)
+            made = "/".join(names[:end])
+            if made in self.files:
+                raise Fault(403, "FileAlreadyExistsException", f"Path is not a directory: {made}")
+            if made not in self.directories:
+                self.made += 1
+                self.inodes[made] = self.made
+                self.directories[made] = self.clock()
+                self._touch(posixpath.dirname(made))
+
+    def _touch(self, path: str) -> None:
+        """Note that something was put into a directory, or taken out of it."""
+        if path in self.directories:
+            self.directories[path] = self.clock()
+
+    def _check_name(self, path: str) -> None:
+        """Refuse a new name as FSDirectory and DFSUtilClient.isValidName do."""
+        if any(":" in name or name in (".", "..") for name in path.split("/")):
+            raise Fault(400, "InvalidPathException", f"Invalid path name {path}")
+        if len(path) > LONGEST_PATH:
+            raise Fault(403, "IOException", "Pathname too long.  Limit 8000 characters")
+        if len(posixpath.basename(path).encode()) > LONGEST_NAME:
+            raise Fault(403, "PathComponentTooLongException")
+        if posixpath.basename(path) == ".snapshot":
+            raise Fault(400, "HadoopIllegalArgumentException", '".snapshot" is a reserved name.')
 
     def below(self, path: str) -> dict[str, bytes]:
         """Return the files below a directory, by their paths from there."""
@@ -99,24 +130,28 @@ class WebNameNode:
     ) -> tuple[int, Any]:
         user = query.get("user.name", "alice")
         if operation == "MKDIRS":
-            if ":" in path:
-                raise Fault(400, "InvalidPathException")
+            self._check_name(path)
             self.make(path)
         elif operation == "DELETE":
+            there = path in self.directories or path in self.files
             self._move(path, None)
+            return 200, {"boolean": there}
         elif operation == "RENAME":
             self._rename(path, query["destination"])
         elif operation == "GETTRASHROOT":
             return 200, {"Path": f"/user/{user}/.Trash"}
         elif operation == "CREATE":
-            return 307, f"http://{self.address}{PREFIX}{path}?op=CREATE&data=1&user.name={user}"
+            where = f"http://{self.address}{PREFIX}{quote(path)}"
+            return 307, f"{where}?op=CREATE&data=1&user.name={user}"
         elif operation == "OPEN":
-            self._status(path)
-            return 307, f"http://{self.address}{PREFIX}{path}?op=OPEN&data=1"
+            if self._status(path)["type"] != "FILE":
+                raise Fault(404, "FileNotFoundException", f"Path is not a file: {path}")
+            return 307, f"http://{self.address}{PREFIX}{quote(path)}?op=OPEN&data=1"
         elif operation == "DATA" and query["op"] == "OPEN":
             return 200, self.files[path]
         elif operation == "DATA":
-            if path in self.files:
+            self._check_name(path)
+            if path in self.files or path in self.directories:
                 raise Fault(403, "FileAlreadyExistsException")
             self.put(path, body)
             return 201, ""
@@ -135,23 +170,30 @@ class WebNameNode:
         if path in self.files:
             return {"type": "FILE", "length": len(self.files[path]), "modificationTime": 1}
         if path in self.directories:
-            changed = self.directories[path]
-            return {"type": "DIRECTORY", "length": 0, "modificationTime": changed}
+            found = {"type": "DIRECTORY", "length": 0, "fileId": self.inodes.get(path, 0)}
+            return {**found, "modificationTime": self.directories[path]}
         raise Fault(404, "FileNotFoundException", f"{path} does not exist")
 
     def _rename(self, source: str, target: str) -> None:
-        """As with renameoptions=NONE."""
+        """As with renameoptions=NONE (FSDirRenameOp.unprotectedRenameTo)."""
         self._status(source)
+        self._check_name(target)
+        if f"{target}/".startswith(f"{source}/"):
+            kind = "FileAlreadyExistsException" if source == target else "IOException"
+            raise Fault(403, kind, f"Rename destination {target} is below {source}")
         if target in self.files or target in self.directories:
             said = f"rename destination {target} already exists"
             raise Fault(403, "FileAlreadyExistsException", said)
-        self._status(posixpath.dirname(target))
+        if self._status(posixpath.dirname(target))["type"] == "FILE":
+            raise Fault(403, "ParentNotDirectoryException")
         self._move(source, target)
+        self._touch(posixpath.dirname(target))
 
     def _move(self, source: str, target: str | None) -> None:
         """Move a tree; remove it without a target."""
         here: Any
-        for here in (self.directories, self.files):
+        self._touch(posixpath.dirname(source))
+        for here in (self.directories, self.inodes, self.files):
             for name in [name for name in here if f"{name}/".startswith(f"{source}/")]:
                 kept = here.pop(name)
                 if target is not None:
@@ -164,14 +206,20 @@ class WebNameNode:
         class Connection:
             reason = "said"
 
-            def request(self, method: str, target: str) -> None:
-                self.status, self.value = node.answer(method, target)
+            def request(
+                self, method: str, target: str, body: Iterable[bytes] = (), **_headers: Any
+            ) -> None:
+                self.status, self.value = node.answer(method, target, b"".join(body))
+                self.headers = {"Location": self.value}
+                if self.status == CLOSE:
+                    raise ConnectionResetError("the connection was closed")
+                content = self.value
+                if not isinstance(content, bytes):
+                    content = json.dumps(content).encode()
+                self.read = io.BytesIO(content).read
 
             def getresponse(self) -> Any:
                 return self
-
-            def read(self, _most: int) -> bytes:
-                return json.dumps(self.value).encode()
 
             def close(self) -> None:
                 pass

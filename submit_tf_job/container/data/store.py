@@ -28,7 +28,10 @@ LASTING = (
     "IllegalArgument",
     "InvalidPath",
     "InvalidToken",
+    "MaxDirectoryItems",
     "NotDirectory",
+    "PathComponentTooLong",
+    "Pathname too long",
     "Permission denied",
     "Unsupported",
 )
@@ -124,7 +127,7 @@ def store_errors(path: str) -> Iterator[None]:
         text = _words(error)
         if isinstance(error, FileNotFoundError) or any(word in text for word in MISSING):
             raise NotFound(f"{path}: no such file or directory") from error
-        lasts = getattr(error, "errno", None) in LASTING_ERRNOS
+        lasts = getattr(error, "errno", None) in LASTING_ERRNOS or isinstance(error, UnicodeError)
         transient = not lasts and may_pass(f"{type(error).__name__} {error}")
         raise StoreError(f"{path}: {text}", transient=transient) from error
     except BaseException as error:  # a Rust panic
@@ -183,12 +186,16 @@ class Copying:
                 self.told = time.monotonic()
                 self.tell(t="copied", files=self.files, bytes=self.bytes)
 
-    def retry(self, call: Callable[[], Any]) -> Any:
-        """Call a function, and again after errors that may pass."""
+    def retry(self, call: Callable[[], Any], *, entry: bool = False) -> Any:
+        """Call a function, and again after errors that may pass.
+
+        With `entry` a lasting error concerns one entry of several, and others are tried on.
+        """
         try:
             return retry(call, self.patience_s, self.failed.wait, self._waiting)
-        except StoreError:
-            self.failed.set()
+        except StoreError as err:
+            if err.transient or not entry:
+                self.failed.set()
             raise
 
     def _waiting(self, err: StoreError, since_s: float) -> None:
@@ -218,6 +225,11 @@ def pieces(source: Any, size: int, tick: Callable[[int], None]) -> Iterator[byte
         yield piece
         tick(len(piece))
         size -= len(piece)
+
+
+def shown(text: str) -> str:
+    """Return a name or message as text that can be printed: a name may have any bytes."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
 def is_hidden(path: str) -> bool:

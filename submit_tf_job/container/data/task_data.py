@@ -9,14 +9,14 @@ import os
 import select
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract, environment
+from submit_tf_job.container import contract, own_python
 from submit_tf_job.container.data.store import StoreError, retry
+from submit_tf_job.container.data.upload import is_empty
 from submit_tf_job.container.data.webhdfs_client import GIVEN_TOKENS
 from submit_tf_job.container.info import BootstrapProblem, Info, log
 from submit_tf_job.container.tokens import ENV_FILE, when
@@ -32,11 +32,12 @@ WORDS = {
     "download": ("downloading", "from", "downloaded"),
     "upload": ("uploading", "to", "uploaded"),
 }
+TRANSFER = "submit_tf_job.container.data.transfer"
 FETCH_FAILED, STORE_FAILED = "input-failed", "output-failed"
 
 
 class Stopped(Exception):
-    """A signal ended the task during a copy."""
+    """A signal ends the task during a copy, and nobody waits for it."""
 
 
 class Data:
@@ -47,11 +48,12 @@ class Data:
         info: Info,
         env: dict[str, str],
         stopped: Callable[[], object],
-        warn: Callable[[str], None],
+        warn: Callable[[str, str], None],
     ) -> None:
-        """Copy until `stopped()`; `warn` puts a sentence into the job's report, in any thread.
+        """Copy until `stopped()`; `env` is the program's environment.
 
-        `env` is the program's environment.
+        `warn` puts a sentence into the job's report, in any thread. It replaces an earlier one
+        about the same thing, which is its second argument; "" takes that one back.
         """
         self.info, self.env, self.stopped, self.warn = info, env, stopped, warn
         self.task: Mapping[str, Any] = info.task["data"]
@@ -107,7 +109,8 @@ class Data:
             if item["upload"] and item["on_retry"] == "empty":
                 folder = self._folder(OUTPUTS, name)
                 gone = os.path.join(self.info.cwd, OUTPUTS, f".{name}.gone")
-                os.rename(folder, f"{gone}-{int(time.monotonic() * 1000)}")
+                with contextlib.suppress(OSError):  # the program has removed it
+                    os.rename(folder, f"{gone}-{int(time.monotonic() * 1000)}")
                 self._folder(OUTPUTS, name)
         threading.Thread(target=self._remove_former, name="remover", daemon=True).start()
 
@@ -167,31 +170,43 @@ class Data:
         others = any(item["upload"] in OF_EACH for item in kept)
         return float(self.info.task["finish_timeout_s"]) if others else 0.0
 
+    def _own_outputs(self) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+        """Yield name, rule and URI of each output that this task stores."""
+        for name, item in self.task["outputs"].items():
+            of_each = item["upload"] in OF_EACH
+            trains = self.info.role_kind(self.info.role) == contract.KIND_TRAINS
+            if item["upload"] and (trains if of_each else self.info.decides):
+                yield name, item, item["uri"] + (f"/{self.info.name}" if of_each else "")
+
     def uploads(self, failed: bool) -> list[dict[str, Any]]:
         """Return the outputs that this task uploads after its command, for `store`."""
         steps = []
-        for name, item in self.task["outputs"].items():
-            if not item["upload"]:  # the program writes to the URI itself
+        for name, item, uri in self._own_outputs():
+            folder, overwrite = os.path.join(self.info.cwd, OUTPUTS, name), item["overwrite"]
+            if failed and item["on_failure"] == "discard":
                 continue
-            folder, uri = os.path.join(self.info.cwd, OUTPUTS, name), item["uri"]
-            overwrite, uploads = item["overwrite"], self.info.decides
-            if item["upload"] in OF_EACH:
-                uploads = self.info.role_kind(self.info.role) == contract.KIND_TRAINS
-                uri = f"{uri}/{self.info.name}"
-            if item["upload"] == "all-that-write" and uploads and _is_empty(folder):
+            if (failed or item["upload"] == "all-that-write") and is_empty(folder):
                 log(f"the output {name} is passed over: this task wrote nothing")
+                self.warn("", name)
                 continue
-            if not uploads or (failed and (item["on_failure"] == "discard" or _is_empty(folder))):
-                continue
-            told = item["uri"]  # of `every-task` what all have in common
-            if failed and item["on_failure"] == "keep":
+            told, beside = item["uri"], failed and item["on_failure"] == "keep"
+            if beside:  # else of `every-task` what all have in common
                 told = uri = f"{uri}.failed-{self.info.run}"
-                overwrite = True
             run, task = self.info.run, self.info.name
             mark = f"{run}-{task}-{self.info.container.rpartition('_')[2]}"
             step = {"do": "upload", "name": name, "uri": uri, "told": told, "from": folder}
-            steps.append(dict(step, overwrite=overwrite, run=run, task=task, mark=mark))
+            step.update(overwrite=overwrite or beside, beside=beside)
+            steps.append(dict(step, run=run, task=task, mark=mark))
         return steps
+
+    def unstored(self) -> Iterator[tuple[str, str]]:
+        """Yield a warning for each output of a task that is being stopped, and its name: until the
+        output is stored, it is not.
+        """
+        for name, item, uri in self._own_outputs():
+            rule = ", and its `on_failure` is discard" * (item["on_failure"] == "discard")
+            who = self.info.name
+            yield f"the output {name} of {who} is not stored at {uri}: stopped{rule}", name
 
     def store(
         self, record: dict[str, Any], steps: list[dict[str, Any]], failed: bool
@@ -206,13 +221,23 @@ class Data:
             done = copy.run()
         except Stopped:
             done = copy.failed("this task was stopped meanwhile")
+        stored = [step for step in steps if "stored" in step]
+        for step in stored:
+            self.warn("", step["name"])
+        record = dict(record, stored=[[step["name"], step["told"]] for step in stored])
         if done["t"] == "done":
-            return dict(record, stored=[[step["name"], step["told"]] for step in steps])
-        text = "the output {name} could not be stored at {uri}: {why}".format(**done)
-        log(text)
-        if record["status"]:
-            return record  # the command's own failure counts
-        message = f"{self.info.name} on {self.info.node}: {text}"
+            return record
+        texts = [
+            "the output {name} could not be stored at {uri}: {why}".format(**each)
+            for each in [done, *done.get("more", ())]
+        ]
+        for text, each in zip(texts, [done, *done.get("more", ())]):
+            log(text)
+            # the message of a task that has failed or was stopped by it says nothing of outputs
+            self.warn(text if failed or each is not done or self.stopped() else "", each["name"])
+        if failed:
+            return record  # the command's own failure counts, or the stop
+        message = f"{self.info.name} on {self.info.node}: {texts[0]}"
         return dict(record, status=contract.EXIT_DATA, reason=STORE_FAILED, message=message)
 
 
@@ -248,7 +273,7 @@ class _Copy:
         try:
             done: dict[str, Any] = retry(self._once, self.patience_s, self._wait, self._waiting)
         except StoreError as err:
-            return self.failed(str(err))
+            done = self.failed(str(err))
         if done["t"] == "done":
             took_s = time.monotonic() - started
             log(f"{ends} {done['files']} files, {done['bytes'] / 1e6:.1f} MB, in {took_s:.1f} s")
@@ -256,8 +281,9 @@ class _Copy:
 
     def failed(self, why: str) -> dict[str, Any]:
         """Return a last message that says why the copying failed."""
-        step = self.steps[0]
-        return {"t": "failed", "name": step["name"], "uri": step["uri"], "why": why}
+        left = [step for step in self.steps if "stored" not in step]
+        each = [{"name": step["name"], "uri": step["uri"], "why": why} for step in left]
+        return dict(each[0], t="failed", more=each[1:])
 
     def _wait(self, pause_s: float) -> None:
         end = time.monotonic() + pause_s
@@ -267,13 +293,17 @@ class _Copy:
             time.sleep(0.2)
 
     def _once(self) -> dict[str, Any]:
-        info, env = self.data.info, environment.with_modules(self.data.env)
+        info, env = self.data.info, own_python.environment_of(self.data.info, self.data.env)
         env[GIVEN_TOKENS] = info.env.get(ENV_FILE, "")
         request = {"steps": self.steps, "patience_s": self.patience_s}
-        # without bytecode, which a full disk cuts off (gh-126606): the next copy would fail
-        argv = [sys.executable, "-B", "-m", "submit_tf_job.container.data.transfer"]
+        argv = own_python.command_line(TRANSFER, info, self.data.env)
         pipe = subprocess.PIPE
-        with subprocess.Popen(argv, env=env, cwd=info.cwd, stdin=pipe, stdout=pipe) as process:
+        try:
+            process = subprocess.Popen(argv, env=env, cwd=info.cwd, stdin=pipe, stdout=pipe)
+        except OSError as err:  # no memory, too many processes
+            text = f"the copying process cannot be started: {err.strerror}"
+            raise StoreError(text, transient=True) from err
+        with process:
             try:
                 assert process.stdin is not None
                 with contextlib.suppress(BrokenPipeError), process.stdin as sink:
@@ -288,10 +318,11 @@ class _Copy:
                 died = process.wait()
             finally:
                 process.kill()
-        text = "the copying process died (%s)"
-        if died >= 0:  # its own failure, which is in the log
-            raise StoreError(text % f"exit status {died}")
-        raise StoreError(text % "killed, or out of memory", transient=True)
+        if all("stored" in step for step in self.steps):
+            return {"t": "done", "files": 0, "bytes": 0}
+        # its own failure is in the log; whatever it is, the container is kept for a while
+        how = f"exit status {died}" if died >= 0 else "killed, or out of memory"
+        raise StoreError(f"the copying process died ({how})", transient=True)
 
     def _messages(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
         """Yield the messages of the copying process, and {} while there is none, to its end.
@@ -319,12 +350,15 @@ class _Copy:
 
     def _tell(self, message: Mapping[str, Any]) -> None:
         kind = message.get("t")
-        if kind == "found":
+        if kind in ("found", "stored"):  # another process must know it
+            key, value = ("was", message["was"]) if kind == "found" else ("stored", message["old"])
             for step in self.steps:
                 if step["name"] == message["name"]:
-                    step["was"] = message["was"]
+                    step[key] = value
         elif kind == "note":
-            self.data.warn(str(message["text"]))
+            self.data.warn(str(message["text"]), "")
+        elif kind == "said":
+            log(str(message["text"]))
         elif kind == "waiting":
             self._waiting(StoreError(str(message["why"])), message["since_s"])
         elif kind == "copied" and self._is_due():
@@ -352,11 +386,11 @@ class _Copy:
             place = (step["from"], self.data.info.node, until)
             text = f"could not be stored at {uri} within finish_timeout; "
             text += "it is in {} on {} until {}, and is tried again".format(*place)
-        self.data.warn(f"the output {step['name']} {text}: {err}")
+        self.data.warn(f"the output {step['name']} {text}: {err}", step["name"])
 
 
 def _message(line: bytes) -> dict[str, Any]:
-    """Return a message; {} for what the image's `sitecustomize` prints when Python starts."""
+    """Return a message; {} for what something in the image prints when Python starts."""
     try:
         found = json.loads(line.decode("utf-8"))
     except ValueError:
@@ -367,7 +401,3 @@ def _message(line: bytes) -> dict[str, Any]:
 def _lines(path: str) -> list[str]:
     with open(path, encoding="utf-8") as source:
         return [line.rstrip("\n") for line in source]
-
-
-def _is_empty(folder: str) -> bool:
-    return not any(files for _, _, files in os.walk(folder))

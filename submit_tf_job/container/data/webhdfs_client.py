@@ -52,13 +52,15 @@ class WebHdfs(FileStore):
     # --- requests ---
     def _send(self, method: str, path: str, operation: str, **options: str) -> Any:
         """Send one operation to the active NameNode; return its JSON, or its redirect's address."""
-        query = urlencode({"op": operation, **self.identity, **options})
+        with store_errors(path):  # which may not be UTF-8, as HDFS' names are
+            query = urlencode({"op": operation, **self.identity, **options})
+            target = f"/webhdfs/v1{quote(path)}?{query}"
         problem = StoreError(f"{path}: no NameNode")
         for address in list(self.addresses):
             try:
                 with store_errors(f"{path} ({address})"):
                     connection = _connect(self.protocol, address)
-                    connection.request(method, f"/webhdfs/v1{quote(path)}?{query}")
+                    connection.request(method, target)
                     answer = connection.getresponse()
                     body = answer.read(64 << 20)
                     connection.close()

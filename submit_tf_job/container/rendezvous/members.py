@@ -76,6 +76,7 @@ class Rendezvous:
         self.graceful = False  # whoever stops the job waits until its tasks have saved
         self.closing = False  # the witness is told of the end, last of all
         self.warnings: list[str] = []
+        self.warned: dict[str, str] = {}  # of these by what they are about
         self.events: list[dict[str, Any]] = []
         # tasks that run as plain processes because the NodeManager ignored the image
         self.image_ignored: list[str] = []
@@ -236,11 +237,20 @@ class Rendezvous:
             del self.events[50]
         self.events.append({"at": self.info.wall + now, "text": text[:500]})
 
-    def warn(self, now: float, text: str) -> None:
-        """Keep a warning that does not fail the job."""
-        if len(self.warnings) < KEPT:
+    def warn(self, now: float, text: str, about: str = "") -> None:
+        """Keep a warning that does not fail the job.
+
+        With `about` it takes the place of an earlier one about the same thing; "" takes that back.
+        """
+        former = self.warned.pop(about, None)
+        if former in self.warnings:
+            self.warnings.remove(former)
+        if text and len(self.warnings) < KEPT:
             self.warnings.append(text[:500])
-        self.event(now, text)
+            if about:
+                self.warned[about] = text[:500]
+        if text:
+            self.event(now, text)
 
     def warn_once(self, now: float, text: str) -> None:
         """Keep a warning that may come again."""

@@ -33,7 +33,7 @@ def data_of(
     task = description(roles, data={**data, **what}, finish_timeout_s=60)
     env = {contract.ENV_INSTANCE: f"{role}-{index}", "PATH": os.environ["PATH"]}
     made = dict(env)
-    return Data(Info(task, env, str(cwd)), made, lambda: False, lambda _text: None), made
+    return Data(Info(task, env, str(cwd)), made, lambda: False, lambda *_: None), made
 
 
 def lines(path: str) -> list[str]:
@@ -132,6 +132,17 @@ def test_prepare_fails_for_a_missing_input(tmp_path: Path, uri: str, why: str) -
         data.prepare()
     assert (caught.value.status, caught.value.reason) == (97, "input-failed")
     assert caught.value.message == f"the input d cannot be fetched from {uri}: {why}"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x0c", "\u2028"])
+def test_prepare_refuses_names_that_are_two_lines_of_a_list(
+    tmp_path: Path, source: Path, end: str
+) -> None:
+    (source / f"x{end}y").touch()
+    inputs = {"d": {"uri": f"file://{source}", "shard": False, "download": True}}
+    data, _ = data_of(tmp_path, inputs=inputs)
+    with pytest.raises(BootstrapProblem, match="holds a line break; rename it$"):
+        data.prepare()
 
 
 def test_prepare_ignores_what_python_prints_at_its_start(tmp_path: Path, source: Path) -> None:

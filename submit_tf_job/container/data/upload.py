@@ -1,0 +1,479 @@
+"""Store the directory of an output: all of it or nothing at its place."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import posixpath
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import PurePath
+from typing import Any
+
+from submit_tf_job.container.data.store import (
+    Copying,
+    FileStore,
+    NotFound,
+    StoreError,
+    Version,
+    pieces,
+    retry,
+    shown,
+    store_errors,
+)
+
+SIDE_BY_SIDE = 4
+MARK = ".submit_tf_job"  # a file in each stored output; readers of Hadoop skip such names
+NEW, OLD = ".tfjob-tmp", ".tfjob-old"
+LEFT_MS = 24 * 3600 * 1000  # the age at which what an upload left is nobody's any more
+TURNS = 5  # how often something else may come to the place between two steps
+CLEAR_S = 60.0  # how long it is tried to clear away what an output has replaced
+NAMED = 3  # entries that a message names
+FILE, DIRECTORY, LEFT, NOTHING = "file", "directory", "left", "nothing"
+
+
+def entries(root: str) -> Iterator[tuple[str, str, str]]:
+    """Yield what is below a directory, or the file itself: kind, path relative to it, and why.
+
+    Links are followed. `LEFT` is an entry that cannot be stored. `NOTHING` is one that holds
+    nothing of its own: a link to a directory around itself, a socket, a pipe.
+    """
+    if os.path.isfile(root):
+        yield FILE, "", ""
+        return
+    top = PurePath(os.path.realpath(root))
+    todo = [("", frozenset(map(str, [top, *top.parents])))]
+    while todo:
+        folder, above = todo.pop()
+        try:
+            with store_errors(os.path.join(root, folder)):
+                names = os.listdir(os.path.join(root, folder))
+        except StoreError as err:
+            if not folder:
+                raise
+            yield LEFT, folder, f"cannot be read: {err}"
+            continue
+        for name in sorted(names):
+            relative = os.path.join(folder, name)
+            path = os.path.join(root, relative)
+            real = os.path.realpath(path)
+            if os.path.isfile(path):
+                if relative != MARK or not signature(path):
+                    yield FILE, relative, ""
+            elif not os.path.exists(path):
+                yield LEFT, relative, "is a link to nothing"
+            elif not os.path.isdir(path):
+                yield NOTHING, relative, "is neither a file nor a directory"
+            elif real in above:
+                yield NOTHING, relative, "is a link to a directory around it"
+            else:
+                yield DIRECTORY, relative, ""
+                todo.append((relative, above | {real}))
+
+
+def is_empty(root: str) -> bool:
+    """Return whether there is nothing to store below a directory."""
+    try:
+        return all(kind in (DIRECTORY, NOTHING) for kind, _, _ in entries(root))
+    except StoreError as err:
+        return isinstance(err, NotFound)
+
+
+def signature(path: str) -> dict[str, Any]:
+    """Return what an upload has written into a mark on this disk; {} for a file of the job's."""
+    with contextlib.suppress(OSError), open(path, "rb") as source:
+        return _signature_of(source.read(1000))
+    return {}
+
+
+def _signature_of(content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content.decode("utf-8"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and {"run", "task"} <= set(found) else {}
+
+
+class OutputUpload:
+    """The upload of one output: all of it or nothing at its place, and nothing that was trained is
+    dropped. Another process may begin its steps again.
+
+    It is written beside its place first, so that no reader sees a part of it, and then renamed. A
+    rename fails where something is, so what another job has put there meanwhile is never lost. What
+    was there when the upload began is renamed away first, with `overwrite`, and goes to the user's
+    trash unless an upload of this program wrote it: a wrong URI shall not cost a directory of
+    somebody's.
+    """
+
+    def __init__(
+        self, store: FileStore, target: str, step: Mapping[str, Any], copying: Copying
+    ) -> None:
+        self.store, self.target, self.step, self.copying = store, target, step, copying
+        folder, name = posixpath.split(target)
+        self.prefix = posixpath.join(folder, f".{name}.")
+        self.place = self.prefix + step["mark"] + NEW
+        self.own_old = self.prefix + step["mark"] + "."  # how what it renames away begins
+        self.old = ""  # what it has renamed away
+        self.aside = f"{target}.failed-{step['run']}"
+        self.was: Version | None = None
+        self.left: dict[str, str] = {}  # what cannot be stored, and why
+        self.refused: list[str] = []  # of these the store refuses the name
+        self.marked = True  # the output has the mark, whose name the job does not use itself
+        self.complete = False  # all that can be stored is at `place`
+        self.cleared: dict[str, str] = {}  # where what was replaced is moved
+
+    def run(self) -> None:
+        """Store the output.
+
+        Raises:
+            StoreError: It is not at its place; the message says where it is, if anywhere.
+        """
+        if "stored" in self.step:  # by a process that died since
+            self.old = self.step["stored"]
+            self._clear_away()
+            return
+        directories, files = self._find()
+        if not files:
+            raise StoreError(self._left_text() or f"nothing was written to {self.step['from']}")
+        self._try(self._begin)
+        if not self.store.renames:
+            good = not self._is_partial() and self._may_replace(self.was)
+            self.place = self.target if good else self.aside
+        self._try(lambda: self.store.remove(self.place))
+        try:
+            self._write(directories, files)
+            self._settle()
+        except BaseException as err:
+            if self.complete and isinstance(err, StoreError) and self.store.renames:
+                raise StoreError(f"{err}; all of it may be at {self.place}") from err
+            if self.store.renames:
+                with contextlib.suppress(StoreError):
+                    self.store.remove(self.place)
+            raise
+        self.copying.tell(t="stored", name=self.step["name"], old=self.old)
+        self._clear_away()
+
+    def _try(self, call: Callable[[], Any]) -> Any:
+        return self.copying.retry(call)
+
+    def _note(self, text: str) -> None:
+        self.copying.tell(t="note", text=f"the output {self.step['name']}: {text}")
+
+    # --- what is to be stored ---
+    def _find(self) -> tuple[list[str], list[str]]:
+        """Return the directories and files of the output."""
+        directories: list[str] = []
+        files: list[str] = []
+        for kind, name, why in entries(self.step["from"]):
+            if kind == LEFT:
+                self.left[name] = why
+            elif kind == NOTHING:
+                self._note(f"{name} {why}; it is not stored")
+            else:
+                (files if kind == FILE else directories).append(name)
+                if name == MARK:
+                    self.marked = False
+                    self.left[name] = "has the name of this program's own mark"
+        if files == [""]:
+            stored = posixpath.join(self.step["uri"], self._stored_name(""))
+            self._note(f"the program wrote a file in place of its directory; it is at {stored}")
+        return directories, files
+
+    def _stored_name(self, name: str) -> str:
+        """Return the name of a file below the place; a single file has the output's name."""
+        return name or os.path.basename(self.step["from"])
+
+    def _is_partial(self) -> bool:
+        """Return whether what can be stored must not be taken for the whole output."""
+        return bool(self.left) and not self.step.get("beside")
+
+    def _left_text(self) -> str:
+        """Say which entries cannot be stored."""
+        base = os.path.basename(self.step["from"])
+        # the report keeps 500 characters of all
+        found = sorted(self.left.items())[:NAMED]
+        texts = [f"{base}/{shown(name)[:60]} {why[:60]}" for name, why in found]
+        more = len(self.left) - NAMED
+        return "; ".join(texts + [f"and {more} more, which the log names"] * (more > 0))
+
+    def _leave_out(self, name: str, err: StoreError) -> None:
+        """Go on without an entry whose error lasts, such as a name that HDFS does not accept."""
+        self.left[name] = "is refused: " + str(err).partition(": ")[2]
+        self.refused.append(name)
+        text = f"the output {self.step['name']}: {shown(name)} is refused: {err}"
+        self.copying.tell(t="said", text=text)
+
+    # --- what stands there ---
+    def _begin(self) -> None:
+        """Note what is to be replaced; finish what an earlier process of this task had begun."""
+        mine = []
+        if self.store.renames:
+            found = self._renamed_away()
+            mine = [path for _, path in found if path.startswith(self.own_old)]
+            if found and not mine and not self.store.exists(self.target):
+                mine = [found[-1][1]]  # of an upload that was killed before it put its own there
+        for path in mine:
+            self._bring_back(path)
+        if "was" in self.step:
+            self.was = self.step["was"]
+        else:
+            self.was = self.store.version(self.target)
+            self.copying.tell(t="found", name=self.step["name"], was=self.was)
+
+    def _renamed_away(self) -> list[tuple[int, str]]:
+        """Return what uploads to this place have renamed away: when, and its path, by time."""
+        found = []
+        with contextlib.suppress(NotFound):  # the directory does not exist
+            for path, _, _ in self.store.list(posixpath.dirname(self.target)):
+                if path.startswith(self.prefix) and path.endswith(OLD):
+                    at = path[: -len(OLD)].rpartition(".")[2]
+                    found += [(int(at), path)] if at.isdigit() else []
+        return sorted(found)
+
+    def _bring_back(self, old: str) -> None:
+        """Rename what was renamed away to its place, or beside it if something else is there."""
+        if self._rename(old, self.target) or not self.store.exists(old):
+            return
+        beside = self._beside()
+        if self._rename(old, beside):
+            self._note(f"what stood at {self.target} before is now at {beside}")
+
+    def _beside(self) -> str:
+        """Return a name beside the target at which nothing is."""
+        path = f"{self.target}.replaced-{self.step['run']}"
+        return path + f"-{int(time.time() * 1000)}" if self.store.exists(path) else path
+
+    def _may_replace(self, there: Version | None) -> bool:
+        """Return whether an upload may replace what is there: what was there at its beginning, or
+        what an earlier container of this task has stored.
+        """
+        if there is None or (self.step["overwrite"] and there == self.was):
+            return True
+        signed = self._signature(self.target)
+        return all(signed.get(key) == self.step[key] for key in ("run", "task"))
+
+    def _signature(self, path: str) -> dict[str, Any]:
+        """Return what the upload that wrote a directory has left in it; {} if none did."""
+        try:
+            return _signature_of(b"".join(self.store.read(posixpath.join(path, MARK))))
+        except StoreError as err:
+            if err.transient:
+                raise
+            return {}
+
+    def _sign(self) -> None:
+        path = posixpath.join(self.place, MARK)
+        me = {"run": self.step["run"], "task": self.step["task"]}
+        text = json.dumps(me, sort_keys=True).encode("ascii")
+        self.store.remove(path)
+        self.store.write(path, [text], len(text))
+
+    # --- copying ---
+    def _write(self, directories: list[str], files: list[str]) -> None:
+        """Write all that can be stored to `place`."""
+        self._try(partial(self.store.mkdirs, self.place))
+        for name in sorted(directories):
+            self._store_entry(name, partial(self.store.mkdirs, posixpath.join(self.place, name)))
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            stored = list(pool.map(self._send, sorted(files)))
+        if not any(stored):
+            raise StoreError(self._left_text())
+        if self.marked:
+            self._try(self._sign)
+        self.complete = True
+
+    def _store_entry(self, name: str, store: Callable[[], object]) -> bool:
+        """Store an entry; return False if it is refused for good."""
+        if any(name.startswith(folder + "/") for folder in list(self.refused)):
+            return False
+        try:
+            self.copying.retry(store, entry=True)
+        except StoreError as err:
+            if err.transient:
+                raise
+            self._leave_out(name, err)
+            return False
+        return True
+
+    def _send(self, name: str) -> bool:
+        source = os.path.join(self.step["from"], name).rstrip("/")
+        target = posixpath.join(self.place, self._stored_name(name))
+        attempts: list[int] = []  # bytes of each
+        size = 0
+
+        def tick(count: int) -> None:
+            attempts[-1] += count
+            self.copying.tick(count)
+
+        def send() -> None:
+            nonlocal size
+            if attempts:  # the file may be there
+                self.copying.tick(-attempts[-1])
+                self.store.remove(target)
+            attempts.append(0)
+            with store_errors(source):
+                file = open(source, "rb")  # noqa: SIM115 - closed below; what goes wrong in between is about the target
+            with file:
+                size = os.fstat(file.fileno()).st_size
+                self.store.write(target, pieces(file, size, tick), size)
+            if self.store.stat(target)[2] != size:
+                raise StoreError(f"{target}: is not as long as what was written", transient=True)
+
+        if not self._store_entry(name, send):
+            return False
+        self.copying.tick(0, 1)
+        with contextlib.suppress(OSError):
+            if os.stat(source).st_size != size:
+                text = "was still being written, and is stored as it was in between"
+                self._note(f"{shown(name)} {text} ({size} bytes)")
+        return True
+
+    # --- the last step ---
+    def _settle(self) -> None:
+        """Rename the upload to its target, or beside it if something else stands there."""
+        if not self.store.renames:
+            if self.place == self.aside or self._is_partial():
+                self._set_aside(self.was)
+            return
+        there = None
+        for _ in range(TURNS):
+            there = self._try(lambda: self.store.version(self.target))
+            if self._is_partial() or not self._try(partial(self._may_replace, there)):
+                break
+            if there and not self._hide(there):
+                continue
+            try:
+                if self._rename(self.place, self.target):
+                    return
+            except StoreError:
+                if self.old:
+                    with contextlib.suppress(StoreError):
+                        self.store.rename(self.old, self.target)
+                raise
+            if self.old:
+                self._try(partial(self._bring_back, self.old))
+                self.old = ""
+        self._set_aside(there)
+
+    def _hide(self, there: Version) -> bool:
+        """Rename away what is to be replaced; return False if something else was there by then.
+
+        A rename keeps the time of a directory. So the name says when, by the store's clock.
+        """
+        written = self._try(lambda: self.store.version(self.place)) or [0]
+        self.old = f"{self.own_old}{written[0]}{OLD}"
+
+        def rename() -> None:
+            try:
+                self.store.rename(self.target, self.old)
+            except StoreError:
+                # the response was lost, or another upload has renamed it away
+                if not self.store.exists(self.old) and self.store.exists(self.target):
+                    raise
+
+        self._try(rename)
+        found = self._try(lambda: self.store.version(self.old))
+        if found == there:
+            return True
+        if found:
+            self._try(partial(self._bring_back, self.old))
+        self.old = ""
+        return False
+
+    def _rename(self, source: str, target: str) -> bool:
+        """Rename what nobody else renames; return False if something is at the target."""
+
+        def rename() -> bool:
+            try:
+                self.store.rename(source, target)
+            except StoreError:
+                if self.store.exists(source):
+                    if self.store.exists(target):
+                        return False
+                    raise
+            return True  # or only the response was lost
+
+        done: bool = self._try(rename)
+        return done
+
+    def _set_aside(self, there: Version | None) -> None:
+        """Leave the upload beside its target, and raise `StoreError`: it is not at its place."""
+        why = f"{self.target}: something else was stored there during the upload, and stays"
+        if self._is_partial():
+            why = self._left_text()
+        elif there == self.was and not self.step["overwrite"]:
+            why = f"{self.target}: exists already; set overwrite: true to replace it"
+        if self.store.renames:
+            self._try(lambda: self.store.remove(self.aside))
+            if not self._rename(self.place, self.aside):
+                raise StoreError(why)
+        self.complete = False  # and told here where it is
+        what = "the rest" if self._is_partial() and self.marked else "the output"
+        raise StoreError(f"{why}; {what} is at {self.aside}")
+
+    # --- after it ---
+    def _clear_away(self) -> None:
+        """Remove what the output has replaced, and what killed uploads have left: the output is
+        stored, whatever becomes of these.
+        """
+        if not self.store.renames:
+            return
+        if self.left:
+            self._note(f"not all of it is stored: {self._left_text()}")
+        wait = self.copying.failed.wait
+        try:
+            if self.old:
+                retry(partial(self._dispose, self.old), CLEAR_S, wait, lambda _err, _since_s: None)
+        except StoreError as err:
+            self._note(f"what stood at {self.target} before is still at {self.old}: {err}")
+        with contextlib.suppress(StoreError):
+            self._sweep()
+
+    def _dispose(self, old: str) -> None:
+        """Remove a replaced output; what no upload wrote goes to the trash, as with `hdfs dfs -rm`
+        (TrashPolicyDefault), or beside the target where there is no trash.
+        """
+        if self.store.exists(old):
+            if self._signature(old):
+                self.store.remove(old)
+                return
+            self._move_away(old)
+        if old in self.cleared:
+            text = f"what stood at {self.target} was no output of an earlier job, and is now at "
+            self._note(text + self.cleared.pop(old))
+
+    def _move_away(self, old: str) -> None:
+        """Move what was replaced to the trash, or beside the target where there is no trash."""
+        try:
+            trash = self.store.trash(self.target)
+            if trash:
+                self.cleared[old] = in_trash = f"{trash}/Current{self.target}"
+                self.store.mkdirs(posixpath.dirname(in_trash), permission="700")
+                if self.store.exists(in_trash):
+                    self.cleared[old] = in_trash + f"{int(time.time() * 1000)}"
+                self.store.rename(old, self.cleared[old])
+                return
+        except StoreError as err:
+            if err.transient:
+                raise
+        self.cleared[old] = self._beside()
+        self.store.rename(old, self.cleared[old])
+
+    def _sweep(self) -> None:
+        """Remove what uploads to this target have left that were killed more than a day ago."""
+        written = self.store.version(self.target)
+        before = (written or [0])[0] - LEFT_MS
+        mine = f"{self.prefix}{self.step['run']}-{self.step['task']}-"
+        for at, path in self._renamed_away():
+            if path.startswith(mine):  # of a lost container of this task
+                self._dispose(path)
+            elif at < before:
+                self._move_away(path)
+        for path, _, _ in self.store.list(posixpath.dirname(self.target)):
+            if path.startswith(self.prefix) and path.endswith(NEW):
+                left = self.store.version(path)
+                if left and left[0] < before:
+                    self.store.remove(path)
