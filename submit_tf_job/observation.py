@@ -547,9 +547,11 @@ def _stopped(seen: JobStatus, app: AppReport) -> Verdict:
     if GIVEN_UP in app.diagnostics:
         return given_up(app.diagnostics.partition(GIVEN_UP)[2].strip())
     if "exceeded the lifetime" in app.diagnostics or "lifetime period" in app.diagnostics:
+        saved = report is not None and report.graceful
+        saving = "; its tasks had `stop_grace` to save before" if saved else ""
         return Verdict(
             JobState.STOPPED,
-            "its lifetime was over, and YARN killed it",
+            f"its lifetime was over, and YARN killed it{saving}",
             confirmed=True,
             hint="ask for a longer `lifetime`",
         )

@@ -64,6 +64,20 @@ class DecidingTask:
             self.command.nofile = self.peers.nofile
         if self.info.task.get("meeting"):
             self._announce()
+        if self.info.task.get("record"):
+            from submit_tf_job.container import lifetime  # imports an HTTP client
+
+            lifetime.Lifetime(self.info, self._lifetime_ends).start()
+
+    def _lifetime_ends(self, until: float) -> None:
+        """Have all tasks save and end, because the job's lifetime is nearly over."""
+
+        def end() -> None:
+            if not self.loop.signals.stop() and self.job.phase != states.ENDING:
+                self.job.event(time.monotonic(), "the job's lifetime ends; its tasks save")
+                self.loop.signals.stop_from_inside(until)
+
+        self.loop.post(end)
 
     def _announce(self) -> None:
         """Write where this task is, for those that do not find it by DNS."""

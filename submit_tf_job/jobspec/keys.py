@@ -746,7 +746,8 @@ _JOB_ROWS = (
         ({"model": "hdfs:///models/mnist"},
          {"model": {"uri": "hdfs:///models/mnist", "upload": True, "overwrite": True}}),
         more="See [data.md](data.md#outputs).", otherwise="`{}`", of_site=False),
-    Key("lifetime", DURATION, "How long after the submission YARN kills the job.", ("12h", "2d"),
+    Key("lifetime", DURATION, "How long after the submission YARN kills the job. Its tasks save "
+        "[before](operate.md#the-end-of-the-lifetime).", ("12h", "2d"),
         otherwise="no limit", field="lifetime_s",
         words="max_runtime time_limit timeout ttl walltime"),
     Key("start_timeout", DURATION,

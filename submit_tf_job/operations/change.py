@@ -22,6 +22,7 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
     UsageError,
 )
+from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster, JobRef, caps_of
 from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.listing import listed_job
@@ -383,9 +384,11 @@ def extend(cluster: Cluster, job: str, seconds: float) -> Change:
         said = f"{ref.name} may already run {_until_words(before, cluster.wall())}"
         return Change("extend", ref, False, said, before)
     _check_cap(cluster, "lifetime", (app.elapsed_ms or 0) // 1000 + int(seconds))
+    run_records.extend(cluster, ref.run, int(seconds))
     cluster.client.set_lifetime(ref.run, int(seconds))
     now = _remaining_s(_app_of_caller(cluster, app.id))
     if now is not None and now < seconds - 60:
+        run_records.extend(cluster, ref.run, now)
         raise Refused(
             f"{ref.name} may only run {_until_words(now, cluster.wall())}: its queue limits the "
             f"lifetime of an application",

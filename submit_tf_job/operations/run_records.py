@@ -36,6 +36,7 @@ FORMAT = 1
 _SPEC_MAX, _REPORT_MAX = 256 * 1024, 64 * 1024
 _FORGOTTEN_AT_ONCE = 3
 _REPORT = ".report"
+LIFETIME = "lifetime_s"  # from the time of the file on; the deciding task reads it
 _CAUSE = ("code", "task", "sentence", "hint")
 
 
@@ -62,6 +63,7 @@ def begin(cluster: Cluster, done: Submission) -> None:
             "overrides": list(job.given.overrides) if job.given else [],
         },
         "end": None,
+        LIFETIME: done.plan.service.lifetime,
     }
     with _logged(done.ref.run):
         storage = _opened(cluster)
@@ -72,6 +74,19 @@ def begin(cluster: Cluster, done: Submission) -> None:
         for old in stored[: max(0, len(stored) - settings.keep_records)][:_FORGOTTEN_AT_ONCE]:
             storage.remove(f"{old.path.removesuffix('.json')}{_REPORT}")
             storage.remove(old.path)
+
+
+def extend(cluster: Cluster, run: str, seconds: int) -> None:
+    """Write how long a run may go on from now, for its deciding task; nothing without a record.
+
+    Raises:
+        SubmitTFJobError: It cannot be written, and the tasks would end at the former time.
+    """
+    record = read(cluster, run)
+    if record is not None:
+        record.pop("report", None)
+        directory = f"{_root(cluster)}/{job_of(run)}"
+        _write(_opened(cluster), directory, {**record, LIFETIME: seconds})
 
 
 def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> None:
@@ -286,6 +301,7 @@ def _parsed(content: bytes) -> dict[str, Any] | None:
         found = json.loads(content)
         if not isinstance(found, dict) or found.get("kind") != "RunRecord":
             return None
+        found.pop(LIFETIME, None)  # what is left of it is YARN's to say
         named = all(isinstance(found.get(key), str) for key in ("name", "run", "application_id"))
         began, end = found.get("submission"), found.get("end")
         if named and isinstance(began, dict) and isinstance(end, (dict, type(None))):

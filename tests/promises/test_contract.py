@@ -15,6 +15,8 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
+from submit_tf_job.container.data.stores import open_store
+from submit_tf_job.errors import ClusterUnavailable
 from submit_tf_job.operations.stored_services import StoredServices
 from submit_tf_job.storage import open_storage
 from submit_tf_job.yarn.auth import SimpleAuth
@@ -25,6 +27,9 @@ from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.builders.services import service_of
 from tests.clusters import Cluster
 from tests.world.contract import Contract, Lasting, running, shown, submission, until
+from tests.hdfs import environ_of
+from tests.world.contract import Contract, Lasting, running, submission, until
+from tests.world.hdfs_rules import check_rules
 from tests.world.transport import connection_broke
 
 pytestmark = pytest.mark.cluster
@@ -186,3 +191,12 @@ def test_the_service_configuration_is_merged_into_every_component(world: RealWor
     seen: Any = shown(world, name).raw
     for component in seen["components"]:
         assert component["configuration"]["properties"]["submit_tf_job.submission-id"] == "s1"
+
+
+@pytest.mark.parametrize("scheme", ["webhdfs", "hdfs"])
+def test_hdfs_does_what_the_one_in_memory_does(simple: Cluster, unique: str, scheme: str) -> None:
+    """By both clients of a container; in memory: tests/unit/container/test_uploads.py."""
+    root = {"webhdfs": simple.namenode_url.replace("http:", "webhdfs:"), "hdfs": simple.hdfs_uri}
+    uri = f"{root[scheme].rstrip('/')}/tmp/rules-{scheme}-{unique}"
+    env = {**environ_of(simple), "HADOOP_USER_NAME": simple.user}
+    check_rules(*open_store(uri, env))

@@ -303,3 +303,18 @@ def test_a_damaged_last_report_beside_the_record_is_none(kept: World, content: b
     record.with_suffix(".report").write_bytes(content)
     assert kept("history", "mnist").status == 0
     assert kept("status", "mnist").status == 0
+
+
+def test_the_deciding_task_finds_in_the_record_how_long_the_job_may_run(kept: World) -> None:
+    """Which is YARN's to say for everybody else."""
+    kept.submitted(lifetime="1h")
+    [file] = (kept.home / "staging/records/mnist").glob("*.json")
+    assert json.loads(file.read_text())["lifetime_s"] == 3600
+    assert kept("extend", "mnist", "2h").status == 0
+    assert json.loads(file.read_text())["lifetime_s"] == 7200
+    assert kept("extend", "mnist", "1h").status == 0
+    assert json.loads(file.read_text())["lifetime_s"] == 7200
+    assert "lifetime_s" not in kept("history", "mnist", "-o", "json").json["runs"][0]
+    file.unlink()
+    assert kept("extend", "mnist", "3h").status == 0
+    assert not file.exists()

@@ -41,6 +41,7 @@ class WebNameNode:
         directories: Every directory, and when something was last put into it (milliseconds).
         files: The content of every file.
         inodes: The number of every directory, which a rename keeps.
+        written: When every file was written.
         clock: Returns milliseconds.
         asked: Method, operation and user of each request.
         fault: HTTP status and exception of every answer; None for proper answers.
@@ -53,6 +54,7 @@ class WebNameNode:
         self.directories: dict[str, int] = {}
         self.files: dict[str, bytes] = {}
         self.inodes: dict[str, int] = {}
+        self.written: dict[str, int] = {}
         self.made = 0
         self.clock: Callable[[], int] = lambda: int(time.time() * 1000)
         self.asked: list[tuple[str, str, str]] = []
@@ -80,7 +82,7 @@ class WebNameNode:
     def put(self, path: str, content: bytes) -> None:
         """Put a file with its directories here."""
         self.make(posixpath.dirname(path))
-        self.files[path] = content
+        self.files[path], self.written[path] = content, self.clock()
         self._touch(posixpath.dirname(path))
 
     def make(self, path: str) -> None:
@@ -168,7 +170,8 @@ class WebNameNode:
 
     def _status(self, path: str) -> dict[str, Any]:
         if path in self.files:
-            return {"type": "FILE", "length": len(self.files[path]), "modificationTime": 1}
+            found = {"type": "FILE", "length": len(self.files[path])}
+            return {**found, "modificationTime": self.written.get(path, 1)}
         if path in self.directories:
             found = {"type": "DIRECTORY", "length": 0, "fileId": self.inodes.get(path, 0)}
             return {**found, "modificationTime": self.directories[path]}
@@ -193,7 +196,7 @@ class WebNameNode:
         """Move a tree; remove it without a target."""
         here: Any
         self._touch(posixpath.dirname(source))
-        for here in (self.directories, self.inodes, self.files):
+        for here in (self.directories, self.inodes, self.files, self.written):
             for name in [name for name in here if f"{name}/".startswith(f"{source}/")]:
                 kept = here.pop(name)
                 if target is not None:

@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
+from submit_tf_job.container import foreign
+
 Entry: TypeAlias = "tuple[str, bool, int]"  # path, whether it is a directory, bytes
 # milliseconds of the last change by the store's clock, and an id or 0
 Version: TypeAlias = "list[int]"
@@ -228,8 +230,8 @@ def pieces(source: Any, size: int, tick: Callable[[int], None]) -> Iterator[byte
 
 
 def shown(text: str) -> str:
-    """Return a name or message as text that can be printed: a name may have any bytes."""
-    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+    """Return a name or message as one line of text: a name may have any bytes."""
+    return foreign.clean_text(text).replace("\n", "\\n")
 
 
 def is_hidden(path: str) -> bool:

@@ -44,6 +44,7 @@ class WebHdfs(FileStore):
     def __init__(self, protocol: str, addresses: list[str], env: Mapping[str, str]) -> None:
         """Start with the first address, without sending a request."""
         self.protocol, self.addresses = protocol, list(addresses)
+        self.date = ""  # the NameNode's time of the last answer
         token = _token(env.get(ENV_FILE, "")) or _token(env.get(GIVEN_TOKENS, ""))
         self.identity = {"delegation": token}
         if not token:
@@ -63,6 +64,7 @@ class WebHdfs(FileStore):
                     connection.request(method, target)
                     answer = connection.getresponse()
                     body = answer.read(64 << 20)
+                    self.date = answer.headers.get("Date") or ""
                     connection.close()
             except StoreError as err:
                 problem = StoreError(str(err), transient=True)

@@ -141,7 +141,7 @@ def test_prepare_refuses_names_that_are_two_lines_of_a_list(
     (source / f"x{end}y").touch()
     inputs = {"d": {"uri": f"file://{source}", "shard": False, "download": True}}
     data, _ = data_of(tmp_path, inputs=inputs)
-    with pytest.raises(BootstrapProblem, match="holds a line break; rename it$"):
+    with pytest.raises(BootstrapProblem, match=r"holds a line break; rename it$"):
         data.prepare()
 
 
