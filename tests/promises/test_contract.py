@@ -16,7 +16,6 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from submit_tf_job.container.data.stores import open_store
-from submit_tf_job.errors import ClusterUnavailable
 from submit_tf_job.operations.stored_services import StoredServices
 from submit_tf_job.storage import open_storage
 from submit_tf_job.yarn.auth import SimpleAuth
@@ -26,9 +25,8 @@ from submit_tf_job.yarn.records import dumps
 from submit_tf_job.yarn.resource_manager import ResourceManager
 from tests.builders.services import service_of
 from tests.clusters import Cluster
-from tests.world.contract import Contract, Lasting, running, shown, submission, until
 from tests.hdfs import environ_of
-from tests.world.contract import Contract, Lasting, running, submission, until
+from tests.world.contract import Contract, Lasting, running, shown, submission, until
 from tests.world.hdfs_rules import check_rules
 from tests.world.transport import connection_broke
 
