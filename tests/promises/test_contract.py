@@ -15,7 +15,7 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
-from submit_tf_job.container.data.stores import open_store
+from submit_tf_job.container.data import stores
 from submit_tf_job.operations.stored_services import StoredServices
 from submit_tf_job.storage import open_storage
 from submit_tf_job.yarn.auth import SimpleAuth
@@ -197,4 +197,4 @@ def test_hdfs_does_what_the_one_in_memory_does(simple: Cluster, unique: str, sch
     root = {"webhdfs": simple.namenode_url.replace("http:", "webhdfs:"), "hdfs": simple.hdfs_uri}
     uri = f"{root[scheme].rstrip('/')}/tmp/rules-{scheme}-{unique}"
     env = {**environ_of(simple), "HADOOP_USER_NAME": simple.user}
-    check_rules(*open_store(uri, env))
+    check_rules(*stores.open_store(uri, env))
