@@ -54,6 +54,7 @@ class Caller:
         self.ports = tfconfig.rendezvous_ports(info.task["ports"], info.run)
         self.port_index = self.refusals = 0  # which port to try, and how many have failed in turn
         self.deaf = 0  # how many ports in turn were closed: no process listens there
+        self.deaf_since: float | None = None  # since when all were, at the address that was found
         # of ten thousand tasks two hundred look in each second
         every_s = max(SILENCE * info.ping_s, info.total / 200.0)
         self.place = PlaceWatch(self.resolver, every_s, seen=True)
@@ -83,6 +84,7 @@ class Caller:
         if self.channel or self.loop.exit is not None:
             return
         if not address:
+            self.deaf_since = None
             self.trouble = self.resolver.missing()
             return
         self.address, self.refusals = address, 0
@@ -108,8 +110,10 @@ class Caller:
         """
         if error == errno.ECONNREFUSED:
             self.deaf += 1
+            if self.is_deaf and self.deaf_since is None:
+                self.deaf_since = time.monotonic()
         else:
-            self.deaf, self.refusals = 0, len(self.ports)
+            self.deaf, self.refusals, self.deaf_since = 0, len(self.ports), None
 
     def look_elsewhere(self, now: float) -> None:
         """Look whether YARN has started the deciding task elsewhere, while it is connected.
@@ -136,6 +140,7 @@ class Caller:
                     self._not_connected(error)
                     raise ChannelClosed("refused")
                 self.connected, self.since, self.deaf = True, time.monotonic(), 0
+                self.deaf_since = None
                 self.send("hello", **self.hello(channel.sock.getsockname()[0]))
             elif mask & selectors.EVENT_WRITE:
                 channel.send(b"")
@@ -217,6 +222,10 @@ class Caller:
             if not self.connected:
                 self._not_connected(errno.ETIMEDOUT)
             self._give_up(silent_s(self.info))
+
+    def deaf_s(self, now: float) -> float:
+        """Return for how long nothing has listened at the deciding task's address."""
+        return 0.0 if self.deaf_since is None else now - self.deaf_since
 
     @property
     def is_deaf(self) -> bool:

@@ -59,11 +59,13 @@ class DecidingTask:
         Raises:
             BootstrapProblem: The port is in use.
         """
-        if self.info.total > 1:
-            self.peers.listen()
-            self.command.nofile = self.peers.nofile
-        if self.info.task.get("meeting"):
-            self._announce()
+        try:
+            if self.info.total > 1:
+                self.peers.listen()
+                self.command.nofile = self.peers.nofile
+        finally:  # without the address the others would wait for one that cannot listen
+            if self.info.task.get("meeting"):
+                self._announce()
         if self.info.task.get("record"):
             from submit_tf_job.container import lifetime  # imports an HTTP client
 
@@ -85,7 +87,7 @@ class DecidingTask:
 
         me = self.job.me
         self.announced = me.address = me.origin = meeting_place.own_address(self.info)
-        if not self.peers.listener:
+        if self.info.total == 1:
             return
 
         def failed(text: str, given_up: bool) -> None:

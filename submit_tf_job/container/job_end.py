@@ -91,7 +91,13 @@ class JobEnd:
         job, idle = self.job, self.command.idle
         if job.graceful:  # YARN's stop comes first, unless whoever stops the job is gone
             return now >= job.linger_until and (idle or now >= job.linger_until + LAST_S)
-        if not idle or job.awaits_latecomers(now):
+        if not idle:
+            return False
+        if (
+            not self.peers.listener
+        ):  # no task can come; some have to find out that this one was here
+            return not job.info.task.get("meeting") or now >= job.late_until
+        if job.awaits_latecomers(now):
             return False
         others = any(m is not job.witness for _, m in self.peers.tasks())
         if others and now < job.linger_until:
@@ -134,6 +140,9 @@ class JobEnd:
         status = exit_status(job.exit)
         if job.verdict == states.STOPPED:
             status = 128 + self.loop.signals.stop()
-        if job.retries and (job.verdict != states.STOPPED or job.graceful):
+        told = self.peers.listener or job.info.total == 1
+        if not told:
+            self.loop.final = False  # another container of this task may be able to listen
+        elif job.retries and (job.verdict != states.STOPPED or job.graceful):
             status = 0  # YARN would start it again after any other; the witness tells YARN
         self.loop.exit = status

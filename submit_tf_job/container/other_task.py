@@ -13,6 +13,9 @@ from submit_tf_job.container.info import BootstrapProblem, Info, exit_status, lo
 from submit_tf_job.container.loop import Loop
 from submit_tf_job.container.wire import ChannelClosed, unpack_addresses
 
+# A deciding task listens within seconds of its start, before all that takes long. One whose address
+# is known and that nobody could reach for so long has ended before, or could not listen.
+UNHEARD_S = 50.0
 REPORT_S = 1.0  # to report the end of the command when the job is over
 
 
@@ -27,6 +30,7 @@ class OtherTask:
         self.progress_s = max(1.0, info.total / 100.0)
         self.pinged = self.sent = 0.0
         start = float(info.task["start_timeout_s"])
+        self.unheard_s = max(float(info.task.get("unheard_s", UNHEARD_S)), info.task["grace_s"])
         self.start_deadline = info.started + start + min(30.0, start / 2)
         # the exit status, once it is decided
         self.leave: int | None = None
@@ -261,12 +265,19 @@ class OtherTask:
                 log((text + "whether it is suspended or dead") % (deciding, grace_s))
             if has_ended or given_up:
                 self._leave_with(now, contract.EXIT_DECIDING_LOST)
+        elif self.seen is None and self.caller.deaf_s(now) >= self.unheard_s:
+            text = f"{deciding} is at {self.caller.address}, and nothing has listened there for "
+            text += f"{self.caller.deaf_s(now):.0f} s: it has ended, or could not start"
+            self._give_up(text, "peers-missing")
         elif now >= self.start_deadline and (not self.seen or given_up):
             text = f"{deciding} was not found in time: {self.caller.trouble}"
-            reason = "wrong-job" if self.caller.wrong_job else "peers-missing"
-            problem = BootstrapProblem(text, reason)
-            self.loop.exit = problem.status
-            self.command.fail(problem)
+            self._give_up(text, "wrong-job" if self.caller.wrong_job else "peers-missing")
+
+    def _give_up(self, text: str, reason: str) -> None:
+        """End this task, whose command has not started."""
+        problem = BootstrapProblem(text, reason)
+        self.loop.exit = problem.status
+        self.command.fail(problem)
 
     def _has_ended(self, now: float) -> bool:
         """Return whether the deciding task was here, and has ended for good: its ports are closed,

@@ -22,7 +22,7 @@ CLUSTER_ROLES = ("chief", "worker", "ps")
 EVALUATOR = "evaluator"
 OWN_ADDRESS_PORT = 2222
 RENDEZVOUS_OWN_ADDRESS_PORT = 2221
-RENDEZVOUS_PORTS = 4  # on the host network, where another program may have the first one
+RENDEZVOUS_PORTS = 16  # on the host network, where other programs may have the first ones
 TRIES = 100
 STRIDE = 97  # between ports to try; those next to a task's own belong to its job
 

@@ -6,12 +6,13 @@ import json
 import random
 import socket
 import urllib.request
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from submit_tf_job.container import tfconfig
-from tests.bootstrap.harness import FOREVER, UNTIL_GO, Cluster, free, role
+from submit_tf_job.container import contract, tfconfig
+from tests.bootstrap.harness import FOREVER, UNTIL_GO, WITNESS, Cluster, free, pair, role
 
 SERVE = "exec python3 -m http.server $TFJOB_PORT_MY_WEB --bind 127.0.0.1"
 
@@ -194,3 +195,42 @@ def test_ports_are_shared_anew_when_all_tasks_start_again(job: Cluster) -> None:
     found = [json.loads(job.stdout(name).splitlines()[-1])["found"] for name in tasks]
     assert found == [found[0]] * 6
     assert len(set(found[0].values())) == 6
+
+
+# --- a deciding task that cannot listen -----------------------------------------------------------
+
+
+def hold(stack: ExitStack, ports: list[int], *, listen: bool = False) -> None:
+    for port in ports:
+        sock = stack.enter_context(socket.socket())
+        sock.bind(("0.0.0.0", port))
+        if listen:
+            sock.listen()
+
+
+def test_rendezvous_takes_another_port_where_the_first_ones_are_held(job: Cluster) -> None:
+    job.job(pair("true", workers=2))
+    with ExitStack() as stack:
+        ports = tfconfig.rendezvous_ports(job.task["ports"], job.task["run"])
+        hold(stack, ports[:6])
+        job.start()
+        assert set(job.wait_all().values()) == {0}
+
+
+def test_deciding_task_that_cannot_listen_ends_the_job_for_the_others(job: Cluster) -> None:
+    """Long before they would give up waiting for it; so does one that died before it listened."""
+    job.job(
+        {**pair(FOREVER, workers=2), "witness": WITNESS},
+        start_timeout_s=900,
+        grace_s=1,
+        unheard_s=3,
+    )
+    with ExitStack() as stack:
+        hold(stack, tfconfig.rendezvous_ports(job.task["ports"], job.task["run"]))
+        job.start()
+        left = contract.EXIT_PEERS_MISSING
+        assert job.wait("chief-0") == contract.EXIT_PORT_IN_USE
+        others = ("worker-0", "worker-1", "witness-0")
+        assert {job.wait(name) for name in others} == {left}
+    assert (job.report()["state"], job.report()["ended_at"] is not None) == ("failed", True)
+    assert "nothing has listened there for" in job.outcome("witness-0")["message"]
