@@ -48,10 +48,19 @@ $(VENV)/.package: pyproject.toml
 	@.ci/pip-install $(VENV) -e .
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.package
+# Exactly these files, by their hashes: what runs here also builds and publishes.
+$(VENV)/.installed: $(VENV)/.package .ci/requirements.txt
 	@echo "installing the development tools into $(VENV)"
-	@.ci/pip-install $(VENV) -e '.[dev]'
+	@.ci/pip-install $(VENV) --require-hashes -r .ci/requirements.txt
 	@touch $@
+
+.PHONY: requirements
+requirements: #+ write .ci/requirements*.txt anew: the newest versions of the development tools, with their hashes
+	@.ci/write-requirements
+
+.PHONY: audit
+audit: venv #+ look the versions of .ci/requirements*.txt up in the advisory database of the Python index
+	$(BIN)/pip-audit --disable-pip --require-hashes -r .ci/requirements.txt -r .ci/requirements-release.txt
 
 # The extra `kerberos` is compiled against MIT's headers, once per machine; only what tests Kerberos needs it.
 $(VENV)/.kerberos: $(VENV)/.installed | packages
@@ -139,7 +148,6 @@ bench: $(VENV)/.kerberos tensorflow airflow #+ measure, and write docs/internals
 
 .PHONY: site
 site: venv ## the documentation as a site with search: build/site
-	@.ci/pip-install $(VENV) -e '.[site]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 .PHONY: dist

@@ -107,7 +107,8 @@ class CallerRules:
         if len(alive) != len(found) or (planned.given_key and client.has_run(planned)):
             return
         if self.jobs is not None and len(alive) >= self.jobs:
-            _wait("jobs", f"{len(alive)} jobs wait or run, and {self.jobs} are the most")
+            many = f"{len(alive)} {'job' if len(alive) == 1 else 'jobs'}"
+            _wait("jobs", f"you have {many} waiting or running; your limit is {self.jobs}")
         if self.gpus is not None and gpus:
             held = sum(_held_gpus(client, one) for one in alive)
             if held + gpus > self.gpus:

@@ -122,7 +122,7 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     browser.get(gateway.url)
     page.sees("Token")
     page.fits()
-    for token, words in (("wrong", "this token is not valid"), (TOKEN, "mnist")):
+    for token, words in (("wrong", "This token is unknown or was revoked"), (TOKEN, "mnist")):
         page.find("#token").send_keys(token)
         page.find("#enter button").click()
         page.sees(words)

@@ -98,3 +98,32 @@ def test_manual_page_names_every_command_and_exit_status(build: Any) -> None:
     listed = re.findall(r"^\.B ([a-z-]+)\n(.+)$", page, re.MULTILINE)
     assert dict(listed) == {name: summary for name, (_, summary) in COMMANDS.items()}
     assert "0 done, or the job succeeded" in page.partition(".SH EXIT STATUS\n")[2]
+
+
+def test_workflows_name_actions_by_commit() -> None:
+    used = [
+        line.split("uses:")[1].strip()
+        for path in (ROOT / ".github/workflows").glob("*.yml")
+        for line in path.read_text("utf-8").splitlines()
+        if "uses:" in line
+    ]
+    assert used
+    for action in used:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
+
+
+def test_development_tools_are_installed_by_their_hashes() -> None:
+    project = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    extras = project["project"]["optional-dependencies"]
+    wanted = [*project["project"]["dependencies"], *extras["dev"], *extras["gateway"]]
+    names = {re.split(r"[^A-Za-z0-9-]", one)[0].lower() for one in wanted} - {"submit"}
+    for file, needed in (
+        ("requirements.txt", names),
+        ("requirements-release.txt", {"build", "cyclonedx-bom", "hatchling"}),
+    ):
+        entries = (ROOT / ".ci" / file).read_text("utf-8").replace("\\\n", "").splitlines()[1:]
+        assert all("==" in entry and "--hash=sha256:" in entry for entry in entries)
+        assert needed <= {entry.partition("==")[0] for entry in entries}, file
+    used = [(ROOT / ".ci/build-dist").read_text("utf-8"), (ROOT / "Makefile").read_text("utf-8")]
+    for text in used:
+        assert "--require-hashes" in text

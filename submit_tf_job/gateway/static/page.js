@@ -122,7 +122,7 @@ function show(section) {
 
 function enter() {
   view.abort();
-  trouble(sessionStorage.getItem("token") ? "this token is not valid" : "");
+  trouble(sessionStorage.getItem("token") ? "This token is unknown or was revoked. Ask the operator of this gateway for a new one." : "");
   sessionStorage.removeItem("token");
   at("connection").textContent = "";
   document.title = "Token";

@@ -57,7 +57,9 @@ def test_jobs_at_once_are_counted_on_the_cluster(tmp_path: Path) -> None:
     world = World(tmp_path, policy=f"{EVERYBODY}bob: {{jobs: 3}}\n")
     assert [sent(world, name).status_code for name in ("a", "b")] == [201, 201]
     third = sent(world, "c")
-    assert refused(third, 429, "quota") == "jobs: 2 jobs wait or run, and 2 are the most"
+    assert (
+        refused(third, 429, "quota") == "jobs: you have 2 jobs waiting or running; your limit is 2"
+    )
     assert (third.json()["details"], third.json()["retryable"]) == ({"rule": "jobs"}, True)
     assert third.headers["retry-after"] == "60"
     assert sent(world, "a").status_code == 200, "the same request finds its job"
