@@ -568,19 +568,19 @@ class JobReport:
         return self.state in ("succeeded", "failed", "stopped")
 
     @property
-    def has_ended(self) -> bool:
+    def deciding_task_left(self) -> bool:
         """Whether the deciding task has left, or waits only for YARN: nothing changes any more."""
         return self.is_over and bool(self.ended_at)
 
     @property
-    def graceful(self) -> bool:
+    def stopped_gracefully(self) -> bool:
         """Whether the job was stopped with time to save (`submit_tf_job stop --grace`)."""
         return self.saving is not None
 
     @property
-    def has_saved(self) -> bool:
+    def all_have_saved(self) -> bool:
         """Whether all tasks that save have ended in a graceful stop."""
-        return self.graceful and bool(self.ended_at)
+        return self.stopped_gracefully and bool(self.ended_at)
 
     @cached_property
     def standstill(self) -> Standstill | None:

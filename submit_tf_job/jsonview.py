@@ -314,7 +314,7 @@ def _job_fields(status: JobStatus, pending: Sequence[Cause], cause: Cause | None
         "failure": verdict.failure,
         "root_cause": cause and RootCauseJson.of(cause),
         "pending": tuple(map(PendingCauseJson.of, pending)),
-        **_report_fields(status.report, live=not status.outdated),
+        **_report_fields(status.report, live=not status.report_outlived_container),
         "resubmission": status.resubmission,
         "evidence": status.evidence.value,
         "yarn": app and YarnStateJson.of(app),

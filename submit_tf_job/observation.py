@@ -5,6 +5,18 @@ deciding task's bootstrap writes to `job-report.json`. YARN reports SUCCEEDED fo
 never ran (an image whose ENTRYPOINT ignores its arguments, an environment too large to start a
 shell, `docker.inspect.max.retries=0`), and a program that succeeds may belong to an application
 that YARN failed.
+
+The words for an end that is near, or not quite there:
+
+    state.is_final                    the verdict never changes again
+    report.is_over                    the report has the outcome
+    report.deciding_task_left         the outcome is there, and the report does not change any more
+    report.stopped_gracefully         `stop` gave the tasks time to save
+    report.all_have_saved             all of them have ended in that time
+    report_outlived_container         the report is the last one of a container that left no outcome
+    application_left_over             the job is over, and its YARN application still runs
+    tasks_still_wanted                the tasks for which YARN still wants a container
+    start_overdue                     the deciding task got no container within `start_timeout`
 """
 
 from __future__ import annotations
@@ -87,10 +99,11 @@ class JobStatus:
         report: The deciding task's report as last read.
         evidence: Whether the report could be read.
         trouble: Why something could not be read this time, as a sentence for the user.
-        foreign: Whether it belongs to another user; its tasks cannot be read then while it runs.
+        of_other_user: Whether it belongs to another user; its tasks cannot be read then while it
+            runs.
         attempts: The attempts of the ApplicationMaster, if they were requested.
-        outdated: Whether the report is that of a container that has ended without a last word.
-        given_verdict: A verdict that replaces the one that follows from the other values.
+        report_outlived_container: Whether the report is that of a container that left no outcome.
+        recorded_verdict: A verdict that replaces the one that follows from the other values.
         run: The run's name, which is that of its YARN service.
         others: Names of the job's other live runs.
     """
@@ -102,17 +115,17 @@ class JobStatus:
     report: JobReport | None = None
     evidence: Evidence = Evidence.UNREADABLE
     trouble: str = ""
-    foreign: bool = False
+    of_other_user: bool = False
     attempts: tuple[AppAttempt, ...] = ()
-    outdated: bool = False
-    given_verdict: Verdict | None = None
+    report_outlived_container: bool = False
+    recorded_verdict: Verdict | None = None
     run: str = ""
     others: tuple[str, ...] = ()
 
     @cached_property
     def verdict(self) -> Verdict:
         """The job's state and the reason for it."""
-        return self.given_verdict or verdict(self)
+        return self.recorded_verdict or verdict(self)
 
     @property
     def state(self) -> JobState:
@@ -153,14 +166,14 @@ class JobStatus:
         return float(limit) if limit.isdecimal() else 0.0
 
     @property
-    def overdue(self) -> str | None:
+    def start_overdue(self) -> str | None:
         """That the deciding task has had no container for longer than `start_timeout`; once it
         runs, it enforces that deadline itself. The sentence does not change while the job waits.
 
         None if it is not so, or uncertain: the ApplicationMaster was restarted, or did not respond.
         """
         app, service = self.app, self.service
-        if app is None or service is None or self.report or self.trouble or self.foreign:
+        if app is None or service is None or self.report or self.trouble or self.of_other_user:
             return None
         if app.state is not AppState.RUNNING or app.attempt != 1:
             return None
@@ -178,12 +191,12 @@ class JobStatus:
         return f"{task} has had no container for longer than start_timeout ({limit_s:g} s)"
 
     @property
-    def is_left_over(self) -> bool:
+    def application_left_over(self) -> bool:
         """Whether the job is over, but its application is not (docs/internals/endings.md)."""
         app = self.app
-        if app is None or app.ended or self.foreign:
+        if app is None or app.ended or self.of_other_user:
             return False
-        if self.report is not None and self.report.has_ended:
+        if self.report is not None and self.report.deciding_task_left:
             return True
         if self.trouble:
             return False
@@ -196,7 +209,7 @@ class JobStatus:
         return contract.WITNESS in ended and self.deciding_task not in lives
 
     @property
-    def still_wanted(self) -> tuple[str, ...]:
+    def tasks_still_wanted(self) -> tuple[str, ...]:
         """The tasks for which YARN still wants a container; one that came and is not started again
         is none of them, also when the ApplicationMaster lists it no more.
         """
@@ -277,17 +290,17 @@ def verdict(seen: JobStatus) -> Verdict:
             confirmed=False,
         )
     if app.state is AppState.KILLED:
-        return _stopped(seen, app)
+        return _stopped_verdict(seen, app)
     if app.state is AppState.FAILED:
-        return _failed(seen, app)
+        return _failed_verdict(seen, app)
     if app.state is not AppState.FINISHED:
         return _not_over(seen, app)
     if app.final_status is FinalStatus.SUCCEEDED:
         return _succeeded_by_yarn(seen)
     if app.final_status is FinalStatus.FAILED:
-        return _failed(seen, app)
+        return _failed_verdict(seen, app)
     if app.final_status in (FinalStatus.ENDED, FinalStatus.KILLED):
-        return _stopped(seen, app)
+        return _stopped_verdict(seen, app)
     return Verdict(
         JobState.UNKNOWN,
         f"the ResourceManager reports no final status ({app.final_status.value})",
@@ -296,10 +309,12 @@ def verdict(seen: JobStatus) -> Verdict:
 
 
 def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
-    state, overdue = _running_state(seen, app), seen.overdue
-    if seen.is_left_over and (seen.still_wanted or not seen.outdated):
+    state, overdue = _running_state(seen, app), seen.start_overdue
+    if seen.application_left_over and (
+        seen.tasks_still_wanted or not seen.report_outlived_container
+    ):
         return _left_over(seen)
-    if seen.outdated and seen.report:
+    if seen.report_outlived_container and seen.report:
         return Verdict(
             JobState.STARTING if seen.report.retried else JobState.FINISHING,
             f"the container of {seen.deciding_task} has ended without a last word, and YARN has "
@@ -310,7 +325,7 @@ def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
             JobState.STARTING if state is JobState.PENDING else state,
             "its ApplicationMaster was lost, and YARN starts it again; tasks that ran go on",
         )
-    if app.lists_anew and not seen.report and not seen.containers and not seen.foreign:
+    if app.lists_anew and not seen.report and not seen.containers and not seen.of_other_user:
         return Verdict(
             state,
             "after a restart its ApplicationMaster does not list its containers yet; tasks that "
@@ -323,7 +338,7 @@ def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
 
 
 def _left_over(seen: JobStatus) -> Verdict:
-    wanted = seen.still_wanted
+    wanted = seen.tasks_still_wanted
     if not wanted:
         return Verdict(JobState.FINISHING, "")
     some = ", ".join(wanted[:3]) + (f" and {len(wanted) - 3} more" if wanted[3:] else "")
@@ -337,7 +352,7 @@ def _left_over(seen: JobStatus) -> Verdict:
 
 def _running_state(seen: JobStatus, app: AppReport) -> JobState:
     running = app.state is AppState.RUNNING
-    if running and seen.foreign:
+    if running and seen.of_other_user:
         return JobState.RUNNING
     if seen.report:
         return _by_report(seen.report)
@@ -461,7 +476,7 @@ def _outcome_text(report: JobReport) -> str:
     return f"the deciding task's last word was '{report.state}'"
 
 
-def _failed(seen: JobStatus, app: AppReport) -> Verdict:
+def _failed_verdict(seen: JobStatus, app: AppReport) -> Verdict:
     report = _last_report(seen)
     if report is not None and report.first_failure is not None:
         return Verdict(
@@ -470,7 +485,7 @@ def _failed(seen: JobStatus, app: AppReport) -> Verdict:
             confirmed=True,
             failure=report.first_failure,
         )
-    if report is not None and report.state == "stopped" and report.graceful:
+    if report is not None and report.state == "stopped" and report.stopped_gracefully:
         return Verdict(
             JobState.STOPPED,
             "it was stopped, with time to save; its tasks ended before YARN stopped it",
@@ -486,7 +501,8 @@ def _failed(seen: JobStatus, app: AppReport) -> Verdict:
     if report is not None and report.state == "succeeded":
         return Verdict(
             JobState.FAILED,
-            "the deciding task reports success, but YARN reports FAILED" + _diagnostics(app),
+            "the deciding task reports success, but YARN reports FAILED"
+            + _failure_diagnostics(app),
             confirmed=False,
             hint="look at the ApplicationMaster's log, and at what the job wrote, before you "
             "use it",
@@ -502,7 +518,7 @@ def _failed(seen: JobStatus, app: AppReport) -> Verdict:
         later = "; the cluster is still collecting the logs of its tasks"
         hint = _wait_hint(seen)
     elif app.state is not AppState.FINISHED:
-        why = "the application failed" + _diagnostics(app)
+        why = "the application failed" + _failure_diagnostics(app)
         return Verdict(JobState.FAILED, why, confirmed=report is not None)
     elif report is None and seen.evidence is Evidence.OUT_OF_REACH:
         later = "; the file system that holds its outcome does not answer"
@@ -511,11 +527,12 @@ def _failed(seen: JobStatus, app: AppReport) -> Verdict:
         later = "; the outcome that the deciding task left cannot be read any more"
         hint = _NEVER_STARTED_HINT
     if later:
-        why = f"YARN reports FAILED{_diagnostics(app)}{later}"
+        why = f"YARN reports FAILED{_failure_diagnostics(app)}{later}"
         return Verdict(JobState.FAILED, why, confirmed=False, hint=hint)
     return Verdict(
         JobState.FAILED,
-        "the deciding task's container ended without leaving an outcome" + _diagnostics(app),
+        "the deciding task's container ended without leaving an outcome"
+        + _failure_diagnostics(app),
         confirmed=report is not None,
         hint="" if report else _NEVER_STARTED_HINT,
     )
@@ -529,7 +546,7 @@ def given_up(reason: str) -> Verdict:
     return Verdict(JobState.FAILED, reason, confirmed=True, hint=hint)
 
 
-def _stopped(seen: JobStatus, app: AppReport) -> Verdict:
+def _stopped_verdict(seen: JobStatus, app: AppReport) -> Verdict:
     report = seen.report
     if report is not None and report.state == "failed" and report.first_failure is not None:
         return Verdict(
@@ -565,7 +582,7 @@ def _stopped(seen: JobStatus, app: AppReport) -> Verdict:
     return Verdict(JobState.STOPPED, f"it was stopped: {first_line}", confirmed=not unheard)
 
 
-def _diagnostics(app: AppReport) -> str:
+def _failure_diagnostics(app: AppReport) -> str:
     """Return the ResourceManager's diagnostics if they describe a failure
     (hadoop-facts.md#diagnostics-of-an-application).
     """

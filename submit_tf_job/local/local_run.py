@@ -183,7 +183,7 @@ class LocalRun:
             report=report,
             evidence=Evidence.READ if there else Evidence.MISSING,
         )
-        return replace(seen, app=None, given_verdict=seen.verdict)
+        return replace(seen, app=None, recorded_verdict=seen.verdict)
 
     def _app(self) -> AppReport:
         """Return the report that the ResourceManager would send: the deciding task's exit status

@@ -101,11 +101,11 @@ class StatusReader:
         self._report: JobReport | None = None
         self._evidence = Evidence.UNREADABLE
         self._node_addresses: dict[str, list[str]] = {}
-        self._silent = ""  # why the report could not be read this time
-        self._gone = False  # YARN lists no living container of the deciding task
+        self._report_trouble = ""  # why the report could not be read this time
+        self._container_gone = False  # YARN lists no living container of the deciding task
         # the last report's own time, and when it was first seen
-        self._written: float | None = None
-        self._written_at = self._clock()
+        self._report_time: float | None = None
+        self._report_time_seen_at = self._clock()
 
     def read(self, *, detail: bool = False, app: AppReport | None = None) -> JobStatus:
         """Return the run's status now.
@@ -118,15 +118,15 @@ class StatusReader:
         Raises:
             ClusterUnavailable: No ResourceManager answered.
         """
-        self._silent = trouble = ""
+        self._report_trouble = trouble = ""
         detail = self._details_are_due() or detail
         app = app or self._client.app(
             self._ref.application_id, deadline=self._client.deadline(self._answer_s)
         )
         user = self._cluster.settings.user
-        foreign = app is not None and app.user not in (None, user)
+        of_other_user = app is not None and app.user not in (None, user)
         if app is not None:
-            if foreign:
+            if of_other_user:
                 trouble = (
                     f"how its tasks stand: it is a job of {app.user}, and only {app.user} can ask "
                     f"its ApplicationMaster"
@@ -137,7 +137,7 @@ class StatusReader:
                 except (ClusterUnavailable, NoSuchJob) as error:
                     # its ApplicationMaster restarts; the ResourceManager has the rest
                     trouble = _of_master(app, error)
-            if not foreign and self._deciding is None and (trouble or app.lists_anew):
+            if not of_other_user and self._deciding is None and (trouble or app.lists_anew):
                 self._find_former_report(app)
             self._read_report(app)
         recorded = forgotten(self._cluster, self._ref) if app is None else None
@@ -150,14 +150,14 @@ class StatusReader:
             application_id=self._ref.application_id,
             run=self._ref.run,
             others=self._ref.others,
-            given_verdict=recorded and recorded[1],
+            recorded_verdict=recorded and recorded[1],
             app=app,
             service=self._service,
             report=self._report,
             evidence=self._evidence,
-            trouble=trouble or self._silent,
-            foreign=foreign,
-            outdated=app is not None and self._is_outdated(app),
+            trouble=trouble or self._report_trouble,
+            of_other_user=of_other_user,
+            report_outlived_container=app is not None and self._is_outdated(app),
         )
 
     def _is_outdated(self, app: AppReport) -> bool:
@@ -165,7 +165,12 @@ class StatusReader:
         not been written for longer than its heartbeat, and YARN does not list the container.
         """
         report = self._report
-        if not report or report.is_over or app.state is not AppState.RUNNING or not self._gone:
+        if (
+            not report
+            or report.is_over
+            or app.state is not AppState.RUNNING
+            or not self._container_gone
+        ):
             return False
         now = ((app.started_ms or 0) + (app.elapsed_ms or 0)) / 1000
         return report.updated_at is not None and now > report.updated_at + OUTDATED_S
@@ -176,7 +181,7 @@ class StatusReader:
             return
         found = read_from_its_node(self._cluster, app)
         if found is not None and found[1] is not None:
-            self._take(found[1], Evidence.READ)
+            self._use_report(found[1], Evidence.READ)
 
     def _details_are_due(self) -> bool:
         now = self._clock()
@@ -187,13 +192,16 @@ class StatusReader:
 
     def _service_is_old(self) -> bool:
         age, report = self._clock() - self._service_at, self._report
-        if report is not None and report.updated_at != self._written:
-            self._written, self._written_at = report.updated_at, self._clock()
+        if report is not None and report.updated_at != self._report_time:
+            self._report_time, self._report_time_seen_at = report.updated_at, self._clock()
         unread = self._deciding is None or self._evidence is not Evidence.READ
         if unread or report is None or report.is_over:
             # a failed deciding task may be started again, in another container
             return age >= 1.0
-        frozen = self._written is not None and self._clock() - self._written_at >= OUTDATED_S
+        frozen = (
+            self._report_time is not None
+            and self._clock() - self._report_time_seen_at >= OUTDATED_S
+        )
         return age >= _SERVICE_EVERY_S and (report.state == "waiting" or frozen)
 
     def _ask_service(self) -> None:
@@ -213,7 +221,7 @@ class StatusReader:
                 if container.instance == self._deciding_task and container.id:
                     self._deciding = container
         listed = [c for component in service.components for c in component.containers]
-        self._gone = bool(service.components) and not any(
+        self._container_gone = bool(service.components) and not any(
             c.instance == self._deciding_task and c.state not in ENDED for c in listed
         )
 
@@ -225,7 +233,7 @@ class StatusReader:
         if content is not None and JobReport.parse(content) is None:
             evidence, content = Evidence.UNREADABLE, None
         if content is not None or self._report is None:
-            self._take(content, evidence)
+            self._use_report(content, evidence)
         # a report that is over may be that of an earlier start
         elif evidence in AWAITED and (self._report.is_over or not live):
             self._evidence = evidence
@@ -264,11 +272,11 @@ class StatusReader:
                 self._evidence = Evidence.MISSING
             return self._evidence is Evidence.MISSING
         except NodeUnreachable as error:
-            self._silent = f"how its tasks stand: its node does not answer. {error.message}"
+            self._report_trouble = f"how its tasks stand: its node does not answer. {error.message}"
             return False
         except (ContainerGone, AuthError):
             return False
-        self._take(content, Evidence.READ)
+        self._use_report(content, Evidence.READ)
         return self._report is not None
 
     def read_from_deciding_task(self, file: str) -> bytes | None:
@@ -309,7 +317,7 @@ class StatusReader:
         self._node_addresses.pop(host)  # a restarted NodeManager may have another address
         raise gone
 
-    def _take(self, content: bytes | None, evidence: Evidence) -> None:
+    def _use_report(self, content: bytes | None, evidence: Evidence) -> None:
         if content is None:
             if self._evidence is not Evidence.MISSING:
                 self._evidence = evidence

@@ -65,12 +65,14 @@ def begin(cluster: Cluster, done: Submission) -> None:
         "end": None,
         LIFETIME: done.plan.service.lifetime,
     }
-    with _logged(done.ref.run):
-        storage = _opened(cluster)
-        directory = f"{_root(cluster)}/{job_of(done.ref.run)}"
+    with _errors_logged(done.ref.run):
+        storage = _open_storage(cluster)
+        directory = f"{_records_directory(cluster)}/{job_of(done.ref.run)}"
         storage.mkdirs(storage.path(directory), 0o700)
-        _write(storage, directory, record)
-        stored = sorted(_listed(storage, storage.path(directory)), key=lambda s: s.modified_ms)
+        _write_record(storage, directory, record)
+        stored = sorted(
+            _list_entries(storage, storage.path(directory)), key=lambda s: s.modified_ms
+        )
         for old in stored[: max(0, len(stored) - settings.keep_records)][:_FORGOTTEN_AT_ONCE]:
             storage.remove(f"{old.path.removesuffix('.json')}{_REPORT}")
             storage.remove(old.path)
@@ -92,20 +94,20 @@ def extend(cluster: Cluster, run: str, seconds: int) -> None:
 def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> None:
     """Add how a run ended to its record, if it has one without that; errors are only logged."""
     settled = status.state.is_final and status.evidence not in AWAITED
-    if not settled or status.foreign or not status.run:
+    if not settled or status.of_other_user or not status.run:
         return
-    with _logged(status.run):
+    with _errors_logged(status.run):
         record = read(cluster, status.run)
         if record is None or record.get("end") or record["application_id"] != status.application_id:
             return
-        directory = f"{_root(cluster)}/{job_of(status.run)}"
-        storage, record = _opened(cluster), {**record, "end": _end(status, cause)}
+        directory = f"{_records_directory(cluster)}/{job_of(status.run)}"
+        storage, record = _open_storage(cluster), {**record, "end": _end_of_status(status, cause)}
         record.pop("report", None)
-        _write(storage, directory, record)
+        _write_record(storage, directory, record)
         storage.remove(storage.path(f"{directory}/{status.run}{_REPORT}"))
 
 
-def _end(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
+def _end_of_status(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
     verdict, app, report = status.verdict, status.app, status.report
     return {
         "state": verdict.state.value,
@@ -132,9 +134,9 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
     from submit_tf_job.storage import NoSuchPath
 
     storage = storage_of(cluster.settings, root)
-    path = storage.path(f"{_root(cluster)}/{job_of(run)}/{run}")
+    path = storage.path(f"{_records_directory(cluster)}/{job_of(run)}/{run}")
     try:
-        record = _parsed(storage.read(f"{path}.json"))
+        record = _parse_record(storage.read(f"{path}.json"))
     except NoSuchPath:
         return None
     if record is not None and not record.get("end"):
@@ -198,8 +200,8 @@ def recorded_jobs(cluster: Cluster) -> list[str]:
     Raises:
         SubmitTFJobError: They cannot be read.
     """
-    storage = _opened(cluster)
-    return [item.name for item in _listed(storage, storage.path(_root(cluster)))]
+    storage = _open_storage(cluster)
+    return [item.name for item in _list_entries(storage, storage.path(_records_directory(cluster)))]
 
 
 def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
@@ -213,11 +215,11 @@ def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[st
         SettingsError: There is no staging directory, and so no history.
         SubmitTFJobError: They cannot be read.
     """
-    storage, found = _opened(cluster), _files(cluster, job and job_of(job))
+    storage, found = _open_storage(cluster), _record_files(cluster, job and job_of(job))
     if job and is_run(job):
         found = [item for item in found if item.name == f"{job}.json"]
     found.sort(key=lambda item: item.modified_ms, reverse=True)
-    records = [_parsed(storage.read(item.path)) for item in found[:limit]]
+    records = [_parse_record(storage.read(item.path)) for item in found[:limit]]
     chosen = [
         record
         for record in records
@@ -235,21 +237,21 @@ def names(cluster: Cluster, job: str) -> list[str]:
     """
     if staging_root(cluster.settings) is None:
         return []
-    return [item.name.removesuffix(".json") for item in _files(cluster, job)]
+    return [item.name.removesuffix(".json") for item in _record_files(cluster, job)]
 
 
-def _files(cluster: Cluster, job: str | None) -> list[Stat]:
-    storage = _opened(cluster)
+def _record_files(cluster: Cluster, job: str | None) -> list[Stat]:
+    storage = _open_storage(cluster)
     heads = dict.fromkeys([job, short_head(job)]) if job else recorded_jobs(cluster)
     return [
         item
         for head in heads
-        for item in _listed(storage, storage.path(f"{_root(cluster)}/{head}"))
+        for item in _list_entries(storage, storage.path(f"{_records_directory(cluster)}/{head}"))
     ]
 
 
 @contextmanager
-def _logged(run: str) -> Iterator[None]:
+def _errors_logged(run: str) -> Iterator[None]:
     """Log an error of the block instead of raising it: a record must not cost a submission, or the
     verdict of a run.
     """
@@ -261,7 +263,7 @@ def _logged(run: str) -> Iterator[None]:
         _LOG.warning("a defect in the record of %s", run, exc_info=True)
 
 
-def _opened(cluster: Cluster) -> Storage:
+def _open_storage(cluster: Cluster) -> Storage:
     """Open the staging directory's storage.
 
     Raises:
@@ -276,11 +278,11 @@ def _opened(cluster: Cluster) -> Storage:
     return storage_of(cluster.settings, root)
 
 
-def _root(cluster: Cluster) -> str:
+def _records_directory(cluster: Cluster) -> str:
     return f"{staging_root(cluster.settings)}/records"
 
 
-def _listed(storage: Storage, path: str) -> Iterator[Stat]:
+def _list_entries(storage: Storage, path: str) -> Iterator[Stat]:
     """Yield the directories of jobs, or the records of one."""
     from submit_tf_job.storage import NoSuchPath
 
@@ -288,14 +290,14 @@ def _listed(storage: Storage, path: str) -> Iterator[Stat]:
         yield from (item for item in storage.list_dir(path) if not item.name.endswith(_REPORT))
 
 
-def _write(storage: Storage, directory: str, record: Mapping[str, Any]) -> None:
+def _write_record(storage: Storage, directory: str, record: Mapping[str, Any]) -> None:
     text = json.dumps(record, sort_keys=True, ensure_ascii=False, indent=1)
     # half of a surrogate pair, which UTF-8 has not, is escaped; and its backslash, for JSON
     text = re.sub("[\ud800-\udfff]", lambda half: f"\\\\u{ord(half.group()):04x}", text)
     storage.write(storage.path(f"{directory}/{record['run']}.json"), text.encode(), mode=0o600)
 
 
-def _parsed(content: bytes) -> dict[str, Any] | None:
+def _parse_record(content: bytes) -> dict[str, Any] | None:
     """Parse a record; None if a file is not one. The containers of a job may have written it."""
     with suppress(ValueError, RecursionError):
         found = json.loads(content)

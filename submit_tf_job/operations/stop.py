@@ -192,7 +192,7 @@ def _end_gracefully(
             continue
         except NoSuchJob:
             return
-        if seen.state.is_final or (seen.report is not None and seen.report.has_saved):
+        if seen.state.is_final or (seen.report is not None and seen.report.all_have_saved):
             return
     on_wait(
         f"{ref.name}: {_unsaved_tasks(seen.report)} after {grace_s:g} s; YARN stops the job now"

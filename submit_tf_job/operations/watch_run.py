@@ -246,7 +246,7 @@ def waits_in_vain(clock: Callable[[], float]) -> Callable[[JobStatus], bool]:
 
     def in_vain(status: JobStatus) -> bool:
         nonlocal since
-        if status.overdue is None:
+        if status.start_overdue is None:
             since = None
         elif since is None:
             since = clock()
@@ -267,12 +267,12 @@ def ends_leftovers(cluster: Cluster, ref: JobRef) -> Callable[[JobStatus], None]
 
     def look(status: JobStatus) -> None:
         nonlocal since
-        if not status.is_left_over:
+        if not status.application_left_over:
             since = None
             return
         since = cluster.clock() if since is None else since
         report = status.report
-        if report is not None and report.has_ended:
+        if report is not None and report.deciding_task_left:
             limit_s, reason = LEFT_OVER_S, OVER + report.state
         else:  # what YARN starts again would have had this time to find the deciding task
             limit_s = max(LEFT_OVER_S, status.start_timeout_s)
@@ -291,7 +291,7 @@ def end_in_vain(cluster: Cluster, ref: JobRef, status: JobStatus) -> JobStatus:
     YARN stores the reason in the application's diagnostics, so every later command returns the same
     verdict.
     """
-    reason = f"{status.overdue}, so the job was stopped"
+    reason = f"{status.start_overdue}, so the job was stopped"
     if status.failed_before_bootstrap:
         reason = (
             f"the container of {status.failed_before_bootstrap[0]} failed before its bootstrap "
@@ -301,4 +301,4 @@ def end_in_vain(cluster: Cluster, ref: JobRef, status: JobStatus) -> JobStatus:
     stopped = stop(cluster, job, containers=False, reason=GIVEN_UP + reason)
     if stopped.state is not JobState.STOPPED:
         return stopped  # FAILED for this reason, or it ended by itself meanwhile
-    return replace(stopped, given_verdict=given_up(reason))
+    return replace(stopped, recorded_verdict=given_up(reason))

@@ -67,7 +67,7 @@ def _what_happens(status: JobStatus) -> str:
             "still recover it"
         )
     # the job is over, and its logs are not collected yet
-    if status.verdict.reason and (state is JobState.FINISHING or status.outdated):
+    if status.verdict.reason and (state is JobState.FINISHING or status.report_outlived_container):
         return status.verdict.reason
     if state is JobState.PENDING:
         return "accepted; waiting for YARN to start its ApplicationMaster"
@@ -202,7 +202,7 @@ def job_lines(
         yield f"  hint: {verdict.hint}"
     yield from cause_lines(pending)
     if report is not None:
-        yield from _report_lines(report, live=not status.outdated)
+        yield from _report_lines(report, live=not status.report_outlived_container)
     again = status.resubmission
     if again is not None:
         sizes = ", ".join(f"{mib}Mi for {role}" for role, mib in again.memory.items())
