@@ -11,8 +11,7 @@ from typing import Any
 import typer
 import typer.main
 
-from submit_tf_job.cli import add
-from submit_tf_job.cli.commands import COMMANDS
+from submit_tf_job.cli import add, commands
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,7 +42,7 @@ def the_command() -> Any:
     """The command line with all its commands, as `--help` sees it."""
     app = typer.Typer(name="submit_tf_job", rich_markup_mode=None)
     app.callback()(lambda: None)
-    for name in COMMANDS:
+    for name in commands.COMMANDS:
         add(app, name)
     return typer.main.get_command(app)
 

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from submit_tf_job import jobspec
-from submit_tf_job.cli.commands import COMMANDS, SUBCOMMANDS
 from submit_tf_job.container import contract
 from submit_tf_job.diagnose import statuses
 from submit_tf_job.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_TERMINATED, TABLE
@@ -28,7 +27,7 @@ from submit_tf_job.plan import Site, plan
 from submit_tf_job.settings import keys, load_settings
 from tests.builders.command_line import Cli
 from tests.golden.fixed import task_of
-from tests.pages import DOCS, ROOT, Block, blocks, resolve
+from tests.pages import DOCS, ROOT, Block, blocks, resolve, the_command
 
 PAGES = sorted(
     [*ROOT.glob("README*.md"), ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
@@ -351,7 +350,9 @@ def test_json_page_has_a_section_and_the_fields_of_each_kind() -> None:
 
 def test_each_command_is_in_the_documentation() -> None:
     text = "".join(page.read_text("utf-8") for page in DOCS.rglob("*.md"))
-    commands = (*COMMANDS, *SUBCOMMANDS)
+    groups = the_command().commands
+    commands = [*groups]
+    commands += [f"{it} {inner}" for it in groups for inner in getattr(groups[it], "commands", ())]
     assert [it for it in commands if not re.search(rf"(`|submit_tf_job ){it}\b", text)] == []
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from submit_tf_job.cli.commands import COMMANDS
+from submit_tf_job.cli import commands
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -96,7 +96,7 @@ def test_manual_page_names_every_command_and_exit_status(build: Any) -> None:
     source = (ROOT / "submit_tf_job/cli/commands.py").read_text("utf-8")
     page = build.manual_page(source, "1.2.3")
     listed = re.findall(r"^\.B ([a-z-]+)\n(.+)$", page, re.MULTILINE)
-    assert dict(listed) == {name: summary for name, (_, summary) in COMMANDS.items()}
+    assert dict(listed) == {name: summary for name, (_, summary) in commands.COMMANDS.items()}
     assert "0 done, or the job succeeded" in page.partition(".SH EXIT STATUS\n")[2]
 
 

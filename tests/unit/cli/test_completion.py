@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from submit_tf_job.cli.commands import COMMANDS
+from submit_tf_job.cli import commands
 from tests.builders.command_line import Cli
 
 ROOT = Path(__file__).parents[3]
@@ -190,7 +190,7 @@ def test_messages_name_topics_that_exist(cli: Cli) -> None:
         for topic in re.findall(r"submit_tf_job help ([a-z][a-z-]+)", path.read_text("utf-8"))
     ]
     assert len(said) > 8
-    assert {topic for _, topic in said} <= {*topics(cli), *COMMANDS}
+    assert {topic for _, topic in said} <= {*topics(cli), *commands.COMMANDS}
     hints = [
         (path.name, line)
         for path in (ROOT / "submit_tf_job").rglob("*.py")

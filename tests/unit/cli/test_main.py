@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 
 from submit_tf_job import __version__
-from submit_tf_job.cli.commands import COMMANDS, SECTIONS
+from submit_tf_job.cli import commands
 from submit_tf_job.errors import JobSpecError, Problem, SubmitTFJobError
 from tests.builders.command_line import Cli, Done
 
 SUBCOMMANDS = [
-    *(c for c in COMMANDS if c not in ("config", "image", "sandbox", "gateway", "staging")),
+    *(
+        c
+        for c in commands.COMMANDS
+        if c not in ("config", "image", "sandbox", "gateway", "staging")
+    ),
     "config show",
     "staging gc",
     "image check",
@@ -53,7 +57,7 @@ def test_help_lists_every_command(cli: Cli, argv: list[str]) -> None:
     text = done.out or done.err
     assert done.status == (0 if argv else 2)
     assert max(map(len, text.splitlines())) <= 80
-    for title, rows in SECTIONS.items():
+    for title, rows in commands.SECTIONS.items():
         listed = dict(
             line.split(maxsplit=1)
             for line in text.partition(f"\n{title}:\n")[2].partition("\n\n")[0].splitlines()
