@@ -237,7 +237,7 @@ class JobStatus:
             return False
         live = [c for c in self.containers if c.state not in ENDED]
         ready = bool(live) and all(c.state is ContainerState.READY for c in live)
-        return self.service.state is ServiceState.STABLE or (ready and not self.still_wanted)
+        return self.service.state is ServiceState.STABLE or (ready and not self.tasks_still_wanted)
 
     @property
     def failed_before_bootstrap(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Private functions have names that say their object: how many have one word may only become smaller."""
+"""Private functions have names that say their object: the share of one-word names only falls."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ import ast
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "submit_tf_job"
-MOST = 836  # of the package; lower it with each package whose names are mended
+MOST = 0.5  # of all private functions; lower it with each package whose names are mended
 NONE_IN = ("operations", "observation.py")
 
 
-def one_word_names(path: Path) -> list[str]:
+def private_names(path: Path) -> list[str]:
     names = [
         node.name
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
-    return [
-        name for name in names if name[0] == "_" and "_" not in name.strip("_") and name[1] != "_"
-    ]
+    return [name for name in names if name.startswith("_") and not name.startswith("__")]
 
 
-def test_private_names_of_one_word_become_fewer() -> None:
-    found = {path: one_word_names(path) for path in PACKAGE.rglob("*.py")}
-    assert sum(map(len, found.values())) <= MOST
-    done = {
-        str(path.relative_to(PACKAGE)): names
-        for path, names in found.items()
-        if path.relative_to(PACKAGE).parts[0] in NONE_IN and names
-    }
-    assert done == {}
+def has_one_word(name: str) -> bool:
+    return "_" not in name.strip("_")
+
+
+def test_private_names_say_their_object() -> None:
+    names = {path.relative_to(PACKAGE): private_names(path) for path in PACKAGE.rglob("*.py")}
+    every = [name for found in names.values() for name in found]
+    assert sum(map(has_one_word, every)) <= MOST * len(every)
+    mended = [found for path, found in names.items() if path.parts[0] in NONE_IN]
+    assert [name for found in mended for name in found if has_one_word(name)] == []
