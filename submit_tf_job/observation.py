@@ -564,7 +564,7 @@ def _stopped_verdict(seen: JobStatus, app: AppReport) -> Verdict:
     if GIVEN_UP in app.diagnostics:
         return given_up(app.diagnostics.partition(GIVEN_UP)[2].strip())
     if "exceeded the lifetime" in app.diagnostics or "lifetime period" in app.diagnostics:
-        saved = report is not None and report.graceful
+        saved = report is not None and report.stopped_gracefully
         saving = "; its tasks had `stop_grace` to save before" if saved else ""
         return Verdict(
             JobState.STOPPED,

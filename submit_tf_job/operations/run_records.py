@@ -87,8 +87,8 @@ def extend(cluster: Cluster, run: str, seconds: int) -> None:
     record = read(cluster, run)
     if record is not None:
         record.pop("report", None)
-        directory = f"{_root(cluster)}/{job_of(run)}"
-        _write(_opened(cluster), directory, {**record, LIFETIME: seconds})
+        directory = f"{_records_directory(cluster)}/{job_of(run)}"
+        _write_record(_open_storage(cluster), directory, {**record, LIFETIME: seconds})
 
 
 def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from submit_tf_job.job_report import Failure, JobReport
+from submit_tf_job import job_report
 from submit_tf_job.observation import Evidence, JobStatus
 from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 
 MESSAGE = "worker-1 ended with exit status 3"
-FAILURE = Failure("worker-1", 3, "command", MESSAGE, "node1", ("Traceback",))
+FAILURE = job_report.Failure("worker-1", 3, "command", MESSAGE, "node1", ("Traceback",))
 FAILURE_JSON = {"task": "worker-1", "status": 3, "reason": "command", "message": MESSAGE}
 FAILURE_JSON |= {"host": "node1", "last_lines": ["Traceback"]}
 
@@ -22,10 +22,10 @@ def app(state: str = "FINISHED", final: str = "SUCCEEDED", diagnostics: str = ""
     return AppReport(*known, AppState(state), FinalStatus(final), diagnostics=diagnostics)
 
 
-def report(state: str = "succeeded", **values: Any) -> JobReport:
+def report(state: str = "succeeded", **values: Any) -> job_report.JobReport:
     plain: dict[str, Any] = {"version": 1, "run": "s", "state": state, "wanted": 2, "arrived": 2}
     plain["roles"] = {"worker": {"wanted": 2}}
-    found = JobReport.parse(json.dumps({**plain, **values}).encode())
+    found = job_report.JobReport.parse(json.dumps({**plain, **values}).encode())
     assert found
     return found
 

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from submit_tf_job import Status, job_report
-from submit_tf_job.job_report import JobReport
 from submit_tf_job.observation import JobStatus
 from submit_tf_job.report.job_text import change_line
 from tests.builders.statuses import FAILURE, FAILURE_JSON, app, report
@@ -108,7 +107,7 @@ def test_job_report_has_what_the_container_writes_and_nothing_else() -> None:
     seen: set[tuple[type, str]] = set()
     for written in written_reports():
         content = json.dumps(written).encode()
-        made = JobReport.parse(content)
+        made = job_report.JobReport.parse(content)
         assert made
         compared(made, written, seen)
         assert made.record(10**6) == json.loads(content)
@@ -161,13 +160,15 @@ NO_REPORT = [
 
 @pytest.mark.parametrize("content", NO_REPORT, ids=range(len(NO_REPORT)))
 def test_job_report_parse_of_invalid_content(content: bytes) -> None:
-    assert JobReport.parse(content) is None
+    assert job_report.JobReport.parse(content) is None
 
 
 def test_job_report_parse_of_a_truncated_report() -> None:
     whole = json.dumps(report("failed", first_failure=FAILURE_JSON).record(10**6)).encode()
-    assert JobReport.parse(whole)
-    assert [JobReport.parse(whole[:length]) for length in range(len(whole))] == [None] * len(whole)
+    assert job_report.JobReport.parse(whole)
+    assert [job_report.JobReport.parse(whole[:length]) for length in range(len(whole))] == [
+        None
+    ] * len(whole)
 
 
 # what any program, task or disk may leave in the place of a value
@@ -225,7 +226,7 @@ def shown(seen: JobStatus) -> str:
     return "\n".join((str(status), repr(status), change_line(seen, 1.0), told))
 
 
-WHOLE = {one["state"]: JobReport.parse(json.dumps(one).encode()) for one in REPORTS}
+WHOLE = {one["state"]: job_report.JobReport.parse(json.dumps(one).encode()) for one in REPORTS}
 ENDS = {"succeeded": "SUCCEEDED", "failed": "FAILED", "stopped": "KILLED"}
 
 
@@ -234,7 +235,7 @@ ENDS = {"succeeded": "SUCCEEDED", "failed": "FAILED", "stopped": "KILLED"}
 def test_broken_report_is_read_and_shown_and_costs_no_verdict(count: int) -> None:
     for seed in range(count):
         whole, content = broken(seed)
-        found = JobReport.parse(content)
+        found = job_report.JobReport.parse(content)
         assert found, seed
         final = ENDS.get(whole["state"])
         record = app("FINISHED", final) if final else app("RUNNING", "UNDEFINED")

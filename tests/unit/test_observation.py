@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job.job_report import JobReport
+from submit_tf_job import job_report
 from submit_tf_job.observation import (
     SWALLOWED_HINT,
     Evidence,
@@ -32,7 +32,9 @@ from tests.builders.statuses import FAILURE, FAILURE_JSON, app, observations, re
 
 
 def judge(
-    record: AppReport | None, said: JobReport | None = None, evidence: Any = Evidence.UNREADABLE
+    record: AppReport | None,
+    said: job_report.JobReport | None = None,
+    evidence: Any = Evidence.UNREADABLE,
 ) -> Verdict:
     return verdict(JobStatus("mnist", "application_1_0001", record, report=said, evidence=evidence))
 
@@ -51,7 +53,7 @@ DID_IT_START = "did it start at all? its image must have bash and Python 3.6 or 
 FAILED_REPORT = report("failed", first_failure=FAILURE_JSON, outcome={"status": 93})
 STATUS_REPORT = report("failed", outcome={"status": 3})
 
-ENDS: list[tuple[AppReport | None, JobReport | None, Evidence, Verdict]] = [
+ENDS: list[tuple[AppReport | None, job_report.JobReport | None, Evidence, Verdict]] = [
     # The ResourceManager has forgotten it.
     (None, None, Evidence.UNREADABLE, Verdict(UNKNOWN, GONE, False)),
     (None, report(), Evidence.READ, Verdict(UNKNOWN, GONE, False)),
@@ -99,14 +101,17 @@ ENDS: list[tuple[AppReport | None, JobReport | None, Evidence, Verdict]] = [
 
 @pytest.mark.parametrize(("record", "said", "evidence", "expected"), ENDS)
 def test_verdict_of_an_ended_job(
-    record: AppReport | None, said: JobReport | None, evidence: Evidence, expected: Verdict
+    record: AppReport | None,
+    said: job_report.JobReport | None,
+    evidence: Evidence,
+    expected: Verdict,
 ) -> None:
     assert judge(record, said, evidence) == expected
     assert expected.state.is_final
 
 
 @pytest.mark.parametrize("said", [None, report("running"), FAILED_REPORT, STATUS_REPORT])
-def test_verdict_waits_for_the_report_of_a_success(said: JobReport | None) -> None:
+def test_verdict_waits_for_the_report_of_a_success(said: job_report.JobReport | None) -> None:
     assert judge(app(), said, Evidence.COLLECTED_SOON) == Verdict(
         JobState.FINISHING,
         "YARN reports SUCCEEDED; the deciding task's outcome is not known until the cluster "
