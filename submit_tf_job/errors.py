@@ -7,6 +7,7 @@
     ├── AuthError              not authenticated, or not allowed
     ├── NoSuchJob              no job of that name or id
     ├── NameTaken              another run of the job is alive
+    │   └── KeyReused          the submission's id was used for other settings or files
     ├── ClusterUnavailable     no ResourceManager, or no Docker Engine of this machine, could be reached
     │   └── BadAnswer          the response is not one of a working ResourceManager
     ├── DeadlinePassed         our deadline passed; the job may still be running
@@ -194,6 +195,10 @@ class NameTaken(SubmitTFJobError):
     """Another run of the job is alive."""
 
 
+class KeyReused(NameTaken):
+    """The submission's id was used before, for other settings or files: its run is not this job."""
+
+
 class ClusterUnavailable(SubmitTFJobError):
     """No ResourceManager, or no Docker Engine of this machine, could be reached."""
 
@@ -247,6 +252,7 @@ TABLE: dict[type[SubmitTFJobError], ErrorClass] = {
     AuthError: ErrorClass("not-allowed", 4, 403, False),
     NoSuchJob: ErrorClass("no-such-job", 5, 404, False),
     NameTaken: ErrorClass("name-taken", 6, 409, False),
+    KeyReused: ErrorClass("key-reused", 6, 422, False),
     ClusterUnavailable: ErrorClass("cluster-unavailable", 7, 503, True),
     BadAnswer: ErrorClass("bad-answer", 7, 502, True),
     DeadlinePassed: ErrorClass("deadline-passed", 8, 504, True),

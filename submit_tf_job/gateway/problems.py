@@ -32,7 +32,6 @@ CODES = {
     "request-timeout": 408,
     "too-large": 413,
     "media-type": 415,
-    "key-reused": 422,
     "quota": 429,
     "too-many": 429,
     "upload-unavailable": 503,

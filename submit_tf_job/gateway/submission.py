@@ -24,7 +24,7 @@ from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from submit_tf_job.errors import UsageError
+from submit_tf_job.errors import KeyReused, UsageError
 from submit_tf_job.gateway.policy import Policy
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.running import Gateway, in_thread, upload_unavailable
@@ -87,7 +87,8 @@ def submit(
 
     Raises:
         CancelledError: The client has left.
-        RequestRefused: The key was used for another body, or the policy does not allow the job.
+        KeyReused: The key was used for another body.
+        RequestRefused: The policy does not allow the job.
         SubmitTFJobError: As `Client.load`, `Client.plan` and `Client.submit`.
     """
     job = client.load_sent(
@@ -104,9 +105,10 @@ def submit(
     with policy.admitted(client, planned):
         if mine is not None and (other := client.other_job(planned)):
             raise _reused(f"job {other}")
-        handle = client.submit(planned)
-        if handle.is_other:
-            raise _reused("a different body")
+        try:
+            handle = client.submit(planned)
+        except KeyReused:
+            raise _reused("a different body") from None
     warnings = [*client.warnings(planned)]
     if job.retries and job.retries.memory:
         warnings.append(
@@ -118,9 +120,8 @@ def submit(
     return handle, submission_object(handle.submission, warnings)
 
 
-def _reused(what: str) -> RequestRefused:
-    return RequestRefused(
-        "key-reused",
+def _reused(what: str) -> KeyReused:
+    return KeyReused(
         f"this Idempotency-Key was used before with {what}",
         hint="a key belongs to one submission; use another for this one",
     )

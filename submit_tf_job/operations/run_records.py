@@ -54,6 +54,7 @@ def begin(cluster: Cluster, done: Submission) -> None:
         "user": settings.user,
         "submission": {
             "key": done.plan.key,
+            "content": done.plan.content,
             "number": done.plan.number,
             "at": (cluster.client.now_ms() or int(cluster.wall() * 1000)) // 1000,
             "by": getpass.getuser(),

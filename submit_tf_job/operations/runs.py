@@ -440,11 +440,17 @@ def other_job_of_key(cluster: Cluster, planned: Plan) -> str | None:
 
 
 def is_of_content(cluster: Cluster, planned: Plan, run: str) -> bool:
-    """Return whether a run of the plan's key has its job and files; True where nothing tells it."""
-    mine = planned.content
+    """Return whether a run of the plan's key has its job and files, by its service or its record;
+    True where neither tells.
+    """
+    told: object = None
     with suppress(SubmitTFJobError):
-        return properties_of_run(cluster, run).get(service_properties.CONTENT, mine) == mine
-    return True
+        told = properties_of_run(cluster, run).get(service_properties.CONTENT)
+    if told is None:
+        with suppress(SubmitTFJobError):
+            record = run_records.read(cluster, run) or {}
+            told = record.get("submission", {}).get("content")
+    return told in (None, planned.content)
 
 
 def _known_runs(cluster: Cluster) -> frozenset[str]:

@@ -14,6 +14,7 @@ from submit_tf_job.errors import (
     DeadlinePassed,
     InternalError,
     JobSpecError,
+    KeyReused,
     Problem,
     SubmitTFJobError,
 )
@@ -40,11 +41,6 @@ if TYPE_CHECKING:
     from submit_tf_job.storage.staging import Sent
     from submit_tf_job.yarn.exactly_once import KeyedSubmission
 
-_OTHER = (
-    "{} has this submission's id already, with other settings or files: it is followed, and "
-    "nothing was submitted"
-)
-
 
 @dataclass(frozen=True)
 class Submission:
@@ -56,8 +52,6 @@ class Submission:
         plan: The run's plan.
         warnings: What the cluster did not do as the job spec says, though the job runs.
         after: The run of the same key that had ended before; "" if there was none.
-        is_other: Whether the run that was found has other settings or files than the call: its key
-            was used for them before. False where neither YARN nor HDFS tells.
     """
 
     ref: JobRef
@@ -65,7 +59,6 @@ class Submission:
     plan: Plan
     warnings: tuple[str, ...] = ()
     after: str = ""
-    is_other: bool = False
 
 
 def load_job(
@@ -248,6 +241,7 @@ def submit(
     Raises:
         JobSpecError: An input or output does not exist, or cannot be read or written.
         NameTaken: Another run of the job, with another key, is alive.
+        KeyReused: The plan's given key was used before, for other settings or files.
         Refused: The cluster refuses the job.
         ClusterUnavailable: The cluster failed, and the job may or may not run; the same call again
             determines it.
@@ -280,14 +274,14 @@ def submit(
         preparation.forget_others()
         runs.retire(cluster, planned.job.name, done.run)
     ref = JobRef(planned.job.name, done.application_id, done.run)
-    is_other = bool(
-        done.adopted and planned.given_key and not is_of_content(cluster, planned, ref.run)
-    )
+    # a run that `retries.memory` has begun has more memory; the first one has what was submitted
+    first = planned.run_of(done.number)
+    if done.adopted and planned.given_key and not is_of_content(cluster, planned, first):
+        raise _key_reused(ref)
     warnings = (
         *(() if done.adopted else preparation.said),
         apply_priority(cluster, ref, planned.job.priority),
         _several_runs_warning(planned.job.name, ref, done.live),
-        _OTHER.format(ref.run) if is_other else "",
     )
     made = Submission(
         ref,
@@ -295,7 +289,6 @@ def submit(
         planned.at(done.number),
         tuple(filter(None, warnings)),
         done.after,
-        is_other,
     )
     if not done.adopted:
         run_records.begin(cluster, made)
@@ -382,6 +375,16 @@ class _Preparation:
         if self._data.lists:
             used.append(planned.lists)
         staging.forget_others(planned, self._cluster.settings, used)
+
+
+def _key_reused(ref: JobRef) -> KeyReused:
+    return KeyReused(
+        f"{ref.run} ({ref.application_id}) has this submission's id already, with other settings "
+        f"or files; nothing was submitted.",
+        hint="Give each run an id of its own: the same id is the same run of the same job. Follow "
+        f"that one: submit_tf_job wait {ref.run}.",
+        details={"run": ref.run, "application_id": ref.application_id},
+    )
 
 
 def _several_runs_warning(job: str, ref: JobRef, others: tuple[str, ...]) -> str:

@@ -307,6 +307,7 @@ class Client:
         Raises:
             JobSpecError: The job spec is not valid.
             NameTaken: Another run of the job, with other settings or files, is alive.
+            KeyReused: The submission's id was used before, for other settings or files.
             Refused: The cluster refuses the job.
             AuthError: Not authenticated, or not allowed.
             ClusterUnavailable: The job may or may not have been submitted; the same call again

@@ -78,13 +78,6 @@ class JobHandle:
         """Whether `submit` found an existing run."""
         return self.submission is not None and self.submission.adopted
 
-    @property
-    def is_other(self) -> bool:
-        """Whether the run that `submit` found has other settings or files than the call, whose
-        `submission_id` was used for them before.
-        """
-        return self.submission is not None and self.submission.is_other
-
     def status(self) -> Status:
         """Return its current status; UNKNOWN if nothing of the run is left."""
         return Status(status(self._cluster, self.ref))

@@ -134,7 +134,7 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
             TRAIN,
             container["args"][0].replace("{{workflow.name}}", RUN).replace("/tmp/", ""),
         ),
-        "jenkins": lambda: host.step("jenkins", TRAIN, jenkins.replace("${env.BUILD_NUMBER}", RUN)),
+        "jenkins": lambda: host.step("jenkins", TRAIN, jenkins.replace("${run}", RUN)),
         "gateway": lambda: host.step(
             "gateway",
             f"{TRAIN}-http",
@@ -246,4 +246,9 @@ def test_what_only_a_scheduler_reads() -> None:
     names = {"w": "uri:oozie:workflow:1.0", "s": "uri:oozie:shell-action:1.0"}
     assert [script.text for script in workflow.findall(".//s:exec", names)] == ["train.sh"]
     assert workflow.find(".//s:capture-output", names) is not None
+    shell = workflow.find(".//s:shell", names)
+    assert shell is not None
+    order = [element.tag.partition("}")[2] for element in shell]
+    assert order[:3] == ["resource-manager", "name-node", "exec"]
+    assert "RUN=${wf:id()}-${wf:run()}" in [element.text for element in shell]
     assert {action.get("to") for action in workflow.findall(".//w:ok", names)} == {"end"}

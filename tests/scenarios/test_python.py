@@ -215,12 +215,12 @@ def test_submission_id_that_was_used_before_is_told(world: World) -> None:
     first = planned(SENT)
     assert (client().has_run(first), client().other_job(first)) == (False, None)
     handle = client().submit(first)
-    assert (handle.adopted, handle.is_other, client().has_run(first)) == (False, False, True)
+    assert (handle.adopted, client().has_run(first)) == (False, True)
     assert client().other_job(planned(SENT.replace(b"mnist", b"digits"))) == "mnist"
     world.passes(10)
-    again = client().submit(planned(SENT.replace(b"echo", b"date")))
-    assert (again.run, again.adopted, again.is_other) == (handle.run, True, True)
-    assert not client().submit(first).is_other
+    with pytest.raises(submit_tf_job.KeyReused, match=f"{handle.run} .* with other settings"):
+        client().submit(planned(SENT.replace(b"echo", b"date")))
+    assert client().submit(first).run == handle.run
 
 
 def test_own_jobs_only_does_not_know_the_ids_of_others(world: World) -> None:

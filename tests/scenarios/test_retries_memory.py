@@ -184,3 +184,12 @@ def test_wait_gives_up_where_nothing_submits_the_next_run(ranker: World) -> None
     begun = ranker.cluster.clock()
     assert ranker("wait", ranker.application).status == 1
     assert ranker.cluster.clock() - begun < 30, "an application ends with itself"
+
+
+def test_an_id_finds_the_run_with_more_memory(ranker: World) -> None:
+    """It has other settings than were submitted, and is the same submission."""
+    words = ("submit", SPEC, "--submission-id", "7", "-o", "json")
+    after_each_start(ranker, lambda: runs_out(ranker))
+    for _ in range(2):  # the second command finds both runs
+        assert ranker(*words, "--timeout", "200s").status == 8
+        assert len(ranker.yarn.apps) == 2

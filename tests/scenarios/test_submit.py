@@ -390,3 +390,21 @@ def test_status_does_not_call_a_start_overdue_where_it_is_not_certain(
     assert sentence in world("status", "mnist").out
     why(world)
     assert sentence not in world("status", "mnist").out
+
+
+@pytest.mark.parametrize("end", ["", "SUCCEEDED", "FAILED"])
+def test_an_id_that_was_used_for_another_content_is_refused(world: World, end: str) -> None:
+    world.spec()
+    first = world("submit", SPEC, "-d", "--submission-id", "7", "-o", "json").json
+    world.passes(10)
+    if end:
+        world.name, world.application = first["run"], first["application_id"]
+        world.hdfs()  # YARN's copy tells the content of a run that has ended
+        world.ends(end)
+    done = world("submit", SPEC, "--submission-id", "7", "--set", "env.LR=0.1", "-o", "json")
+    told = json.loads(done.err)
+    assert (done.status, told["code"], told["retryable"]) == (6, "key-reused", False)
+    assert told["details"]["run"] == first["run"]
+    assert len(world.yarn.apps) == 1
+    again = world("submit", SPEC, "-d", "--submission-id", "7", "-o", "json").json
+    assert (again["run"], again["adopted"]) == (first["run"], True)

@@ -459,3 +459,25 @@ def test_examples_of_the_python_page_pass_mypy_strict(tmp_path: Path) -> None:
     errors = [line for line in done.stdout.splitlines() if ": error: " in line]
     places = [Path(line.partition(":")[0]).name for line in errors]
     assert sorted(places) == ["wrong_text.py", "wrong_too_many.py"], done.stdout
+
+
+def test_recipe_of_cron_runs_in_the_environment_of_cron(tmp_path: Path) -> None:
+    """A crontab sets variables to text as it stands, and cron's own environment has little else."""
+    [table] = [block.text for block in blocks(DOCS / "schedulers.md") if "./nightly" in block.text]
+    [script] = [
+        block.text for block in blocks(DOCS / "schedulers.md") if "# nightly:" in block.text
+    ]
+    *settings, entry = table.strip().splitlines()
+    given = {"HOME": str(tmp_path), "LOGNAME": "etl", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
+    given |= dict(line.replace("/opt/", f"{tmp_path}/").split("=", 1) for line in settings)
+    program = tmp_path / "submit_tf_job/bin/submit_tf_job"
+    job = tmp_path / "etl/nightly"
+    for path, text in ((program, '#!/bin/sh\necho "$HADOOP_CONF_DIR" "$@"\n'), (job, script)):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    command = entry.split(maxsplit=5)[5].replace("/opt/", f"{tmp_path}/")
+    done = subprocess.run(["sh", "-c", command], env={**given, "RUN": "1"}, capture_output=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, b""), done
+    told = (tmp_path / "etl/1.txt").read_text()
+    assert told.startswith("/etc/hadoop/conf submit train.yaml --submission-id 1 "), told
