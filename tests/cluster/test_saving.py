@@ -11,6 +11,7 @@ import pytest
 import requests
 
 from tests.clusters import Cluster
+from tests.hdfs import Hdfs
 from tests.tool import SUBMIT_S, Tool, gone, processes_of, until
 
 pytestmark = pytest.mark.cluster
@@ -92,3 +93,44 @@ def test_a_stop_whose_client_dies_ends_the_job(tool: Tool, retries: int) -> None
     assert (done.status, done.json["state"]) == (3, "STOPPED"), done
     assert saved(where) == ["chief-0", "worker-0"]
     gone("orphaned")
+
+
+# what a task saves when it gets SIGTERM; the file names are those of modules that Python needs
+SAVES = "trap 'sleep 4; echo whole > $TFJOB_OUTPUT_M/model; exit 0' TERM; sleep 600 & wait"
+OWN = {"PYTHONPATH": "own", "PYTHONHOME": "/no/such"}
+
+
+@pytest.mark.parametrize("ends_by", ["lifetime", "stop"])
+def test_outputs_are_stored_when_the_job_is_stopped(tool: Tool, hdfs: Hdfs, ends_by: str) -> None:
+    """Whatever files and variables for Python the job has of its own."""
+    own = tool.cwd / "own"
+    own.mkdir(exist_ok=True)
+    for name in ("json", "queue", "sitecustomize", "socket"):
+        (own / f"{name}.py").write_text("raise SystemExit(9)")
+        (tool.cwd / f"{name}.py").write_text("raise SystemExit(9)")
+    name, place = f"stored-{ends_by}", f"/tmp/stored-{ends_by}-{os.getpid()}"
+    output = {"uri": f"hdfs://{place}", "upload": True, "on_failure": "upload", "by": "every-task"}
+    spec = tool.spec(
+        name,
+        strategy="multi-worker",
+        hadoop={"conf": "inline"},
+        files=["own", *(f"{file}.py" for file in ("json", "queue", "sitecustomize", "socket"))],
+        env=OWN,
+        command=SAVES,
+        roles={"worker": {**SMALL, "instances": 2}},
+        outputs={"m": output},
+        stop_grace="20s",
+        **({"lifetime": "60s"} if ends_by == "lifetime" else {}),
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    if ends_by == "stop":
+        tool.until(name, lambda status: status["state"] == "RUNNING", timeout=SUBMIT_S)
+        assert tool("stop", name, "-o", "json").json["state"] == "STOPPED"
+    done = tool("wait", name, "-o", "json")
+    assert (done.status, done.json["state"]) == (3, "STOPPED"), done
+    assert [hdfs.read(f"{place}/worker-{task}/model") for task in (0, 1)] == [b"whole\n"] * 2
+    if ends_by == "lifetime":
+        assert done.json["reason"].startswith("its lifetime was over"), done
+        assert "its tasks had `stop_grace` to save before" in done.json["reason"]
+    hdfs.remove(place)
+    gone(name)
