@@ -23,6 +23,7 @@ from submit_tf_job.container.stacks import AllStacks
 from submit_tf_job.container.wire import ChannelClosed, pack, pack_addresses
 
 LOOKUP_S = 0.5  # between two rounds of DNS queries
+FIRST_LOOK_S = 1.0  # when the job's lifetime ends; a start does not wait for that
 SUSPENDED_S = 2 * TICK_S  # a longer turn means that this task may have been suspended
 
 
@@ -67,9 +68,13 @@ class DecidingTask:
             if self.info.task.get("meeting"):
                 self._announce()
         if self.info.task.get("record"):
-            from submit_tf_job.container import lifetime  # imports an HTTP client
+            threading.Thread(target=self._watch_lifetime, name="lifetime", daemon=True).start()
 
-            lifetime.Lifetime(self.info, self._lifetime_ends).start()
+    def _watch_lifetime(self) -> None:
+        time.sleep(FIRST_LOOK_S)
+        from submit_tf_job.container import lifetime  # imports an HTTP client
+
+        lifetime.watch(self.info, self._lifetime_ends)
 
     def _lifetime_ends(self, until: float) -> None:
         """Have all tasks save and end, because the job's lifetime is nearly over."""

@@ -8,7 +8,6 @@ are of HDFS' clock: no clock of a client or a node counts.
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
@@ -19,55 +18,47 @@ from submit_tf_job.container.info import Info
 
 RECORD, REPORT = ".json", ".report"
 KEY = "lifetime_s"  # of the record: from the time of the file on
-FIRST_S, LOOK_S = 1.0, 60.0  # the first look, and the longest pause between two
+LOOK_S = 60.0  # the longest pause between two looks
 MISSING = 10  # looks, after which the client that submitted the job has not written it
 MARGIN_S = 10.0  # the record is written after the POST, and a look may be late
 LATE_S = 15.0  # YARN looks every 3 s whether a lifetime is over
 
 
-class Lifetime:
-    """Looks when the job's lifetime ends, in a thread."""
+def watch(info: Info, ends: Callable[[float], None]) -> None:
+    """Call `ends` when the tasks have to save, with the time by which YARN has ended the job.
 
-    def __init__(self, info: Info, ends: Callable[[float], None]) -> None:
-        """Call `ends` when the tasks have to save, with the time until which YARN has ended it."""
-        self.info, self.ends = info, ends
-        self.grace_s = info.stop_grace_s + MARGIN_S
-
-    def start(self) -> None:
-        """Start to look, if the job has a record."""
-        if self.info.task.get("record"):
-            threading.Thread(target=self._run, name="lifetime", daemon=True).start()
-
-    def _run(self) -> None:
-        time.sleep(FIRST_S)
-        until: float | None = None  # of the monotonic clock
-        missing = 0
-        while until is not None or missing < MISSING:
-            try:
-                left_s = self._left_s()
-                if left_s is None:
-                    return  # there is no limit
-                until = time.monotonic() + left_s
-            except StoreError as err:  # what is known still holds
-                missing += isinstance(err, NotFound)
-            pause_s = LOOK_S if until is None else until - self.grace_s - time.monotonic()
-            if pause_s <= 0:
-                self.ends((until or 0.0) + LATE_S)
-                return
-            time.sleep(min(LOOK_S, max(1.0, pause_s)))
-
-    def _left_s(self) -> float | None:
-        """Return the seconds until the lifetime ends; None without a lifetime."""
-        rule = self.info.task["record"]
-        env = dict(self.info.env, HADOOP_USER_NAME=rule["user"])
-        store = WebHdfs(rule["protocol"], rule["addresses"], env)
-        path = rule["path"][: -len(REPORT)] + RECORD
-        written = store.version(path)
-        if written is None:
-            raise NotFound(path)
+    It returns then, or if the job has no limit: call it in a thread.
+    """
+    grace_s = info.stop_grace_s + MARGIN_S
+    until: float | None = None  # of the monotonic clock
+    missing = 0
+    while until is not None or missing < MISSING:
         try:
-            found = json.loads(b"".join(store.read(path)).decode("utf-8"))[KEY]
-            now_s = parsedate_to_datetime(store.date).timestamp()
-            return None if found is None else float(found) - (now_s - written[0] / 1000.0)
-        except (ValueError, TypeError, KeyError):  # of another version, or damaged
-            return None
+            left_s = _read_left(info)
+            if left_s is None:
+                return
+            until = time.monotonic() + left_s
+        except StoreError as err:  # what is known still holds
+            missing += isinstance(err, NotFound)
+        pause_s = LOOK_S if until is None else until - grace_s - time.monotonic()
+        if until is not None and pause_s <= 0:
+            ends(until + LATE_S)
+            return
+        time.sleep(min(LOOK_S, max(1.0, pause_s)))
+
+
+def _read_left(info: Info) -> float | None:
+    """Return the seconds until the lifetime ends; None without a lifetime."""
+    rule = info.task["record"]
+    env = dict(info.env, HADOOP_USER_NAME=rule["user"])
+    store = WebHdfs(rule["protocol"], rule["addresses"], env)
+    path = rule["path"][: -len(REPORT)] + RECORD
+    written = store.version(path)
+    if written is None:
+        raise NotFound(path)
+    try:
+        found = json.loads(b"".join(store.read(path)).decode("utf-8"))[KEY]
+        now_s = parsedate_to_datetime(store.date).timestamp()
+        return None if found is None else float(found) - (now_s - written[0] / 1000.0)
+    except (ValueError, TypeError, KeyError):  # of another version, or damaged
+        return None
