@@ -138,6 +138,7 @@ goldens: venv #+ write tests/golden, the tables of messages and of keys, docs/op
 	$(BIN)/python -m tests.unit.jobspec.key_tables
 	$(BIN)/python -m tests.unit.gateway.test_app
 	$(BIN)/python -m tests.json_page
+	$(BIN)/python -m tests.cause_table
 	$(BIN)/python .ci/agent_pages.py
 	SUBMIT_TF_JOB_TEST_UPDATE_GOLDENS=1 $(BIN)/python -m pytest tests/golden tests/unit/messages -q
 

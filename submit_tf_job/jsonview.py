@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from submit_tf_job.diagnose.cause import Consequence
+from submit_tf_job.diagnose.cause import CauseEvidence, Consequence
 from submit_tf_job.job_report import (
     Awaited,
     Failure,
@@ -85,6 +85,8 @@ class RootCauseJson(Json):
     sentence: str
     hint: str
     retryable: bool
+    certain: bool
+    evidence: CauseEvidence | None
     task: str | None
     host: str | None
     container_id: str | None
@@ -390,7 +392,7 @@ def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:
 # what was observed and is printed as it is, with other names in `_NAMES`; a `Generation` stands
 # inside of the retries
 _OBSERVED = (
-    *(Failure, Awaited, Consequence, RoleCounts, StoredOutput, Standstill, Retried),
+    *(Failure, Awaited, CauseEvidence, Consequence, RoleCounts, StoredOutput, Standstill, Retried),
     service_properties.Resubmission,
     *(description.StartTimes, description.Link, description.TaskDetail, description.Limit),
 )

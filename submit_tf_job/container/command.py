@@ -172,7 +172,7 @@ class TaskCommand:
         self.env.update(environment.own_variables(self.info))
         self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
         words = command.split() if isinstance(command, str) else command
-        log(f"{doing}: {' '.join(words)[:200]}")
+        log(f"{doing}: {' '.join(' '.join(words).split())[:200]}")
         workdir = self._workdir()
         self.by_shell = is_shell(command, self.env.get("PATH"), workdir)
         self.child = Child(command, self.env, self.nofile, workdir)
@@ -261,8 +261,7 @@ class TaskCommand:
     def _end(self, record: dict[str, Any]) -> None:
         self.ending = None
         failed, duration_s = record["status"], round(self.ended_at - self.started_at, 3)
-        stderr = task_files.output_path(self.info, "stderr")
-        lines = task_files.last_lines(stderr) if failed else []
+        lines = task_files.program_lines(self.info) if failed else []
         self.record = dict(record, last_lines=lines, duration_s=duration_s)
         self.ended(self.ended_at)
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import stat
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
-from submit_tf_job.container import contract, foreign
-from submit_tf_job.container.info import PREFIX, Info
+from submit_tf_job.container import contract, foreign, output_lines
+from submit_tf_job.container.info import Info
 
 LOOK_S = 1.0  # between two looks whether the output has grown
 STREAMS = {"stdout": 1, "stderr": 2}
-# A minimal image lacks en_US.UTF-8, which YARN's AM sets (seen on 3.4.2).
-NOISE = ("setlocale: LC_ALL", contract.OUTCOME_MARK, PREFIX)
+LOGS = (".log", ".out", ".err")
+END_BYTES, FAR_BYTES, EXCEPTION_BYTES = 64 * 1024, 16 * 1024 * 1024, 6 * 1024
+TRACEBACK = b"Traceback (most recent call last)"
 
 
 def write_json(path: str, value: Mapping[str, Any]) -> None:
@@ -74,19 +76,59 @@ def stacks_path(info: Info) -> str:
 
 
 def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) -> list[str]:
-    """Return the end of a task's stderr without noise and without the bootstrap's own lines."""
+    """Return the end of an output without noise and without the bootstrap's own lines; where its
+    last 64 kB hold no exception, from the last one on that is found before them.
+    """
     try:
         with open(open_regular(path), "rb") as source:
-            source.seek(max(0, source.seek(0, os.SEEK_END) - 65536))
-            text = source.read(65536).decode("utf-8", "replace")
+            size = source.seek(0, os.SEEK_END)
+            source.seek(max(0, size - END_BYTES))
+            text = source.read(END_BYTES)
+            if TRACEBACK not in text and size > END_BYTES:
+                text = _from_exception(source, size) or text
     except OSError:
         return []
-    found = [line for line in text.split("\n") if line.strip()]
-    found = [line for line in found if not any(noise in line for noise in NOISE)][-lines:]
-    kept = [foreign.clean_line(line)[:width] for line in found]
+    found = output_lines.own_end(output_lines.telling_lines(text.decode("utf-8", "replace")))
+    kept = [foreign.clean_text(line)[:width] for line in found[-lines:]]
     while sum(map(len, kept)) > total:
         del kept[0]
     return kept
+
+
+def _from_exception(source: BinaryIO, size: int) -> bytes:
+    """Return some kilobytes from the last traceback in the last megabytes; b"" without one."""
+    source.seek(max(0, size - FAR_BYTES))
+    text = source.read(FAR_BYTES)
+    at = text.rfind(TRACEBACK)
+    if at < 0:
+        return b""
+    begin = text.rfind(b"\n", 0, at) + 1
+    return text[begin : begin + EXCEPTION_BYTES].rpartition(b"\n")[0]
+
+
+def program_lines(info: Info) -> list[str]:
+    """Return the end of what a task's program wrote: to stderr, else to stdout, else to a log of
+    its own below its working directory.
+    """
+    outputs = [output_path(info, name) for name in ("stderr", "stdout")]
+    return next(filter(None, map(last_lines, outputs + _own_logs(info))), [])
+
+
+def _own_logs(info: Info) -> list[str]:
+    """Return the files that look like logs and were written last, the newest first."""
+    found = []
+    folders = [info.cwd]
+    for folder in folders:
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in itertools.islice(entries, 200):
+                if entry.is_dir(follow_symlinks=False):
+                    if len(folders) < 20 and not entry.name.startswith("."):
+                        folders.append(entry.path)
+                elif entry.name.endswith(LOGS) and entry.is_file(follow_symlinks=False):
+                    changed = entry.stat(follow_symlinks=False).st_mtime
+                    if changed >= info.wall + info.started:
+                        found.append((changed, entry.path))
+    return [path for _changed, path in sorted(found, reverse=True)[:3]]
 
 
 def size_of(path: str) -> int:

@@ -5,48 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# The causes that the next try would meet again: the job, its image, a right or the cluster's
-# configuration has to be changed first. The column "a retry helps" of docs/troubleshooting.md.
-PERMANENT = frozenset(
-    {
-        "arguments-too-long",
-        "command-not-found",
-        "cpu-too-old",
-        "cuda-mismatch",
-        "gpu-missing",
-        "hdfs-credentials",
-        "hdfs-permission",
-        "hdfs-unsupported",
-        "host-name-too-long",
-        "image-ignored",
-        "image-name-invalid",
-        "image-not-trusted",
-        "image-without-bash",
-        "image-without-tools",
-        "keras-3",
-        "kerberos-realm",
-        "kerberos-somebody-else",
-        "library-missing",
-        "logs-too-large",
-        "module-missing",
-        "mount-invalid",
-        "mount-refused",
-        "network-refused",
-        "not-executable",
-        "permission-denied",
-        "privileged-refused",
-        "program-missing",
-        "python-missing",
-        "read-only",
-        "request-refused",
-        "runtime-refused",
-        "tensorflow-missing",
-        "tf-config-invalid",
-        "user-missing",
-        "workdir-missing",
-        "wrong-architecture",
-    }
-)
+from submit_tf_job.diagnose.codes import PERMANENT
 
 
 @dataclass(frozen=True)
@@ -56,6 +15,21 @@ class Consequence:
     task: str
     status: int | None
     message: str
+
+
+@dataclass(frozen=True)
+class CauseEvidence:
+    """Where a cause stands.
+
+    Attributes:
+        task: The task whose output it is.
+        stream: `stderr`, `stdout`, or `output` for what the task's report has of either.
+        lines: The lines that tell it, at most 12.
+    """
+
+    task: str
+    stream: str
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -77,6 +51,10 @@ class Cause:
         last_lines: The end of its stderr.
         diagnostics: YARN's diagnostics of it, or "".
         consequences: The tasks that ended because of it, in order of time.
+        certain: Whether the evidence proves it; False for a guess, and where only the exit status
+            is known.
+        evidence: The lines that tell it; None if it was not read from an output.
+        permanent: Whether the next try meets it again, although others of its code may pass.
     """
 
     code: str
@@ -92,11 +70,14 @@ class Cause:
     last_lines: tuple[str, ...] = ()
     diagnostics: str = ""
     consequences: tuple[Consequence, ...] = ()
+    certain: bool = True
+    evidence: CauseEvidence | None = None
+    permanent: bool = False
 
     @property
     def retryable(self) -> bool:
         """Whether the same job may succeed if it is submitted again, with nothing changed."""
-        return self.code not in PERMANENT
+        return self.code not in PERMANENT and not self.permanent
 
 
 @dataclass(frozen=True)

@@ -1,490 +1,632 @@
-"""Determine the cause from each kind of evidence: YARN's diagnostics, the bootstrap's report, the
-program's stderr, the exit status.
+"""Determine the cause from the end of a task's program: its exit status, and its output.
+
+The order of the evidence, and why it is that one: docs/internals/diagnosis.md.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from submit_tf_job.container import contract
-from submit_tf_job.diagnose.amounts import clause
-from submit_tf_job.diagnose.capacity import ways_out
-from submit_tf_job.diagnose.cause import Cause
-from submit_tf_job.diagnose.patterns import PROGRAM, STILL_RUNS, recognise, role_of
-from submit_tf_job.diagnose.statuses import CONTAINER, LOST, meaning_of, of_executor
-from submit_tf_job.host.units import memory_text
-from submit_tf_job.yarn.amlog import ContainerEnd
-
-OF_MEMORY = ("out-of-memory", "killed")
-BOOTSTRAP_SAYS = "[submit_tf_job] "
-_NOT_THE_PROGRAM = (BOOTSTRAP_SAYS, contract.OUTCOME_MARK)
-_LINE = 500
-_LAST_LINES = 30
-_TRACEBACK = 32_000
-
-
-# --- YARN ---
-
-_USED = re.compile(
-    r"Current usage: (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) physical memory used"
+from submit_tf_job.diagnose.cause import Cause, CauseEvidence
+from submit_tf_job.diagnose.exceptions import (
+    OF_LAUNCHER,
+    ONE_LINE,
+    Block,
+    Raised,
+    bare_exception,
+    blocks_of,
+    own_frames,
 )
-_USED_VIRTUAL = re.compile(r"; (?P<used>[\d.]+ \w+) of (?P<limit>[\d.]+ \w+) virtual memory used")
-_MIB = {"B": 1 / 1024**2, "KB": 1 / 1024, "MB": 1.0, "GB": 1024.0, "TB": 1024.0**2}
-_GRAIN = 256
-_BY_YARN = {
-    -100: (
-        "node-lost",
-        "{task}'s container was lost with its node, or released",
-        "submit again; is the node well?",
-    ),
-    -101: (
-        "disks-failed",
-        "{task}'s node has no good disk left for containers",
-        "submit again; the node's administrator should know",
-    ),
-    -102: (
-        "preempted",
-        "{task} was preempted: the scheduler gave its resources to another job",
-        "submit again, or use a queue that is not preempted; save checkpoints often",
-    ),
-    -105: ("stopped-by-yarn", "{task} was stopped by the ApplicationMaster", ""),
-    -106: (
-        "stopped-by-yarn",
-        "{task} was killed by the ResourceManager",
-        "its words, and the node's state, say why",
-    ),
-    -108: (
-        "preempted",
-        "{task} was killed to make room for another container on its node",
-        "submit again; ask for guaranteed containers",
-    ),
-    -109: (
-        "logs-too-large",
-        "{task} wrote more logs than its node allows",
-        "log less, or to a file on HDFS",
-    ),
-}
+from submit_tf_job.diagnose.last_words import LastWords, is_trailer, last_words
+from submit_tf_job.diagnose.output import OutputLine, of_process, read_lines, without_workdir
+from submit_tf_job.diagnose.outside import by_status, more_memory
+from submit_tf_job.diagnose.patterns import LINES, PROGRAM, recognise
+
+_QUOTED = 12  # lines of evidence
+_AROUND = 30
+_LONGEST = 4000  # of a message, for patterns
+_NEAR_LINES = 500
+_ABORTS = (signal.SIGABRT, signal.SIGTRAP)
 
 
-def by_yarn(end: ContainerEnd, asked_mib: int | None) -> Cause | None:
-    """Return why YARN ended or lost a container.
+@dataclass(frozen=True)
+class ProgramEnd:
+    """How the program of a task ended.
 
-    Its exit status is then negative (ContainerExitStatus.java), or LOST (ContainerExecutor.java).
+    Attributes:
+        task: The task.
+        status: The exit status of its command, None if it is not known.
+        reason: The bootstrap's word for its end; "" if it is not known.
+        asked_mib: The memory of its container.
+        has_gpus: Whether its role asks for GPUs.
     """
-    if end.status == LOST:
-        return Cause(
-            "exit-status-lost",
-            f"the NodeManager of {end.task} was restarted, and the container ended without "
-            f"leaving its exit status",
-            "how it ended may stand in its logs; submit again. The node's administrator "
-            "can say why the NodeManager was restarted",
-        )
-    if end.status in (-103, -104):
-        return _over_memory(end, asked_mib)
-    code, sentence, hint = _BY_YARN.get(end.status or 0, ("", "", ""))
-    return Cause(code, sentence.format(task=end.task), hint) if code else None
+
+    task: str
+    status: int | None
+    reason: str = ""
+    asked_mib: int | None = None
+    has_gpus: bool = False
+
+    @property
+    def signal(self) -> int:
+        """The signal that ended it; 0 if none did."""
+        if self.reason == contract.REASON_EXITED or not self.status:
+            return 0
+        return contract.signal_of_status(self.status)
+
+    @property
+    def by_status(self) -> Cause | None:
+        """The cause that its status alone tells."""
+        return by_status(self.task, self.status, self.asked_mib, self.reason)
 
 
-def _over_memory(end: ContainerEnd, asked_mib: int | None) -> Cause:
-    physical = end.status == -104
-    said = (_USED if physical else _USED_VIRTUAL).search(end.diagnostics)
-    kind = "" if physical else " of virtual memory"
-    used = (
-        f"used {said['used']}{kind} of the {said['limit']}"
-        if said
-        else f"used more memory{kind} than the amount"
-    )
-    sentence = f"{end.task} {used} that its container may have, and the NodeManager killed it"
-    facts = {"asked_mib": end.memory_mib or asked_mib, **(said.groupdict() if said else {})}
-    need = mib(said["used"]) if said and physical else None
-    return Cause(
-        "out-of-memory", sentence, _more_memory(end.task, end.memory_mib or asked_mib, need), facts
-    )
+@dataclass(frozen=True)
+class _Output:
+    """The output of a program, read.
+
+    Attributes:
+        lines: Its lines, of all processes.
+        blocks: What it tells of exceptions, each with the lines of its process.
+    """
+
+    lines: Sequence[OutputLine]
+    blocks: tuple[tuple[Block, Sequence[OutputLine]], ...] = ()
+    stream: str = "stderr"
+    text: str = field(default="", repr=False)
 
 
-def mib(amount: str) -> float | None:
-    """Return an amount as YARN writes it, such as `1.2 GB`, in MiB; None for anything else."""
-    number, _, unit = amount.partition(" ")
-    return float(number) * _MIB[unit] if unit in _MIB else None
+def by_program(ending: ProgramEnd, streams: Mapping[str, str]) -> Cause | None:
+    """Return the cause that a program's output tells; None if it tells none.
+
+    Args:
+        ending: How it ended.
+        streams: The ends of its outputs by their names; those after stderr are read where the ones
+            before it do not tell.
+    """
+    guess: Cause | None = None
+    for stream, text in streams.items():
+        if not text.strip():
+            continue
+        cause = _of_stream(ending, stream, text)
+        if cause is not None and (cause.certain or cause.code != "exited"):
+            return cause
+        guess = guess or cause
+    return guess
 
 
-def _more_memory(task: str, asked_mib: int | None, used_mib: float | None = None) -> str:
-    """Return the hint with the key to change, its current value and a suggested one."""
-    key = f"roles.{role_of(task)}.memory"
-    if not asked_mib:
-        return f"ask for more {key}, or make the batch or the model smaller"
-    wanted = max(2 * asked_mib, 1.25 * (used_mib or 0))
-    rounded = -int(-wanted // _GRAIN) * _GRAIN
-    return (
-        f"{key} is {memory_text(asked_mib)}: try {memory_text(rounded)}, or make the batch or the "
-        f"model smaller"
-    )
-
-
-# --- a container whose command never ran ---
-
-
-def by_container(end: ContainerEnd, stderr: str = "") -> Cause | None:
-    """Return why a container failed before its command ran, from the NodeManager's diagnostics."""
-    found = recognise(
-        _short(f"{end.diagnostics}\n{stderr}"), CONTAINER, task=end.task, status=end.status
-    )
-    if found:
+def _of_stream(ending: ProgramEnd, stream: str, text: str) -> Cause | None:
+    output = _read(stream, text)
+    ending, process = _below_launcher(ending, output)
+    status = ending.status
+    blocks = _usable(output, process)
+    ended = _ended_by(blocks)
+    if ending.signal and ending.signal not in _ABORTS:
+        return _of_signal(ending, output)
+    if ending.signal:
+        return _of_abort(ending, output, blocks, ended)
+    if ended is None:
+        return _of_words(ending, output, blocks)
+    block, lines = ended
+    after = _words_after(blocks, block, lines)
+    is_its_status = status is None or status in block.statuses
+    if after is not None and not _is_ended_anyway(block, after):
+        return _of_words(ending, output, blocks, after)
+    if is_its_status:
+        sure = status is not None and not (block.is_logged and block.is_caught)
+        return _of_block(ending, output, block, certain=sure or after is None)
+    if block.is_logged or block.is_caught:
+        return _of_words(ending, output, blocks, LastWords())
+    found = _of_block(ending, output, block, certain=False)
+    if found.code != "python-exception":
         return found
-    meaning = of_executor(end.status, end.diagnostics)
-    if not meaning:
-        return None
-    hint = ""
-    if end.status == -1000 and not end.diagnostics:
-        # A NodeManager that does not allow Docker reports that only in its own log (seen on 3.4.2).
-        hint = (
-            "the NodeManager's log has the reason. YARN reports nothing where docker is missing in "
-            "yarn.nodemanager.runtime.linux.allowed-runtimes (`Requested runtime not "
-            "allowed`); `doctor` shows what each node allows"
-        )
-    return Cause(
-        "container-failed",
-        f"the container of {end.task} failed before its command ran: {meaning}",
-        hint,
-    )
+    sentence = f"{_ended(ending)}; its last words: {block.root.words}"
+    return replace(found, code="exited", sentence=sentence)
 
 
-# Message of container-executor if dockerd did not respond to the query for the exit status
-# (docker-util.c).
-_DOCKER_GONE = re.compile(
-    r"Cannot connect to the Docker daemon|Could not inspect docker to get exit ?code"
+def _read(stream: str, text: str) -> _Output:
+    lines = read_lines(text)
+    blocks: list[tuple[Block, Sequence[OutputLine]]] = []
+    for name in dict.fromkeys(line.process for line in lines):
+        own = of_process(lines, name)
+        found = blocks_of(own)
+        launcher = next((b.first for b in found if b.last.short_name in OF_LAUNCHER), len(own))
+        # what a launcher writes is not the program's
+        blocks.extend((block, own[: max(launcher, block.end)]) for block in found)
+    blocks.sort(key=lambda found: found[1][found[0].first].number)
+    if not blocks:
+        blocks = _bare(lines)
+    return _Output(lines, tuple(blocks), stream, text)
+
+
+def _bare(lines: Sequence[OutputLine]) -> list[tuple[Block, Sequence[OutputLine]]]:
+    """Return an exception that stands alone in the last lines."""
+    kept = [at for at, line in enumerate(lines) if line.text.strip() and not is_trailer(line)]
+    for at in reversed(kept[-3:]):
+        if raised := bare_exception(lines[at]):
+            return [(Block((raised,), at, at + 1, lines[at].process), lines)]
+    return []
+
+
+# --- launchers ------------------------------------------------------------------------------------
+
+# torchrun's table, its first failure; rank and exit code of the process (torch 2.15)
+_OF_TORCHRUN = re.compile(
+    r"^Root Cause [^\n]*\n(?:[^\n]*\n){0,4}? +rank +: (?P<rank>\d+)[^\n]*\n +exitcode +: (?P<code>-?\d+)",  # noqa: E501
+    re.MULTILINE,
+)
+_OF_CHILD = (
+    re.compile(
+        r"mpi(?:run|exec) noticed that process rank (?P<rank>\d+) [^\n]*exited on signal (?P<signal>\d+)"  # noqa: E501
+    ),
+    re.compile(r"Process name: (?:\[\[\d+,\d+\],)?(?P<rank>\d+)\]?\n\s*Exit code: +(?P<code>\d+)"),
+    re.compile(r"\[launch\.py[^\n]*exits with return code = (?P<code>-?\d+)"),
 )
 
 
-def by_docker(end: ContainerEnd) -> Cause | None:
-    """Return the cause if Docker stopped during a container's run, from YARN's diagnostics."""
-    if not _DOCKER_GONE.search(end.diagnostics):
-        return None
-    return Cause(
-        "docker-stopped",
-        f"Docker{clause(' on {}', end.host)} was stopped or restarted while {end.task} ran, "
-        "and ended its container",
-        "submit again; the node's administrator can say why. Docker's live-restore keeps "
-        "containers over a restart of dockerd",
-    )
+def _below_launcher(ending: ProgramEnd, output: _Output) -> tuple[ProgramEnd, str]:
+    """Return how the process ended that a launcher names as the first to fail, and its rank."""
+    if ending.status != 1 and ending.status is not None:
+        return ending, ""
+    text = "\n".join(line.text for line in output.lines[-600:])
+    for pattern in (_OF_TORCHRUN, *_OF_CHILD):
+        if found := pattern.search(text):
+            groups = found.groupdict()
+            code = int(groups.get("code") or 0) or -int(groups.get("signal") or 0)
+            if code:
+                status = 128 - code if code < 0 else code
+                return replace(ending, status=status, reason=""), groups.get("rank") or ""
+    return ending, ""
 
 
-# --- the bootstrap ---
-
-# The bootstrap's reason → the next step; the code is the reason, or another name of it.
-_BY_BOOTSTRAP = {
-    "port-in-use": "the next run takes other ports; so does another `ports.range` in the settings",
-    "not-finished": (
-        "`finish_timeout` is how long others may continue; does every worker run the same "
-        "number of steps?"
-    ),
-    "stalled": (
-        "`submit_tf_job logs JOB --file job-stacks.json` has the stacks; a task that is at work "
-        "without a word needs a longer `stall_timeout`"
-    ),
-    "command-not-found": "is it in the image, and on its PATH? python is often called python3",
-    "not-executable": "make it executable before it is shipped, or start it with its interpreter",
-    "gpu-missing": (
-        "in Docker the node needs NVIDIA's runtime (yarn.nodemanager.resource-plugins.gpu."
-        "docker-plugin: nvidia-docker-v2), and NVIDIA_VISIBLE_DEVICES must not be void; "
-        "`nvidia-smi -L` on the node shows what its driver sees. CUDA_VISIBLE_DEVICES in `env` of "
-        "the role means that you choose, and nothing is compared"
-    ),
-    "bootstrap-error": "its last lines say what it lacked in the container",
-    "login-failed": (
-        "is the keytab the principal's latest (kvno)? does the krb5.conf that the task "
-        "has name the KDC, and can containers reach it?"
-    ),
-    "input-failed": (
-        "is it there for the job's user, and does the image have what reads it "
-        "(hdfs-native, fsspec)? see: submit_tf_job help data"
-    ),
-    "output-failed": (
-        "did the program write into $TFJOB_OUTPUT_NAME, which is tfjob-outputs/NAME? is there "
-        "room, and may the job's user write there? `on_failure: keep` saves what a failed command "
-        "has written; "
-        "see: submit_tf_job help data"
-    ),
-    "wrong-job": "another job uses the same ports on that host: the next run takes others",
-    "lost": (
-        "killed from outside, or its node died: see the NodeManager's log there; a memory "
-        "limit of the kernel shows in its log as well"
-    ),
-    "image-ignored": (f"{ways_out()}; `doctor` shows which nodes run images"),
-    "workdir-missing": (
-        "`workdir` names a directory of `files`, or one of the image; see: submit_tf_job help files"
-    ),
-    "peers-missing": (
-        "YARN had no room for them, or their containers did not start: ask for less, or "
-        "wait longer (`start_timeout`)"
-    ),
-}
-_CODES = {"login-failed": "kerberos-login", "lost": "task-lost", "peers-missing": "tasks-missing"}
-
-
-# Message of a task while the deciding task does not respond (container/other_task.py).
-_UNANSWERED = re.compile(
-    r"(?P<host>\S+) \((?P<address>[\d.]+)\) does not answer at port (?P<port>\d+)"
-)
-
-
-def by_missing_task(task: str, stderr: str) -> Cause | None:
-    """Return the cause if a task started and could not reach the deciding task, from its stderr."""
-    found = _UNANSWERED.search(stderr)
-    if found is None:
-        return None
-    return Cause(
-        "tasks-unreachable",
-        f"{task} started and cannot reach the deciding task: {found['address']} does not "
-        f"answer at port {found['port']}",
-        "a firewall lies between them. On a bridge of Docker: where iptables' chain "
-        "FORWARD has the policy DROP "
-        "(`iptables -S FORWARD` on the node), containers reach one another only by a rule "
-        "that allows it; or use `network: host`",
-        {key: found[key] for key in ("host", "address", "port")},
-    )
-
-
-def by_bootstrap(task: str, reason: str, message: str, stderr: str) -> Cause | None:
-    """Return the cause that the bootstrap reports; None if the program exited by itself.
-
-    Of a task that had not finished, its last lines may say what it waited for.
+def _usable(output: _Output, rank: str) -> list[tuple[Block, Sequence[OutputLine]]]:
+    """Return the exceptions that may have ended the program: of the process that failed first, if a
+    launcher names it, without those of launchers.
     """
-    if reason not in _BY_BOOTSTRAP:
-        return None
-    if reason == "not-finished" and (
-        waits := recognise(_telling(stderr, None), STILL_RUNS, task=task)
-    ):
-        return replace(waits, sentence=f"{waits.sentence}: {message}")
-    if reason in ("command-not-found", "not-executable") and " exited with status " in message:
-        return None  # bash's status for a part of the command, which its own message names
-    return Cause(_CODES.get(reason, reason), message, _BY_BOOTSTRAP[reason])
+    found = [one for one in output.blocks if not one[0].is_ignored and one[0].root.name]
+    own = [one for one in found if one[0].last.short_name not in OF_LAUNCHER]
+    if own:
+        found = own
+    elif any(one[0].last.short_name == "ChildFailedError" for one in found):
+        found = []
+    named = [
+        one for one in found if rank and re.search(rf"(?<!\d){rank}$", one[0].process.rstrip("]"))
+    ]
+    return named or found
 
 
-# --- the program ---
+# --- which exception ended the program ------------------------------------------------------------
 
-_OF_CHILD = re.compile(r"^Root Cause [^\n]*\n(?:[^\n]*\n){0,5}? +exitcode +: (-?\d+)", re.MULTILINE)
+
+def _ended_by(
+    blocks: Sequence[tuple[Block, Sequence[OutputLine]]],
+) -> tuple[Block, Sequence[OutputLine]] | None:
+    """Return the exception that ended the program, if one did: the first that it did not survive
+    and that is no consequence of another one.
+    """
+    alive = [
+        one
+        for at, one in enumerate(blocks)
+        if not _is_survived(one, [b for b, _ in blocks[at + 1 :]])
+    ]
+    fatal = [one for one in alive if not (one[0].is_logged or one[0].is_caught)]
+    if not fatal:
+        return alive[-1] if alive else None
+    return next((one for one in fatal if not _is_consequence(one[0])), fatal[0])
+
+
+def _is_survived(found: tuple[Block, Sequence[OutputLine]], later: Sequence[Block]) -> bool:
+    """Return whether the program went on after an exception."""
+    block, lines = found
+    until = next((other.first for other in later if other.process == block.process), len(lines))
+    if _goes_on(lines, block, until):
+        return True
+    for other in later:
+        if other.process != block.process:
+            continue
+        if (block.is_logged or block.is_caught) and not (other.is_logged or other.is_caught):
+            return not other.is_aside
+        mine, its = block.last.frames, other.last.frames
+        if mine and its and mine[0].file == its[0].file and mine[0].line < its[0].line:
+            return not block.is_aside
+    return False
+
+
+def _goes_on(lines: Sequence[OutputLine], block: Block, until: int) -> bool:
+    """Return whether lines after an exception are such as a program repeats while it works."""
+    before = {_template(line.text) for line in lines[max(0, block.first - 200) : block.first]}
+    seen: dict[str, int] = {}
+    is_weak = block.is_logged or block.is_caught
+    for line in lines[block.end : min(until, block.end + 400)]:
+        words = line.message or line.text
+        if not words.strip() or is_trailer(line):
+            continue
+        if line.is_bar:
+            if is_weak:
+                return True
+            continue
+        form = _template(line.text)
+        if (line.level and not is_weak) or not re.search(r"\d", line.text):
+            continue
+        seen[form] = seen.get(form, 0) + 1
+        if seen[form] >= 3 or (form in before and not line.level):
+            return True
+    return False
+
+
+def _template(text: str) -> str:
+    return re.sub(r"\d+(?:\.\d+)?(?:e-?\d+)?|0x[0-9a-f]+", "0", text).strip()
+
+
+def _is_consequence(block: Block) -> bool:
+    """Return whether an exception only tells that another process or thread had failed."""
+    text = "\n".join(raised.text for raised in block.chain)
+    return bool(
+        re.search(
+            r"Connection (?:closed|reset) by peer|Broken ?[Pp]ipe|Collective ops is aborted|Socket closed"  # noqa: E501
+            r"|DistNetworkError|^(?:_queue\.|queue\.)?(?:Empty|Full)\b|^EOFError$|UnavailableError"
+            r"|KeyboardInterrupt|Timed out waiting|CancelledError|BrokenBarrierError|HorovodInternalError",  # noqa: E501
+            text,
+            re.MULTILINE,
+        )
+    )
+
+
+def _words_after(
+    blocks: Sequence[tuple[Block, Sequence[OutputLine]]], block: Block, lines: Sequence[OutputLine]
+) -> LastWords | None:
+    """Return what the process wrote after its exceptions, None if that is nothing of its own."""
+    end = max(other.end for other, _ in blocks if other.process == block.process)
+    rest = [line for line in lines[end:] if line.text.strip() and not is_trailer(line)]
+    return last_words(rest, after=True) if rest else None
+
+
+def _is_ended_anyway(block: Block, after: LastWords) -> bool:
+    """Return whether an exception ended the program although it wrote more words."""
+    if block.is_logged or block.is_caught:
+        return after.level in ("info", "warning") or not after.words
+    if after.level or after.is_of_tool or not after.words:
+        return True
+    frames = block.last.frames
+    return bool(frames) and not (frames[-1].is_own and block.last.name in ONE_LINE)
+
+
+# --- sentences ------------------------------------------------------------------------------------
+
+
+def _ended(ending: ProgramEnd) -> str:
+    told = ending.by_status
+    if ending.signal and told is not None:
+        return told.sentence
+    return f"{ending.task} ended with exit status {ending.status}"
+
+
+def _of_block(ending: ProgramEnd, output: _Output, block: Block, *, certain: bool) -> Cause:
+    """Return the cause that an exception is."""
+    cause = None if _says_own_words(block) else _recognised(ending, output, block)
+    if cause is None:
+        words = block.root.words
+        if len(block.chain) > 1 and (more := _later_words(block)):
+            words = f"{words}; then {more}"
+        how = (
+            "ended by a Python exception"
+            if certain
+            else "probably ended by an exception that it logged"
+        )
+        cause = Cause("python-exception", f"{ending.task} {how}: {words}"[:900])
+    place = block.place
+    facts = {**cause.facts, **({"place": place} if place else {})}
+    return replace(
+        cause,
+        facts=facts,
+        exception=block.root.words,
+        certain=certain,
+        permanent=_is_permanent(block) or cause.permanent,
+        evidence=_quoted(ending, output, _lines_of(output, block)),
+    )
+
+
+def _later_words(block: Block) -> str:
+    last = block.last
+    if last.short_name in _WRAPPERS or last.words == block.root.words:
+        return ""
+    told = last.words
+    return "" if block.root.message and block.root.message[:60] in told else told[:200]
+
+
+_WRAPPERS = frozenset(
+    {"ProcessRaisedException", "PapermillExecutionError", "RayTaskError", "ExceptionGroup"}
+    | {"BaseExceptionGroup", "_RemoteTraceback", "RemoteTraceback"}
+)
+
+
+def _says_own_words(block: Block) -> bool:
+    """Return whether the exception is the user's own sentence, which no pattern reads."""
+    root = block.root
+    if not root.frames or root.short_name in ("OSError", "ImportError") or "." in root.name:
+        return False
+    last = root.frames[-1]
+    own = last.is_own and last.source.startswith(("raise ", "assert "))
+    return own and root.short_name in _BUILT_IN
+
+
+_BUILT_IN = frozenset(
+    {"ValueError", "RuntimeError", "AssertionError", "TypeError", "KeyError", "IndexError"}
+    | {"Exception", "ArithmeticError", "LookupError", "AttributeError", "NotImplementedError"}
+)
+
+
+def _recognised(ending: ProgramEnd, output: _Output, block: Block) -> Cause | None:
+    around = ""
+    for raised in block.chain:
+        files = ", ".join(
+            dict.fromkeys(frame.file.rpartition("/")[2] for frame in raised.frames[-1:])
+        )
+        told = raised.text[:_LONGEST]
+        text = f"{told}\nin {files}" if files else told
+        around = around or _around(output, block)
+        cause = recognise(text, PROGRAM, task=ending.task, status=ending.status, around=around)
+        if cause is not None:
+            return _completed(ending, output, cause, block.root, block)
+    return None
+
+
+def _around(output: _Output, block: Block) -> str:
+    at = max(0, block.first - _AROUND)
+    near = [*output.lines[at : block.first], *output.lines[block.end : block.end + _AROUND]]
+    return "\n".join(line.text[:_NEAR_LINES] for line in near)
+
+
+def _is_permanent(block: Block) -> bool:
+    """Return whether the next try meets the same exception: a fault of the program's text."""
+    root = block.root
+    return root.short_name in _OF_TEXT and "." not in root.name
+
+
+_OF_TEXT = frozenset(
+    {"SyntaxError", "IndentationError", "TabError", "NameError", "UnboundLocalError", "ImportError"}
+    | {
+        "ModuleNotFoundError",
+        "AttributeError",
+        "TypeError",
+        "NotImplementedError",
+        "RecursionError",
+    }
+)
+
+
+def _lines_of(output: _Output, block: Block) -> list[str]:
+    own = [line for line in output.lines if line.process == block.process]
+    return [line.text for line in own[block.first : block.end] if line.text.strip()]
+
+
+def _quoted(ending: ProgramEnd, output: _Output, lines: Sequence[str]) -> CauseEvidence:
+    kept = [without_workdir(line)[:300] for line in lines]
+    if len(kept) > _QUOTED:
+        kept = [*kept[:2], "…", *kept[3 - _QUOTED :]]
+    return CauseEvidence(ending.task, output.stream, tuple(kept))
+
+
+# --- what a known cause still needs ---------------------------------------------------------------
+
 _PEER = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 # of bash, in a command that goes on after it
 _NO_COMMAND = re.compile(r"^(?:\S+: )?line \d+: ([^\s:]+): command not found$", re.MULTILINE)
+_OF_TASK = re.compile(r"^[a-z][\w-]*-\d+(?:\.|$)")
+_URL = re.compile(r"https?://(?:[^\s/@'\"]*@)?([\w.-]+)")
+_BYTES = {
+    "bytes": 1 / 2**20,
+    "failed": 1 / 2**20,
+    "KiB": 1 / 1024,
+    "MiB": 1.0,
+    "GiB": 1024.0,
+    "TiB": 2.0**20,
+    "PiB": 2.0**30,
+}
+_WANTED = re.compile(r"(?:[Aa]llocat\w+|malloc of size) ([\d.]+) ?(bytes|[KMGTP]iB|failed)")
+_FAR_TOO_MUCH_MIB = 4 * 2**20
 
 
-def by_program(
-    task: str, status: int | None, stderr: str, asked_mib: int | None = None
-) -> tuple[Cause | None, PythonError | None]:
-    """Return the cause from a program's last lines, and the Python exception that ended it."""
-    stderr = _own_words(stderr)
-    error = python_error(stderr)
-    found = recognise(_telling(stderr, error), PROGRAM, task=task, status=status)
-    if found:
-        if found.code in ("program-missing", "file-missing"):
-            found = _without_command(found, task, stderr)
-        elif found.code == "out-of-memory":
-            found = replace(
-                found,
-                sentence=f"{found.sentence}: {error.last_line}" if error else found.sentence,
-                hint=_more_memory(task, asked_mib),
-                facts={**found.facts, "asked_mib": asked_mib},
-            )
-        elif found.code == "peer-failed" and (peer := _named_peer(task, stderr)):
-            sentence = f"{found.sentence}; it names {peer}"
-            found = replace(found, sentence=sentence, facts={**found.facts, "peer": peer})
-        return found, error
-    if error and error.name == OF_TORCHRUN and (ended := _status_below_torchrun(stderr)):
-        return by_status(task, ended, asked_mib), None
-    if error:
+def _completed(
+    ending: ProgramEnd,
+    output: _Output,
+    cause: Cause,
+    error: Raised | None,
+    block: Block | None = None,
+) -> Cause:
+    """Add to a known cause what the pattern alone does not tell."""
+    task = ending.task
+    if cause.code in ("program-missing", "file-missing"):
+        return _without_command(cause, ending, output)
+    if cause.code == "out-of-memory":
+        return _of_memory(ending, cause, error)
+    if cause.code == "process-killed":
+        hint = (
+            f"mostly the kernel, at a memory limit: {more_memory(task, ending.asked_mib)}; or start "  # noqa: E501
+            "fewer of them (num_workers of a data loader)"
+        )
+        return replace(cause, hint=hint, facts={**cause.facts, "asked_mib": ending.asked_mib})
+    if cause.code in ("host-unreachable", "name-not-found"):
+        return _of_host(ending, cause, block)
+    if cause.code in ("shapes-differ", "weights-differ", "versions-differ") and error:
+        return replace(cause, sentence=f"{cause.sentence}: {error.words}")
+    if cause.code == "peer-failed" and (peer := _named_peer(task, output)):
+        sentence = f"{cause.sentence}; it names {peer}"
+        return replace(cause, sentence=sentence, facts={**cause.facts, "peer": peer})
+    return cause
+
+
+def _of_memory(ending: ProgramEnd, cause: Cause, error: Raised | None) -> Cause:
+    said = f"{cause.sentence}: {error.words}" if error else cause.sentence
+    device = error is not None and re.search(r"ResourceExhausted|RESOURCE_EXHAUSTED", error.text)
+    if (
+        device
+        and ending.has_gpus
+        and not re.search(r"device:CPU|DefaultCPU", error.text if error else "")
+    ):
         return Cause(
-            "python-exception", f"{task} ended by a Python exception: {error.last_line}"
-        ), error
-    return None, None
+            "gpu-out-of-memory",
+            said.replace("ran out of memory", "ran out of GPU memory"),
+            "make the batch or the model smaller, or set TF_FORCE_GPU_ALLOW_GROWTH: does another "
+            "process use that GPU?",
+        )
+    wanted = _wanted_mib(error.text) if error else 0.0
+    if wanted > _FAR_TOO_MUCH_MIB:
+        hint = "no node has so much: is a size or a shape in the program wrong?"
+        return replace(cause, sentence=said, hint=hint, permanent=True)
+    need = wanted * 1.25 + (ending.asked_mib or 0) if wanted else None
+    return replace(
+        cause,
+        sentence=said,
+        hint=more_memory(ending.task, ending.asked_mib, need),
+        facts={**cause.facts, "asked_mib": ending.asked_mib},
+    )
 
 
-def _without_command(found: Cause, task: str, stderr: str) -> Cause:
+def _wanted_mib(text: str) -> float:
+    found = _WANTED.search(text)
+    return float(found[1]) * _BYTES.get(found[2], 0.0) if found else 0.0
+
+
+def _of_host(ending: ProgramEnd, cause: Cause, block: Block | None) -> Cause:
+    """Return which host a program did not reach; tasks of the job have names of their own."""
+    told = ("name", "peer", "host", "asked", "hub", "end", "url", "to")
+    host = next((str(cause.facts[key]) for key in told if cause.facts.get(key)), "")
+    if not host and block is not None:
+        texts = [raised.text for raised in reversed(block.chain)]
+        texts += [frame.source for frame in own_frames(block)]
+        host = next((found[1] for text in texts if (found := _URL.search(text))), "")
+    host = host.rstrip(".")
+    if host and _OF_TASK.match(host):
+        return replace(cause, facts={**cause.facts, "host": host})
+    error = f": {block.root.words}" if block else ""
+    sentence = f"{ending.task} could not reach {host or 'another host'}{error}"
+    hint = (
+        "nodes often have no way to the internet: send the file by `files` or `inputs`, or set "
+        "https_proxy in `env`"
+    )
+    if not host or re.match(r"^(?:localhost|127\.|10\.|192\.168\.|172\.)", host):
+        hint = "does it run, and can containers reach it? " + hint
+    if cause.code == "name-not-found" and not host:
+        hint = f"{hint}. For a task of the job: does Registry DNS answer? see `dns.server` in the settings"  # noqa: E501
+    facts = {**cause.facts, "host": host}
+    return replace(cause, code="host-unreachable", sentence=sentence, hint=hint, facts=facts)
+
+
+def _without_command(found: Cause, ending: ProgramEnd, output: _Output) -> Cause:
     """Return the command that the shell lacked as the cause of a file that it was to bring."""
-    lacked = _NO_COMMAND.search(stderr)
+    lacked = _NO_COMMAND.search("\n".join(line.text for line in output.lines))
     if lacked is None:
         return found
-    then = found.sentence.removeprefix(f"{task} ")
+    then = found.sentence.removeprefix(f"{ending.task} ")
     return Cause(
         "command-not-found",
-        f"{task} did not find the command {lacked[1]}, and after that {then}",
+        f"{ending.task} did not find the command {lacked[1]}, and after that {then}",
         f"is {lacked[1]} in the image, and on its PATH? `set -e` ends a command at its first error",
         {**found.facts, "command": lacked[1], "code": found.code},
     )
 
 
-def _status_below_torchrun(stderr: str) -> int | None:
-    """Return the exit status of the process that torchrun names as the first to fail, as a shell
-    would: 137 for SIGKILL.
-    """
-    found = _OF_CHILD.search(stderr[-_TRACEBACK:])
-    if not found:
-        return None
-    exitcode = int(found[1])
-    return 128 - exitcode if exitcode < 0 else exitcode
-
-
-def _named_peer(task: str, stderr: str) -> str | None:
-    named = [f"{role}-{index}" for role, index in _PEER.findall(stderr[-_TRACEBACK:])]
+def _named_peer(task: str, output: _Output) -> str | None:
+    text = "\n".join(line.text for line in output.lines)[-32_000:]
+    named = [f"{role}-{index}" for role, index in _PEER.findall(text)]
     return next((name for name in reversed(named) if name != task), None)
 
 
-def _own_words(stderr: str) -> str:
-    """Return a stderr without the lines of the bootstrap and the shell; the bootstrap quotes the
-    command, which may contain any text.
-    """
-    return "\n".join(
-        line
-        for line in stderr.splitlines()
-        if not line.startswith(_NOT_THE_PROGRAM) and "setlocale: LC_ALL" not in line
-    )
+# --- ends without an exception --------------------------------------------------------------------
 
 
-def _telling(stderr: str, error: PythonError | None) -> str:
-    """Return the part of a stderr that belongs to the program's end."""
-    end = "\n".join(stderr.rstrip().split("\n")[-_LAST_LINES:])
-    return _short(f"{error.last_line}\n{error.text[:_TRACEBACK]}\n{end}" if error else end)
-
-
-def _short(text: str) -> str:
-    return "\n".join(line[:_LINE] for line in text.splitlines())
-
-
-# --- the Python exception -------------------------------------------------------------------------
-
-_START = "Traceback (most recent call last):"
-_FRAME = re.compile(r'^\s+File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?')
-_LAST = re.compile(r"^(?:[A-Za-z_][\w.]*\.\w+|[A-Z_]\w*)(?:: .*)?$")
-# Names of exception classes, for errors without a traceback such as SyntaxError.
-_BARE = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?\w*(?:Error|Exception|Interrupt|Warning)(?:: .*)?$")
-_LIBRARY = re.compile(
-    r"/(?:site|dist)-packages/|/lib/python3(?:\.\d+)?/|/bin/torchrun$|^<frozen |/python3?\.\d+/lib/|^<__array_function__"  # noqa: E501
-)
-OF_TORCHRUN = "ChildFailedError"
-# PyTorch writes it before each line of a traceback once the process group exists (seen on 2.15)
-_RANK = re.compile(r"^\[rank\d+\]:(?: |$)")
-_LONGEST = 500  # excludes Java's stack, which HDFS clients append
-
-
-@dataclass(frozen=True)
-class PythonError:
-    """A Python exception.
-
-    Attributes:
-        name: Its class without the module, `ModuleNotFoundError`.
-        last_line: The traceback's last line.
-        place: The line of the user's own file that it came from, `train.py:12`, or "".
-        text: The whole traceback, with the lines that follow it.
-    """
-
-    name: str
-    last_line: str
-    place: str
-    text: str
-
-
-def python_error(stderr: str) -> PythonError | None:
-    """Return the exception of the last traceback in a program's stderr, or None.
-
-    Exceptions that Python ignored ("Exception ignored in …", in finalizers at exit) are skipped,
-    because they do not end a program.
-    """
-    lines = [_RANK.sub("", line) for line in stderr.split("\n")]
-    starts = [
-        number
-        for number, line in enumerate(lines)
-        if line.strip().endswith(_START)
-        and not (number and lines[number - 1].startswith("Exception ignored in"))
-    ]
-    if not starts:
-        return _without_traceback(lines)
-    for start in reversed(starts):
-        error = _of_traceback(lines[start:])
-        # torchrun's own exception follows that of the process that it ran
-        if error is None or error.name != OF_TORCHRUN or start == starts[0]:
-            return error
-    return None
-
-
-def _of_traceback(lines: list[str]) -> PythonError | None:
-    """Return the exception whose traceback begins at the first line."""
-    indent = len(lines[0]) - len(lines[0].lstrip())
-    frames: list[re.Match[str]] = []
-    for written in lines[1:]:
-        line = written[indent:] if written[:indent].isspace() else written
-        if frame := _FRAME.match(line):
-            frames.append(frame)
-        # a line that is no exception is of TensorFlow's C++ code, which logs to the same stderr
-        elif line.strip() and not line.startswith((" ", "\t")) and _LAST.match(line):
-            return _error(line, frames, "\n".join(lines))
-    return None
-
-
-def _without_traceback(lines: list[str]) -> PythonError | None:
-    for number in range(len(lines) - 1, -1, -1):
-        if _BARE.match(lines[number]):
-            begin = max(0, number - 5)
-            frames = [frame for line in lines[begin:number] if (frame := _FRAME.match(line))]
-            if frames:
-                return _error(lines[number], frames, "\n".join(lines[begin:]))
-    return None
-
-
-def _error(line: str, frames: list[re.Match[str]], text: str) -> PythonError:
-    name = line.partition(":")[0].rpartition(".")[2].strip()
-    own = next((frame for frame in reversed(frames) if not _LIBRARY.search(frame["file"])), None)
-    place = f"{own['file'].rpartition('/')[2]}:{own['line']}" if own else ""
-    return PythonError(name, line.partition("\\n\\tat ")[0].strip()[:_LONGEST], place, text)
-
-
-# --- the exit status ---
-
-_BY_STATUS = {
-    126: ("not-executable", _BY_BOOTSTRAP["not-executable"]),
-    127: ("command-not-found", _BY_BOOTSTRAP["command-not-found"]),
-    132: (
-        "cpu-too-old",
-        "send the job to newer nodes (`placement`), or use libraries built for these",
-    ),
-    134: (
-        "aborted",
-        "its last lines say why; an abort without a word is often native memory that "
-        "could not be had",
-    ),
-    135: (
-        "crashed",
-        "Docker gives a container 64 MB of /dev/shm: read data with threads instead of processes",
-    ),
-    136: ("crashed", "PYTHONFAULTHANDLER=1 in `env` shows where"),
-    139: (
-        "crashed",
-        "PYTHONFAULTHANDLER=1 in `env` shows where; a role without tasks in TF_CONFIG, or "
-        "mixed versions of native libraries, do this",
-    ),
-    143: (
-        "stopped-from-outside",
-        "YARN does not report by whom: preempted, its node drained, dockerd restarted, or "
-        "killed by hand? the node's NodeManager log knows",
-    ),
-}
-
-
-def by_status(
-    task: str, status: int | None, asked_mib: int | None, reason: str = ""
+def _of_words(
+    ending: ProgramEnd,
+    output: _Output,
+    blocks: Sequence[tuple[Block, Sequence[OutputLine]]],
+    words: LastWords | None = None,
 ) -> Cause | None:
-    """Return the cause from the exit status, and the bootstrap's reason, if it is known."""
-    if not status:
+    """Return the cause of a program that ended with a sentence and no exception."""
+    if not ending.status:
         return None
-    meaning, ended = meaning_of(status, reason), f"ended with exit status {status}"
-    if reason == contract.REASON_EXITED:
-        return Cause("exited", f"{task} {ended}{clause(': {}', meaning)}")
-    if status == 137:
-        hint = f"mostly the kernel, at a memory limit: {_more_memory(task, asked_mib)}"
-        return Cause("killed", f"{task} was {meaning_of(status)}", hint, {"asked_mib": asked_mib})
-    code, hint = _BY_STATUS.get(status, ("exited", ""))
-    if code == "exited" and contract.signal_of_status(status) in contract.CRASHES:
-        code, hint = "crashed", "its last lines, and those of the program that it ran, may say more"
-    if meaning:
-        ended = f"was {meaning}" if status > 128 else f"{ended}: {meaning}"
-    return Cause(code, f"{task} {ended}", hint)
+    words = words if words is not None else last_words(output.lines, by_signal=bool(ending.signal))
+    cause = _known_words(ending, output, words)
+    remark = _survived(blocks)
+    if cause is None:
+        if not words.words and not remark:
+            return None
+        cause = ending.by_status
+        if cause is None:
+            return None
+        told = f"; its last words: {words.words}" if words.words else ""
+        code = "arguments-invalid" if words.is_usage else cause.code
+        ended = _ended(ending) if ending.status not in (126, 127) else cause.sentence
+        hint = cause.hint
+        if words.is_usage:
+            hint = "compare the `command` of the job spec with what the program's --help says"
+        cause = replace(
+            cause, code=code, sentence=f"{ended}{told}", hint=hint, certain=words.is_usage
+        )
+    if remark and cause.code in ("exited", "aborted", "arguments-invalid"):
+        cause = replace(cause, sentence=f"{cause.sentence}; it had logged before: {remark}")
+    if not words.lines:
+        return cause
+    facts = {**cause.facts, **({"place": words.place} if words.place else {})}
+    return replace(cause, facts=facts, evidence=_quoted(ending, output, words.lines))
+
+
+def _known_words(ending: ProgramEnd, output: _Output, words: LastWords) -> Cause | None:
+    if not words.words or words.is_usage:
+        return None
+    for table in (LINES, PROGRAM):
+        text = "\n".join([words.words, *words.lines])
+        cause = recognise(text, table, task=ending.task, status=ending.status)
+        if cause is not None:
+            return _completed(ending, output, cause, None)
+    return None
+
+
+def _survived(blocks: Sequence[tuple[Block, Sequence[OutputLine]]]) -> str:
+    return blocks[-1][0].root.words[:200] if blocks else ""
+
+
+def _of_signal(ending: ProgramEnd, output: _Output) -> Cause | None:
+    """Return the cause of a program that a signal ended, where its output tells more than that."""
+    cause = ending.by_status
+    if cause is None:
+        return None
+    words = last_words(output.lines, by_signal=bool(ending.signal))
+    if ending.signal in contract.CRASHES and words.is_abort:
+        known = _known_words(ending, output, words)
+        if known is not None:
+            return known
+        facts = {**cause.facts, **({"place": words.place} if words.place else {})}
+        hint = cause.hint.replace("PYTHONFAULTHANDLER=1 in `env` shows where; ", "")
+        if words.place:
+            hint = hint.replace("PYTHONFAULTHANDLER=1 in `env` shows where", "")
+        evidence = _quoted(ending, output, words.lines)
+        sentence = f"{cause.sentence}{f', at {words.place}' if words.place else ''}"
+        return replace(cause, sentence=sentence, facts=facts, hint=hint, evidence=evidence)
+    return cause
+
+
+def _of_abort(
+    ending: ProgramEnd,
+    output: _Output,
+    blocks: Sequence[tuple[Block, Sequence[OutputLine]]],
+    ended: tuple[Block, Sequence[OutputLine]] | None,
+) -> Cause | None:
+    """Return the cause of a program that native code aborted: its own message, or the exception
+    right before it.
+    """
+    words = last_words(output.lines, by_signal=bool(ending.signal))
+    if words.is_abort:
+        known = _known_words(ending, output, words)
+        if known is not None:
+            return replace(known, evidence=_quoted(ending, output, words.lines))
+        return _of_words(ending, output, blocks if ended is None else (), words)
+    if ended is not None:
+        block, lines = ended
+        after = _words_after(blocks, block, lines)
+        if after is None or _is_ended_anyway(block, after):
+            return _of_block(ending, output, block, certain=after is None)
+    return _of_words(ending, output, blocks, words)

@@ -7,19 +7,21 @@ A diagnosis explains a verdict and never changes it (`observation.verdict`).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from submit_tf_job.container import contract
+from submit_tf_job.container.output_lines import telling_lines
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.diagnose.cause import Cause, Consequence
-from submit_tf_job.diagnose.evidence import (
+from submit_tf_job.diagnose.evidence import ProgramEnd, by_program
+from submit_tf_job.diagnose.output import without_workdir
+from submit_tf_job.diagnose.outside import (
     BOOTSTRAP_SAYS,
-    PythonError,
     by_bootstrap,
     by_container,
     by_docker,
     by_missing_task,
-    by_program,
     by_status,
     by_yarn,
 )
@@ -40,6 +42,7 @@ from submit_tf_job.yarn.observed import (
     FinalStatus,
     items,
     object_of,
+    text_of,
     whole_of,
 )
 
@@ -47,6 +50,10 @@ KEPT = 20
 _LINE = 500
 _TENSORFLOW = ("chief", "master", "worker", "ps", "evaluator")
 _AM_STATUS = re.compile(r"exited with +exitCode: (-?\d+)")  # RMAppAttemptImpl
+# of schedulers' placement rules and limits
+_REJECTED = re.compile(
+    r"[Rr]eject|not a leaf queue|(?:unknown|non-leaf) queue|cannot submit|is STOPPED"
+)
 _AM_TIMES = re.compile(r"failed (\d+) times")
 _JAVA = re.compile(r"\s+at [\w.$/]+\(")
 _NONE = Failure()
@@ -64,6 +71,7 @@ class FailureEvidence:
         suspect: The task that may be the cause.
         ends: The ends of containers in the ApplicationMaster's log.
         stderr: The end of the suspect's stderr.
+        stdout: The end of its stdout, if it was read.
         sandbox: Whether the cluster is a sandbox, which may run plain processes on purpose.
         am_error: The last error in the ApplicationMaster's log.
         missing: A task with a container that never reported, and the end of its stderr.
@@ -73,6 +81,7 @@ class FailureEvidence:
     suspect: Failure = _NONE
     ends: tuple[ContainerEnd, ...] = ()
     stderr: str = ""
+    stdout: str = ""
     am_error: str = ""
     sandbox: bool = False
     missing: tuple[str, str] | None = None
@@ -187,14 +196,70 @@ def conclude(clues: FailureEvidence) -> Cause | None:
         return _false_success(clues) or _of_application(clues)
     if suspect.reason == "peers-missing" and (never := _never_granted(clues.seen.app)):
         return never
-    cause, error = _weigh(clues)
+    cause = _weigh(clues)
     if suspect.reason == "peers-missing" and clues.missing is not None:
         cause = by_missing_task(*clues.missing) or cause
     if cause is None:
         return None
-    if cause.code == "peer-failed" and (elsewhere := _elsewhere(clues)):
-        return elsewhere
-    return _root(clues, _without_image(clues, cause), error)
+    if cause.code in _OF_PEERS:
+        if elsewhere := _elsewhere(clues):
+            return elsewhere
+        cause = _after_success(clues, cause) or cause
+    return _root(clues, _without_image(clues, _told_for_all(clues, cause)))
+
+
+# what a task tells that had only lost or awaited another one
+_OF_PEERS = ("peer-failed", "rendezvous-failed", "collective-timeout")
+
+
+def _after_success(clues: FailureEvidence, cause: Cause) -> Cause | None:
+    """Return the cause if the task that another one lost had ended with 0: it did fewer steps."""
+    report, task = clues.seen.report, clues.suspect.task
+    if report is None or cause.code == "rendezvous-failed":
+        return None
+    done = [one.task for one in report.tasks if one.state == "succeeded" and one.task != task]
+    peer = cause.facts.get("peer")
+    others = [one for one in report.tasks if one.task != task]
+    if peer not in done and (peer or not done or len(done) < len(others)):
+        return None
+    who = str(peer or done[0])
+    return replace(
+        cause,
+        code="steps-differ",
+        sentence=f"{who} had finished with 0{_seconds_before(clues, who)}, and {task} still "
+        "exchanged values with it",
+        hint="every worker must run the same steps: the same number of batches, and `evaluate`, "
+        "`predict` and `model.save`, too",
+    )
+
+
+def _seconds_before(clues: FailureEvidence, who: str) -> str:
+    """Return how long before the failure a task had finished, if the report's events tell it."""
+    report, failed_at = clues.seen.report, clues.suspect.at
+    done = [event.at for event in report.events if event.text == f"{who} is done"] if report else []
+    if not done or failed_at is None or done[-1] is None or failed_at < done[-1]:
+        return ""
+    return f" {failed_at - done[-1]:.0f} s before"
+
+
+def _told_for_all(clues: FailureEvidence, cause: Cause) -> Cause:
+    """Add to a cause how many other tasks failed with the same exception."""
+    if not cause.exception:
+        return cause
+    same = [
+        other.task
+        for other in clues.others
+        if other.task != clues.suspect.task
+        and cause.exception in without_workdir("\n".join(other.last_lines))
+    ]
+    if not same:
+        return cause
+    count = f"{len(same)} other tasks" if len(same) > 1 else same[0]
+    return replace(
+        cause,
+        sentence=f"{cause.sentence}; {count} failed alike",
+        facts={**cause.facts, "alike": same},
+    )
 
 
 def _by_its_last_line(suspect: Failure, stderr: str) -> Failure:
@@ -261,29 +326,39 @@ def _without_image(clues: FailureEvidence, cause: Cause) -> Cause:
     )
 
 
-def _weigh(clues: FailureEvidence) -> tuple[Cause | None, PythonError | None]:
-    """Return the cause from the best evidence, and the Python exception."""
+def _weigh(clues: FailureEvidence) -> Cause | None:
+    """Return the cause from the best evidence."""
     suspect, end = clues.suspect, clues.end
     asked = _asked_mib(clues.seen, suspect.task, end)
-    stderr = clues.stderr or "\n".join(suspect.last_lines)
     outside = by_yarn(end, asked)
-    program, error = by_program(suspect.task, suspect.status, stderr, asked)
     if outside is not None:
-        return outside, error
+        return outside
+    stderr = clues.stderr
     ran = bool(suspect.reason) or BOOTSTRAP_SAYS in stderr
     if ran and suspect.reason in ("", "killed", "lost") and (gone := by_docker(end)):
-        return gone, error
+        return gone
+    gpus = _has_gpus(clues.seen, suspect.task)
+    ending = ProgramEnd(suspect.task, suspect.status, suspect.reason, asked, has_gpus=gpus)
+    program = by_program(ending, _outputs(clues))
     if end.container_id and not suspect.reason:
         container = by_container(end, stderr)
         if ran and container is not None and container.code == "container-failed":
             container = None  # its command ran
         cause = (program or container) if ran else (container or program)
-        return cause or by_status(suspect.task, suspect.status, asked), error
+        return cause or by_status(suspect.task, suspect.status, asked)
     if suspect.reason == "lost" and end.status == 137:
-        return by_status(suspect.task, end.status, asked), error
+        return by_status(suspect.task, end.status, asked)
     said = by_bootstrap(suspect.task, suspect.reason, suspect.message, stderr)
     cause = said or program or by_status(suspect.task, suspect.status, asked, suspect.reason)
-    return cause and _from_outside(clues, cause), error
+    return cause and _from_outside(clues, cause)
+
+
+def _outputs(clues: FailureEvidence) -> dict[str, str]:
+    """Return the ends of a task's outputs: as they were read now, and as the report has them."""
+    reported = "\n".join(clues.suspect.last_lines)
+    if not clues.stderr and not clues.stdout:
+        return {"stderr": reported}
+    return {"stderr": clues.stderr, "stdout": clues.stdout, "output": reported}
 
 
 def _from_outside(clues: FailureEvidence, cause: Cause) -> Cause:
@@ -342,7 +417,7 @@ def _false_success(clues: FailureEvidence) -> Cause | None:
         "to 1 or more: with 0 every failure counts as a success",
         {**cause.facts, "code": cause.code},
     )
-    return _root(clues, why, None)
+    return _root(clues, why)
 
 
 def _elsewhere(clues: FailureEvidence) -> Cause | None:
@@ -350,20 +425,17 @@ def _elsewhere(clues: FailureEvidence) -> Cause | None:
     for other in clues.others:
         if other.reason not in ("exited", "crashed", "killed", "lost"):
             continue
-        alone = replace(clues, suspect=other, stderr="")
-        cause, error = _weigh(alone)
+        alone = replace(clues, suspect=other, stderr="", stdout="")
+        cause = _weigh(alone)
         if cause is not None and cause.code != "peer-failed" and other.status != 143:
-            return _root(alone, cause, error)
+            return _root(alone, cause)
     return None
 
 
-def _root(clues: FailureEvidence, cause: Cause, error: PythonError | None) -> Cause:
+def _root(clues: FailureEvidence, cause: Cause) -> Cause:
     suspect, end, status = clues.suspect, clues.end, clues.suspect.status
     if end.status is not None and (status is None or end.status < 0):
         status = end.status
-    facts = dict(cause.facts)
-    if error is not None and error.place:
-        facts["place"] = error.place
     by_itself = bool(suspect.reason) or (status or 0) < 0
     if cause.code == "exit-status-lost":
         by_itself = False  # the status means "lost" for YARN, and a signal for a program
@@ -376,25 +448,35 @@ def _root(clues: FailureEvidence, cause: Cause, error: PythonError | None) -> Ca
         meaning=meaning_of(status, suspect.reason)
         if by_itself
         else of_executor(status, end.diagnostics),
-        exception=error.last_line if error else "",
-        last_lines=_last_lines(suspect, clues.stderr),
+        last_lines=_last_lines(clues, cause),
         diagnostics=_diagnostics(end.diagnostics),
         consequences=_consequences(clues),
-        facts=facts,
     )
 
 
-def _last_lines(suspect: Failure, stderr: str) -> tuple[str, ...]:
-    """Return the end of the program's stderr, including the bootstrap's lines if the bootstrap
-    failed.
+def _last_lines(clues: FailureEvidence, cause: Cause) -> tuple[str, ...]:
+    """Return the end of the output that tells the cause, up to where it stands; including the
+    bootstrap's lines if the bootstrap failed.
     """
-    own = (BOOTSTRAP_SAYS,) if suspect.reason not in ("", "bootstrap-error", "login-failed") else ()
-    lines = [line.rstrip()[:_LINE] for line in stderr.splitlines() or suspect.last_lines]
-    return tuple(
-        line
-        for line in lines
-        if line and not any(noise in line for noise in (*_NOISE, *own)) and not _JAVA.match(line)
-    )[-KEPT:]
+    outputs = _outputs(clues)
+    of_bootstrap = clues.suspect.reason in ("", "bootstrap-error", "login-failed")
+    if of_bootstrap and BOOTSTRAP_SAYS in clues.stderr:
+        lines = [line.rstrip() for line in clues.stderr.splitlines()]
+        lines = [line for line in lines if not any(noise in line for noise in _NOISE)]
+    elif cause.evidence is not None:
+        lines = telling_lines(outputs[cause.evidence.stream])
+        lines = lines[: _end_of_evidence(lines, cause.evidence.lines)]
+    else:
+        lines = next(filter(None, map(telling_lines, outputs.values())), [])
+    kept = [without_workdir(line[:_LINE]) for line in lines if line and not _JAVA.match(line)]
+    return tuple(kept[-KEPT:])
+
+
+def _end_of_evidence(lines: Sequence[str], told: Sequence[str]) -> int:
+    """Return behind which line the words of a cause end; all lines if these are near their end."""
+    last = told[-1] if told else ""
+    found = [at for at, line in enumerate(lines) if last and without_workdir(line).endswith(last)]
+    return len(lines) if not found or found[-1] >= len(lines) - KEPT // 2 else found[-1] + 1
 
 
 def _diagnostics(text: str) -> str:
@@ -428,7 +510,8 @@ def _consequences(clues: FailureEvidence) -> tuple[Consequence, ...]:
 def _consequence(other: Failure, root: Failure) -> Consequence:
     if other.status == contract.EXIT_JOB_FAILED and other.reason != contract.REASON_EXITED:
         return Consequence(other.task, other.status, f"stopped after {root.task} failed")
-    cause, _ = by_program(other.task, other.status, "\n".join(other.last_lines))
+    ending = ProgramEnd(other.task, other.status, other.reason)
+    cause = by_program(ending, {"stderr": "\n".join(other.last_lines)})
     said = cause.sentence if cause else other.message or meaning_of(other.status, other.reason)
     return Consequence(other.task, other.status, said.removeprefix(f"{other.task} "))
 
@@ -441,6 +524,16 @@ def _asked_mib(seen: JobStatus, task: str, end: ContainerEnd) -> int | None:
         if component.get("name") == role_of(task):
             return whole_of(object_of(component, "resource"), "memory")
     return None
+
+
+def _has_gpus(seen: JobStatus, task: str) -> bool:
+    """Return whether the task has GPUs, by its report, or by what its role asks for."""
+    if any(one.gpus for one in seen.report.tasks if one.task == task) if seen.report else False:
+        return True
+    for component in items(seen.service.raw if seen.service else None, "components"):
+        if component.get("name") == role_of(task):
+            return "gpu" in str(object_of(component, "resource").get("additional")).lower()
+    return False
 
 
 # --- no task failed ---
@@ -478,6 +571,13 @@ def _am_failed(clues: FailureEvidence, app: AppReport) -> Cause:
     known = recognise(words, [*MASTER, *CONTAINER], task="the ApplicationMaster")
     if known is not None:
         return replace(known, diagnostics=app.diagnostics[:2000])
+    if not text_of(app.raw, "amContainerLogs") and _REJECTED.search(app.diagnostics):
+        return Cause(
+            "rejected",
+            f"YARN rejected the job, and started nothing of it: {app.diagnostics.strip()[:400]}",
+            "does the `queue` of the job spec exist, and may the job's user submit to it?",
+            diagnostics=app.diagnostics[:2000],
+        )
     ended, often = _AM_STATUS.search(app.diagnostics), _AM_TIMES.search(app.diagnostics)
     status, how, times = None, "", " with"
     if often and often[1] != "1":

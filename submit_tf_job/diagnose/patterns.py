@@ -1,9 +1,10 @@
-"""Patterns of failures in a program's stderr: TensorFlow, Python, HDFS.
+"""Patterns of failures of programs: TensorFlow, PyTorch, JAX, Python, HDFS, shells.
 
-The texts are from real runs (hadoop-facts.md#errors-of-a-task; the tests reproduce most of
-them). More specific patterns precede general ones. Only the traceback that ended the program and
-its last lines are searched, because TensorFlow also logs harmless warnings, such as those about
-missing CUDA libraries on a machine without GPUs.
+The texts are from real runs (hadoop-facts.md#errors-of-a-task, tests/data/failures). More specific
+patterns precede general ones. `PROGRAM` reads one exception, as `Class: message` and a line `in`
+with the files of its calls; `LINES` reads the line with which a program without an exception ended
+(docs/internals/diagnosis.md). Other lines say nothing of the end: TensorFlow also logs harmless
+warnings, such as those about missing CUDA libraries on a machine without GPUs.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from submit_tf_job.diagnose.cause import Cause
+from submit_tf_job.diagnose.output import without_workdir
 
 _LONGEST = 200
-# the working directory of a task, which never is in a job spec
-_WORKDIR = re.compile(r"^/\S*/container_\w+/")
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Pattern:
         sentence: What happened; `{task}` and `{role}` are replaced.
         hint: The next step.
         when: Exit statuses to which the pattern is limited; () for any.
+        near: Matches the exceptions for which the lines around them are read, too; "" for none.
     """
 
     code: str
@@ -37,10 +38,16 @@ class Pattern:
     sentence: str
     hint: str = ""
     when: tuple[int, ...] = ()
+    near: str = ""
 
 
 def recognise(
-    text: str, patterns: Iterable[Pattern], *, task: str, status: int | None = None
+    text: str,
+    patterns: Iterable[Pattern],
+    *,
+    task: str,
+    status: int | None = None,
+    around: str = "",
 ) -> Cause | None:
     """Return the cause for the first pattern that matches a text.
 
@@ -49,13 +56,17 @@ def recognise(
         patterns: The most specific ones first.
         task: The task, for the sentence.
         status: Its exit status.
+        around: The lines around an exception, for the patterns that may read them.
     """
     for pattern in patterns:
         if pattern.when and status not in pattern.when:
             continue
-        if found := re.search(pattern.regex, text, re.MULTILINE):
+        found = re.search(pattern.regex, text, re.MULTILINE)
+        if not found and around and pattern.near and re.search(pattern.near, text):
+            found = re.search(pattern.regex, around, re.MULTILINE)
+        if found:
             groups = {
-                name: _WORKDIR.sub("", value.strip())[:_LONGEST]
+                name: without_workdir(value.strip())[:_LONGEST]
                 for name, value in found.groupdict().items()
                 if value
             }
@@ -88,19 +99,28 @@ ARGUMENTS_TOO_LONG = Pattern(  # told by the program, or by YARN's launch script
     "put long values into a file under `files`",
 )
 
+# exceptions of native code, whose own message may be short; the reason then stands in a line of its
+# log
+_NATIVE = r"^(?:tensorflow\.\S*|jax\S*|jaxlib\S*|torch\.\S*|\S*XlaRuntimeError|RuntimeError)\b"
+
 PROGRAM: tuple[Pattern, ...] = (
     # --- memory, disk ---
     Pattern(
         "gpu-out-of-memory",
-        r"CUDA_ERROR_OUT_OF_MEMORY|CUDA out of memory|OOM when allocating tensor with shape ?(?P<shape>\[[\d,]*\])?[^\n]*GPU|CUBLAS_STATUS_ALLOC_FAILED"  # noqa: E501
-        r"|Allocator \(GPU_\d+_bfc\) ran out of memory",
+        r"CUDA_ERROR_OUT_OF_MEMORY|(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory|(?:CUDA|HIP) error: out of memory"  # noqa: E501
+        r"|cudaErrorMemoryAllocation|hipErrorOutOfMemory|cuda\w*[^\n]{0,80}out of memory|CUBLAS_STATUS_ALLOC_FAILED"  # noqa: E501
+        r"|OOM when allocating tensor with shape ?(?P<shape>\[[\d,]*\])?[^\n]*GPU|Allocator \(GPU_\d+_bfc\) ran out of memory",  # noqa: E501
         "{task} ran out of GPU memory",
         f"{_MEMORY_HINT}, or set TF_FORCE_GPU_ALLOW_GROWTH: does another process use that GPU?",
+        near=r"^(?:tensorflow\.\S*|\S*XlaRuntimeError)[^\n]*(?:OOM|out of memory|RESOURCE_EXHAUSTED)",  # noqa: E501
     ),
     Pattern(
         "out-of-memory",
-        r"^(?:\w+\.)*(?:_Array)?MemoryError\b(?:: Unable to allocate (?P<wanted>[\d.]+ \wiB))?"
-        r"|std::bad_alloc|Cannot allocate memory|OOM when allocating tensor|java\.lang\.OutOfMemoryError|Out of memory",  # noqa: E501
+        r"^(?:[\w.]+\.)?_?(?:Array)?MemoryError\b(?:: Unable to allocate (?P<wanted>[\d.]+ \w+))?"
+        r"|^std::bad_alloc|DefaultCPUAllocator: [^\n]*tried to allocate (?P<bytes>\d+) bytes"
+        r"|^(?:tensorflow\S*ResourceExhaustedError|(?:\S*XlaRuntimeError|\S*JaxRuntimeError)): [^\n]*(?:OOM when|Out of memory)[^\n]*?(?:allocate (?P<size>\d+) bytes|$)"  # noqa: E501
+        r"|^OSError: \[Errno 12\]|^\S+: [^\n]*(?:Cannot allocate memory|malloc of size (?P<malloc>\d+) failed|std::bad_alloc)"  # noqa: E501
+        r"|java\.lang\.OutOfMemoryError",
         "{task} ran out of memory",
     ),
     Pattern(
@@ -110,17 +130,38 @@ PROGRAM: tuple[Pattern, ...] = (
         "delete what is not needed, or ask the administrator of HDFS for more",
     ),
     Pattern(
+        "shared-memory",
+        r"insufficient shared memory \(shm\)|[Uu]nable to (?:open|allocate|write) (?:to )?(?:file </torch|shared memory)|/dev/shm[^\n]*(?:No space|full)"  # noqa: E501
+        r"|DataLoader worker \(pid[^)]*\) is killed by signal: Bus error",
+        "{task} found /dev/shm full: Docker gives a container 64 MB of it",
+        "read data with threads instead of processes",
+    ),
+    Pattern(
         "disk-full",
-        r"No space left on device|Disk quota exceeded",
-        "{task} found no space left on the disk that it wrote to",
+        r"^\S+: [^\n]*(?:No space left on device|Disk quota exceeded)(?:: '(?P<path>[^']+)')?",
+        "{task} found no space left on the disk that it wrote to {path}",
         "write less, or to HDFS; a container's working directory and /tmp are on the "
         "node's own disks",
     ),
     Pattern(
-        "shared-memory",
-        r"insufficient shared memory \(shm\)|unable to (?:open|allocate) shared memory|/dev/shm[^\n]*(?:No space|full)",  # noqa: E501
-        "{task} found /dev/shm full: Docker gives a container 64 MB of it",
-        "read data with threads instead of processes",
+        "too-many-files",
+        r"^\S+: [^\n]*(?:\[Errno 24\]|Too many open files)|received 0 items of ancdata",
+        "{task} had more files open than a process may",
+        "close files that are read; of PyTorch's loaders: "
+        "torch.multiprocessing.set_sharing_strategy('file_system')",
+    ),
+    Pattern(
+        "too-many-threads",
+        r"can't start new thread|^BlockingIOError: \[Errno 11\]|pthread_create failed|^OSError: \[Errno 11\]",  # noqa: E501
+        "{task} could not start another thread or process: its user or container has as many as "
+        "it may",
+        "fewer workers of the data loader; OMP_NUM_THREADS in `env` limits the threads of libraries",  # noqa: E501
+    ),
+    Pattern(
+        "hardware-error",
+        r"uncorrectable ECC|ECC error|GPU has fallen off the bus|^\S+: [^\n]*(?:\[Errno 5\]|Input/output error|\[Errno 116\]|Stale file handle|Transport endpoint is not connected)",  # noqa: E501
+        "a device or a file system of the node failed under {task}",
+        "submit again; the node's administrator should know",
     ),
     # --- authentication ---
     Pattern(
@@ -183,6 +224,15 @@ PROGRAM: tuple[Pattern, ...] = (
         "let the job copy it: `inputs` with download: true, `outputs` with upload: true "
         "(`submit_tf_job help data`). TensorFlow 2.6 and later need tensorflow-io, libhdfs and "
         "Java to do it themselves, as that page shows",
+        near=r"hdfs://",
+    ),
+    Pattern(
+        "uri-as-path",
+        r"^(?:\w+Error): (?:\[Errno [12]\d?\] )?[^\n]*(?:No such file or directory|[Uu]nable to open file|not found|does not exist)[^\n]*?'?(?P<uri>(?:hdfs|viewfs|webhdfs|s3a?|gs|abfss?):/{1,2}[^\s'\")]+)'?(?<!\.)$(?!\nin [^\n]*(?:fsspec|pyarrow|hdfs))"  # noqa: E501
+        r"|^FileNotFoundError: \[Errno 2\] [^\n]*'(?P<link>(?:hdfs|viewfs|webhdfs|s3a?|gs|abfss?):/{1,2}[^\s'\"]+)'",  # noqa: E501
+        "{task} opened {uri}{link} as a file of its own disk, as Python's open() does with every name",  # noqa: E501
+        "`download: true` of the input (`--set inputs.NAME.download=true`) puts it on the task's "
+        "disk, and TFJOB_INPUT_NAME names it there; or read it with fsspec and hdfs-native",
     ),
     Pattern(
         "hdfs-path-missing",
@@ -193,9 +243,8 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "hdfs-path-missing",
-        r"File does not exist: (?P<path>/[^\s'\"]*)|(?:FileNotFoundError|NotFoundError|FileNotFound\w*)[^\n]*(?P<uri>hdfs://[^\s'\";)]+)"
-        r"|No such file or directory:? '?(?P<link>hdfs://[^\s'\"]+)",
-        "{task} did not find {path}{uri}{link} on HDFS",
+        r"File does not exist: (?P<path>/[^\s'\"]*)|(?:FileNotFoundError|NotFoundError|FileNotFound\w*)[^\n]*(?P<uri>hdfs://[^\s'\";)]+)",
+        "{task} did not find {path}{uri} on HDFS",
         "does it exist, for the user that the job runs as? hdfs dfs -ls shows",
     ),
     Pattern(
@@ -224,30 +273,53 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "rendezvous-failed",
-        r"DEADLINE_EXCEEDED[^\n]*\n+RPC: /\S*CoordinationService/RegisterTask",
+        r"connectFullMesh failed|gloo[^\n]*connect \[(?P<peer>127\.[\d.]+)\]",
+        "{task} did not meet the other processes of PyTorch: gloo took an address that they cannot "
+        "reach {peer}",
+        "GLOO_SOCKET_IFNAME in `env` names the interface; see: submit_tf_job help frameworks",
+    ),
+    Pattern(
+        "rendezvous-failed",
+        r"DEADLINE_EXCEEDED[^\n]*\n*RPC: /\S*CoordinationService/RegisterTask",
         "{task} did not meet the other processes of JAX within initialization_timeout",
         "did another task end before it called jax.distributed.initialize? can the containers "
         "reach the port of process 0? see: submit_tf_job help frameworks",
     ),
     Pattern(
+        "variable-missing",
+        r"Number of processes must be defined|coordinator_address should be defined|environment variable (?P<name>RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT) expected, but not set",  # noqa: E501
+        "{task} was not told who the other processes are {name}",
+        "`strategy: torch` or `strategy: jax` sets the variables of these frameworks; see: "
+        "submit_tf_job help frameworks",
+    ),
+    Pattern(
         "name-not-found",
         r"DNS resolution failed for (?P<name>[\w.-]+)|(?P<peer>[\w.-]+):\d*:? (?:Name or service not known|Domain name not found)"  # noqa: E501
-        r"|gaierror: \[Errno -[235]\] (?P<why>[\w ]+)",
-        "{task} could not resolve a host name {name}{peer}",
+        r"|\[Errno -[235]\] (?P<why>[\w ]+)|Failed to resolve '(?P<host>[\w.-]+)'|Could not resolve host: (?P<asked>[\w.-]+)",  # noqa: E501
+        "{task} could not resolve the host name {name}{peer}{host}{asked}",
         "does Registry DNS answer, and does the containers' resolver ask it? see "
         "`dns.server` in the settings",
     ),
     Pattern(
+        "host-unreachable",
+        r"(?:HTTPS?ConnectionPool\(host='(?P<host>[^']+)'|^urllib\.error\.URLError|^httpx\.Connect|Cannot connect to host (?P<peer>[\w.-]+)|couldn't connect to 'https?://(?P<hub>[\w.-]+)|Could not connect to the endpoint URL: \"https?://(?P<end>[\w.-]+)|URL fetch failure on https?://(?P<url>[\w.-]+))"  # noqa: E501
+        r"|^ConnectionRefusedError: |^(?:TimeoutError|socket\.timeout): (?:\[Errno 110\]|timed out)|^(?:[\w.]+\.)?(?:ConnectTimeout|LocalEntryNotFoundError)",  # noqa: E501
+        "{task} could not reach {host}{peer}{hub}{end}{url}",
+        "",
+    ),
+    Pattern(
         "port-in-use",
-        r"Could not start gRPC server|Address already in use|EADDRINUSE|errno: 98",
-        "{task} could not listen on its port: it is in use on the host",
-        "does the program open it twice, or is another process there? a next run takes others",
+        r"Could not start gRPC server|^\S+: [^\n]*(?:Address already in use|EADDRINUSE|\[Errno 98\]|errno: 98)",  # noqa: E501
+        "{task} could not listen on a port: it is in use on the host",
+        "does the program open it twice, or always the same one? $TFJOB_PORT and the role's "
+        "`ports` name free ones",
+        near=r"^tensorflow\.\S*UnknownError",
     ),
     Pattern(
         "tf-config-invalid",
         r"Could not parse port for local server|exceeds the maximum id|not found in cluster_spec|Disallowed task type"  # noqa: E501
-        r"|There must be at most one|`?task_type`? must be|KeyError: 'evaluator'|tfconfig_cluster_resolver\.py[\s\S]{0,2000}?"  # noqa: E501
-        r"(?:JSONDecodeError|TypeError|KeyError|ValueError)",
+        r"|There must be at most one|`?task_type`? must be|KeyError: 'evaluator'"
+        r"|^(?:json\.decoder\.JSONDecodeError|TypeError|KeyError|ValueError)\b[\s\S]*\nin [^\n]*tfconfig_cluster_resolver\.py",  # noqa: E501
         "{task} cannot work with its TF_CONFIG: the roles do not fit what the program "
         "does with them",
         "compare `strategy` and the roles with `submit_tf_job help tf-config`; does the "
@@ -260,13 +332,29 @@ PROGRAM: tuple[Pattern, ...] = (
         "set NCCL_DEBUG=INFO, which logs the reason; NCCL_SOCKET_IFNAME names the interface",
     ),
     Pattern(
+        "collective-timeout",
+        r"Watchdog caught collective operation timeout[^\n]*?OpType=(?P<operation>\w+)"
+        r"|Collective operation timeout: \S*OpType=(?P<op>\w+)",
+        "{task} waited for the other processes in {operation}{op} until its time was over",
+        "did every process run the same steps, or did one read or save for longer? "
+        "init_process_group(timeout=…) is how long they wait; `logs JOB` shows who was elsewhere",
+    ),
+    Pattern(
         "peer-failed",
-        r"UnavailableError|Collective ops is aborted|[Hh]eartbeat timeout|(?:ABORTED|UNAVAILABLE): [^\n]*(?:/job:|task|peer|[Cc]onnection)"  # noqa: E501
+        r"^\S*(?:UnavailableError|AbortedError)\b|Collective ops is aborted|[Hh]eartbeat timeout|(?:ABORTED|UNAVAILABLE): [^\n]*(?:/job:|task|peer|[Cc]onnection)"  # noqa: E501
         r"|Connection (?:reset|closed) by peer|JAX distributed service detected fatal errors"
         r"|DistNetworkError: Failed to recv|gloo/transport/[^\n]*\] Timed out waiting \d+ms for"
-        r"|Socket closed|failed to connect to all addresses",
+        r"|Socket closed|failed to connect to all addresses|HorovodInternalError|Received collective error",  # noqa: E501
         "{task} lost the connection to another task: the failure is elsewhere",
         "look at the task that ended first; its logs say why",
+        near=r"^(?:tensorflow\.\S*(?:Cancelled|Aborted|Unavailable)Error|\S*XlaRuntimeError|\S*JaxRuntimeError)",
+    ),
+    Pattern(
+        "process-killed",
+        r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:is killed by signal: (?P<signal>[\w ]+)|exited unexpectedly)"  # noqa: E501
+        r"|BrokenProcessPool: |TerminatedWorkerError|process \d+ terminated with signal (?P<sig>SIG\w+)"  # noqa: E501
+        r"|died with <Signals\.(?P<name>SIG\w+)|(?:WorkerCrashed|ActorDied|RayActor)Error|^ray\.exceptions\.OutOfMemoryError",  # noqa: E501
+        "a process that {task} had started for a part of its work was killed {signal}{sig}{name}",
     ),
     # --- GPUs ---
     Pattern(
@@ -275,12 +363,13 @@ PROGRAM: tuple[Pattern, ...] = (
         r"|libcuda reported version [^\n]*|CUDNN_STATUS_\w+|Could not create cudnn handle|Loaded runtime CuDNN library[^\n]*but source",  # noqa: E501
         "{task} found a GPU, but CUDA, cuDNN or the driver do not fit together",
         _CUDA_HINT,
+        near=r"^tensorflow\.\S*(?:UnknownError|InternalError|UnimplementedError)",
     ),
     Pattern(
         "gpu-missing",
-        r"no CUDA-capable device|Found no NVIDIA driver|No CUDA GPUs are available|requires at least one CUDA device"  # noqa: E501
+        r"no CUDA-capable device|Found no NVIDIA driver|No CUDA GPUs are available|requires at least one CUDA device|Torch not compiled with CUDA enabled"  # noqa: E501
         r"|only supported with GPUs, no GPUs found|CUDA_ERROR_NO_DEVICE|Could not satisfy (?:explicit )?device specification[^\n]*GPU"  # noqa: E501
-        r"|device_type:GPU[^\n]*unknown device|unknown device[^\n]*GPU|libcu\w+\.so[^\n]*cannot open shared object",  # noqa: E501
+        r"|device_type:GPU[^\n]*unknown device|unknown device[^\n]*GPU|libcu\w+\.so[^\n]*cannot open shared object|Unknown backend:? '?(?:gpu|cuda)",  # noqa: E501
         "{task} wanted a GPU and saw none",
         _CUDA_HINT,
     ),
@@ -288,7 +377,7 @@ PROGRAM: tuple[Pattern, ...] = (
     Pattern(
         "loss-not-finite",
         r"NanLossDuringTrainingError|Model diverged with loss = NaN|Invalid loss, terminating|(?:Nan|NaN|Inf) in summary histogram"  # noqa: E501
-        r"|Tensor had (?:NaN|Inf)|[Ll]oss (?:is|was|became) (?:nan|NaN|inf)",
+        r"|Tensor had (?:NaN|Inf)|[Ll]oss (?:is|was|became) (?:nan|NaN|inf)|^FloatingPointError: [^\n]*nan",  # noqa: E501
         "{task} stopped because the loss was no number any more",
         "a smaller learning rate, clipped gradients, and a look at the data; "
         "tf.debugging.enable_check_numerics() finds the place",
@@ -300,10 +389,41 @@ PROGRAM: tuple[Pattern, ...] = (
         "install tf_keras and say `keras: legacy`, use TensorFlow 2.15, or see: submit_tf_job help "
         "frameworks",
     ),
+    Pattern(
+        "weights-differ",
+        r"Error\(s\) in loading state_dict|Layer count mismatch|Weight count mismatch|Shape mismatch in layer #"  # noqa: E501
+        r"|[Kk]ey \S+ not found in checkpoint|[Tt]ensor name \S+ not found in checkpoint|axes don't match array"  # noqa: E501
+        r"|A total of \d+ objects could not be loaded|You are trying to load a weight file|expected \d+ variables, but received"  # noqa: E501
+        r"|doesn't match a parameter group|loaded state dict (?:has|contains)|You set `ignore_mismatched_sizes`|Cannot assign value to variable",  # noqa: E501
+        "{task} loaded weights of another model",
+        "is the checkpoint that of this model, with the same sizes? an empty directory starts anew",
+    ),
+    Pattern(
+        "shapes-differ",
+        r"Dimensions must be equal|[Ii]ncompatible shapes|is incompatible with the layer|mat1 and mat2 shapes cannot"  # noqa: E501
+        r"|size of tensor a \(\d+\) must match|[Ss]hapes? [^\n]* (?:are|is|be) (?:not )?(?:in)?compatible|shapes [^\n]* not aligned"  # noqa: E501
+        r"|could not (?:be )?broadcast|Matrix size-incompatible|must have the same (?:first dimension|shape)"  # noqa: E501
+        r"|logits and labels must|expects each tensor to be equal size|[Cc]annot reshape|is invalid for input of size"  # noqa: E501
+        r"|dot_general requires|got incompatible shapes|Sizes of tensors must match|Expected input batch_size"  # noqa: E501
+        r"|expected input\[[^\n]*channels|inhomogeneous shape|[Ff]eature shape mismatch|The number of features in data"  # noqa: E501
+        r"|Data cardinality is ambiguous|Cannot batch tensors with different shapes|mismatch in its core dimension"  # noqa: E501
+        r"|[Cc]annot copy a tensor with shape|Target size \([^\n]*must be the same as input size",
+        "{task} computed with values whose shapes do not fit",
+        "is the data what the model was written for? the shapes stand in the exception",
+    ),
     # --- the program and its dependencies ---
     Pattern(
+        "tensorflow-1",
+        r"No module named '?(?P<module>tensorflow\.(?:contrib|examples|python\.platform)[\w.]*)"
+        r"|module 'tensorflow(?:\.[\w.]+)?' has no attribute '(?P<name>placeholder|Session|InteractiveSession|app|contrib|flags|logging|gfile|GraphDef|ConfigProto"  # noqa: E501
+        r"|global_variables_initializer|get_variable|variable_scope|get_default_graph|reset_default_graph|set_random_seed|layers|log|random_normal"
+        r"|truncated_normal|to_float|AdamOptimizer|GradientDescentOptimizer|trainable_variables|placeholder_with_default|estimator)'",
+        "{task} is written for TensorFlow 1: this TensorFlow has no {module}{name}",
+        "use an image with TensorFlow 1.15, or tf.compat.v1 in the program",
+    ),
+    Pattern(
         "tensorflow-missing",
-        r"No module named '?(?P<module>tensorflow|keras|tf_keras|tensorflow_io)\b",
+        r"No module named '?(?P<module>tensorflow|keras|tf_keras|tensorflow_io)(?![\w.])",
         "{task} found no {module} in its image",
         "use an image that has it, or name the interpreter that has it in `command`",
     ),
@@ -320,6 +440,27 @@ PROGRAM: tuple[Pattern, ...] = (
         "install it in the image",
     ),
     Pattern(
+        "versions-differ",
+        r"undefined symbol: (?P<symbol>\w+)|version `(?P<libc>GLIBC\w*_[\d.]+)' not found|numpy\.\w+ size changed|compiled (?:against|using) \S*(?:ABI|API|NumPy)"  # noqa: E501
+        r"|numpy\.core\.(?:multiarray|umath) failed to import|Descriptors cannot (?:not )?be created directly|_ARRAY_API not found|VersionConflict|requires?d? [\w-]+[<>=!~]=?[\d.]+[^\n]*but found",  # noqa: E501
+        "{task} has libraries whose versions do not fit one another {symbol}{libc}",
+        "install them together, with the versions that they ask of one another (pip check)",
+    ),
+    Pattern(
+        "name-not-in-module",
+        r"cannot import name '(?P<name>\w+)' from (?:partially initialized module )?'(?P<module>[\w.]+)'"  # noqa: E501
+        r"|(?:partially initialized )?module '(?P<of>[\w.]+)' has no attribute '(?P<attribute>\w+)'",  # noqa: E501
+        "{task}: {module}{of} has no {name}{attribute}",
+        "install the version of {module}{of} that the program was written for; a file of yours of "
+        "the same name hides a module, too",
+    ),
+    Pattern(
+        "variable-missing",
+        r"^KeyError: '(?P<name>\w+)'\nin (?:[^\n]*, )?(?:<frozen os>|os\.py)$|Environment variable '(?P<env>\w+)' not found",  # noqa: E501
+        "{task} lacks the environment variable {name}{env}",
+        "`env` of the job spec sets it",
+    ),
+    Pattern(
         "program-missing",
         r"can't open file '(?P<file>[^']+)'|can't find '__main__' module in '(?P<folder>[^']+)'",
         "{task} did not find its program {file}{folder}",
@@ -334,14 +475,29 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "permission-denied",
-        r"PermissionError: \[Errno 1?3\] [\w ]+: '(?P<path>[^']+)'",
-        "{task} is not allowed to use {path}",
+        r"(?:PermissionError|OSError): \[Errno 1?3\] [\w ]+: '(?P<path>[^']+)'"
+        r"|PermissionDeniedError: (?P<tf>[^\s;]+); Permission denied"
+        r"|errno = 13, [^\n]*|^\S+: [^\n]*?(?:cannot|can't|could not|[Oo]pening) [\w ]*[`'‘\"]?(?P<file>/[^'’\"\s:]+)['’\"]?(?: failed)?: Permission denied",  # noqa: E501, RUF001
+        "{task} is not allowed to use {path}{tf}{file}",
         "containers run as the user that YARN chooses on its nodes: that one needs the right",
     ),
     Pattern(
+        "command-not-found",
+        r"^FileNotFoundError: \[Errno 2\] [^\n]*: '(?P<command>[^'/]+)'\nin (?:[^\n]*, )?subprocess\.py$",  # noqa: E501
+        "{task} did not find the command {command}, which it wanted to start",
+        "is it in the image, and on its PATH?",
+    ),
+    Pattern(
         "file-missing",
-        r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<path>[^']+)'",
-        "{task} did not find {path}",
+        r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<path>[^']+)'"
+        r"|Unable to (?:synchronously )?open file \(unable to open file: name = '(?P<h5>[^']+)', errno = 2"  # noqa: E501
+        r"|NotFoundError: [^\n]*?(?P<tf>[\w./-]+); No such file or directory|matching files for (?P<checkpoint>[^\s\[]+)"  # noqa: E501
+        r"|SavedModel file does not exist at: (?P<model>[^\s{]+?)/?(?:\{|\s|$)|File not found: filepath=(?P<keras>\S+?)\. "  # noqa: E501
+        r"|No (?:file or directory|model|such file)[^\n]*? found at (?P<old>\S+)|Could not find directory (?P<folder>\S+)"  # noqa: E501
+        r"|Opening (?P<xgb>\S+) failed: No such file|(?:Could not|Cannot) open (?:data )?(?:file )?(?P<lgb>/?[\w./-]+)|ListDirectory (?P<folder2>\S+) error: No such file|Data file (?P<data>\S+) doesn't exist"  # noqa: E501
+        r"|(?P<hub>/[\w./-]+|\./[\w./-]+) is not a local folder and is not a valid model|Unable to find '(?P<set>[^']+)'"  # noqa: E501
+        r"|FileNotFoundError: (?:[^\n]*?['\"\s])?(?P<other>/[^\s'\":;]+)",
+        "{task} did not find {path}{h5}{tf}{checkpoint}{model}{keras}{old}{folder}{xgb}{lgb}{folder2}{data}{hub}{set}{other}",  # noqa: E501
         "ship it under `files`, or mount its directory; paths are those inside the container",
     ),
     ARGUMENTS_TOO_LONG,
@@ -359,11 +515,36 @@ PROGRAM: tuple[Pattern, ...] = (
         "send the job to newer nodes (`placement`), or build TensorFlow for these",
     ),
     Pattern(
+        "syntax-error",
+        r"^(?P<name>SyntaxError|IndentationError|TabError): (?P<words>[^\n]*)",
+        "{task} could not read its program: {name}: {words}",
+        "does the image have the Python that the program was written for? python -m py_compile "
+        "shows such an error before the job is submitted",
+    ),
+)
+
+# the line with which a program ended that raised no exception
+LINES: tuple[Pattern, ...] = (
+    Pattern(
         "command-not-found",
-        r"(?:line \d+: |^)(?:\S*/)?(?P<command>[^\s:]+): (?:command not found|not found|No such file or directory)$",  # noqa: E501
-        "{task} did not find the command {command}",
+        r"\$?'?(?P<line>\\r)'?: command not found|'?(?P<interpreter>[^\s']+\\r|[^\s']+\^M)'?: (?:bad interpreter|No such file)|env: .(?P<env>\w+)\\r",  # noqa: E501
+        "{task} has a script with line ends of Windows",
+        "write it with line ends of Unix: sed -i 's/\\r$//' FILE, or dos2unix",
+    ),
+    Pattern(
+        "command-not-found",
+        r"(?:line \d+: |^)(?:\S*/)?(?P<command>[^\s:]+): (?:command not found|not found|No such file or directory)$"  # noqa: E501
+        r"|^env: [‘']?(?P<env>[\w.-]+)[’']?: No such file or directory",  # noqa: RUF001
+        "{task} did not find the command {command}{env}",
         "is it in the image, and on its PATH? python is often called python3",
         when=(127,),
+    ),
+    Pattern(
+        "not-executable",
+        r"(?:line \d+: |^)(?P<command>\S+): cannot execute: required file not found$",
+        "{task} found {command}, but not the interpreter that its first line names",
+        "does the image have it? line ends of Windows in the script do this, too: sed -i 's/\\r$//' {command}",  # noqa: E501
+        when=(126, 127),
     ),
     Pattern(
         "not-executable",
@@ -372,6 +553,36 @@ PROGRAM: tuple[Pattern, ...] = (
         "make it executable before it is shipped, or start it with its interpreter: bash "
         "{command}, python {command}",
         when=(126,),
+    ),
+    Pattern(
+        "variable-missing",
+        r"(?:line \d+: |^)(?P<name>\w+): (?:unbound variable|parameter null or not set|parameter not set)",  # noqa: E501
+        "{task} lacks the environment variable {name}",
+        "`env` of the job spec sets it",
+    ),
+    Pattern(
+        "syntax-error",
+        r"line \d+: (?P<words>syntax error[^\n]*|unexpected EOF[^\n]*)",
+        "bash in {task} could not read its script: {words}",
+        "bash -n FILE shows such an error before the job is submitted",
+    ),
+    Pattern(
+        "permission-denied",
+        r"^\S+: (?:line \d+: )?(?:cannot|can't) [\w ]+ [‘'](?P<path>[^’']+)[’']: (?:Permission denied|Operation not permitted)"  # noqa: E501, RUF001
+        r"|^\S+: (?:line \d+: )?(?P<file>[\w./-]+): Permission denied$",
+        "{task} is not allowed to use {path}{file}",
+        "containers run as the user that YARN chooses on its nodes: that one needs the right",
+    ),
+    Pattern(
+        "file-missing",
+        r"^\S+: (?:line \d+: )?(?:(?:cannot|can't) [\w ]+ |cd: )?[‘'\"]?(?P<path>[\w./*-]*[./][\w./*-]*)[’'\"]?: (?:Cannot open: )?No such file or directory",  # noqa: E501, RUF001
+        "{task} did not find {path}",
+        "ship it under `files`, or mount its directory; paths are those inside the container",
+    ),
+    Pattern(
+        "host-unreachable",
+        r"[Cc]ould not resolve host: (?P<host>[\w.-]+)|unable to resolve host address [‘'](?P<peer>[\w.-]+)|Failed to connect to (?P<to>[\w.-]+)",  # noqa: E501, RUF001
+        "{task} could not reach {host}{peer}{to}",
     ),
 )
 

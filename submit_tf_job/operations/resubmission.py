@@ -149,7 +149,7 @@ def step_after(
         former: The run that failed.
         cause: Why it failed.
     """
-    from submit_tf_job.diagnose.evidence import mib
+    from submit_tf_job.diagnose.outside import mib
     from submit_tf_job.diagnose.patterns import role_of
     from submit_tf_job.plan import plan
 

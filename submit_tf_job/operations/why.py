@@ -214,6 +214,7 @@ def _not_arrived(status: JobStatus) -> tuple[ObservedContainer, ...]:
 
 
 LIMIT_S = 8.0
+END_BYTES = 256 * 1024
 
 
 def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
@@ -258,8 +259,8 @@ def _find_cause(cluster: Cluster, seen: JobStatus) -> Cause | None:
 
 
 def _gather_evidence(cluster: Cluster, seen: JobStatus) -> Cause | None:
-    from submit_tf_job.diagnose.evidence import OF_MEMORY
     from submit_tf_job.diagnose.failure import conclude, evidence_of, with_am_log
+    from submit_tf_job.diagnose.outside import OF_MEMORY
     from submit_tf_job.yarn.amlog import container_ends
 
     if seen.app is None:
@@ -273,6 +274,10 @@ def _gather_evidence(cluster: Cluster, seen: JobStatus) -> Cause | None:
             clues = replace(clues, missing=_output_of_missing_task(cluster, seen, log))
     clues = replace(clues, stderr=_last_output(cluster, seen.app, clues.suspect))
     cause = conclude(clues)
+    if clues.suspect.reason and (cause is None or not cause.certain):
+        stdout = _end_of_output(cluster, seen.app, clues.suspect, "stdout.txt")
+        clues = replace(clues, stdout=stdout)
+        cause = conclude(clues)
     of_memory = cause is not None and cause.code in OF_MEMORY
     if cause is None or asked_am or not of_memory or cause.facts.get("asked_mib"):
         return cause
@@ -281,14 +286,20 @@ def _gather_evidence(cluster: Cluster, seen: JobStatus) -> Cause | None:
 
 
 def _last_output(cluster: Cluster, app: AppReport, suspect: Failure) -> str:
-    if not suspect.container_id:
-        return ""
-    read = partial(end_of_log, cluster, app, suspect.container_id, host=suspect.host)
+    read = partial(_end_of_output, cluster, app, suspect)
     if suspect.status != 0:
-        return read()
+        return read("stderr.txt")
     # The launch script writes its own failures to a separate file; of a failed container the
     # NodeManager quotes it.
-    return "\n".join(filter(None, (read(), read("prelaunch.err"))))
+    return "\n".join(filter(None, (read("stderr.txt"), read("prelaunch.err"))))
+
+
+def _end_of_output(cluster: Cluster, app: AppReport, suspect: Failure, file: str) -> str:
+    """Return the end of a task's file, with the carriage returns of its bars."""
+    if not suspect.container_id:
+        return ""
+    container, host = suspect.container_id, suspect.host
+    return end_of_log(cluster, app, container, file, host=host, max_bytes=END_BYTES)
 
 
 def _output_of_missing_task(cluster: Cluster, seen: JobStatus, log: str) -> tuple[str, str] | None:

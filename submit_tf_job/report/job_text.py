@@ -313,7 +313,8 @@ def _root_cause_lines(cause: Cause) -> Iterator[str]:
         place = clause("  ({})", cause.facts.get("place"))
         yield f"  {'exception':<12} {cause.exception}{place}"
     if cause.last_lines:
-        yield f"  last lines of {cause.task}'s stderr:"
+        stream = cause.evidence.stream if cause.evidence else "stderr"
+        yield f"  last lines of {cause.task}'s {stream}:"
         yield from (f"    {line}" for line in cause.last_lines)
     elif said := [
         line for line in cause.diagnostics.splitlines() if not re.match(_SAYS_NOTHING, line)

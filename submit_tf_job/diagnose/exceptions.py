@@ -1,0 +1,620 @@
+"""Read the exceptions in a program's output: Python's tracebacks in the forms that launchers,
+notebooks and libraries give them, and the last words of other languages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from submit_tf_job.container.output_lines import START
+from submit_tf_job.diagnose.output import OutputLine, without_workdir
+
+OF_LAUNCHER = frozenset({"ChildFailedError", "CalledProcessError"})
+_LONGEST = 500
+_MESSAGE_LINES, _OPEN_LINES, _FOREIGN_LINES = 40, 400, 20
+_CAUSE = "The above exception was the direct cause of the following exception:"
+_CONTEXT = "During handling of the above exception, another exception occurred:"
+_FRAME = re.compile(
+    r'^(?:>|\s)\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?'
+)
+_LAST = re.compile(
+    r"^(?P<name>[A-Za-z_][\w.]*\.\w+|[A-Z_]\w*)(?:\([\w.]+\))?(?:: ?(?P<words>.*))?$"
+)
+# Names of exception classes, for errors without a traceback such as SyntaxError.
+_BARE = re.compile(
+    r"^(?P<name>(?:[A-Za-z_][\w.]*\.)?_?[A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: (?P<words>.*))?$"  # noqa: E501
+)
+_LIBRARY = re.compile(
+    r"/(?:site|dist)-packages/|/lib/python\d(?:\.\d+)?/|/python\d(?:\.\d+)?/lib/|/bin/[^/.]+$|^<frozen "  # noqa: E501
+    r"|^<__array_function__|^<decorator|^<attrs|__autograph_generated_|\.pyx$|\.pxi?d?$|\.egg/"
+    r"|/bootstrap\.zip/|tfjob_callee\.py$"
+)
+_NOTEBOOK = re.compile(r"^(?P<name>[A-Z]\w*) {2,}Traceback \(most recent call last\)$")
+_CELL = re.compile(
+    r"^(?:Cell In ?\[(?P<cell>\d+)\](?:, line (?P<at>\d+))?|Input In \[(?P<input>\d+)\]"
+    r"|File (?P<file>\S+?):(?P<line>\d+)(?:, in (?P<function>\w+))?"
+    r"|<ipython-input-(?P<old>\d+)-\w+> in )"
+)
+_ARROW = re.compile(r"^-+> *(?P<line>\d+) ")
+_BOX = re.compile(r"^\s*[╭┌+][─━-]+ " + re.escape(START) + r"[^─━-]* [─━-]+[╮┐+]\s*$")
+_BOX_END = re.compile(r"^\s*[╰└+][─━-]+[╯┘+]\s*$")
+_BOX_FRAME = re.compile(r"^(?P<file>\S.*?):(?P<line>\d+)(?: in(?: (?P<function>\S+))?)?$")
+_GROUP = re.compile(r"^\s*\+ Exception Group " + re.escape(START))
+_GUTTER = re.compile(
+    r"^\s*(?:\|(?: (?P<words>.*))?|\+-[+-]*(?: (?:\d+|\.\.\.) -+)?|\+ (?P<first>.*))$"
+)
+_OPEN = re.compile(
+    r"^$|:$|^in user code:|^Graph execution error:|^Exception encountered when calling"
+    r"|^Caught \w+ in |^Error\(s\) in loading state_dict|^ray::|\(most recent call last\)"
+)
+# their messages have one line: what follows is not theirs
+ONE_LINE = frozenset(
+    {"ImportError", "ModuleNotFoundError", "FileNotFoundError", "PermissionError", "KeyError"}
+    | {"IndexError", "AttributeError", "NameError", "ZeroDivisionError", "ConnectionRefusedError"}
+)
+_NESTED = re.compile(r'^(?:"""|\'\'\'|-- Process \d+ terminated|Original Traceback|ray::|-{20,})')
+_IN_USER_CODE = re.compile(
+    r"^\s+(?P<name>[A-Za-z_][\w.]*(?:Error|Exception|Warning)): (?P<words>.*)$"
+)
+_IGNORED = re.compile(
+    r"^(?:Exception ignored |--- Logging error ---|Error in atexit|Error in sys\.excepthook)"
+)
+_THREAD = re.compile(r"^(?:Exception in thread |Process \S+:$|\[\w+\] Process \S+:)")
+_LOGGED = re.compile(r"(?:never retrieved|^future: <|^handle: <|^Unhandled exception in )")
+_MODULE = re.compile(r"^<module>$|^_run_module|^_bootstrap|^_wrap$|^run_code$|^<cell")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One call of a traceback."""
+
+    file: str
+    line: int
+    function: str = ""
+    source: str = ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is in a file of the user's, not of a library or of a launcher."""
+        return not _LIBRARY.search(self.file)
+
+    @property
+    def place(self) -> str:
+        """The file's name and the line, `train.py:12`."""
+        return f"{self.file.rpartition('/')[2]}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Raised:
+    """One exception.
+
+    Attributes:
+        name: Its class with its module, as printed.
+        message: Its whole message.
+        frames: The calls that led to it, the outermost first.
+    """
+
+    name: str
+    message: str = ""
+    frames: tuple[Frame, ...] = ()
+
+    @property
+    def short_name(self) -> str:
+        """Its class without the module."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def words(self) -> str:
+        """Its class and the line of its message that tells most."""
+        told = telling(self.message)
+        name = self.name.removeprefix("__main__.")
+        return without_workdir(f"{name}: {told}" if told else name)[:_LONGEST]
+
+    @property
+    def text(self) -> str:
+        """Its class and its whole message, for patterns."""
+        return f"{self.name}: {self.message}" if self.message else self.name
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a program printed of one failure: an exception with those that led to it.
+
+    Attributes:
+        chain: The exceptions, the first cause first.
+        first: The index of its first line.
+        end: The index of the line behind it.
+        process: The process that wrote it, as a launcher names it.
+        is_logged: Whether a line of a log introduces it: the program had caught it.
+        is_ignored: Whether Python says that it ended nothing.
+        is_aside: Whether it ended a thread or a process beside the main one.
+        statuses: The exit statuses with which it ends a process; () for Python's 1.
+    """
+
+    chain: tuple[Raised, ...]
+    first: int
+    end: int
+    process: str = ""
+    is_logged: bool = False
+    is_ignored: bool = False
+    is_aside: bool = False
+    statuses: tuple[int, ...] = (1,)
+
+    @property
+    def root(self) -> Raised:
+        """The first cause."""
+        return self.chain[0]
+
+    @property
+    def last(self) -> Raised:
+        """The exception that was printed last."""
+        return self.chain[-1]
+
+    @property
+    def is_caught(self) -> bool:
+        """Whether its first call is not the program's first: the program caught it there."""
+        frames = self.last.frames
+        return bool(frames) and not (
+            _MODULE.match(frames[0].function) or not frames[0].is_own or not frames[0].function
+        )
+
+    @property
+    def place(self) -> str:
+        """The line of the user's own file that it came from, `train.py:12`, or ""."""
+        for raised in self.chain:
+            own = [frame for frame in raised.frames if frame.is_own]
+            if own:
+                return own[-1].place
+        return ""
+
+
+def telling(message: str) -> str:
+    """Return the line of an exception's message that tells most: the first one, if it is not empty
+    and does not merely introduce the others.
+    """
+    lines = message.split("\n")
+    first = lines[0].strip()
+    if first and not _OPEN.search(first):
+        return first
+    found: list[str] = []
+    skip_source = False
+    for line in lines[1:]:
+        words = line.strip()
+        if skip_source and line.startswith("      "):
+            skip_source = False
+            continue
+        skip_source = words.startswith('File "')
+        if skip_source or not words or re.match(_SAYS_NOTHING, words):
+            continue
+        found.append(re.sub(r"^(?:\(\d+\) [A-Z_]+: *|\{\{function_node \S*\}\} *)", "", words))
+        if len(found[0]) > 12 or len(found) == 2:
+            break
+    if not found:
+        return first
+    kept = "" if _OPEN.search(first) and not first.endswith(("):", "Net:")) else f"{first} "
+    if first.startswith("Error(s) in loading"):
+        kept = f"{first} "
+    return f"{kept}{' '.join(found)}".strip()
+
+
+_SAYS_NOTHING = (
+    r"Detected at node |<stack traces|\[\[\{\{|\(most recent call last\)|Stack trace for|-{5,}$"
+    r"|Root error\(s\)|\d+ root error|Arguments received by|Original Traceback|Traceback \("
+    r"|Exception encountered at|\^+$|~+|Call arguments received"
+)
+
+
+# --- blocks ---------------------------------------------------------------------------------------
+
+
+def blocks_of(lines: Sequence[OutputLine]) -> list[Block]:
+    """Return what the lines of one process tell of exceptions, in order."""
+    found: list[Block] = []
+    at = 0
+    while at < len(lines):
+        block = _block(lines, at)
+        if block is None:
+            at += 1
+            continue
+        found.append(_introduced(lines, block))
+        at = max(block.end, at + 1)
+    return found
+
+
+def _introduced(lines: Sequence[OutputLine], block: Block) -> Block:
+    """Add what the lines before a block say of it."""
+    at = block.first - 1
+    while at >= 0 and not lines[at].text.strip() and at >= block.first - 2:
+        at -= 1
+    if at < 0:
+        return block
+    before = lines[at]
+    return replace(
+        block,
+        is_logged=bool(block.is_logged or before.level or _LOGGED.search(before.text)),
+        is_ignored=bool(_IGNORED.match(before.text)),
+        is_aside=bool(_THREAD.match(before.text)),
+    )
+
+
+def _block(lines: Sequence[OutputLine], at: int) -> Block | None:
+    chain: list[Raised] = []
+    begin, first = at, at
+    while begin < len(lines):
+        read = _one(lines, begin)
+        if read is None:
+            break
+        raised, end = read
+        chain.extend(raised)
+        at = end
+        begin = _next_of_chain(lines, end)
+        if begin == 0:
+            break
+    if not chain:
+        return _foreign(lines, first)
+    return Block(
+        tuple(_translated(chain)),
+        first,
+        at,
+        lines[first].process,
+        is_logged=bool(lines[first].level),
+    )
+
+
+def _next_of_chain(lines: Sequence[OutputLine], end: int) -> int:
+    """Return where the next exception of a chain begins; 0 if there is none."""
+    for at in range(end, min(end + 3, len(lines))):
+        words = lines[at].text.strip(" |│")
+        if words in (_CAUSE, _CONTEXT):
+            at += 1
+            while at < len(lines) and not lines[at].text.strip(" |│"):
+                at += 1
+            return at
+        if words:
+            return 0
+    return 0
+
+
+def _translated(chain: list[Raised]) -> list[Raised]:
+    """Put the exception first that a handler raised on purpose instead of one that says nothing.
+
+    `except KeyError: raise ValueError("no such model")`: the exception that the handler raises has
+    the words. One that a handler raises by accident, as in a clean-up, is a consequence.
+    """
+    if len(chain) < 2 or chain[0].short_name not in _SILENT:
+        return chain
+    first, second = chain[0], chain[1]
+    if not second.frames or not second.frames[-1].source.startswith("raise"):
+        return chain
+    return [second, first, *chain[2:]] if len(chain) == 2 else [*chain[1:], first]
+
+
+_SILENT = frozenset(
+    {"KeyError", "StopIteration", "Empty", "AttributeError", "IndexError", "LookupError"}
+)
+
+
+def _one(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
+    """Return the exception that begins at a line, its own cause first, and where it ends."""
+    text = lines[at].text
+    if _BOX.match(text):
+        return _boxed(lines, at)
+    if _GROUP.match(text):
+        return _grouped(lines, at)
+    if found := _NOTEBOOK.match(text.strip()):
+        return _of_notebook(lines, at, found["name"])
+    if START in text:
+        return _python(lines, at)
+    if _FRAME.match(text) and not text.startswith(">"):
+        return _of_syntax(lines, at)
+    return None
+
+
+def _python(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
+    written = lines[at].text
+    indent = len(written) - len(written.lstrip())
+    frames: list[Frame] = []
+    skipped = 0
+    for number in range(at + 1, len(lines)):
+        text = lines[number].text
+        text = text[indent:] if text[:indent].isspace() else text
+        if frame := _FRAME.match(text):
+            frames.append(_frame(frame, lines, number))
+        elif not text.strip() or text[0] in " \t>│└":
+            continue
+        elif START in text:
+            return None
+        elif (last := _LAST.match(text)) and not lines[number].level:
+            return _raised(lines, number, last["name"], last["words"] or "", frames, indent)
+        else:
+            skipped += 1  # TensorFlow's C++ code logs to the same stderr
+            if skipped > _FOREIGN_LINES:
+                return None
+    return None
+
+
+def _frame(found: re.Match[str], lines: Sequence[OutputLine], number: int) -> Frame:
+    source = lines[number + 1].text.strip() if number + 1 < len(lines) else ""
+    if source.startswith('File "'):
+        source = ""
+    return Frame(found["file"], int(found["line"]), found["function"] or "", source)
+
+
+def _raised(
+    lines: Sequence[OutputLine],
+    at: int,
+    name: str,
+    words: str,
+    frames: list[Frame],
+    indent: int = 0,
+) -> tuple[list[Raised], int]:
+    """Return an exception with its whole message, the exception that the message quotes first."""
+    is_open = bool(_OPEN.search(words.strip()))
+    message, end = [words], at + 1
+    longest = _OPEN_LINES if is_open else _MESSAGE_LINES
+    nested: tuple[list[Raised], int] | None = None
+    while end < len(lines) and end - at < longest:
+        line = lines[end]
+        text = line.text[indent:] if line.text[:indent].isspace() else line.text
+        bare = text.strip()
+        if line.level or line.is_bar or bare in (_CAUSE, _CONTEXT) or _IGNORED.match(bare):
+            break
+        if START in text and name.startswith("tensorflow.") and end == at + 1:
+            nested = _one(lines, end)  # of a function that TensorFlow called
+            break
+        if START in text or _NOTEBOOK.match(bare):
+            before = next((one for one in reversed(message) if one.strip()), "")
+            if (is_open and (_NESTED.match(before.strip()) or bare.startswith("Original"))) or (
+                is_open and _NOTEBOOK.match(bare)
+            ):
+                nested = _one(lines, end)
+            break
+        if not is_open and (not bare or name in ONE_LINE):
+            break
+        message.append(text.rstrip())
+        end += 1
+    outer = Raised(name, "\n".join(message).rstrip(), tuple(frames))
+    if nested is not None:
+        return [*nested[0], outer], nested[1]
+    if words.strip() == "in user code:":
+        return [*_in_user_code(message), outer], end
+    if words.startswith("ray::"):
+        return [*_of_ray(message), outer], end
+    return [outer], end
+
+
+def _in_user_code(message: list[str]) -> list[Raised]:
+    """Return the exception that AutoGraph quotes, with the calls that it lists."""
+    frames: list[Frame] = []
+    for number, line in enumerate(message):
+        if frame := _FRAME.match(line):
+            source = message[number + 1].strip() if number + 1 < len(message) else ""
+            frames.append(Frame(frame["file"], int(frame["line"]), frame["function"] or "", source))
+        elif found := _IN_USER_CODE.match(line):
+            rest = [found["words"], *(more.strip() for more in message[number + 1 :])]
+            return [Raised(found["name"], "\n".join(rest).rstrip(), tuple(frames))]
+    return []
+
+
+def _of_ray(message: list[str]) -> list[Raised]:
+    """Return the exception of a task of Ray's, whose traceback has no first line."""
+    frames: list[Frame] = []
+    for number, line in enumerate(message[1:], 1):
+        if frame := _FRAME.match(line):
+            source = message[number + 1].strip() if number + 1 < len(message) else ""
+            frames.append(Frame(frame["file"], int(frame["line"]), frame["function"] or "", source))
+        elif (last := _LAST.match(line)) and frames:
+            rest = [last["words"] or "", *message[number + 1 :]]
+            return [Raised(last["name"], "\n".join(rest).rstrip(), tuple(frames))]
+    return []
+
+
+def _of_syntax(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
+    """Return an error that has a place and no traceback, such as SyntaxError."""
+    frames: list[Frame] = []
+    for number in range(at, min(at + 6, len(lines))):
+        text = lines[number].text
+        if frame := _FRAME.match(text):
+            frames.append(_frame(frame, lines, number))
+        elif (last := _BARE.match(text)) and not lines[number].level:
+            return _raised(lines, number, last["name"], last["words"] or "", frames)
+        elif text and not text.startswith((" ", "\t")):
+            return None
+    return None
+
+
+def _boxed(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
+    """Return an exception in a box of rich."""
+    frames: list[Frame] = []
+    kept = ""
+    for number in range(at + 1, len(lines)):
+        text = lines[number].text
+        if _BOX_END.match(text):
+            return _below_box(lines, number + 1, frames)
+        words = re.sub(r"^\s*[│┃|] ?|\s*[│┃|]\s*$", "", text)
+        if not words.strip() or words[0] in " ❱╭│╰┌└":
+            found = re.match(r"^❱ *\d+ [│ ]*(.*)", words)
+            if found and frames:
+                frames[-1] = replace(frames[-1], source=found[1].strip())
+            kept = ""
+            continue
+        kept += words.strip()
+        if frame := _BOX_FRAME.match(kept):
+            frames.append(Frame(frame["file"], int(frame["line"]), frame["function"] or "<module>"))
+            kept = ""
+    return None
+
+
+def _below_box(
+    lines: Sequence[OutputLine], at: int, frames: list[Frame]
+) -> tuple[list[Raised], int] | None:
+    for number in range(at, min(at + 3, len(lines))):
+        if last := _LAST.match(lines[number].text):
+            return _raised(lines, number, last["name"], last["words"] or "", frames)
+    return None
+
+
+def _grouped(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
+    """Return the first exception of a group, and the group."""
+    inner: list[OutputLine] = []
+    end = at
+    while end < len(lines) and (found := _GUTTER.match(lines[end].text)):
+        words = found["words"] or ""
+        if found["first"]:
+            words = f"{START}:"
+        inner.append(replace(lines[end], text=words))
+        end += 1
+    found_blocks = blocks_of(inner)
+    if not found_blocks:
+        return None
+    group, *members = found_blocks
+    leaf = next((one for one in members if "ExceptionGroup" not in one.root.name), None)
+    return [*(leaf.chain if leaf else ()), *group.chain], end
+
+
+def _of_notebook(
+    lines: Sequence[OutputLine], at: int, name: str
+) -> tuple[list[Raised], int] | None:
+    """Return an exception in the form of IPython."""
+    frames: list[Frame] = []
+    for number in range(at + 1, len(lines)):
+        text = lines[number].text
+        if found := _CELL.match(text):
+            cell = found["cell"] or found["input"] or found["old"]
+            file = f"Cell In[{cell}]" if cell else found["file"]
+            line = int(found["at"] or found["line"] or 0)
+            frames.append(Frame(file, line, found["function"] or "<module>"))
+        elif (arrow := _ARROW.match(text)) and frames:
+            source = text.partition(f"{arrow['line']} ")[2].strip()
+            frames[-1] = replace(frames[-1], line=int(arrow["line"]), source=source)
+        elif text.startswith((f"{name}: ", f"{name}:")) or text.strip() == name:
+            return _raised(lines, number, name, text.partition(":")[2].strip(), frames)
+        elif START in text and number > at + 1:
+            return None
+    return None
+
+
+# --- other languages ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Language:
+    """How a language's run time tells that a program failed.
+
+    Attributes:
+        start: Its first line, with the groups `name`, `words`, `file` and `line`.
+        more: Lines that belong to it.
+        statuses: The exit statuses that follow it.
+    """
+
+    start: re.Pattern[str]
+    more: re.Pattern[str]
+    statuses: tuple[int, ...]
+
+
+_LANGUAGES = (
+    _Language(  # Java, Scala
+        re.compile(
+            r'^(?:Exception in thread "[^"]*" |Caused by: )?(?P<name>(?:[a-z][\w$]*\.)+[A-Z][\w$.]*(?:Exception|Error))(?::? (?P<words>.*))?$'  # noqa: E501
+        ),
+        re.compile(
+            r"^\s+at [\w.$<>/@]+\(|^\s+\.\.\. \d+ (?:more|common)|^Caused by: |^\s+Suppressed: "
+        ),
+        (1, 255),
+    ),
+    _Language(
+        re.compile(r"^(?P<name>panic|fatal error): (?P<words>.*)$"),
+        re.compile(r"^$|^goroutine |^\S+\(.*\)$|^\t\S+:\d+|^\[signal |^exit status |^created by "),
+        (2, 1),
+    ),
+    _Language(
+        re.compile(
+            r"^thread '[^']*' (?:\(\d+\) )?(?P<name>panicked) at (?P<file>[^\s:']+):(?P<line>\d+):\d+:?(?P<words>)$"  # noqa: E501
+        ),
+        re.compile(r"^\S.*|^note: |^\s+\d+: |^\s+at "),
+        (101,),
+    ),
+    _Language(  # Node
+        re.compile(r"^(?P<name>(?:Uncaught )?(?:[A-Z]\w*)?Error(?: \[\w+\])?): (?P<words>.*)$"),
+        re.compile(r"^\s+at .*:\d+:\d+\)?$|^Node\.js v|^$|^\s+(?:code|errno|path|syscall): "),
+        (1, 7),
+    ),
+    _Language(
+        re.compile(r"^(?P<name>Error) in (?P<words>.*)$"),
+        re.compile(r"^  \S.*|^Calls: |^Execution halted|^In addition: |^Warning message"),
+        (1,),
+    ),
+    _Language(  # Julia
+        re.compile(r"^(?P<name>ERROR): (?P<words>(?:LoadError: )?.*)$"),
+        re.compile(r"^Stacktrace:|^\s+\[\d+\] |^\s+@ |^in expression starting at "),
+        (1,),
+    ),
+    _Language(  # Ruby
+        re.compile(
+            r"^(?P<file>\S+\.rb):(?P<line>\d+):in [`'][^']*': (?P<words>.*) \((?P<name>[A-Z]\w*(?:::\w+)*)\)$"  # noqa: E501
+        ),
+        re.compile(r"^\s+from "),
+        (1,),
+    ),
+)
+_JAVA_FRAME = re.compile(r"^\s+at (?P<call>[\w.$<>/@]+)\((?P<file>\w+\.\w+):(?P<line>\d+)\)")
+_JAVA_LIBRARY = re.compile(r"^(?:java|javax|jdk|sun|scala|org\.apache)\b")
+_PLACE = re.compile(
+    r"^\s+(?:at )?.*?\(?(?P<file>/[^\s:()]+):(?P<line>\d+)(?::\d+\)?)?(?: \+0x\w+)?$"
+)
+
+
+def _foreign(lines: Sequence[OutputLine], at: int) -> Block | None:
+    """Return what another language's run time wrote from this line on."""
+    if lines[at].level:
+        return None
+    for language in _LANGUAGES:
+        if found := language.start.match(lines[at].text):
+            end = at + 1
+            while end < len(lines) and language.more.match(lines[end].text):
+                end += 1
+            if not any(line.text.strip() for line in lines[at + 1 : end]):
+                continue
+            held = [line.text for line in lines[at:end]]
+            raised = _of_language(found.groupdict(), held)
+            return Block(raised, at, end, lines[at].process, statuses=language.statuses)
+    return None
+
+
+def _of_language(groups: dict[str, str | None], held: list[str]) -> tuple[Raised, ...]:
+    name, words = groups["name"] or "", groups["words"] or ""
+    frames = []
+    if groups.get("file"):
+        frames.append(Frame(str(groups["file"]), int(groups["line"] or 0)))
+    if name == "panicked":
+        words = next((line for line in held[1:] if line.strip()), "")
+    elif name == "Error":  # R continues a long call on the next line
+        words = " ".join([words, *(line.strip() for line in held[1:2] if line.startswith("  "))])
+    chain = [Raised(name, words, tuple(frames))]
+    own: list[Frame] = []
+    for line in held[1:]:
+        if line.startswith("Caused by: ") and (found := _LANGUAGES[0].start.match(line)):
+            chain.insert(0, Raised(found["name"], found["words"] or "", ()))
+            own = []
+        elif java := _JAVA_FRAME.match(line):
+            if not _JAVA_LIBRARY.match(java["call"]):
+                own.append(Frame(java["file"], int(java["line"])))
+        elif (place := _PLACE.match(line)) and "node_modules" not in line:
+            own.append(Frame(place["file"], int(place["line"])))
+        if own and not chain[0].frames:
+            chain[0] = replace(chain[0], frames=(own[0],))
+    return tuple(chain)
+
+
+def bare_exception(line: OutputLine) -> Raised | None:
+    """Return the exception of a line that stands alone, as with `sys.tracebacklimit = 0`."""
+    found = _BARE.match(line.text) if not line.level else None
+    return Raised(found["name"], found["words"] or "") if found else None
+
+
+def own_frames(block: Block) -> Iterator[Frame]:
+    """Yield the calls of a block that are in the user's files."""
+    for raised in block.chain:
+        yield from (frame for frame in raised.frames if frame.is_own)

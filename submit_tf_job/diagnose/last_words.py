@@ -1,0 +1,198 @@
+"""Find the sentence with which a program ended that raised no exception."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from submit_tf_job.diagnose.output import OutputLine, without_workdir
+
+_LONGEST = 300
+_ERRORISH = re.compile(
+    r"\b(?:error|fatal|fail(?:ed|ure|s)?|can(?:no|')t|could(?: not|n't)|unable|invalid|missing|not found|denied|exceed\w*"  # noqa: E501
+    r"|unknown|unrecogni[sz]ed|refused|timed out|no such|must|expected|illegal|abort\w*|required|not (?:set|allowed|exist))\b",  # noqa: E501
+    re.IGNORECASE,
+)
+# what trackers, shells, build tools and run times write behind the words of a program
+_TRAILER = re.compile(
+    r"^(?:wandb|comet|COMET \w+|clearml|ClearML \w+|neptune|mlflow|aim|swanlab)\b ?:|^🏃|^🧪|^View run "  # noqa: E501
+    r"|^Set the environment variable HYDRA_FULL_ERROR|^make(?:\[\d+\])?: \*\*\*|^npm ERR!|^srun: |^slurmstepd: "  # noqa: E501
+    r"|^(?:\S+: )?(?:line \d+: +)?(?:\d+ )?(?:Aborted|Killed|Segmentation fault|Terminated|Bus error)\b.*$"  # noqa: E501
+    r"|^Exception ignored |^sys:\d+: \w*Warning|^\s*warnings\.warn\(|^\S+:\d+: \w*Warning: |^note: run with `RUST_BACKTRACE"  # noqa: E501
+    r"|^\S+: (?:line )?\d+: `.*'$|^\s*\[\[\{\{|^exit status \d+$|^Node\.js v|^Execution halted$|^Calls: |^Elapsed|^real\t|^user\t|^sys\t|^\(core dumped\)|^=+$|^-+$|^\*+$"  # noqa: E501
+    r"|^For more information|^Extension modules: |^If you want to see the full|^Please (?:report|check|file)|^\[Inferior"  # noqa: E501
+    r"|^Error executing job with overrides:|^The above exception was the direct"
+)
+_GENERIC = re.compile(
+    r"^(?:\S+: Error is not recoverable: |)(?:exit(?:ing|ed)?(?: now)?|abort(?:ed|ing)?|bye|done|killed|terminated|goodbye|stopp(?:ed|ing)|shutting down|clean\w* up|finished|closing\b.*)[\s!.…:]*$",  # noqa: E501
+    re.IGNORECASE,
+)
+_TOOL = re.compile(r"^(?!error|fatal|usage|abort)[\w./-]+: (?!error)", re.IGNORECASE)
+_USAGE = re.compile(r"^\s*usage:", re.IGNORECASE)
+_USAGE_ERROR = re.compile(
+    r"^(?P<program>[\w./ -]*?: )?error: (?P<words>.+)$|^ERROR: (?P<fire>.+)$", re.IGNORECASE
+)
+_BOX_OF_ERROR = re.compile(r"^\s*[╭┌+][─-]+ Error [─-]+[╮┐+]")
+_ABSL = re.compile(r"Flags parsing error:\s*(?P<words>.*)$")
+_BASH = re.compile(r"^(?P<script>[^\s:]+): (?:line )?(?P<line>\d+): (?P<words>.+)$")
+_WHAT = re.compile(r"^\s*what\(\): +(?P<words>.*)$")
+_TERMINATE = re.compile(r"terminate called (?:after throwing an instance of '(?P<type>[^']+)'|.*)$")
+_ABORT = re.compile(
+    r"(?P<words>(?:Check failed: |Assertion [`'].+' failed|\*\*\* stack smashing|double free or|free\(\): |malloc\(\): "  # noqa: E501
+    r"|munmap_chunk|corrupted (?:size|double|top)|realloc\(\): |libc\+\+abi|Fatal Python error: |INTEL MKL ERROR"  # noqa: E501
+    r"|LLVM ERROR|Unexpected error|Terminating process because|terminated? due to|CHECK failed).*)$"
+)
+_FAULT_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in ')
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<frozen ")
+
+
+@dataclass(frozen=True)
+class LastWords:
+    """The sentence with which a program ended.
+
+    Attributes:
+        words: The sentence; "" if there is none.
+        lines: The lines that it was taken from.
+        place: Script and line that it names, `run.sh:3`, or "".
+        level: `error`, `warning` or `info` of a line of a log; "".
+        is_usage: Whether the program refused its arguments.
+        is_abort: Whether it is the message of native code that aborted.
+        is_of_tool: Whether a command's name stands before it, as in `cp: cannot stat 'x'`.
+    """
+
+    words: str = ""
+    lines: tuple[str, ...] = ()
+    place: str = ""
+    level: str = ""
+    is_usage: bool = False
+    is_abort: bool = False
+    is_of_tool: bool = False
+
+
+def is_trailer(line: OutputLine) -> bool:
+    """Return whether a line follows the end of any program: it tells nothing of the reason."""
+    return bool(_TRAILER.search(line.text))
+
+
+def last_words(
+    lines: Sequence[OutputLine], *, by_signal: bool = False, after: bool = False
+) -> LastWords:
+    """Return the sentence that tells why a program ended.
+
+    Args:
+        lines: Its output.
+        by_signal: Whether a signal ended it.
+        after: Whether the lines are those after an exception.
+    """
+    kept = [line for line in lines[-400:] if line.text.strip() and not is_trailer(line)]
+    if by_signal:
+        return _of_abort(kept)
+    usage = _of_usage(kept[-60:])
+    if usage is not None:
+        return usage
+    aborted = LastWords() if after else _of_abort(kept[-6:])
+    return aborted if aborted.is_abort else _sentence(kept)
+
+
+def _made(
+    words: str,
+    lines: Sequence[OutputLine],
+    place: str = "",
+    *,
+    is_usage: bool = False,
+    is_abort: bool = False,
+) -> LastWords:
+    told = without_workdir(" ".join(words.split()))[:_LONGEST]
+    quoted = tuple(line.text for line in lines)
+    return LastWords(told, quoted, place, is_usage=is_usage, is_abort=is_abort)
+
+
+def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
+    """Return what a command-line library says of arguments that it refuses."""
+    for at, line in enumerate(lines):
+        if _BOX_OF_ERROR.match(line.text):
+            inside = [
+                re.sub(r"^\s*[│|] ?|\s*[│|]$", "", one.text) for one in lines[at + 1 : at + 6]
+            ]
+            told = [one for one in inside if one.strip() and not re.match(r"[╰└+]", one)]
+            return _made(" ".join(told), lines[at : at + 3], is_usage=True)
+        if found := _ABSL.search(line.text):
+            words = found["words"] or " ".join(one.text for one in lines[at + 1 : at + 2])
+            return _made(words, lines[at : at + 2], is_usage=True)
+    uses = [at for at, line in enumerate(lines) if _USAGE.match(line.text)]
+    if not uses:
+        return None
+    near = lines[max(0, uses[-1] - 3) :]
+    error = next((line for line in reversed(near) if _USAGE_ERROR.match(line.text)), None)
+    if error is not None:
+        return _made(error.text, [lines[uses[-1]], error], is_usage=True)
+    if uses[-1] >= len(lines) - 12:
+        return _made(lines[uses[-1]].text, lines[uses[-1] :], is_usage=True)
+    return None
+
+
+def _of_abort(lines: Sequence[OutputLine]) -> LastWords:
+    """Return what native code says before it aborts, or where the fault handler saw a crash."""
+    for at in range(len(lines) - 1, max(-1, len(lines) - 200), -1):
+        text = lines[at].text
+        if found := _TERMINATE.search(text):
+            what = next((m for one in lines[at : at + 3] if (m := _WHAT.match(one.text))), None)
+            kind = found["type"] or "terminate called"
+            words = f"{kind}: {what['words']}" if what else found["type"] or text
+            return _made(words, lines[at : at + 2], is_abort=True)
+        if found := _ABORT.search(text):
+            place = _of_faulthandler(lines[at:])
+            words = text if "Assertion" in text else found["words"]
+            more = (
+                " ".join(one.text for one in lines[at + 1 : at + 4])
+                if "Terminating" in text
+                else ""
+            )
+            return _made(f"{words} {more}", lines[at : at + 3], place, is_abort=True)
+    return _sentence(lines)
+
+
+def _of_faulthandler(lines: Sequence[OutputLine]) -> str:
+    for line in lines[:60]:
+        if (found := _FAULT_FRAME.match(line.text)) and not _LIBRARY.search(found["file"]):
+            return f"{found['file'].rpartition('/')[2]}:{found['line']}"
+    return ""
+
+
+def _sentence(lines: Sequence[OutputLine]) -> LastWords:
+    """Return the last line that carries a reason."""
+    end = [line for line in lines[-15:] if not line.is_bar]
+    if not end:
+        return LastWords()
+    chosen = end[-1]
+    if _GENERIC.match(chosen.message or chosen.text) or chosen.level == "info":
+        chosen = next((line for line in reversed(end) if _is_reason(line)), chosen)
+    if chosen.text.startswith(("  ", "\t")) and chosen is end[-1]:
+        heads = [line for line in end if not line.text.startswith((" ", "\t"))]
+        head = next((line for line in reversed(heads) if _is_reason(line)), None)
+        if head is not None:
+            at = end.index(head)
+            return _led(head, end[at : at + 3], " ".join(one.text for one in end[at : at + 3]))
+    return _led(chosen, [chosen], chosen.message or chosen.text)
+
+
+def _led(line: OutputLine, lines: Sequence[OutputLine], words: str) -> LastWords:
+    place = ""
+    if found := _BASH.match(line.text):
+        script = found["script"].rpartition("/")[2]
+        place = "" if script in ("bash", "sh") else f"{script}:{found['line']}"
+    made = _made(words, lines, place)
+    return LastWords(
+        made.words,
+        made.lines,
+        made.place,
+        level=line.level,
+        is_of_tool=bool(_TOOL.match(line.text)),
+    )
+
+
+def _is_reason(line: OutputLine) -> bool:
+    if _GENERIC.match(line.message or line.text):
+        return False
+    return line.level == "error" or (not line.level and bool(_ERRORISH.search(line.text)))

@@ -1,0 +1,187 @@
+"""Read the output of a program: lines without what launchers, loggers and terminals put before
+them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from submit_tf_job.container.output_lines import START, clean, is_bar, is_noise
+
+_LONGEST, _HEAD = 4000, 120
+_JSON_LONGEST = 200_000
+# the working directory of a task, which is in no job spec
+_WORKDIR = re.compile(r"(?<![\w.])/(?:[^\s/'\":]+/)*container_(?:e\d+_)?\d+_\d+_\d+_\d+/")
+_STAMP = re.compile(
+    r"\[?\d{4}[-/]\d\d[-/]\d\d[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?: |$)"
+    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?:?(?: |$)"
+    r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d+ \d\d:\d\d:\d\d (?:\w+ )?\d{4}:? "
+    r"|\w{3} [ \d]\d \d\d:\d\d:\d\d (?:[\w.-]+ )?"
+)
+# what torchrun, PyTorch, mpirun, horovodrun, Ray and srun write before each line of a process
+_PROCESS = re.compile(
+    r"\[(?P<name>rank\d+)\]:(?: |$)|\[(?P<role>[A-Za-z_][\w-]*?\d+)\]:|\[(?P<slot>\d+(?:,\d+)?)\]<std(?:out|err)>:? ?"
+    r"|\((?P<actor>(?:[\w.<>]+ )?pid=\d+(?:, ip=[\d.]+)?)\)(?: |$)"
+)
+_LEVELS = {"E": "error", "F": "error", "C": "error", "W": "warning"}
+_RECORD = re.compile(
+    r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL):[\w.]*:\s?"  # logging's own form
+    r"|[DIWEF]\d{4,8} [\d:.]+ +\d+ [^\s\]]+:\d+\] "  # glog, absl, torch
+    r"|\[[DIWEFC]\d* [^\]]+\] "  # C++ of PyTorch; tornado
+    r"|(?:: )?[DIWEF] [\w./-]+:\d+\] "  # TensorFlow
+    r"|(?:(?:\[[^\]]*\]|\{[^}]*\}|[\w.<>]+)[\s|:-]+){0,4}?"  # a logger's name, a thread, a file
+    r"[\[(<]?\b(?:DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|SEVERE)\b *[\])>]?[\s:|-]*"
+)
+_FIELDS = ("message", "msg", "event", "text")
+_RAISED_IN = ("exc_info", "exception", "traceback", "stack_trace", "exc_text", "stack", "error")
+
+
+@dataclass(frozen=True)
+class OutputLine:
+    """A line of an output.
+
+    Attributes:
+        number: Which line of the text, from 0.
+        text: Its words, without what precedes each line of its process.
+        process: The process that wrote it, as a launcher names it; "".
+        level: `info`, `warning` or `error` of a line of a log; "".
+        message: The words of a line of a log without logger, level and file.
+    """
+
+    number: int
+    text: str
+    process: str = ""
+    level: str = ""
+    message: str = ""
+
+    @property
+    def is_bar(self) -> bool:
+        """Whether it is a state of a progress bar."""
+        return is_bar(self.text)
+
+
+def without_workdir(text: str) -> str:
+    """Return a text with the paths of the task's working directory relative to it."""
+    return _WORKDIR.sub("", text)
+
+
+def read_lines(text: str) -> list[OutputLine]:
+    """Return the lines of an output, without colours, noise and what precedes every line."""
+    found: list[OutputLine] = []
+    for number, written in enumerate(text.split("\n")):
+        line = clean(written)
+        if is_noise(line):
+            continue
+        for part in _parts(line):
+            read = _line(number, part)
+            if found and read.is_bar and found[-1].is_bar:
+                found.pop()
+            found.append(read)
+    return _without_prefixes(found)
+
+
+def _parts(line: str) -> Iterator[str]:
+    """Yield the lines that a JSON object holds, and a traceback that begins behind a bar."""
+    if line.startswith("{") and line.endswith("}") and len(line) < _JSON_LONGEST:
+        try:
+            held = json.loads(line)
+        except (ValueError, RecursionError):
+            held = None
+        if isinstance(held, dict) and (lines := list(_of_json(held))):
+            yield from lines
+            return
+    before, start, rest = line.partition(START)
+    if start and is_bar(before):
+        yield before[:_LONGEST]
+        line = start + rest
+    yield line[:_LONGEST]
+
+
+def _of_json(held: dict[str, object]) -> Iterator[str]:
+    level = str(held.get("level") or held.get("levelname") or held.get("severity") or "")
+    record = held.get("record")
+    flat = {**held, **record} if isinstance(record, dict) else held
+    told = next((str(flat[name]) for name in _FIELDS if isinstance(flat.get(name), str)), "")
+    if told:
+        word = level.upper() if level.upper().rstrip("S") in _WORDS else ""
+        first, *more = told.split("\n")
+        yield f"{word}: {first}" if word else first
+        yield from more
+    for name in _RAISED_IN:
+        value = flat.get(name)
+        if isinstance(value, dict):
+            value = next(
+                (value[key] for key in ("stack", "traceback", "message") if value.get(key)), ""
+            )
+        if isinstance(value, list):
+            value = "".join(map(str, value))
+        if isinstance(value, str) and value:
+            yield from value.rstrip().split("\n")
+            return
+
+
+_WORDS = ("DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL")
+
+
+def _line(number: int, text: str) -> OutputLine:
+    process = ""
+    if found := _PROCESS.match(text):
+        process = next(filter(None, found.groups()))
+        text = text[found.end() :]
+    stamped = _STAMP.match(text)
+    if stamped:
+        text = text[stamped.end() :]
+        if not process and (found := _PROCESS.match(text)):
+            process = next(filter(None, found.groups()))
+            text = text[found.end() :]
+    record = _RECORD.match(text[:_HEAD])
+    if record is None or not (stamped or _is_record(text)):
+        return OutputLine(number, text, process)
+    words = record[0].upper()
+    level = "info"
+    if re.search(r"ERROR|CRITICAL|FATAL|SEVERE", words):
+        level = "error"
+    elif "WARN" in words:
+        level = "warning"
+    elif letter := re.match(r"(?:: |\[)?([DIWEFC])(?:\d| )", record[0]):
+        level = _LEVELS.get(letter[1], "info")
+    return OutputLine(number, text, process, level, text[record.end() :])
+
+
+def _is_record(text: str) -> bool:
+    """Return whether a line without a time is one of a log, and not a sentence such as `Error: x`."""  # noqa: E501
+    return bool(
+        re.match(
+            r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)(?::[\w.]*:| *[|\]]| - |: )"
+            r"|\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\]|[DIWEF]\d{4,8} |\[[DIWEFC]\d* |: [DIWEF] ",  # noqa: E501
+            text,
+        )
+    )
+
+
+def _without_prefixes(lines: list[OutputLine]) -> list[OutputLine]:
+    """Return the lines without what a pipe wrote before each line of a traceback."""
+    done = list(lines)
+    for at, line in enumerate(done):
+        prefix, start, _ = line.text.partition(START)
+        if not start or not prefix.strip() or len(prefix) > 120 or at + 1 >= len(done):
+            continue
+        if prefix.lstrip()[:1] in "╭+|│" or prefix.rstrip()[-1:] in "─-=":
+            continue
+        shape = re.compile(re.sub(r"\d+", r"\\d+", re.escape(prefix.rstrip())))
+        if not shape.match(done[at + 1].text):
+            continue
+        for later in range(at, len(done)):
+            if found := shape.match(done[later].text):
+                text = done[later].text[found.end() :]
+                text = text[1:] if prefix.endswith(" ") and text.startswith(" ") else text
+                done[later] = replace(done[later], text=text, level="", message="")
+    return done
+
+
+def of_process(lines: Sequence[OutputLine], name: str) -> list[OutputLine]:
+    """Return the lines of one process."""
+    return [line for line in lines if line.process == name]

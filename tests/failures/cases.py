@@ -1,0 +1,54 @@
+"""Read the programs of `programs/*.txt`: how each is run, and what is to be told of its end.
+
+A case begins with `=== NAME`, has fields `key: value`, and files, each behind `--- FILE`. Fields:
+`with` (the environment it needs), `run` (the command), `words` (all must be told, separated by
+` | `), `code` (those that are right), `place`, `retry` (yes or no), `hint` (words of the hint),
+`never` (words that mislead), `status` and `stderr` for what no machine here can do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PROGRAMS = Path(__file__).parent / "programs"
+RECORDED = Path(__file__).parents[1] / "data" / "failures"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program that fails."""
+
+    name: str
+    category: str
+    fields: dict[str, str]
+    files: dict[str, str] = field(default_factory=dict)
+
+    def listed(self, key: str) -> list[str]:
+        """Return the parts of a field that are separated by ` | `."""
+        return [part.strip() for part in self.fields.get(key, "").split(" | ") if part.strip()]
+
+
+def cases() -> list[Case]:
+    """Return all cases, by category."""
+    return [case for path in sorted(PROGRAMS.glob("*.txt")) for case in _parsed(path)]
+
+
+def _parsed(path: Path) -> list[Case]:
+    found: list[Case] = []
+    file: str | None = None
+    for line in path.read_text("utf-8").splitlines():
+        if line.startswith("=== "):
+            found.append(Case(line[4:].strip(), path.stem, {}))
+            file = None
+        elif not found:
+            continue
+        elif line.startswith("--- "):
+            file = line[4:].strip()
+            found[-1].files[file] = ""
+        elif file is not None:
+            found[-1].files[file] += f"{line}\n"
+        elif line.strip():
+            key, _, value = line.partition(":")
+            found[-1].fields[key.strip()] = value.strip()
+    return found
