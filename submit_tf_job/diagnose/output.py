@@ -23,7 +23,7 @@ _STAMP = re.compile(
 )
 # what torchrun, PyTorch, mpirun, horovodrun, Ray and srun write before each line of a process
 _PROCESS = re.compile(
-    r"\[(?P<name>rank\d+)\]:(?: |$)|\[(?P<role>[A-Za-z_][\w-]*?\d+)\]:|\[(?P<slot>\d+(?:,\d+)?)\]<std(?:out|err)>:? ?"
+    r"\[(?P<name>rank\d+)\]:(?: |$)|\[(?P<role>[A-Za-z_][\w-]*?\d+)\]:|\[(?P<slot>\d+(?:,\d+)?)\]<std(?:out|err)>:? ?"  # noqa: E501
     r"|\((?P<actor>(?:[\w.<>]+ )?pid=\d+(?:, ip=[\d.]+)?)\)(?: |$)"
 )
 _LEVELS = {"E": "error", "F": "error", "C": "error", "W": "warning"}

@@ -320,7 +320,7 @@ def by_status(
         return None
     meaning, ended = meaning_of(status, reason), f"ended with exit status {status}"
     if reason == contract.REASON_EXITED:
-        return Cause("exited", f"{task} {ended}{clause(': {}', meaning)}")
+        return Cause("exited", f"{task} {ended}{clause(': {}', meaning)}", certain=False)
     if status == 137:
         hint = f"mostly the kernel, at a memory limit: {more_memory(task, asked_mib)}"
         return Cause("killed", f"{task} was {meaning_of(status)}", hint, {"asked_mib": asked_mib})
@@ -329,4 +329,4 @@ def by_status(
         code, hint = "crashed", "its last lines, and those of the program that it ran, may say more"
     if meaning:
         ended = f"was {meaning}" if status > 128 else f"{ended}: {meaning}"
-    return Cause(code, f"{task} {ended}", hint)
+    return Cause(code, f"{task} {ended}", hint, certain=code != "exited")
