@@ -124,6 +124,7 @@ class OutputUpload:
         self.marked = True  # the output has the mark, whose name the job does not use itself
         self.complete = False  # all that can be stored is at `place`
         self.cleared: dict[str, str] = {}  # where what was replaced is moved
+        self.former: list[str] = []  # objects that are not written anew
 
     def run(self) -> None:
         """Store the output.
@@ -142,10 +143,14 @@ class OutputUpload:
         if not self.store.renames:
             good = not self._is_partial() and self._may_replace(self.was)
             self.place = self.target if good else self.aside
-        self._try(lambda: self.store.remove(self.place))
+            self.former = self._try(self._find_objects)
+        else:
+            self._try(lambda: self.store.remove(self.place))
         try:
             self._write(directories, files)
             self._settle()
+            for path in self.former:
+                self._try(partial(self.store.remove, path))
         except BaseException as err:
             if self.complete and isinstance(err, StoreError) and self.store.renames:
                 raise StoreError(f"{err}; all of it may be at {self.place}") from err
@@ -161,6 +166,20 @@ class OutputUpload:
 
     def _note(self, text: str) -> None:
         self.copying.tell(t="note", text=f"the output {self.step['name']}: {text}")
+
+    def _find_objects(self) -> list[str]:
+        """Return the objects at the place: they go when the new ones are there."""
+        if not self.store.exists(self.place):
+            return []
+        if not self.store.stat(self.place)[1]:  # an object of just this name
+            self.store.remove(self.place)
+            return []
+        found: list[str] = []
+        todo = [self.place]
+        while todo:
+            for path, is_prefix, _ in self.store.list(todo.pop()):
+                (todo if is_prefix else found).append(path)
+        return found
 
     # --- what is to be stored ---
     def _find(self) -> tuple[list[str], list[str]]:
@@ -284,6 +303,13 @@ class OutputUpload:
         if self.marked:
             self._try(self._sign)
         self.complete = True
+        new = {MARK}
+        for name in map(self._stored_name, files):
+            while name:  # to remove an object removes what is below its name, too
+                new.add(name)
+                name = posixpath.dirname(name)
+        kept = {posixpath.join(self.place, name) for name in new}
+        self.former = [path for path in self.former if path not in kept]
 
     def _store_entry(self, name: str, store: Callable[[], object]) -> bool:
         """Store an entry; return False if it is refused for good."""

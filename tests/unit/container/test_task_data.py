@@ -192,6 +192,10 @@ def test_objects_by_fsspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     )
     aside = ["/bucket/m.failed-0123/.submit_tf_job", "/bucket/m.failed-0123/deep/x"]
     assert sorted(memory.find("/bucket")) == [*aside, "/bucket/m/old"]
+    with monkeypatch.context() as broken:
+        broken.setattr(memory, "open", lambda *_given, **_more: 1 / 0)
+        assert run({**step, "overwrite": True}) == 1
+    assert memory.cat_file("/bucket/m/old") == b"old"  # until all of the new one is there
     assert run({**step, "overwrite": True}) == 0
     new = ["/bucket/m/.submit_tf_job", "/bucket/m/deep/x"]
     assert sorted(memory.find("/bucket")) == [*aside, *new]
