@@ -185,6 +185,8 @@ class WebNameNode:
             kind = "FileAlreadyExistsException" if source == target else "IOException"
             raise Fault(403, kind, f"Rename destination {target} is below {source}")
         if target in self.files or target in self.directories:
+            if (source in self.files) != (target in self.files):
+                raise Fault(403, "IOException", f"{source} and {target} must both be directories")
             said = f"rename destination {target} already exists"
             raise Fault(403, "FileAlreadyExistsException", said)
         if self._status(posixpath.dirname(target))["type"] == "FILE":
