@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -301,3 +302,17 @@ def script(directory: Path, text: str) -> str:
         if place.owner() == path.owner() and str(place) not in ("/", "/tmp"):
             place.chmod(place.stat().st_mode | 0o055)
     return str(path)
+
+
+def put_twice(tool: Callable[..., Result], directory: Path) -> None:
+    """Copy a directory to HDFS by the command; it is there, and is not replaced."""
+    for name, content in {"a.csv": b"a", "d/e/f": b"f" * 3_000_000}.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    target = f"hdfs:///tmp/put-{secrets.token_hex(6)}/"
+    done = tool("put", directory, target, "-o", "json")
+    assert done.status == 0, done.stderr
+    assert [(one["files"], one["bytes"]) for one in done.json["copied"]] == [(2, 3_000_001)]
+    again = tool("put", directory, target)
+    assert (again.status, "is there already" in again.stderr) == (2, True), again

@@ -42,7 +42,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Check and set up": {
         "doctor": ("setup", "Check that this machine can run jobs on the cluster."),
-        "put": ("files", "Copy files of this host to HDFS, without Java."),
+        "put": ("setup", "Copy files of this host to HDFS, without Java."),
         "image": ("setup", "Check Docker images."),
         "config": ("setup", "Show the settings, and where each comes from."),
         "staging": ("setup", "Manage files staged on HDFS."),

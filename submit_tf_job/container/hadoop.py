@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from submit_tf_job.container.hadoop_configuration import HDFS, Configuration, listed, read_directory
+from submit_tf_job.container.hadoop_configuration import (
+    HDFS,
+    HadoopConfiguration,
+    listed,
+    read_directory,
+)
 
 RPC_PORT = 8020  # HdfsClientConfigKeys.DFS_NAMENODE_RPC_PORT_DEFAULT
 WEB_PORTS = {"http": 9870, "https": 9871}
 
 
-def properties(environ: Mapping[str, str]) -> Configuration:
+def properties(environ: Mapping[str, str]) -> HadoopConfiguration:
     """Return what core-site.xml and hdfs-site.xml of this container's HADOOP_CONF_DIR say.
 
     Files that cannot be read are left out; the configuration's `problems` name them.

@@ -61,13 +61,13 @@ DEFAULTS = {
 _TEXTS = frozenset(("name", "value", "final", "source", "tag"))
 
 
-class Unreadable(ValueError):
+class BadConfiguration(ValueError):
     """The error for a configuration that Hadoop's classes could not read; its text names the
     file.
     """
 
 
-class Configuration(Mapping[str, str]):
+class HadoopConfiguration(Mapping[str, str]):
     """The properties of a configuration directory: name → value, with variables expanded.
 
     A value with a variable that is not set keeps it as text, as in Hadoop. The defaults of
@@ -76,7 +76,7 @@ class Configuration(Mapping[str, str]):
     Attributes:
         raw: Name → value as it is written in the file.
         origins: Name → path of the file that sets it.
-        problems: The `Unreadable` texts of files that were left out.
+        problems: The `BadConfiguration` texts of files that were left out.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -181,7 +181,7 @@ def _system_property(name: str) -> str | None:
 
 def read_directory(
     directory: str, *parts: str, environ: Mapping[str, str], lenient: bool = False
-) -> Configuration:
+) -> HadoopConfiguration:
     """Return the configuration of a directory; files that do not exist are left out.
 
     Args:
@@ -191,16 +191,16 @@ def read_directory(
         lenient: Leave a file out that cannot be read, and put the reason into `problems`.
 
     Raises:
-        Unreadable: A file is not XML, or includes one that is not there.
+        BadConfiguration: A file is not XML, or includes one that is not there.
     """
-    found = Configuration(environ)
+    found = HadoopConfiguration(environ)
     for part in (CORE, *parts):
         found.begin(part)
         for name in FILES[part]:
             path = os.path.join(directory, name)
             try:
                 found.add(read_file(directory, path), path)
-            except Unreadable as err:
+            except BadConfiguration as err:
                 if not lenient:
                     raise
                 found.problems.append(str(err))
@@ -218,12 +218,12 @@ def read_file(directory: str, path: str) -> list[tuple[str, str | None, bool]]:
         path: The file.
 
     Raises:
-        Unreadable: It is not XML, or includes a file that is not there.
+        BadConfiguration: It is not XML, or includes a file that is not there.
     """
-    return _Parser(directory, path).items()
+    return _FileParser(directory, path).items()
 
 
-class _Parser:
+class _FileParser:
     """The properties of one file, as Configuration.Parser finds them: by the order of elements."""
 
     def __init__(self, directory: str, path: str, level: int = 0) -> None:
@@ -244,7 +244,7 @@ class _Parser:
         # an encoding that expat does not support is a ValueError or LookupError
         except (OSError, ET.ParseError, ValueError, LookupError) as err:
             why = getattr(err, "strerror", None) or err
-            raise Unreadable(f"{self.path}: cannot be read: {why}") from None
+            raise BadConfiguration(f"{self.path}: cannot be read: {why}") from None
         self._walk(root)
         return self.found
 
@@ -274,7 +274,7 @@ class _Parser:
             self.final = self.token == "true"  # noqa: S105 - the text of an element
         elif kind == "include":
             if self.fallback_allowed and not self.fallback_entered:
-                raise Unreadable(f"{self.path}: includes {href}, which is not there")
+                raise BadConfiguration(f"{self.path}: includes {href}, which is not there")
             self.fallback_allowed = self.fallback_entered = False
         elif kind == "property" and self.name is not None:
             self._add_property(self.name)
@@ -294,7 +294,7 @@ class _Parser:
             return
         parts = urlsplit(href)
         if parts.scheme not in ("", "file"):
-            raise Unreadable(
+            raise BadConfiguration(
                 f"{self.path}: includes {href}; only files are included here, so copy it to one"
             )
         path = unquote(parts.path) if parts.scheme else href
@@ -309,5 +309,5 @@ class _Parser:
             self.fallback_allowed = True
             return
         if self.level == LEVELS:
-            raise Unreadable(f"{self.path}: includes {href}, and both include each other")
-        self.found += _Parser(self.directory, found, self.level + 1).items()
+            raise BadConfiguration(f"{self.path}: includes {href}, and both include each other")
+        self.found += _FileParser(self.directory, found, self.level + 1).items()

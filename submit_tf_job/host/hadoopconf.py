@@ -11,8 +11,8 @@ from submit_tf_job.container.hadoop_configuration import (
     HDFS,
     VARIABLE,
     YARN,
-    Configuration,
-    Unreadable,
+    BadConfiguration,
+    HadoopConfiguration,
     from_environment,
     is_true,
     listed,
@@ -25,7 +25,7 @@ __all__ = [
     "CORE",
     "HDFS",
     "YARN",
-    "Configuration",
+    "HadoopConfiguration",
     "configuration",
     "listed",
     "resource_managers",
@@ -33,7 +33,7 @@ __all__ = [
 _EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")  # noqa: S104 - compared, not listened at
 
 
-def configuration(directory: Path, *parts: str) -> Configuration:
+def configuration(directory: Path, *parts: str) -> HadoopConfiguration:
     """Return core-site.xml and what follows it (`HDFS`, `YARN`); files may be missing.
 
     Raises:
@@ -41,7 +41,7 @@ def configuration(directory: Path, *parts: str) -> Configuration:
     """
     try:
         return read_directory(os.fspath(directory), *parts, environ=os.environ)
-    except Unreadable as error:
+    except BadConfiguration as error:
         raise SettingsError(str(error)) from None
 
 
@@ -63,7 +63,7 @@ def content_for_containers(directory: Path, name: str) -> bytes:
 
     try:
         items = read_file(os.fspath(directory), os.fspath(path))
-    except Unreadable as error:
+    except BadConfiguration as error:
         raise SettingsError(str(error)) from None
     root = ET.Element("configuration")
     for key, value, final in items:
@@ -85,7 +85,7 @@ def _of_this_host(found: re.Match[str]) -> str:
     return found[0] if value is None else value
 
 
-def resource_managers(yarn: Configuration) -> list[str]:
+def resource_managers(yarn: HadoopConfiguration) -> list[str]:
     """Return the ResourceManagers' web addresses (RMHAUtils.getRMHAWebappAddresses,
     WebAppUtils.getRMWebAppURLWithoutScheme).
 
@@ -111,7 +111,7 @@ def resource_managers(yarn: Configuration) -> list[str]:
     return addresses
 
 
-def unset_address(yarn: Configuration) -> str:
+def unset_address(yarn: HadoopConfiguration) -> str:
     """Return what the keys of the ResourceManagers' addresses lack; "" if they are complete."""
     keys = [name for name in yarn if name.startswith("yarn.resourcemanager.")]
     for name in keys:

@@ -37,7 +37,7 @@ class Put:
 
 
 @dataclass(frozen=True)
-class _Copy:
+class _PlannedCopy:
     """One file to copy, or a directory to make (`size` is None)."""
 
     source: Path
@@ -84,7 +84,7 @@ def put(
         if own in ("", ".."):
             own = Path(source).resolve().name
         name = f"{place.rstrip('/')}/{own}" if is_directory else place
-        plans.append((source, name, list(_planned_copies(Path(source), name))))
+        plans.append((source, name, list(_copies(Path(source), name))))
     if not overwrite:
         for _, name, _ in plans:
             _refuse_existing(storage, name)
@@ -99,9 +99,9 @@ def _refuse_existing(storage: Storage, path: str) -> None:
         )
 
 
-def _planned_copies(
+def _copies(
     source: Path, target: str, above: tuple[tuple[int, int], ...] = ()
-) -> Iterator[_Copy]:
+) -> Iterator[_PlannedCopy]:
     """Yield what a file or directory consists of, directories before what is in them."""
     with _this_host(source):
         status = source.stat()
@@ -114,7 +114,7 @@ def _planned_copies(
             hint="rename it; nothing was copied",
         )
     if stat.S_ISREG(status.st_mode):
-        yield _Copy(source, target, status.st_size)
+        yield _PlannedCopy(source, target, status.st_size)
         return
     if not stat.S_ISDIR(status.st_mode):
         raise UsageError(
@@ -125,16 +125,16 @@ def _planned_copies(
         raise UsageError(
             f"{source}: is a link to a directory that holds it", hint="remove the link"
         )
-    yield _Copy(source, target, None)
+    yield _PlannedCopy(source, target, None)
     for child in children:
-        yield from _planned_copies(child, f"{target}/{child.name}", (*above, identity))
+        yield from _copies(child, f"{target}/{child.name}", (*above, identity))
 
 
 def _carried_out(
     storage: Storage,
     source: str,
     name: str,
-    copies: list[_Copy],
+    copies: list[_PlannedCopy],
     *,
     overwrite: bool,
 ) -> Put:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from submit_tf_job.container.hadoop import default_authority, default_file_system, web_addresses
 from submit_tf_job.errors import SettingsError, UsageError
-from submit_tf_job.host.hadoopconf import HDFS, Configuration, configuration, listed
+from submit_tf_job.host.hadoopconf import HDFS, HadoopConfiguration, configuration, listed
 from submit_tf_job.storage.base import NoSuchPath, PathExists, RangeReader, Stat, Storage, join
 
 __all__ = [
@@ -76,7 +76,7 @@ def open_storage(
             f"{uri}: names no host",
             hint=f"Write {scheme}://host:port, or give a Hadoop configuration whose default it is.",
         )
-    conf = Configuration({})
+    conf = HadoopConfiguration({})
     if scheme.endswith(("hdfs", "viewfs")):
         conf = hadoop_properties(hadoop_conf)
     # UserGroupInformation.isSecurityEnabled
@@ -128,14 +128,14 @@ def _target(uri: str | None, hadoop_conf: Path | None) -> tuple[str, str]:
 # --- the Hadoop configuration ---------------------------------------------------------------------
 
 
-def hadoop_properties(hadoop_conf: Path | None) -> Configuration:
+def hadoop_properties(hadoop_conf: Path | None) -> HadoopConfiguration:
     """Return core-site.xml and hdfs-site.xml of a directory, as Hadoop's clients read them.
 
     Raises:
         SettingsError: The directory does not exist, or a file cannot be read.
     """
     if hadoop_conf is None:
-        return Configuration({})
+        return HadoopConfiguration({})
     if not hadoop_conf.is_dir():
         raise SettingsError(
             f"{hadoop_conf}: no such directory", hint="Name the directory that holds core-site.xml."

@@ -248,7 +248,7 @@ def differences(
 ) -> Iterator[str]:
     try:
         ours = hadoop_configuration.read_directory(str(directory), part, environ=os.environ)
-    except hadoop_configuration.Unreadable as error:
+    except hadoop_configuration.BadConfiguration as error:
         if "=error" not in theirs:
             yield f"{directory.name}: {error}"
         return
@@ -268,7 +268,7 @@ def differences(
 
 
 def of_file_systems(
-    directory: Path, ours: hadoop_configuration.Configuration, theirs: dict[str, str]
+    directory: Path, ours: hadoop_configuration.HadoopConfiguration, theirs: dict[str, str]
 ) -> Iterator[str]:
     default = hadoop.default_file_system(ours) or "file:///"
     if default != theirs["=default"]:
@@ -280,7 +280,7 @@ def of_file_systems(
 
 
 def of_resource_managers(
-    directory: Path, ours: hadoop_configuration.Configuration, theirs: dict[str, str]
+    directory: Path, ours: hadoop_configuration.HadoopConfiguration, theirs: dict[str, str]
 ) -> Iterator[str]:
     asked = re.sub(r"\s", "", theirs["=resource-managers"])
     managers = re.sub(r"\s", "", ",".join(hadoopconf.resource_managers(ours)))

@@ -17,12 +17,11 @@ import pytest
 import yaml
 
 from tests import clusters
-from tests.cluster.test_storage import put_twice
 from tests.clusters import Cluster
 from tests.gateways import Process
 from tests.pages import DOCS, blocks
 from tests.proxy import Proxy
-from tests.tool import Result, Tool
+from tests.tool import Result, Tool, put_twice
 
 pytestmark = pytest.mark.cluster
 

@@ -5,7 +5,7 @@ has.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from submit_tf_job.storage import Storage, open_storage
 from tests.clusters import Cluster
 from tests.hdfs import Hdfs, nameservice
-from tests.tool import Result, Tool
+from tests.tool import Tool, put_twice
 from tests.unit.storage.storage_verbs import StorageVerbs
 
 pytestmark = pytest.mark.cluster
@@ -79,17 +79,3 @@ def test_nameservices_and_viewfs(real_cluster: Cluster, tmp_path: Path, scheme: 
 
 def test_put_copies_a_directory_to_hdfs(tool: Tool, tmp_path: Path) -> None:
     put_twice(tool, tmp_path / "data")
-
-
-def put_twice(tool: Callable[..., Result], directory: Path) -> None:
-    """Copy a directory to HDFS by the command; it is there, and is not replaced."""
-    for name, content in {"a.csv": b"a", "d/e/f": b"f" * 3_000_000}.items():
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    target = f"hdfs:///tmp/put-{secrets.token_hex(6)}/"
-    done = tool("put", directory, target, "-o", "json")
-    assert done.status == 0, done.stderr
-    assert [(one["files"], one["bytes"]) for one in done.json["copied"]] == [(2, 3_000_001)]
-    again = tool("put", directory, target)
-    assert (again.status, "is there already" in again.stderr) == (2, True), again

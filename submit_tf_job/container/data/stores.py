@@ -27,7 +27,7 @@ from submit_tf_job.container.data.store import (
     store_errors,
 )
 from submit_tf_job.container.data.webhdfs_client import WebHdfs
-from submit_tf_job.container.hadoop_configuration import Configuration, listed
+from submit_tf_job.container.hadoop_configuration import HadoopConfiguration, listed
 
 CONNECT_S = 10.0
 FSSPEC = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for what fsspec calls s3
@@ -235,7 +235,7 @@ def _hdfs(scheme: str, authority: str, path: str, env: Mapping[str, str]) -> tup
     return Native("hdfs://" + authority, conf), path
 
 
-def _no_name_node(conf: Configuration) -> str:
+def _no_name_node(conf: HadoopConfiguration) -> str:
     """Return why a URI without a host leads nowhere."""
     text = "the URI names no NameNode, and "
     if conf.problems:
