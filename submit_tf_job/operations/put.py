@@ -84,7 +84,7 @@ def put(
         if own in ("", ".."):
             own = Path(source).resolve().name
         name = f"{place.rstrip('/')}/{own}" if is_directory else place
-        plans.append((source, name, list(_copies(Path(source), name))))
+        plans.append((source, name, list(_planned_copies(Path(source), name))))
     if not overwrite:
         for _, name, _ in plans:
             _refuse_existing(storage, name)
@@ -99,7 +99,7 @@ def _refuse_existing(storage: Storage, path: str) -> None:
         )
 
 
-def _copies(
+def _planned_copies(
     source: Path, target: str, above: tuple[tuple[int, int], ...] = ()
 ) -> Iterator[_PlannedCopy]:
     """Yield what a file or directory consists of, directories before what is in them."""
@@ -127,7 +127,7 @@ def _copies(
         )
     yield _PlannedCopy(source, target, None)
     for child in children:
-        yield from _copies(child, f"{target}/{child.name}", (*above, identity))
+        yield from _planned_copies(child, f"{target}/{child.name}", (*above, identity))
 
 
 def _carried_out(
