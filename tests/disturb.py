@@ -78,16 +78,20 @@ def main(words: Sequence[str]) -> int:
     chance = random.Random(options.seed)
     if options.delay:
         os.environ[clusters.DELAY] = str(options.delay)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     pytest = subprocess.Popen([sys.executable, "-m", "pytest", *arguments])
-    while options.still and pytest.poll() is None:
-        with suppress(subprocess.TimeoutExpired):
-            pytest.wait(chance.uniform(0, 2 * options.every))
-            break
-        at = time.strftime("%H:%M:%S")
-        with standing_still(pytest.pid) as count:
-            print(f"\n{at} {count} processes stand still", file=sys.stderr, flush=True)
-            time.sleep(options.still)
-    return pytest.wait()
+    try:
+        while options.still and pytest.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                pytest.wait(chance.uniform(0, 2 * options.every))
+                break
+            at = time.strftime("%H:%M:%S")
+            with standing_still(pytest.pid) as count:
+                print(f"\n{at} {count} processes stand still", file=sys.stderr, flush=True)
+                time.sleep(options.still)
+        return pytest.wait()
+    finally:
+        pytest.terminate()
 
 
 if __name__ == "__main__":

@@ -253,16 +253,17 @@ def held(name: str) -> str:
     return f"(python3 -c 'import time; time.sleep(3600)' held-{name} || true)"
 
 
-def release(name: str) -> None:
-    """Let the command that `held` has returned end, once it runs."""
+def release(name: str, tasks: int = 1) -> None:
+    """Let the command that `held` has returned end, once so many tasks run it."""
     mark = f"held-{name}".encode()
-    for pid in until(lambda: _with_argument(mark), f"a process with the argument {mark!r}"):
+
+    def found() -> list[int]:
+        entries = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        pids = [int(entry.name) for entry in entries if mark in _cmdline(entry).split(b"\0")]
+        return pids if len(pids) >= tasks else []
+
+    for pid in until(found, f"{tasks} processes with the argument {mark!r}", within_s=SUBMIT_S):
         os.kill(pid, signal.SIGKILL)
-
-
-def _with_argument(word: bytes) -> list[int]:
-    entries = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [int(entry.name) for entry in entries if word in _cmdline(entry).split(b"\0")]
 
 
 def gone(job: str, within_s: float = 240) -> None:

@@ -116,7 +116,7 @@ def test_what_opens_a_gateway_is_nowhere_else(
     spec = tool.spec(
         "canary",
         strategy="single",
-        command=f"echo {open_word}; sleep 300",
+        command=f"echo {open_word}; sleep 3600",
         roles={"worker": {"memory": "256Mi"}},
     )
     with Proxy(real_cluster.rm_url, user=user).listening() as proxy:
@@ -161,7 +161,7 @@ def test_a_keytab_is_gone_with_its_job(kerberos_cluster: Cluster, tmp_path: Path
     kerberos = {"principal": principal, "keytab": str(vault / "job.keytab")}
     roles = {"worker": {"memory": "256Mi"}}
     spec = tool.spec(
-        "keyed", strategy="single", command="echo up; sleep 300", roles=roles, kerberos=kerberos
+        "keyed", strategy="single", command="echo up; sleep 3600", roles=roles, kerberos=kerberos
     )
     try:
         assert planted.run(tool, "submit", spec, "--detach").status == 0

@@ -73,7 +73,7 @@ HDFS = {"hadoop": {"conf": "inline"}}
 # of the hint
 CASES: dict[str, tuple[dict[str, Any], str, str, int, str, str]] = {
     "why-terminated": (
-        {**PAIR, "command": by_role("sleep 300", "kill -TERM $PPID; sleep 5")},
+        {**PAIR, "command": by_role("sleep 3600", "kill -TERM $PPID; sleep 3600")},
         *("stopped-from-outside", "worker-0", 143, "SIGTERM", "NodeManager"),
     ),
     "why-no-library": (

@@ -35,7 +35,7 @@ class Pair:
     def get(self, url: str) -> dict[str, Any]:
         """Ask one of them, following nothing; {} for anything but an answer of 200 in JSON."""
         with suppress(requests.RequestException, ValueError):
-            answer = requests.get(url, timeout=5, allow_redirects=False)
+            answer = requests.get(url, timeout=60, allow_redirects=False)
             return dict(answer.json()) if answer.status_code == 200 else {}
         return {}
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,13 +16,14 @@ from typing import Any
 import pytest
 import requests
 
+from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.hadoop_logs.interfaces import Snapshot
 from submit_tf_job.logs.collected import AggregatedLogs
 from submit_tf_job.storage import Storage, open_storage
 from tests import clusters
 from tests.clusters import Cluster
 from tests.hdfs import Hdfs
-from tests.tool import Tool, until
+from tests.tool import SUBMIT_S, Tool, until
 
 pytestmark = pytest.mark.cluster
 
@@ -43,7 +45,11 @@ echo out; echo err >&2
 BIG_FILE = r"""
 awk 'BEGIN { for (i = 0; i < 1100000; i++) printf "%010d step loss=%d the quick brown fox\n", i, (i * 7919) % 1000003 }' > "$D/big.log"
 """
-TICKS = r"""for i in 1 2 3 4 5 6 7 8 9; do echo "tick $i" >> "$D/app.log"; echo "out $i"; sleep 3; done
+# what is written before something is collected, and after
+TICKS = r"""tick() { for i in "$@"; do echo "tick $i" >> "$D/app.log"; echo "out $i"; done; }
+tick 1 2 3 4
+until [ -e COLLECTED ]; do sleep 0.1; done
+tick 5 6 7 8 9
 """
 
 
@@ -79,8 +85,13 @@ class LogCluster:
             text = text.replace("</configuration>", f"{row}</configuration>")
         file.write_text(text)
 
-    def run(self, name: str, scripts: Sequence[str], *, rolled: str = "") -> str:
+    def run(self, name: str, scripts: Sequence[str]) -> str:
         """Run a service of one container per script, and wait until its logs are collected."""
+        self.submit(name, scripts)
+        return self.collected(name)
+
+    def submit(self, name: str, scripts: Sequence[str], *, rolled: str = "") -> str:
+        """Submit a service of one container per script; return its application."""
         components = []
         for number, script in enumerate(scripts):
             path = self.scripts / f"{name}-{number}.sh"
@@ -92,7 +103,7 @@ class LogCluster:
         pattern = {"yarn.service.rolling-log.include-pattern": rolled}
         configuration = {"configuration": {"properties": pattern}} if rolled else {}
         self._ask("app/v1/services", {**service, **configuration})
-        return self._collected(name)
+        return str(until(lambda: self.application(name), f"an application {name}")["id"])
 
     def _ask(self, path: str, body: object = None) -> Any:
         url, user = f"{self.info.rm_url}/{path}", {"user.name": "alice"}
@@ -105,13 +116,15 @@ class LogCluster:
         found = (self._ask("ws/v1/cluster/apps")["apps"] or {}).get("app", [])
         return next((app for app in found if app["name"] == name), None)
 
-    def _collected(self, name: str) -> str:
+    def collected(self, name: str) -> str:
+        """Wait until the logs of a service are collected; return its application."""
+
         def collected() -> dict[str, Any] | None:
             app = self.application(name) or {}
             states = app.get("state"), app.get("logAggregationStatus")
             return app if states == ("FINISHED", "SUCCEEDED") else None
 
-        app = until(collected, within_s=240, pause_s=0.5)
+        app = until(collected, within_s=SUBMIT_S, pause_s=0.5)
         assert app["finalStatus"] == "SUCCEEDED"
         return str(app["id"])
 
@@ -217,7 +230,19 @@ def test_what_java_prints(cluster: LogCluster, file_format: str, compression: st
 )
 def test_rolled_logs(cluster: LogCluster, file_format: str) -> None:
     cluster.collect_as(file_format, "gz", roll_every_s=6)
-    app_id = cluster.run(f"rolled-{file_format}".lower(), [TICKS, TICKS], rolled="app.log")
+    name, go = f"rolled-{file_format}".lower(), cluster.scripts / f"{file_format}-collected"
+    ticks = TICKS.replace("COLLECTED", str(go))
+    app_id = cluster.submit(name, [ticks, ticks], rolled="app.log")
+
+    def rolled() -> bool:
+        with suppress(SubmitTFJobError):  # it is being written
+            found = AggregatedLogs(cluster.storage(), app_id, user="alice").containers()
+            return any(container.file("app.log") for container in found)
+        return False
+
+    until(rolled, "something is collected", within_s=SUBMIT_S, pause_s=0.5)
+    go.touch()
+    cluster.collected(name)
     logs = assert_identical(cluster, app_id)
     written = [found for found in logs.containers() if found.file("app.log")]
     assert len(written) == 2

@@ -21,9 +21,9 @@ pytestmark = pytest.mark.cluster
 
 SMALL = {"memory": "128Mi"}
 TICKS = """
-for i in $(seq 1 300); do
+for i in $(seq 1 3600); do
   echo tick $i
-  echo 'TFJOB_PROGRESS {"step": '$i', "total": 300, "metrics": {"loss": 0.5}}'
+  echo 'TFJOB_PROGRESS {"step": '$i', "total": 3600, "metrics": {"loss": 0.5}}'
   sleep 1
 done
 """
@@ -34,9 +34,9 @@ def operated(tool: Tool) -> str:
     """A job with progress, and with a role that may be restarted."""
     roles = {
         "chief": {**SMALL, "command": TICKS},
-        "worker": {**SMALL, "instances": 2, "command": "sleep 300", "restart": "on-failure"},
+        "worker": {**SMALL, "instances": 2, "command": "sleep 3600", "restart": "on-failure"},
     }
-    spec = tool.spec("operated", strategy="custom", lifetime="10m", roles=roles)
+    spec = tool.spec("operated", strategy="custom", lifetime="1h", roles=roles)
     assert tool("submit", spec, "--detach", "-q").status == 0
     assert tool("wait", "operated", "--for", "ready", "-q").status == 0
     tool.until("operated", lambda seen: seen["roles"]["worker"]["running"] == 2)
@@ -72,7 +72,7 @@ def _drawn(tool: Tool, job: str) -> None:
     frames = _on_terminal(tool, "watch", job, "--lines", until=b"tick ")
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frames)
     assert "ROLE    DESIRED  READY  RUNNING" in text
-    assert re.search(r"step \d+/300  loss 0.5", text)
+    assert re.search(r"step \d+/3600  loss 0.5", text)
     assert re.search(r"chief-0 \| tick \d+", text)
     assert max(map(len, text.replace("\r", "\n").splitlines())) <= 80
     assert frames.rindex("\x1b[2K") < frames.rindex("chief-0"), "the last frame stays on the screen"
@@ -127,7 +127,7 @@ def test_boards_of_two_jobs_on_one_node_have_addresses_of_their_own(tool: Tool) 
     """Both jobs ask for `auto`; one of them is scaled, and each task has its own link."""
     for name in ("board-one", "board-two"):
         roles = {
-            "chief": {**SMALL, "command": "sleep 300"},
+            "chief": {**SMALL, "command": "sleep 3600"},
             "tensorboard": {**SMALL, "command": BOARD, "ports": {"http": "auto"}},
         }
         spec = tool.spec(name, strategy="custom", roles=roles)
@@ -164,18 +164,21 @@ KERAS = """
 for epoch in 1 2 3; do
   echo "Epoch $epoch/3"
   printf '\\r1/2 [==>.] - ETA: 1s - loss: 0.9'
-  sleep 4  # longer than the pause between two observations on a busy machine
   printf '\\b\\b\\r2/2 [====] - 2s 1s/step - loss: 0.%s\\n' $epoch
 done
 echo to stderr >&2
 echo 'TFJOB_PROGRESS is a word, too'
+until [ -e MAY-END ]; do sleep 0.1; done
 """
 
 
 def test_submit_shows_the_output_on_a_terminal_and_progress_from_what_keras_prints(
     tool: Tool,
 ) -> None:
-    spec = tool.spec("shown", strategy="single", roles={"worker": {**SMALL, "command": KERAS}})
+    may_end = tool.cwd / "may-end"
+    command = KERAS.replace("MAY-END", str(may_end))
+    spec = tool.spec("shown", strategy="single", roles={"worker": {**SMALL, "command": command}})
+    may_end.touch()
     shown = _on_terminal(tool, "submit", str(spec), until=b"application  ", status=0)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", shown)
     lines = text.splitlines()
@@ -201,7 +204,21 @@ def test_submit_shows_the_output_on_a_terminal_and_progress_from_what_keras_prin
     assert {name: found[name] for name in ("step", "total", "unit", "part", "metrics")} == {
         "step": 3, "total": 3, "unit": "epoch", "part": 1.0, "metrics": {"loss": 0.3},
     }  # fmt: skip
-    again = tool("submit", spec)
-    assert again.status == 0
-    assert "worker-0 |" not in again.stderr + again.stdout
-    assert re.search(r"RUNNING +epoch [123]/3  loss 0\.\d", again.stderr)
+    may_end.unlink()
+    again = tool.start("submit", spec)
+    said = _until_it_says(again, r"RUNNING +epoch [123]/3  loss 0\.\d")
+    may_end.touch()
+    out, err = again.communicate(timeout=SUBMIT_S)
+    assert again.returncode == 0, said + err
+    assert "worker-0 |" not in said + err + out
+
+
+def _until_it_says(process: subprocess.Popen[str], pattern: str) -> str:
+    """Read stderr until a line has a text; return what was read."""
+    lines: list[str] = []
+    assert process.stderr is not None
+    for line in process.stderr:
+        lines.append(line)
+        if re.search(pattern, line):
+            return "".join(lines)
+    raise AssertionError(f"no line has {pattern}: {lines}")

@@ -42,7 +42,7 @@ def causes_of(tool: Tool, job: str, code: str) -> dict[str, Any]:
     def codes(seen: dict[str, Any]) -> dict[str, Any]:
         return {cause["code"]: cause for cause in seen["pending"]}
 
-    return codes(tool.until(job, lambda seen: code in codes(seen), 45))
+    return codes(tool.until(job, lambda seen: code in codes(seen)))
 
 
 def submitted(tool: Tool, name: str, **content: Any) -> None:
@@ -71,7 +71,7 @@ def test_queues_that_keep_a_job_waiting(tool: Tool, queues: Refresh, real_cluste
     submitted(tool, "pending-b")
     ahead = causes_of(tool, "pending-b", "others-ahead")
     assert "pending-a" in ahead["others-ahead"]["sentence"]
-    followed = tool("wait", "pending-b", "--timeout", "7s")
+    followed = tool("wait", "pending-b", "--timeout", "30s")
     assert followed.status == 8
     assert (
         "waits because: 1 job of queue ml that waits for containers too is before it"

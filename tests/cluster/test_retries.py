@@ -13,7 +13,7 @@ import pytest
 
 from tests import clusters
 from tests.cluster.conftest import SPECS, DockerCluster, another
-from tests.tool import SUBMIT_S, Tool, bootstrap_of, gone, kill, until
+from tests.tool import SUBMIT_S, Tool, bootstrap_of, gone, held, kill, release, until
 
 pytestmark = pytest.mark.cluster
 
@@ -143,7 +143,7 @@ def test_training_survives_in_docker(
         "docked",
         image="submit_tf_job/base:1",
         strategy="multi-worker",
-        command="echo generation $TFJOB_GENERATION; sleep 20",
+        command=f"echo generation $TFJOB_GENERATION; {held('docked')}",
         retries=3,
         roles={"chief": SMALL, "worker": {**SMALL, "instances": 2}},
     )
@@ -154,6 +154,8 @@ def test_training_survives_in_docker(
             tasks = tool("describe", "docked", "-o", "json").json["task_list"]
             container = next(task["container_id"] for task in tasks if task["task"] == victim)
             docker_cluster.docker("kill", container)
+        reaches(tool, "docked", 2)
+        release("docked", tasks=3)
         done = tool("wait", "docked", "-o", "json")
         assert (done.status, done.json["state"], done.json["confirmed"]) == (0, "SUCCEEDED", True)
         lost = [entry["task"] for entry in done.json["retries"]["generations"]]

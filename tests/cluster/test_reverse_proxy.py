@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.clusters import Cluster
-from tests.tool import SUBMIT_S, Tool, until
+from tests.tool import SUBMIT_S, Tool, held, release, until
 
 pytestmark = pytest.mark.cluster
 
@@ -139,18 +139,21 @@ def test_a_password_and_a_token_that_lapses_while_a_job_is_followed(
 
     settle("bearer", "token-1")
     roles = {"worker": {"memory": "128Mi"}}
-    spec = tool.spec("with-a-bearer", strategy="single", command="sleep 12", roles=roles)
+    name = "with-a-bearer"
+    spec = tool.spec(name, strategy="single", command=held(name), roles=roles)
     running = shell.start("submit", spec, "-v")
-    tool.until("with-a-bearer", lambda seen: seen["state"] == "RUNNING")
+    tool.until(name, lambda seen: seen["state"] == "RUNNING")
     secret.write_text("token-2\n")
     nginx.accept("token-2", "-s", "reload")
+    log = nginx.here / "access.log"
+    until(lambda: " 401 " in log.read_text(), "the first token is refused", within_s=SUBMIT_S)
+    release(name)
     stdout, stderr = running.communicate(timeout=SUBMIT_S)
     assert (running.returncode, "SUCCEEDED" in stdout) == (0, True), (stdout, stderr)
     assert "token-" not in stdout + stderr
-    assert " 401 " in (nginx.here / "access.log").read_text(), "the first token was never refused"
 
     settle("basic", PASSWORD)
-    assert shell.status("with-a-bearer")["state"] == "SUCCEEDED"
+    assert shell.status(name)["state"] == "SUCCEEDED"
     settle("basic", WRONG)
     refused = shell("list", "-v")
     assert (refused.status, refused.stdout) == (4, ""), refused

@@ -34,7 +34,7 @@ def tool(cluster: Cluster, tmp_path: Path) -> Iterator[Tool]:
     made.tidy()
 
 
-def tiny(tool: Tool, name: str, command: str = "sleep 300") -> Path:
+def tiny(tool: Tool, name: str, command: str = "sleep 3600") -> Path:
     return tool.spec(name, strategy="single", command=command, roles={"worker": SMALL})
 
 

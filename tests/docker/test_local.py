@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from tests.conftest import DockerHost
-from tests.tool import SUBMIT_S, Result, Tool
+from tests.tool import SUBMIT_S, Result, Tool, held, release
 
 pytestmark = pytest.mark.cluster
 
@@ -76,13 +76,17 @@ def test_a_failure_and_restarts(tool: Tool, docker: DockerHost) -> None:
     assert re.search(r"^worker-1 +\| out of luck$", failing.stdout, re.MULTILINE)
     again = 'echo attempt "$TFJOB_ATTEMPT"; [ "$TFJOB_ATTEMPT" -ge 1 ]'
     roles = {
-        "main": {**SMALL, "command": "sleep 6"},
+        "main": {**SMALL, "command": held("again")},
         "helper": {**SMALL, "command": again, "restart": "on-failure"},
     }
     spec = tool.spec("again", strategy="custom", deciding_role="main", roles=roles)
-    done = tool("local", spec, "--docker", "-o", "json")
-    assert (done.status, done.json["state"]) == (0, "SUCCEEDED"), done
-    assert "attempt 1" in done.stderr
+    local = tool.start("local", spec, "--docker", "-o", "json")
+    assert local.stderr is not None
+    said = next((line for line in local.stderr if "attempt 1" in line), "")
+    release("again")
+    out, err = local.communicate(timeout=SUBMIT_S)
+    assert (local.returncode, json.loads(out)["state"]) == (0, "SUCCEEDED"), out + err
+    assert "attempt 1" in said
     docker.is_clean()
 
 

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 import requests
 
 from tests.clusters import Cluster
 from tests.promises.conftest import SMALL
-from tests.tool import SUBMIT_S, Tool, gone
+from tests.tool import SUBMIT_S, Tool, gone, until
 
 pytestmark = pytest.mark.cluster
 
-# 700 kB of lines that no two runs share; the last one has colours, and no end.
+# 700 kB of lines that no two runs share; the last one has colours, and no end. The rest comes when the first is seen.
 PROGRAM = """
 import os, sys, time
-out, kept = sys.stdout.buffer, open(sys.argv[1], "wb")
+out, kept, seen = sys.stdout.buffer, open(sys.argv[1], "wb"), sys.argv[2]
 for part in range(4):
     for line in range(2000):
         text = b"%d.%d %s\\n" % (part, line, os.urandom(40).hex().encode())
         out.write(text)
         kept.write(text)
     out.flush()
-    time.sleep(1)
+    while not os.path.exists(seen):
+        time.sleep(0.1)
 out.write(b"\\x1b[31mred\\x1b[0m \\xc3\\xbc no end")
 kept.write(b"red \\xc3\\xbc no end")
 """
@@ -35,27 +34,32 @@ def test_logs_are_exact_while_followed_and_after_the_end(
 ) -> None:
     name = f"exact-logs-{unique}"
     (tool.cwd / "writes.py").write_text(PROGRAM)
-    written = tool.cwd / "written"
+    written, seen = tool.cwd / "written", tool.cwd / "seen"
     spec = tool.spec(
         name,
         strategy="single",
-        command=["python3", "writes.py", str(written)],
+        command=["python3", "writes.py", str(written), str(seen)],
         files=["writes.py"],
         roles={"worker": SMALL},
     )
     assert tool("submit", spec, "--detach", "-q").status == 0
     followed = tool.start("logs", name, *ONE, "-f")
+    assert followed.stdout is not None
+    first = followed.stdout.readline()
+    seen.touch()
     live, said = followed.communicate(timeout=SUBMIT_S)
     assert followed.returncode == 0, said
     assert tool("wait", name).status == 0
     gone(name)
     wanted = written.read_text().splitlines()
     assert len(wanted) == 8001
-    assert live.splitlines() == wanted, "what `logs -f` printed"
+    assert (first + live).splitlines() == wanted, "what `logs -f` printed"
     url = f"{simple.info['rm_url']}/ws/v1/cluster/apps/{tool.status(name)['application_id']}"
-    deadline = time.monotonic() + 240
-    while requests.get(url, timeout=30).json()["app"]["logAggregationStatus"] != "SUCCEEDED":
-        assert time.monotonic() < deadline, "the cluster collects no logs"
-        time.sleep(1)
-    collected = tool("logs", name, *ONE)
-    assert collected.stdout.splitlines() == wanted, collected.stderr
+
+    def collected() -> bool:
+        app = requests.get(url, timeout=60).json()["app"]
+        return bool(app["logAggregationStatus"] == "SUCCEEDED")
+
+    until(collected, "the cluster collects logs", within_s=SUBMIT_S, pause_s=1)
+    stored = tool("logs", name, *ONE)
+    assert stored.stdout.splitlines() == wanted, stored.stderr

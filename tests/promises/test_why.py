@@ -15,16 +15,21 @@ from tests.tool import SUBMIT_S, Result, Tool, warned_of_room
 pytestmark = pytest.mark.cluster
 
 SLEEP = ["sleep", "3600"]
+FOREVER = "while :; do sleep 0.1; done"
 
 
 @pytest.fixture(scope="module")
 def failed(fleet: Fleet, tool: Tool) -> Mapping[str, Future[Result]]:
     (tool.cwd / "train.py").write_text("def main():\n    import pandaz\n\n\nmain()\n")
     memory = ["python3", "-c", "import time; held = bytearray(600 << 20); time.sleep(600)"]
-    elsewhere = (
-        "if [ $TFJOB_ROLE = worker ]; then sleep 1; python3 -c 'raise KeyError(\"label\")'; else "
-        "python3 -c 'raise ConnectionError(\"UnavailableError: /job:worker/replica:0/task:0\")'; fi"
+    # The worker fails first, and its process is gone last.
+    raised = tool.cwd / "raised"
+    worker = (
+        f"python3 -c 'raise KeyError(\"label\")'; trap 'exit 1' TERM; touch {raised}; {FOREVER}"
     )
+    lost = "python3 -c 'raise ConnectionError(\"UnavailableError: /job:worker/replica:0/task:0\")'"
+    chief = f"until [ -e {raised} ]; do sleep 0.1; done; {lost}"
+    elsewhere = f"if [ $TFJOB_ROLE = worker ]; then {worker}; else {chief}; fi"
     one = {"strategy": "single", "roles": {"worker": SMALL}}
     pair = {"strategy": "multi-worker", "roles": {"chief": SMALL, "worker": SMALL}}
     return fleet(
