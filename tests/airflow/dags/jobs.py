@@ -78,7 +78,7 @@ with DAG("ends", start_date=START, schedule=None, catchup=False):
         task_id="sensed",
         job="{{ ti.xcom_pull(task_ids='retried', key='application_id') }}",
         deferrable=True,
-        timeout=120,
+        timeout=1200,
     )
     retried >> sensed
     SubmitTFJobOperator(
@@ -90,5 +90,5 @@ with DAG("ends", start_date=START, schedule=None, catchup=False):
     )
 
 with DAG("kills", start_date=START, schedule=None, catchup=False):
-    SubmitTFJobOperator(task_id="in_worker", job=job("sleep 600"), deferrable=False)
-    SubmitTFJobOperator(task_id="in_triggerer", job=job("sleep 600"), deferrable=True)
+    SubmitTFJobOperator(task_id="in_worker", job=job("sleep 3600"), deferrable=False)
+    SubmitTFJobOperator(task_id="in_triggerer", job=job("sleep 3600"), deferrable=True)
