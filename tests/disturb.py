@@ -83,7 +83,7 @@ def main(words: Sequence[str]) -> int:
     try:
         while options.still and pytest.poll() is None:
             with suppress(subprocess.TimeoutExpired):
-                pytest.wait(chance.uniform(0, 2 * options.every))
+                pytest.wait(chance.uniform(5, 2 * options.every - 5))  # never 20 s in a row
                 break
             at = time.strftime("%H:%M:%S")
             with standing_still(pytest.pid) as count:
@@ -91,7 +91,9 @@ def main(words: Sequence[str]) -> int:
                 time.sleep(options.still)
         return pytest.wait()
     finally:
-        pytest.terminate()
+        if pytest.poll() is None:
+            pytest.send_signal(signal.SIGINT)  # it tells what has failed until then
+            pytest.wait()
 
 
 if __name__ == "__main__":
