@@ -23,7 +23,6 @@ from submit_tf_job.yarn.observed import (
     AppReport,
     AppState,
     FinalStatus,
-    ObservedService,
     ServiceState,
 )
 from submit_tf_job.yarn.resource_manager import ResourceManager
@@ -100,7 +99,7 @@ def until(
     return seen
 
 
-def shown(world: World, name: str) -> ObservedService:
+def shown(world: World, name: str) -> Any:
     """Wait until a service runs: its ApplicationMaster then tells its version."""
     return until(world, lambda: world.client.get_service(name), lambda seen: seen.version)
 
