@@ -15,20 +15,20 @@ from tests.tool import SUBMIT_S, Result, Tool, warned_of_room
 pytestmark = pytest.mark.cluster
 
 SLEEP = ["sleep", "3600"]
-FOREVER = "while :; do sleep 0.1; done"
 
 
 @pytest.fixture(scope="module")
 def failed(fleet: Fleet, tool: Tool) -> Mapping[str, Future[Result]]:
     (tool.cwd / "train.py").write_text("def main():\n    import pandaz\n\n\nmain()\n")
     memory = ["python3", "-c", "import time; held = bytearray(600 << 20); time.sleep(600)"]
-    # The worker fails first, and its process is gone last.
-    raised = tool.cwd / "raised"
-    worker = (
-        f"python3 -c 'raise KeyError(\"label\")'; trap 'exit 1' TERM; touch {raised}; {FOREVER}"
-    )
+    # The worker raises first, and ends as soon as the chief's process has been waited for.
+    raised, pid = tool.cwd / "raised", tool.cwd / "pid-of-chief"
+    wait_for_chief = f"while kill -0 $(cat {pid}) 2>&-; do sleep 0.05; done"
+    worker = f"python3 -c 'raise KeyError(\"label\")'; touch {raised}; {wait_for_chief}; exit 1"
+    wait_for_worker = f"echo $$ > {pid}; until [ -e {raised} ]; do sleep 0.05; done"
     lost = "python3 -c 'raise ConnectionError(\"UnavailableError: /job:worker/replica:0/task:0\")'"
-    chief = f"until [ -e {raised} ]; do sleep 0.1; done; {lost}"
+    chief = f"{wait_for_worker}; exec {lost}"
+    worker = f"until [ -s {pid} ]; do sleep 0.05; done; {worker}"
     elsewhere = f"if [ $TFJOB_ROLE = worker ]; then {worker}; else {chief}; fi"
     one = {"strategy": "single", "roles": {"worker": SMALL}}
     pair = {"strategy": "multi-worker", "roles": {"chief": SMALL, "worker": SMALL}}
