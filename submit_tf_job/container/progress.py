@@ -120,6 +120,8 @@ class Keras:
 
     `Epoch 3/10`, then `12/32 [=>...] - ETA: 3s - loss: 0.41`, as Keras 2 and 3 print it: with bars
     that are redrawn (carriage returns and backspaces), and with one line per epoch (`verbose=2`).
+    A bar that is not at its end moves `part` alone: under a strategy of several workers its metrics
+    are sums over the replicas ("accuracy: 1.9062" of two), until the epoch ends.
     """
 
     def __init__(self) -> None:
@@ -149,8 +151,9 @@ class Keras:
                 metrics[name] = float(value)
         if batch and not metrics:
             return None  # any program may print `3/10 `
-        # keep the last epoch's metrics when the next begins
-        self._metrics = metrics or self._metrics
+        # "ETA" stands in Keras 2's bar of the last batch, until the epoch has ended
+        if batch and batch.group(1) == batch.group(2) and " ETA: " not in line:
+            self._metrics = metrics
         part = (self._epoch - 1 + done) / self._epochs
         return {
             "step": self._epoch,
