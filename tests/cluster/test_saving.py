@@ -104,17 +104,17 @@ OWN = {"PYTHONPATH": "own", "PYTHONHOME": "/no/such"}
 def test_outputs_are_stored_when_the_job_is_stopped(tool: Tool, hdfs: Hdfs, ends_by: str) -> None:
     """Whatever files and variables for Python the job has of its own."""
     own = tool.cwd / "own"
-    own.mkdir(exist_ok=True)
-    for name in ("json", "queue", "sitecustomize", "socket"):
-        (own / f"{name}.py").write_text("raise SystemExit(9)")
-        (tool.cwd / f"{name}.py").write_text("raise SystemExit(9)")
+    own.mkdir()
+    shadows = [f"{module}.py" for module in ("json", "queue", "sitecustomize", "socket")]
+    for shadow in shadows:
+        (own / shadow).write_text("raise SystemExit(9)")
     name, place = f"stored-{ends_by}", f"/tmp/stored-{ends_by}-{os.getpid()}"
     output = {"uri": f"hdfs://{place}", "upload": True, "on_failure": "upload", "by": "every-task"}
     spec = tool.spec(
         name,
         strategy="multi-worker",
         hadoop={"conf": "inline"},
-        files=["own", *(f"{file}.py" for file in ("json", "queue", "sitecustomize", "socket"))],
+        files=["own", *({"src": f"own/{shadow}", "dst": shadow} for shadow in shadows)],
         env=OWN,
         command=SAVES,
         roles={"worker": {**SMALL, "instances": 2}},

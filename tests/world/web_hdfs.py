@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from unicodedata import normalize
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 PREFIX = "/webhdfs/v1"
@@ -143,7 +144,8 @@ class WebNameNode:
         elif operation == "GETTRASHROOT":
             return 200, {"Path": f"/user/{user}/.Trash"}
         elif operation == "CREATE":
-            where = f"http://{self.address}{PREFIX}{quote(path)}"
+            # as java.net.URI writes it
+            where = f"http://{self.address}{PREFIX}{quote(normalize('NFC', path))}"
             return 307, f"{where}?op=CREATE&data=1&user.name={user}"
         elif operation == "OPEN":
             if self._status(path)["type"] != "FILE":

@@ -9,7 +9,8 @@ import json
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from unicodedata import normalize
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from submit_tf_job.container.data.store import (
     PIECE,
@@ -23,6 +24,7 @@ from submit_tf_job.container.data.store import (
 )
 from submit_tf_job.container.tokens import ENV_FILE, HDFS, Tokens, number
 
+PREFIX = "/webhdfs/v1"
 TIMEOUT_S = 60.0
 # YARN's own token file: a program with a login of its own gets another one
 GIVEN_TOKENS = "TFJOB_GIVEN_TOKENS"
@@ -55,7 +57,7 @@ class WebHdfs(FileStore):
         """Send one operation to the active NameNode; return its JSON, or its redirect's address."""
         with store_errors(path):  # which may not be UTF-8, as HDFS' names are
             query = urlencode({"op": operation, **self.identity, **options})
-            target = f"/webhdfs/v1{quote(path)}?{query}"
+            target = f"{PREFIX}{quote(path)}?{query}"
         problem = StoreError(f"{path}: no NameNode")
         for address in list(self.addresses):
             try:
@@ -83,7 +85,11 @@ class WebHdfs(FileStore):
         parts = urlsplit(str(location or ""))
         if not parts.netloc:
             raise StoreError(f"{path}: the NameNode named no DataNode")
-        return _connect(parts.scheme, parts.netloc), parts.path + "?" + parts.query
+        target = parts.path
+        # java.net.URI composes letters (NFC), and another file would be written
+        if normalize("NFC", unquote(target)) == normalize("NFC", PREFIX + path):
+            target = PREFIX + quote(path)
+        return _connect(parts.scheme, parts.netloc), f"{target}?{parts.query}"
 
     # --- operations ---
     def stat(self, path: str) -> Entry:
