@@ -60,6 +60,7 @@ public class LateAnswers extends FilterInitializer {
     private final ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     private final PrintWriter writer;
     private final ServletOutputStream stream;
+    private boolean flushed;
     private int error;
     private String message;
 
@@ -74,6 +75,11 @@ public class LateAnswers extends FilterInitializer {
         @Override
         public void write(byte[] b, int at, int length) {
           bytes.write(b, at, length);
+        }
+
+        @Override
+        public void flush() {
+          flushed = true;
         }
 
         @Override
@@ -98,7 +104,29 @@ public class LateAnswers extends FilterInitializer {
     }
 
     @Override
-    public void flushBuffer() {}
+    public void flushBuffer() {
+      flushed = true;
+    }
+
+    /** As it would be by now: Jersey forwards an answer of 404 that is not. */
+    @Override
+    public boolean isCommitted() {
+      return flushed || super.isCommitted();
+    }
+
+    @Override
+    public void reset() {
+      super.reset();
+      resetBuffer();
+    }
+
+    @Override
+    public void resetBuffer() {
+      boolean before = flushed;
+      writer.flush();
+      bytes.reset();
+      flushed = before;
+    }
 
     @Override
     public void sendError(int status) {
@@ -107,6 +135,7 @@ public class LateAnswers extends FilterInitializer {
 
     @Override
     public void sendError(int status, String said) {
+      resetBuffer();
       error = status;
       message = said;
     }
@@ -115,7 +144,7 @@ public class LateAnswers extends FilterInitializer {
       writer.flush();
       if (error != 0) {
         super.sendError(error, message);
-      } else if (bytes.size() > 0 && !isCommitted()) {
+      } else if (bytes.size() > 0 && !super.isCommitted()) {
         super.getOutputStream().write(bytes.toByteArray());
       }
     }
