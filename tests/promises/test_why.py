@@ -21,10 +21,13 @@ SLEEP = ["sleep", "3600"]
 def failed(fleet: Fleet, tool: Tool) -> Mapping[str, Future[Result]]:
     (tool.cwd / "train.py").write_text("def main():\n    import pandaz\n\n\nmain()\n")
     memory = ["python3", "-c", "import time; held = bytearray(600 << 20); time.sleep(600)"]
-    # The worker raises first, and ends as soon as the chief's process has been waited for.
+    # The worker raises first, and ends after the chief: in the middle of the 2 s for which the deciding task waits.
+    half = "sleep 1"
     raised, pid = tool.cwd / "raised", tool.cwd / "pid-of-chief"
     wait_for_chief = f"while kill -0 $(cat {pid}) 2>&-; do sleep 0.05; done"
-    worker = f"python3 -c 'raise KeyError(\"label\")'; touch {raised}; {wait_for_chief}; exit 1"
+    worker = (
+        f"python3 -c 'raise KeyError(\"label\")'; touch {raised}; {wait_for_chief}; {half}; exit 1"
+    )
     wait_for_worker = f"echo $$ > {pid}; until [ -e {raised} ]; do sleep 0.05; done"
     lost = "python3 -c 'raise ConnectionError(\"UnavailableError: /job:worker/replica:0/task:0\")'"
     chief = f"{wait_for_worker}; exec {lost}"
