@@ -111,7 +111,8 @@ class WebNameNode:
         if len(path) > LONGEST_PATH:
             raise Fault(403, "IOException", "Pathname too long.  Limit 8000 characters")
         if len(posixpath.basename(path).encode()) > LONGEST_NAME:
-            raise Fault(403, "PathComponentTooLongException")
+            # as a DataNode passes on a PathComponentTooLongException
+            raise Fault(403, "IOException", f"The maximum path component name limit of {path} is …")
         if posixpath.basename(path) == ".snapshot":
             raise Fault(400, "HadoopIllegalArgumentException", '".snapshot" is a reserved name.')
 

@@ -36,6 +36,7 @@ LASTING = (
     "Pathname too long",
     "Permission denied",
     "Unsupported",
+    "maximum path component name limit",  # a DataNode passes on the message alone
 )
 LASTING_ERRNOS = (
     errno.EACCES,
