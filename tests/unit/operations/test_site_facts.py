@@ -24,8 +24,11 @@ VIEW = {"fs.viewfs.mounttable.v.link./user": "hdfs://one:8020/home"}
 def web_hdfs(
     tmp_path: Path, default_fs: str, values: dict[str, str], **settings: str
 ) -> tuple[Names, WebStaging | None]:
-    written = hadoop_xml({"fs.defaultFS": default_fs, **values})
-    (tmp_path / "core-site.xml").write_text(written)
+    hdfs = {key: value for key, value in values.items() if key.startswith("dfs.")}
+    core = {"fs.defaultFS": default_fs, **{key: values[key] for key in values.keys() - hdfs.keys()}}
+    (tmp_path / "core-site.xml").write_text(hadoop_xml(core))
+    # hdfs-default.xml outranks what core-site.xml says of `dfs.*`
+    (tmp_path / "hdfs-site.xml").write_text(hadoop_xml(hdfs))
     given = {"hadoop_conf": str(tmp_path), "user": "alice", **settings}
     environ = {f"SUBMIT_TF_JOB_{name.upper()}": value for name, value in given.items()}
     site = cluster.site_of(load_settings(environ={"HOME": str(tmp_path), **environ}, cwd=tmp_path))
