@@ -12,7 +12,7 @@ import os
 import pwd
 import re
 from collections.abc import Iterator
-from typing import Mapping  # Python 3.6 cannot subscript that of collections.abc
+from typing import Callable, Mapping  # Python 3.6 cannot subscript those of collections.abc
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree as ET
 
@@ -179,8 +179,18 @@ def _system_property(name: str) -> str | None:
     return {"java.io.tmpdir": "/tmp", "user.dir": os.getcwd()}.get(name)  # noqa: S108 - Java's own
 
 
+def read_content(path: str) -> bytes:
+    """Return the content of a file."""
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def read_directory(
-    directory: str, *parts: str, environ: Mapping[str, str], lenient: bool = False
+    directory: str,
+    *parts: str,
+    environ: Mapping[str, str],
+    lenient: bool = False,
+    read: Callable[[str], bytes] = read_content,
 ) -> HadoopConfiguration:
     """Return the configuration of a directory; files that do not exist are left out.
 
@@ -189,6 +199,7 @@ def read_directory(
         parts: What is read after core-site.xml: `HDFS`, `YARN`.
         environ: The variables of `${env.NAME}`.
         lenient: Leave a file out that cannot be read, and put the reason into `problems`.
+        read: Returns the content of a file.
 
     Raises:
         BadConfiguration: A file is not XML, or includes one that is not there.
@@ -199,7 +210,7 @@ def read_directory(
         for name in FILES[part]:
             path = os.path.join(directory, name)
             try:
-                found.add(read_file(directory, path), path)
+                found.add(read_file(directory, path, read), path)
             except BadConfiguration as err:
                 if not lenient:
                     raise
@@ -207,7 +218,9 @@ def read_directory(
     return found
 
 
-def read_file(directory: str, path: str) -> list[tuple[str, str | None, bool]]:
+def read_file(
+    directory: str, path: str, read: Callable[[str], bytes] = read_content
+) -> list[tuple[str, str | None, bool]]:
     """Return name, value and whether it is final of each property of a file, in their order.
 
     Included files are read, too. A property without a value has None, which sets nothing. A file
@@ -216,18 +229,21 @@ def read_file(directory: str, path: str) -> list[tuple[str, str | None, bool]]:
     Args:
         directory: The directory of the configuration, in which included files are looked for.
         path: The file.
+        read: Returns the content of a file; also of those that are included.
 
     Raises:
         BadConfiguration: It is not XML, or includes a file that is not there.
     """
-    return _FileParser(directory, path).items()
+    return _FileParser(directory, path, read).items()
 
 
 class _FileParser:
     """The properties of one file, as Configuration.Parser finds them: by the order of elements."""
 
-    def __init__(self, directory: str, path: str, level: int = 0) -> None:
-        self.directory, self.path, self.level = directory, path, level
+    def __init__(
+        self, directory: str, path: str, read: Callable[[str], bytes], level: int = 0
+    ) -> None:
+        self.directory, self.path, self.read, self.level = directory, path, read, level
         self.found: list[tuple[str, str | None, bool]] = []
         self.token = ""
         self.name: str | None = None
@@ -237,8 +253,7 @@ class _FileParser:
 
     def items(self) -> list[tuple[str, str | None, bool]]:
         try:
-            with open(self.path, "rb") as file:
-                root = ET.parse(file).getroot()  # noqa: S314 - the cluster's own configuration
+            root = ET.fromstring(self.read(self.path))  # noqa: S314 - the cluster's configuration
         except FileNotFoundError:
             return []
         # an encoding that expat does not support is a ValueError or LookupError
@@ -310,4 +325,4 @@ class _FileParser:
             return
         if self.level == LEVELS:
             raise BadConfiguration(f"{self.path}: includes {href}, and both include each other")
-        self.found += _FileParser(self.directory, found, self.level + 1).items()
+        self.found += _FileParser(self.directory, found, self.read, self.level + 1).items()

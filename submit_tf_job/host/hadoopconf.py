@@ -20,6 +20,7 @@ from submit_tf_job.container.hadoop_configuration import (
     read_file,
 )
 from submit_tf_job.errors import SettingsError
+from submit_tf_job.host.inputfile import read_input
 
 __all__ = [
     "CORE",
@@ -40,9 +41,14 @@ def configuration(directory: Path, *parts: str) -> HadoopConfiguration:
         SettingsError: A file cannot be read, or includes one that is not there.
     """
     try:
-        return read_directory(os.fspath(directory), *parts, environ=os.environ)
+        return read_directory(os.fspath(directory), *parts, environ=os.environ, read=_read_checked)
     except BadConfiguration as error:
         raise SettingsError(str(error)) from None
+
+
+def _read_checked(path: str) -> bytes:
+    """Return the content of a file that is neither a directory nor a FIFO nor a device."""
+    return read_input(Path(path))
 
 
 def content_for_containers(directory: Path, name: str) -> bytes:
@@ -56,13 +62,13 @@ def content_for_containers(directory: Path, name: str) -> bytes:
         OSError: It cannot be read.
     """
     path = directory / name
-    content = path.read_bytes()
+    content = read_input(path)
     if b"include" not in content and b"${env." not in content:
         return content
     from xml.etree import ElementTree as ET
 
     try:
-        items = read_file(os.fspath(directory), os.fspath(path))
+        items = read_file(os.fspath(directory), os.fspath(path), _read_checked)
     except BadConfiguration as error:
         raise SettingsError(str(error)) from None
     root = ET.Element("configuration")

@@ -21,7 +21,7 @@ CASES = """\
 {HA: 1, webapp.https.address.rm2: "b:1", yarn.http.policy: HTTPS_ONLY} -> https://b:1
 {HA: 1, hostname: one} ->
 {ha.rm-ids: " , ", hostname: rm} -> http://rm:8088
-{webapp.address: "${yarn.resourcemanager.hostname}:8088"} ->
+{webapp.address: "${yarn.resourcemanager.hostname}:8088"} -> http://0.0.0.0:8088
 {webapp.address: "${yarn.resourcemanager.hostname}:8088", hostname: "${yarn.h}", yarn.h: rm} -> http://rm:8088
 {webapp.address: "${yarn.a}:1", yarn.a: "${yarn.b}", yarn.b: "${yarn.a}"} ->
 """
@@ -43,9 +43,10 @@ def test_yarn_site_as_people_write_it(host: Host) -> None:
     text = (
         '<?xml version="1.0"?><?xml-stylesheet type="text/xsl" href="configuration.xsl"?>\n'
         f"<configuration>\n<!-- a comment --><property><name> {RM}hostname </name><value>\n 1 "
-        "</value><final>true</final></property><property><name>b</name></property>"
+        "</value></property><property><name>b</name></property>"
         f"<property><value>x</value></property><property><name>{RM}hostname</name>"
-        "<value>a&#45;b</value></property>\n</configuration>"
+        f"<value>a&#45;b</value><final>true</final></property><property><name>{RM}hostname</name>"
+        "<value>2</value></property>\n</configuration>"
     )
     host.write(host.home / "conf/yarn-site.xml", text)
     assert host.rms(HADOOP_CONF_DIR=str(host.home / "conf")) == ["http://a-b:8088"]
