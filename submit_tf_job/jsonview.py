@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from submit_tf_job.diagnose.cause import CauseEvidence, Consequence
+from submit_tf_job.diagnose.cause import Cause, CauseEvidence, Consequence
 from submit_tf_job.job_report import (
     Awaited,
     Failure,
@@ -23,6 +23,7 @@ from submit_tf_job.job_report import (
     Standstill,
     StoredOutput,
 )
+from submit_tf_job.jobspec.job import Remark
 from submit_tf_job.json_values import FORMAT_VERSION, MOMENT, instant, plain, shown_fields
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations import description
@@ -31,9 +32,7 @@ from submit_tf_job.yarn import service_properties
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.job_report import JobReport
-    from submit_tf_job.jobspec.job import Remark
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.listing import ListedJob
     from submit_tf_job.operations.submit import Submission
@@ -43,6 +42,9 @@ Instant = Annotated[str, ("format", "date-time")]
 Run = Annotated[str, ("description", "Name of the run, which is that of its YARN service.")]
 Free = Mapping[str, Any]
 Names = tuple[str, ...]
+
+# what is shown of the cause of a wait: the other fields of a cause are about a task that failed
+_OF_A_WAIT = ("code", "sentence", "hint", "facts")
 
 
 # --- the objects ---
@@ -75,38 +77,6 @@ class ProgressJson(Json):
     step: float | None = field(metadata={"optional": True})
     total: float | None = field(metadata={"optional": True})
     metrics: Free = field(metadata={"optional": True})
-
-
-@dataclass(frozen=True, kw_only=True)
-class RootCauseJson(Json):
-    """Why a job failed."""
-
-    code: str
-    sentence: str
-    hint: str
-    retryable: bool
-    certain: bool
-    evidence: CauseEvidence | None
-    task: str | None
-    host: str | None
-    container_id: str | None
-    status: int | None
-    meaning: str
-    exception: str
-    last_lines: Names
-    diagnostics: str
-    consequences: tuple[Consequence, ...]
-    facts: Free
-
-
-@dataclass(frozen=True, kw_only=True)
-class PendingCauseJson(Json):
-    """Why a job waits."""
-
-    code: str
-    sentence: str
-    hint: str
-    facts: Free
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,8 +133,8 @@ class JobJson(Json):
     confirmed: bool | None
     hint: str
     failure: Failure | None
-    root_cause: RootCauseJson | None
-    pending: tuple[PendingCauseJson, ...]
+    root_cause: Cause | None
+    pending: tuple[Annotated[Free, "PendingCause"], ...]
     tasks: TasksJson | None
     roles: Mapping[str, RoleCounts]
     progress: Annotated[Free | None, ProgressJson]
@@ -233,19 +203,6 @@ class JobListJson(WholeListJson):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemarkJson(Json):
-    """What did not carry over from a file of another system."""
-
-    level: Literal["warning", "note"]
-    source: str
-    line: int
-    column: int
-    path: str
-    text: str
-    also: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class SubmissionJson(Json):
     """The result of a submission."""
 
@@ -258,7 +215,7 @@ class SubmissionJson(Json):
     adopted: Annotated[bool, ("description", "Whether the run existed already.")]
     warnings: Names
     remarks: Annotated[
-        tuple[RemarkJson, ...],
+        tuple[Remark, ...],
         ("description", "What did not carry over from a file of another system."),
     ]
 
@@ -314,8 +271,8 @@ def _job_fields(status: JobStatus, pending: Sequence[Cause], cause: Cause | None
         # by the cause, because without one the verdict's hint is a guess
         "hint": cause.hint if cause else verdict.hint,
         "failure": verdict.failure,
-        "root_cause": cause and RootCauseJson.of(cause),
-        "pending": tuple(map(PendingCauseJson.of, pending)),
+        "root_cause": cause,
+        "pending": tuple(map(_pending_cause, pending)),
         **_report_fields(status.report, live=not status.report_outlived_container),
         "resubmission": status.resubmission,
         "evidence": status.evidence.value,
@@ -325,6 +282,11 @@ def _job_fields(status: JobStatus, pending: Sequence[Cause], cause: Cause | None
         "started_at": instant(app.started_ms if app else None),
         "finished_at": instant(app.finished_ms if app else None),
     }
+
+
+def _pending_cause(cause: Cause) -> dict[str, Any]:
+    shown = plain(cause)
+    return {name: shown[name] for name in _OF_A_WAIT}
 
 
 def _report_fields(report: JobReport | None, *, live: bool) -> dict[str, Any]:
@@ -371,15 +333,9 @@ def submission_object(done: Submission, warnings: Sequence[str] = ()) -> dict[st
             submission=done.plan.key,
             adopted=done.adopted,
             warnings=(*warnings, *done.warnings),
-            remarks=tuple(map(remark_json, done.plan.job.remarks)),
+            remarks=done.plan.job.remarks,
         )
     )
-
-
-def remark_json(remark: Remark) -> RemarkJson:
-    """Return the object of a remark about a file of another system."""
-    place = remark.place
-    return RemarkJson.of(remark, source=place.source, line=place.line, column=place.column)
 
 
 def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:
@@ -392,11 +348,12 @@ def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:
 # what was observed and is printed as it is, with other names in `_NAMES`; a `Generation` stands
 # inside of the retries
 _OBSERVED = (
-    *(Failure, Awaited, CauseEvidence, Consequence, RoleCounts, StoredOutput, Standstill, Retried),
+    *(Failure, Awaited, Cause, CauseEvidence, Consequence, Remark),
+    *(RoleCounts, StoredOutput, Standstill, Retried),
     service_properties.Resubmission,
     *(description.StartTimes, description.Link, description.TaskDetail, description.Limit),
 )
-_NAMES = {"StoredOutput": "Output", "Retried": "Retries"}
+_NAMES = {"StoredOutput": "Output", "Retried": "Retries", "Cause": "RootCause"}
 _NAMES |= {"StartTimes": "Start", "TaskDetail": "Task"}
 _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
@@ -406,6 +363,9 @@ def schemas() -> Iterator[tuple[str, dict[str, Any]]]:
     for kind in (*_OBSERVED, *_subclasses(Json)):
         if kind is not WholeListJson:
             yield _name(kind), _object_schema(kind)
+    cause = _object_schema(Cause)["properties"]
+    properties = {name: cause[name] for name in _OF_A_WAIT}
+    yield "PendingCause", {"type": "object", "required": [*_OF_A_WAIT], "properties": properties}
 
 
 def _subclasses(kind: type[Json]) -> Iterator[type[Json]]:
@@ -438,6 +398,8 @@ def _schema(hint: Any) -> dict[str, Any]:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         inner, (more,) = arguments[0], hint.__metadata__
+        if isinstance(more, str):
+            return {"$ref": f"#/components/schemas/{more}"}
         return (
             {**_schema(inner), more[0]: more[1]}
             if isinstance(more, tuple)
@@ -452,7 +414,7 @@ def _schema(hint: Any) -> dict[str, Any]:
     if hint is Generation:
         return _object_schema(hint)
     if origin is not None:
-        values = True if arguments[1] is Any else _schema(arguments[1])
+        values = True if arguments[1] in (Any, object) else _schema(arguments[1])
         return {"type": "object", "additionalProperties": values}
     return {"$ref": f"#/components/schemas/{_name(hint)}"}
 

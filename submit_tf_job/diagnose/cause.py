@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from submit_tf_job.diagnose.codes import PERMANENT
 
@@ -34,14 +34,17 @@ class CauseEvidence:
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause of a job's wait or failure.
+    """One cause of a job's wait or failure, with its fields in the order of `-o json`.
 
     Attributes:
         code: An identifier for programs, such as `queue-full`; documented in
             docs/troubleshooting.md, and its meaning never changes.
         sentence: What happened, with the cluster's own numbers.
         hint: The next step, or "".
-        facts: The numbers and names in the sentence.
+        retryable: Whether the same job may succeed if it is submitted again, with nothing changed.
+        certain: Whether the evidence proves it; False for a guess, and where only the exit status
+            is known.
+        evidence: The lines that tell it; None if it was not read from an output.
         task: The task that failed first, such as `worker-1`; None if no task failed.
         host: The node it ran on.
         container_id: Its container.
@@ -51,16 +54,17 @@ class Cause:
         last_lines: The end of its stderr.
         diagnostics: YARN's diagnostics of it, or "".
         consequences: The tasks that ended because of it, in order of time.
-        certain: Whether the evidence proves it; False for a guess, and where only the exit status
-            is known.
-        evidence: The lines that tell it; None if it was not read from an output.
+        facts: The numbers and names in the sentence.
         permanent: Whether the next try meets it again, although others of its code may pass.
     """
 
     code: str
     sentence: str
     hint: str = ""
-    facts: Mapping[str, object] = field(default_factory=dict)
+    _: KW_ONLY
+    retryable: bool = field(init=False)
+    certain: bool = True
+    evidence: CauseEvidence | None = None
     task: str | None = None
     host: str | None = None
     container_id: str | None = None
@@ -70,14 +74,13 @@ class Cause:
     last_lines: tuple[str, ...] = ()
     diagnostics: str = ""
     consequences: tuple[Consequence, ...] = ()
-    certain: bool = True
-    evidence: CauseEvidence | None = None
-    permanent: bool = False
+    facts: Mapping[str, object] = field(default_factory=dict, kw_only=False)
+    permanent: bool = field(default=False, metadata={"json": None})
 
-    @property
-    def retryable(self) -> bool:
-        """Whether the same job may succeed if it is submitted again, with nothing changed."""
-        return self.code not in PERMANENT and not self.permanent
+    def __post_init__(self) -> None:
+        """Decide `retryable`."""
+        retryable = self.code not in PERMANENT and not self.permanent
+        object.__setattr__(self, "retryable", retryable)
 
 
 @dataclass(frozen=True)

@@ -337,8 +337,9 @@ def _read_documents(text: str, notes: Diagnostics) -> tuple[Table, Translation] 
     for word, place in others:
         from submit_tf_job.jobspec.job import Remark
 
+        text = "another document of the file, which is not read"
         reading.remarks.append(
-            Remark("warning", place, word, "another document of the file, which is not read")
+            Remark("warning", place.source, place.line, place.column, word, text)
         )
     return tree, reading
 

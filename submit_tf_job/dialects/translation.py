@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from submit_tf_job.dialects.rows import Fate, ForeignKey, KeyTree, Rows, key_tree, matches
 from submit_tf_job.errors import JobSpecError
@@ -381,9 +382,10 @@ class Translation:
         else:
             self.silent.append(at.path)
 
-    def remark(self, at: At, level: str, text: str, ours: str = "") -> None:
+    def remark(self, at: At, level: Literal["warning", "note"], text: str, ours: str = "") -> None:
         """Add a remark; the same remark about the same key of another role is counted instead."""
-        new = Remark(level, at.place, at.path, text, ours)
+        place = at.place
+        new = Remark(level, place.source, place.line, place.column, at.path, text, ours=ours)
         like = (level, text, _last(at.path))
         for index, old in enumerate(self.remarks):
             if (old.level, old.text, _last(old.path)) == like and not ours:

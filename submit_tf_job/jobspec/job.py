@@ -11,6 +11,7 @@ from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import Problem
@@ -221,18 +222,25 @@ class Remark:
 
     Attributes:
         level: "warning" for a dropped value, "note" for a decision.
-        place: Its location.
+        source, line, column: Its location.
         path: Its path in that file.
-        ours: The path in the job spec that the decision concerns; "" for none.
         also: The number of further locations with the same remark.
+        ours: The path in the job spec that the decision concerns; "" for none.
     """
 
-    level: str
-    place: Location
+    level: Literal["warning", "note"]
+    source: str
+    line: int
+    column: int
     path: str
     text: str
-    ours: str = ""
     also: int = 0
+    ours: str = field(default="", metadata={"json": None})
+
+    @property
+    def place(self) -> Location:
+        """Its location, as messages have it."""
+        return Location(self.source, self.line, self.column)
 
     @property
     def sentence(self) -> str:
