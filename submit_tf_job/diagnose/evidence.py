@@ -30,6 +30,8 @@ _QUOTED = 12  # lines of evidence
 _AROUND = 30
 _LONGEST = 4000  # of a message, for patterns
 _NEAR_LINES = 500
+# what a task tells that had only lost or awaited another one
+OF_PEERS = ("peer-failed", "rendezvous-failed", "collective-timeout")
 _ABORTS = (signal.SIGABRT, signal.SIGTRAP)
 
 
@@ -116,8 +118,8 @@ def _of_stream(ending: ProgramEnd, stream: str, text: str) -> Cause | None:
     if after is not None and not _is_ended_anyway(block, after):
         return _of_words(ending, output, blocks, after)
     if is_its_status:
-        sure = status is not None and not (block.is_logged and block.is_caught)
-        return _of_block(ending, output, block, certain=sure or after is None)
+        sure = not (block.is_logged or block.is_caught)
+        return _of_block(ending, output, block, certain=sure and status is not None)
     if block.is_logged or block.is_caught:
         return _of_words(ending, output, blocks, LastWords())
     found = _of_block(ending, output, block, certain=False)
@@ -155,7 +157,7 @@ def _bare(lines: Sequence[OutputLine]) -> list[tuple[Block, Sequence[OutputLine]
 
 # torchrun's table, its first failure; rank and exit code of the process (torch 2.15)
 _OF_TORCHRUN = re.compile(
-    r"^Root Cause [^\n]*\n(?:[^\n]*\n){0,4}? +rank +: (?P<rank>\d+)[^\n]*\n +exitcode +: (?P<code>-?\d+)",  # noqa: E501
+    r"^ *Root Cause[^\n]*\n(?:[^\n]*\n){0,4}? +rank *: (?P<rank>\d+)[^\n]*\n +exitcode *: (?P<code>-?\d+)",  # noqa: E501
     re.MULTILINE,
 )
 _OF_CHILD = (
@@ -169,15 +171,13 @@ _OF_CHILD = (
 
 def _below_launcher(ending: ProgramEnd, output: _Output) -> tuple[ProgramEnd, str]:
     """Return how the process ended that a launcher names as the first to fail, and its rank."""
-    if ending.status != 1 and ending.status is not None:
-        return ending, ""
     text = "\n".join(line.text for line in output.lines[-600:])
     for pattern in (_OF_TORCHRUN, *_OF_CHILD):
         if found := pattern.search(text):
             groups = found.groupdict()
             code = int(groups.get("code") or 0) or -int(groups.get("signal") or 0)
-            if code:
-                status = 128 - code if code < 0 else code
+            status = 128 - code if code < 0 else code
+            if code and ending.status in (None, 1, status, code & 255):
                 return replace(ending, status=status, reason=""), groups.get("rank") or ""
     return ending, ""
 
@@ -317,6 +317,9 @@ def _of_block(ending: ProgramEnd, output: _Output, block: Block, *, certain: boo
             else "probably ended by an exception that it logged"
         )
         cause = Cause("python-exception", f"{ending.task} {how}: {words}"[:900])
+    elif not certain:
+        then = cause.sentence.removeprefix(f"{ending.task} ")
+        cause = replace(cause, sentence=f"{_ended(ending)}; probably it {then}")
     place = block.place
     facts = {**cause.facts, **({"place": place} if place else {})}
     return replace(
@@ -365,13 +368,23 @@ def _recognised(ending: ProgramEnd, output: _Output, block: Block) -> Cause | No
         files = ", ".join(
             dict.fromkeys(frame.file.rpartition("/")[2] for frame in raised.frames[-1:])
         )
-        told = raised.text[:_LONGEST]
+        told = raised.own_text[:_LONGEST]
         text = f"{told}\nin {files}" if files else told
         around = around or _around(output, block)
         cause = recognise(text, PROGRAM, task=ending.task, status=ending.status, around=around)
-        if cause is not None:
+        if cause is not None and (cause.code not in OF_PEERS or _tells_of_peers(raised)):
             return _completed(ending, output, cause, block.root, block)
     return None
+
+
+def _tells_of_peers(raised: Raised) -> bool:
+    """Return whether an exception itself tells of another task, and not a line of noise that other
+    processes wrote into its message.
+    """
+    if re.match(r"tensorflow\.|jax|\S*XlaRuntimeError", raised.name):
+        return True
+    cause = recognise(raised.words, PROGRAM, task="")
+    return cause is not None and cause.code in OF_PEERS
 
 
 def _around(output: _Output, block: Block) -> str:
@@ -500,7 +513,7 @@ def _of_host(ending: ProgramEnd, cause: Cause, block: Block | None) -> Cause:
         texts += [frame.source for frame in own_frames(block)]
         host = next((found[1] for text in texts if (found := _URL.search(text))), "")
     host = host.rstrip(".")
-    if host and _OF_TASK.match(host):
+    if host and (_OF_TASK.match(host) or (cause.code == "name-not-found" and "." not in host)):
         return replace(cause, facts={**cause.facts, "host": host})
     error = f": {block.root.words}" if block else ""
     sentence = f"{ending.task} could not reach {host or 'another host'}{error}"
@@ -580,8 +593,10 @@ def _known_words(ending: ProgramEnd, output: _Output, words: LastWords) -> Cause
     for table in (LINES, PROGRAM):
         text = "\n".join([words.words, *words.lines])
         cause = recognise(text, table, task=ending.task, status=ending.status)
-        if cause is not None:
-            return _completed(ending, output, cause, None)
+        if cause is None or (cause.code in OF_PEERS and not words.is_abort):
+            continue  # a line of noise may tell of a lost connection, too
+        sure = words.is_abort or ending.status in (126, 127)
+        return replace(_completed(ending, output, cause, None), certain=sure)
     return None
 
 

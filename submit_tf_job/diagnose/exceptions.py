@@ -20,7 +20,7 @@ _FRAME = re.compile(
     r'^(?:>|\s)\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?'
 )
 _LAST = re.compile(
-    r"^(?P<name>[A-Za-z_][\w.]*\.\w+|[A-Z_]\w*)(?:\([\w.]+\))?(?:: ?(?P<words>.*))?$"
+    r"^(?P<name>[A-Za-z_][\w.]*\.\w+|(?![A-Z_\d]+\b)[A-Z_]\w*)(?:\([\w.]+\))?(?:: ?(?P<words>.*))?$"
 )
 # Names of exception classes, for errors without a traceback such as SyntaxError.
 _BARE = re.compile(
@@ -29,13 +29,13 @@ _BARE = re.compile(
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib/python\d(?:\.\d+)?/|/python\d(?:\.\d+)?/lib/|/bin/[^/.]+$|^<frozen "  # noqa: E501
     r"|^<__array_function__|^<decorator|^<attrs|__autograph_generated_|\.pyx$|\.pxi?d?$|\.egg/"
-    r"|/bootstrap\.zip/|tfjob_callee\.py$"
+    r"|\.zip/|tfjob_callee\.py$"
 )
 _NOTEBOOK = re.compile(r"^(?P<name>[A-Z]\w*) {2,}Traceback \(most recent call last\)$")
 _CELL = re.compile(
     r"^(?:Cell In ?\[(?P<cell>\d+)\](?:, line (?P<at>\d+))?|Input In \[(?P<input>\d+)\]"
     r"|File (?P<file>\S+?):(?P<line>\d+)(?:, in (?P<function>\w+))?"
-    r"|<ipython-input-(?P<old>\d+)-\w+> in )"
+    r"|<ipython-input-(?P<old>\d+)-\w+> in |(?P<path>\S+\.py) in (?P<called>\w+)\()"
 )
 _ARROW = re.compile(r"^-+> *(?P<line>\d+) ")
 _BOX = re.compile(r"^\s*[╭┌+][─━-]+ " + re.escape(START) + r"[^─━-]* [─━-]+[╮┐+]\s*$")
@@ -114,8 +114,16 @@ class Raised:
 
     @property
     def text(self) -> str:
-        """Its class and its whole message, for patterns."""
+        """Its class and its whole message."""
         return f"{self.name}: {self.message}" if self.message else self.name
+
+    @property
+    def own_text(self) -> str:
+        """Its class and its message, for patterns: of one that begins with words only the first
+        lines, because other processes may write into it.
+        """
+        lines = self.text.split("\n")
+        return "\n".join(lines if _OPEN.search(self.message.split("\n")[0].strip()) else lines[:3])
 
 
 @dataclass(frozen=True)
@@ -200,7 +208,7 @@ def telling(message: str) -> str:
 
 
 _SAYS_NOTHING = (
-    r"Detected at node |<stack traces|\[\[\{\{|\(most recent call last\)|Stack trace for|-{5,}$"
+    r"Detected at node |Node: '|<stack traces|\[\[\{\{|\(most recent call last\)|Stack trace for|-{5,}$"  # noqa: E501
     r"|Root error\(s\)|\d+ root error|Arguments received by|Original Traceback|Traceback \("
     r"|Exception encountered at|\^+$|~+|Call arguments received"
 )
@@ -361,7 +369,8 @@ def _raised(
         bare = text.strip()
         if line.level or line.is_bar or bare in (_CAUSE, _CONTEXT) or _IGNORED.match(bare):
             break
-        if START in text and name.startswith("tensorflow.") and end == at + 1:
+        quotes = name.startswith("tensorflow.") and end == at + 1
+        if START in text and (quotes or f"Exception: {START}" in text):
             nested = _one(lines, end)  # of a function that TensorFlow called
             break
         if START in text or _NOTEBOOK.match(bare):
@@ -483,9 +492,10 @@ def _of_notebook(
         text = lines[number].text
         if found := _CELL.match(text):
             cell = found["cell"] or found["input"] or found["old"]
-            file = f"Cell In[{cell}]" if cell else found["file"]
+            file = f"Cell In[{cell}]" if cell else found["file"] or found["path"] or "cell"
             line = int(found["at"] or found["line"] or 0)
-            frames.append(Frame(file, line, found["function"] or "<module>"))
+            called = found["function"] or found["called"] or "<module>"
+            frames.append(Frame(file, line, called))
         elif (arrow := _ARROW.match(text)) and frames:
             source = text.partition(f"{arrow['line']} ")[2].strip()
             frames[-1] = replace(frames[-1], line=int(arrow["line"]), source=source)

@@ -14,7 +14,7 @@ from submit_tf_job.container import contract
 from submit_tf_job.container.output_lines import telling_lines
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.diagnose.cause import Cause, Consequence
-from submit_tf_job.diagnose.evidence import ProgramEnd, by_program
+from submit_tf_job.diagnose.evidence import OF_PEERS, ProgramEnd, by_program
 from submit_tf_job.diagnose.output import without_workdir
 from submit_tf_job.diagnose.outside import (
     BOOTSTRAP_SAYS,
@@ -201,15 +201,11 @@ def conclude(clues: FailureEvidence) -> Cause | None:
         cause = by_missing_task(*clues.missing) or cause
     if cause is None:
         return None
-    if cause.code in _OF_PEERS:
+    if cause.code in OF_PEERS:
         if elsewhere := _elsewhere(clues):
             return elsewhere
         cause = _after_success(clues, cause) or cause
     return _root(clues, _without_image(clues, _told_for_all(clues, cause)))
-
-
-# what a task tells that had only lost or awaited another one
-_OF_PEERS = ("peer-failed", "rendezvous-failed", "collective-timeout")
 
 
 def _after_success(clues: FailureEvidence, cause: Cause) -> Cause | None:

@@ -35,6 +35,9 @@ _USAGE_ERROR = re.compile(
 )
 _BOX_OF_ERROR = re.compile(r"^\s*[╭┌+][─-]+ Error [─-]+[╮┐+]")
 _ABSL = re.compile(r"Flags parsing error:\s*(?P<words>.*)$")
+_CLICK = re.compile(
+    r"^Error: (?:Invalid value for|No such (?:option|command)|Missing (?:option|argument|parameter))"  # noqa: E501
+)
 _BASH = re.compile(r"^(?P<script>[^\s:]+): (?:line )?(?P<line>\d+): (?P<words>.+)$")
 _WHAT = re.compile(r"^\s*what\(\): +(?P<words>.*)$")
 _TERMINATE = re.compile(r"terminate called (?:after throwing an instance of '(?P<type>[^']+)'|.*)$")
@@ -120,6 +123,9 @@ def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
         if found := _ABSL.search(line.text):
             words = found["words"] or " ".join(one.text for one in lines[at + 1 : at + 2])
             return _made(words, lines[at : at + 2], is_usage=True)
+    for line in lines[-3:]:
+        if _CLICK.match(line.text):
+            return _made(line.text, [line], is_usage=True)
     uses = [at for at, line in enumerate(lines) if _USAGE.match(line.text)]
     if not uses:
         return None
@@ -154,7 +160,8 @@ def _of_abort(lines: Sequence[OutputLine]) -> LastWords:
 
 
 def _of_faulthandler(lines: Sequence[OutputLine]) -> str:
-    for line in lines[:60]:
+    begin = next((at for at, line in enumerate(lines) if line.text.startswith("Current thread")), 0)
+    for line in lines[begin : begin + 60]:
         if (found := _FAULT_FRAME.match(line.text)) and not _LIBRARY.search(found["file"]):
             return f"{found['file'].rpartition('/')[2]}:{found['line']}"
     return ""

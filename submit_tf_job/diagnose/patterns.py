@@ -99,10 +99,6 @@ ARGUMENTS_TOO_LONG = Pattern(  # told by the program, or by YARN's launch script
     "put long values into a file under `files`",
 )
 
-# exceptions of native code, whose own message may be short; the reason then stands in a line of its
-# log
-_NATIVE = r"^(?:tensorflow\.\S*|jax\S*|jaxlib\S*|torch\.\S*|\S*XlaRuntimeError|RuntimeError)\b"
-
 PROGRAM: tuple[Pattern, ...] = (
     # --- memory, disk ---
     Pattern(
@@ -423,14 +419,14 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "tensorflow-missing",
-        r"No module named '?(?P<module>tensorflow|keras|tf_keras|tensorflow_io)(?![\w.])",
+        r"No module named '?(?P<module>tensorflow|keras|tf_keras|tensorflow_io)(?:'|$)",
         "{task} found no {module} in its image",
         "use an image that has it, or name the interpreter that has it in `command`",
     ),
     Pattern(
         "module-missing",
-        r"No module named '?(?P<module>[\w.]+)",
-        "{task} could not import the module {module}",
+        r"No module named (?:'(?P<module>[\w.]+)'|(?P<name>[\w.]+)$)",
+        "{task} could not import the module {module}{name}",
         "install it in the image, or ship it under `files` if it is your own",
     ),
     Pattern(
@@ -494,7 +490,7 @@ PROGRAM: tuple[Pattern, ...] = (
         r"|NotFoundError: [^\n]*?(?P<tf>[\w./-]+); No such file or directory|matching files for (?P<checkpoint>[^\s\[]+)"  # noqa: E501
         r"|SavedModel file does not exist at: (?P<model>[^\s{]+?)/?(?:\{|\s|$)|File not found: filepath=(?P<keras>\S+?)\. "  # noqa: E501
         r"|No (?:file or directory|model|such file)[^\n]*? found at (?P<old>\S+)|Could not find directory (?P<folder>\S+)"  # noqa: E501
-        r"|Opening (?P<xgb>\S+) failed: No such file|(?:Could not|Cannot) open (?:data )?(?:file )?(?P<lgb>/?[\w./-]+)|ListDirectory (?P<folder2>\S+) error: No such file|Data file (?P<data>\S+) doesn't exist"  # noqa: E501
+        r"|Opening (?P<xgb>\S+) failed: No such file|(?:Could not|Cannot) open (?:data )?(?:file )?(?P<lgb>[\w./-]*[./][\w./-]*)|ListDirectory (?P<folder2>\S+) error: No such file|Data file (?P<data>\S+) doesn't exist"  # noqa: E501
         r"|(?P<hub>/[\w./-]+|\./[\w./-]+) is not a local folder and is not a valid model|Unable to find '(?P<set>[^']+)'"  # noqa: E501
         r"|FileNotFoundError: (?:[^\n]*?['\"\s])?(?P<other>/[^\s'\":;]+)",
         "{task} did not find {path}{h5}{tf}{checkpoint}{model}{keras}{old}{folder}{xgb}{lgb}{folder2}{data}{hub}{set}{other}",  # noqa: E501

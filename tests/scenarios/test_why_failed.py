@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import yaml
 
 from submit_tf_job.container import contract
 from tests.cause_table import table
+from tests.examples import examples
 from tests.failures import cases as corpus
 from tests.world import World
 
@@ -239,6 +241,52 @@ def test_causes_of_the_corpus(job: Failing) -> None:
     ]
     page = (ROOT / "docs/internals/diagnosis.md").read_text("utf-8")
     assert not [row for row in rows if row not in page], "\n".join(rows)
+
+
+NOISE = (
+    "UNAVAILABLE: failed to connect to all addresses; retrying",
+    "WARNING:root:No space left on device is not expected",
+    "step 17 loss 0.25",
+    "\r 39%|###       | 39/100 [00:01<00:02, 30.1it/s]",
+    "I1129 07:00:00.000001 77 state.cc:9] CUDA out of memory: 0 times so far",
+    "{",
+)
+# what the first words of a longer sentence tell, if it is cut
+ALMOST = {"steps-differ": "peer-failed", "command-not-found": "file-missing"}
+PLAIN = {"exited", "python-exception", "aborted", "crashed", "killed", "stopped-from-outside"}
+
+
+def damaged(text: str, chance: Random) -> str:
+    """Return an output that is cut, repeated or mixed with noise."""
+    lines = text.splitlines(keepends=True)
+    match chance.randrange(4):
+        case 0:
+            return text[chance.randrange(len(text) + 1) :]
+        case 1:
+            return text[: chance.randrange(len(text) + 1)]
+        case 2:
+            return text + text
+    for noise in NOISE:
+        lines.insert(chance.randrange(len(lines) + 1), f"{noise}\n")
+    return "".join(lines)
+
+
+def test_damaged_outputs_give_no_cause_that_the_whole_does_not_give(job: Failing) -> None:
+    cases, wrong = corpus.cases(), {}
+    for seed in range(examples(500)):
+        chance = Random(seed)
+        one, status_of = chance.choice(cases), chance.choice(cases)
+        ended = FAILURES[one.category][one.name]
+        if seed % 4:
+            status_of = one  # else the output of another task stands under this status
+        text = damaged(ended.get("stderr", "") or ended.get("stdout", ""), chance)
+        status = FAILURES[status_of.category][status_of.name]["status"]
+        cause = job.why(job.first("worker-0", status), stderr=text)
+        expected = {*one.fields.get("code", "").split()}
+        expected |= {ALMOST.get(code, code) for code in expected}
+        if cause["certain"] and cause["code"] not in PLAIN | expected:
+            wrong[seed, one.name] = (cause["code"], cause["sentence"])
+    assert not wrong
 
 
 MEANINGS = {137: "SIGKILL: out of memory", 143: "SIGTERM", 139: "SIGSEGV", 134: "SIGABRT"}
