@@ -42,7 +42,6 @@ from submit_tf_job.yarn.observed import (
     FinalStatus,
     items,
     object_of,
-    text_of,
     whole_of,
 )
 
@@ -52,7 +51,8 @@ _TENSORFLOW = ("chief", "master", "worker", "ps", "evaluator")
 _AM_STATUS = re.compile(r"exited with +exitCode: (-?\d+)")  # RMAppAttemptImpl
 # of schedulers' placement rules and limits
 _REJECTED = re.compile(
-    r"[Rr]eject|not a leaf queue|(?:unknown|non-leaf) queue|cannot submit|is STOPPED"
+    r"[Rr]eject(?:ed)? application|[Rr]ejected by placement rules|is not a leaf queue"
+    r"|to (?:unknown|non-leaf) queue|cannot submit applications to queue"
 )
 _AM_TIMES = re.compile(r"failed (\d+) times")
 _JAVA = re.compile(r"\s+at [\w.$/]+\(")
@@ -567,7 +567,7 @@ def _am_failed(clues: FailureEvidence, app: AppReport) -> Cause:
     known = recognise(words, [*MASTER, *CONTAINER], task="the ApplicationMaster")
     if known is not None:
         return replace(known, diagnostics=app.diagnostics[:2000])
-    if not text_of(app.raw, "amContainerLogs") and _REJECTED.search(app.diagnostics):
+    if _REJECTED.search(app.diagnostics):
         return Cause(
             "rejected",
             f"YARN rejected the job, and started nothing of it: {app.diagnostics.strip()[:400]}",

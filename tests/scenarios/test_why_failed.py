@@ -626,6 +626,66 @@ def test_status_that_a_program_chose_has_no_other_meaning(job: Failing, status: 
     assert told(cause, "code", "status", "meaning") == ("exited", status, "")
 
 
+def test_peer_that_had_finished_is_no_failure_elsewhere(job: Failing) -> None:
+    lost = f"{TF}.UnavailableError: Collective ops is aborted by: /job:worker/replica:0/task:1"
+    gloo = (
+        "RuntimeError: [/x/gloo/transport/tcp/pair.cc:561] Connection closed by peer [10.0.0.2]:5"
+    )
+    for words in (lost, gloo):
+        cause = job.why(
+            job.first("worker-0", 1, last_lines=[words], at=1016.0),
+            tasks=[{"task": f"worker-{n}", "state": ("failed", "succeeded")[n]} for n in (0, 1)],
+            events=[{"at": 1000.0, "text": "worker-1 is done"}],
+        )
+        assert told(cause, "code", "sentence") == (
+            "steps-differ",
+            "worker-1 had finished with 0 16 s before, and worker-0 still exchanged values with it",
+        )
+        assert "model.save" in cause["hint"]
+
+
+def test_tasks_that_failed_alike_are_counted(job: Failing) -> None:
+    lines = ["Traceback (most recent call last):", '  File "t.py", line 9, in <module>']
+    lines.append("KeyError: 'label'")
+    later = [job.first(f"worker-{number}", 1, last_lines=lines) for number in (1, 2)]
+    cause = job.why(job.first("worker-0", 1, last_lines=lines), *later)
+    assert cause["sentence"].endswith("KeyError: 'label'; 2 other tasks failed alike")
+
+
+def test_addresses_are_not_memory(job: Failing) -> None:
+    said = PMEM.replace("287830016B beyond the 'PHYSICAL'", "9B beyond the 'VIRTUAL'")
+    cause = job.why(am=said.replace("ExitStatus: -104", "ExitStatus: -103"))
+    assert told(cause, "code", "retryable") == ("virtual-memory", False)
+    assert "710.7 MB of virtual memory of the 537.6 MB" in cause["sentence"]
+    assert "vmem-check-enabled" in cause["hint"]
+    assert "try" not in cause["hint"]
+
+
+def test_application_that_the_scheduler_rejects(job: Failing) -> None:
+    said = (
+        "Reject application application_1_1 submitted by user alice: rejected by placement rules."
+    )
+    job.final("FAILED", said, "FAILED")
+    cause = job.why()
+    assert told(cause, "code", "retryable", "task") == ("rejected", False, None)
+    assert said in cause["sentence"]
+
+
+def test_evidence_and_certainty(job: Failing) -> None:
+    text = 'Traceback (most recent call last):\n  File "t.py", line 2, in <module>\nMemoryError\n'
+    cause = job.why(job.first("worker-0", 1), stdout=f"step 1\n{text}")
+    assert cause["certain"]
+    assert cause["evidence"] == {
+        "task": "worker-0",
+        "stream": "stdout",
+        "lines": text.splitlines(),
+    }
+    assert cause["last_lines"][-1] == "MemoryError"
+    guess = job.why(job.first("worker-0", 1), stderr=f"ERROR:root:it failed\n{text}")
+    assert not guess["certain"]
+    assert "probably" in guess["sentence"]
+
+
 REASONS: dict[tuple[str, int | None], str | None] = {
     ("port-in-use", 91): "port-in-use",
     ("bootstrap-error", 90): "bootstrap-error",
