@@ -9,7 +9,8 @@
     ├── NameTaken              another run of the job is alive
     │   └── KeyReused          the submission's id was used for other settings or files
     ├── ClusterUnavailable     no ResourceManager, or no Docker Engine of this machine, could be reached
-    │   └── BadAnswer          the response is not one of a working ResourceManager
+    │   ├── BadAnswer          the response is not one of a working ResourceManager
+    │   └── UnknownHost        no address is known for the host, so that waiting does not help
     ├── DeadlinePassed         our deadline passed; the job may still be running
     ├── Refused                the cluster rejected the job (queue, limits, image, resources)
     ├── JobFailed              the job ended as failed
@@ -205,6 +206,10 @@ class ClusterUnavailable(SubmitTFJobError):
 
 class BadAnswer(ClusterUnavailable):
     """The response is not one of a working ResourceManager."""
+
+
+class UnknownHost(ClusterUnavailable):
+    """No address is known for the host, or it is none: waiting does not help."""
 
 
 class DeadlinePassed(SubmitTFJobError):

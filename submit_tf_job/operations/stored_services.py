@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from submit_tf_job.errors import ClusterUnavailable, SettingsError, SubmitTFJobError
+from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, storage_of
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.submission_steps import StoredRun
@@ -133,13 +133,15 @@ class StoredServices:
 
 def stored_services(cluster: Cluster) -> StoredServices | None:
     """Return YARN's stored copies of the user's services, or None without a configured HDFS."""
+    from submit_tf_job.storage import NoDefaultFileSystem
+
     settings = cluster.settings
     if settings.hadoop_conf is None:
         return None
     opened = cache(lambda: storage_of(settings))
     try:
         opened()
-    except SettingsError:  # the configuration names no file system
+    except NoDefaultFileSystem:
         return None
     except SubmitTFJobError:
         pass  # who reads a copy is told

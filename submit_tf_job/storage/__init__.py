@@ -24,6 +24,7 @@ from submit_tf_job.host.hadoopconf import HDFS, HadoopConfiguration, configurati
 from submit_tf_job.storage.base import NoSuchPath, PathExists, RangeReader, Stat, Storage, join
 
 __all__ = [
+    "NoDefaultFileSystem",
     "NoSuchPath",
     "PathExists",
     "RangeReader",
@@ -35,6 +36,10 @@ __all__ = [
     "is_own_hdfs",
     "open_storage",
 ]
+
+
+class NoDefaultFileSystem(SettingsError):
+    """The Hadoop configuration names no file system."""
 
 
 def open_storage(
@@ -157,7 +162,7 @@ def default_fs(hadoop_conf: Path) -> str:
     values = hadoop_properties(hadoop_conf)
     found = default_file_system(values)
     if not found:
-        raise SettingsError(
+        raise NoDefaultFileSystem(
             f"{hadoop_conf / 'core-site.xml'}: fs.defaultFS is not set",
             hint="Name the storage itself, such as hdfs://namenode:8020.",
         )

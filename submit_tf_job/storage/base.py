@@ -19,6 +19,7 @@ from submit_tf_job.errors import (
     ClusterUnavailable,
     Refused,
     SubmitTFJobError,
+    UnknownHost,
     UsageError,
 )
 
@@ -372,6 +373,7 @@ _WRONG_PATH = _FailureRow(UsageError, "Name another path.")
 _MISSING = _FailureRow(NoSuchPath, "Check the path, and that the storage is the right one.")
 _EXISTS = _FailureRow(PathExists)
 _UNREACHABLE = _FailureRow(ClusterUnavailable)
+_NO_SUCH_HOST = _FailureRow(UnknownHost)
 _ENCRYPTED = _FailureRow(
     Refused, "Without Java, files of an encryption zone go through webhdfs:// only."
 )
@@ -396,6 +398,7 @@ _WORDS: tuple[tuple[str, _FailureRow], ...] = (
         _WRONG_PATH,
     ),
     (r"File encryption", _ENCRYPTED),
+    (r"Name or service not known|No address associated with hostname", _NO_SUCH_HOST),
     (r"IOError|DataTransferError|timed out|Connection (refused|reset)", _UNREACHABLE),
 )
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from submit_tf_job import waiting
 from submit_tf_job.container.hadoop import addresses_of, default_authority
 from submit_tf_job.container.hadoop_configuration import listed
-from submit_tf_job.errors import BadAnswer, ClusterUnavailable, SubmitTFJobError, UsageError
+from submit_tf_job.errors import BadAnswer, ClusterUnavailable, SubmitTFJobError, UnknownHost, UsageError
 from submit_tf_job.host.hadoop_user import HADOOP_USER_NAME
 from submit_tf_job.storage.base import PIECE, Stat, Storage
 
@@ -150,7 +150,7 @@ class HdfsStorage(Storage):
         """Raise an error with the address within seconds if no process listens there; hdfs-native
         waits for the kernel's timeout.
         """
-        problems, missing = [], False
+        problems, missing = [], True
         for address in self._addresses:
             host, _, port = address.rpartition(":")
             try:
@@ -160,7 +160,7 @@ class HdfsStorage(Storage):
                     return
             except (OSError, ValueError) as error:
                 problems.append(f"{address}: {getattr(error, 'strerror', None) or error}")
-                missing = isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN
+                missing = missing and _is_no_address(error)
         if problems:
             raise self._unreachable("; ".join(problems), missing)
 
@@ -173,7 +173,8 @@ class HdfsStorage(Storage):
         services = listed(self._conf, "dfs.nameservices")
         known = name in (default_authority(self._conf, "hdfs"), *services)
         if known or re.search("[.:]", name):
-            return ClusterUnavailable(
+            known_as = UnknownHost if missing else ClusterUnavailable
+            return known_as(
                 f"{self.root}: no NameNode answers ({why})",
                 hint="Check the address (fs.defaultFS in core-site.xml) and that HDFS is up.",
             )
@@ -233,6 +234,15 @@ class HdfsStorage(Storage):
 
     def _mkdir(self, path: str, mode: int) -> None:
         self._call(path, lambda client: client.mkdirs(path, mode, False))
+
+
+def _is_no_address(error: OSError | ValueError) -> bool:
+    """Return whether a connection failed because of its address: there is no such host, or it has
+    no port, or characters that no host name has.
+    """
+    if isinstance(error, socket.gaierror):
+        return error.errno != socket.EAI_AGAIN
+    return isinstance(error, ValueError)
 
 
 def _with_fallback(table: str, conf: Mapping[str, str]) -> dict[str, str]:

@@ -46,6 +46,7 @@ from submit_tf_job.yarn.submission_steps import (
     WITHDRAWN,
     Action,
     Adopt,
+    Fail,
     Next,
     StoredRun,
     Taken,
@@ -268,7 +269,7 @@ class _Submitting:
                 _LOG.info("submission of %s: %s", self._tried.name, in_words(action))
             last = action
             if isinstance(action, Wait):
-                self._wait_for_change(action.why, pause_s)
+                self._wait_for_change(action.why, pause_s, action.error)
                 pause_s = min(_PAUSE_MAX_S, pause_s * 1.5)
                 continue
             pause_s = _PAUSE_S
@@ -300,6 +301,9 @@ class _Submitting:
             return self._other_run(action.app)
         if isinstance(action, Withdraw):
             return self._withdraw_for(action.app_id, action.other)
+        if isinstance(action, Fail):
+            with self._outcome_known():
+                raise self._stored_unreadable(action.error, action.error.message)
         return self._send_post()
 
     def _adopt_found(self, action: Adopt, seen: View) -> Submitted | None:
@@ -370,9 +374,9 @@ class _Submitting:
         """
         if app.state is AppState.RUNNING:
             return True
-        stored, unread = self._read_stored(app.name or "")
-        if stored is None or unread:
-            return not unread
+        stored, unread_for = self._read_stored(app.name or "")
+        if stored is None:
+            return unread_for is None
         return stored.app_id == app.id or (stored.app_id is None and self._hides_ids())
 
     def _submitted_as(
@@ -471,7 +475,7 @@ class _Submitting:
         tagged, self._tagged_apps = self._tagged_apps, {}
         if tried.name not in tagged:
             tagged = self._apps_of([tried.number])
-        stored, unread = self._read_stored(tried.name)
+        stored, unread_for = self._read_stored(tried.name)
         if stored is None and self._client.clock() - begun > SETTLE_S:
             # a run may have come, ended and been deleted while the service was read
             tagged = self._apps_of([tried.number])
@@ -483,7 +487,8 @@ class _Submitting:
             # lists may come from a cache (YARN-6495 and later)
             own = apps.get(app_id) or self._client.app(app_id, deadline=self._deadline)
         live = tuple(sorted((app for app in apps.values() if not app.ended), key=in_order))
-        view = (stored and (stored.key, stored.app_id, stored.torn), unread, sorted(apps), own)
+        known = stored and (stored.key, stored.app_id, stored.torn)
+        view = (known, unread_for is None, sorted(apps), own)
         if view != tried.last_view:
             tried.last_view, tried.unchanged_since = view, self._client.clock()
         ours = tried.of_this_call or tried.lost_post_at is not None
@@ -498,7 +503,7 @@ class _Submitting:
             lost_s = self._client.clock() - tried.lost_post_at
         return View(
             stored=stored,
-            stored_unreadable=unread,
+            stored_error=unread_for,
             app_id_not_shown=self._stored is None and stored is not None and self._hides_ids(),
             live=live,
             ended=tuple(app for app in apps.values() if app.ended),
@@ -521,8 +526,8 @@ class _Submitting:
         since = self._tried.app_seen_at.setdefault(app.id, now)
         return now - since < SETTLE_S and all(other.id != app.id for other in listed)
 
-    def _read_stored(self, run: str) -> tuple[StoredRun | None, bool]:
-        """Return the stored service of a run, and whether it could not be read."""
+    def _read_stored(self, run: str) -> tuple[StoredRun | None, SubmitTFJobError | None]:
+        """Return the stored service of a run, or why it could not be read."""
         if self._stored is not None:
             return self._stored_or_recorded(run, self._stored.read)
         try:
@@ -530,21 +535,21 @@ class _Submitting:
         except NoSuchJob:
             return self._stored_or_recorded(run, lambda _run: None)
         except ServiceTorn:
-            return StoredRun(torn=True), False
+            return StoredRun(torn=True), None
         except ServiceUnreadable as error:
             forgotten = re.search(_FORGOTTEN, error.message)  # Hadoop 3.1
-            return (StoredRun(app_id=forgotten[1]), False) if forgotten else (None, True)
-        return StoredRun(service.version or "", service.id), False
+            return (StoredRun(app_id=forgotten[1]), None) if forgotten else (None, error)
+        return StoredRun(service.version or "", service.id), None
 
     def _stored_or_recorded(
         self, run: str, read: Callable[[str], StoredRun | None]
-    ) -> tuple[StoredRun | None, bool]:
-        """Return the stored service, or what a record tells of it, and whether that is unknown."""
+    ) -> tuple[StoredRun | None, SubmitTFJobError | None]:
+        """Return the stored service, or what a record tells of it; or why that is unknown."""
         try:
-            return read(run) or self._what.record_of(run), False
+            return read(run) or self._what.record_of(run), None
         except SubmitTFJobError as error:
             _LOG.info("the stored service %s: %s", run, error.message)
-            return None, True
+            return None, error
 
     def _is_given_up(self) -> bool:
         """Return whether this call has given the number up, or another one has: the next number is
@@ -685,7 +690,9 @@ class _Submitting:
         self._first_lost_post = None
         return self._other_run(other)
 
-    def _wait_for_change(self, why: str, pause_s: float) -> None:
+    def _wait_for_change(
+        self, why: str, pause_s: float, error: SubmitTFJobError | None = None
+    ) -> None:
         now = self._client.clock()
         if not self._tried.wait_was_told and now - self._tried.waits_since >= SETTLE_S:
             self._on_wait(f"waiting for {self._tried.name}: {why}")
@@ -694,7 +701,7 @@ class _Submitting:
         if left > 0:
             self._client.sleep(min(pause_s, left))
         if self._deadline.left_s <= 0:
-            raise self._too_late(why)
+            raise self._too_late(why, error)
 
     # --- errors ---
 
@@ -739,9 +746,21 @@ class _Submitting:
         )
         return error if self._first_lost_post is None else self._not_known(error)
 
-    def _too_late(self, why: str) -> DeadlinePassed:
+    def _stored_unreadable(self, error: SubmitTFJobError, message: str) -> SubmitTFJobError:
+        """Return the error of a submission that ends because the stored service, which tells
+        whether it was submitted before, cannot be read.
+        """
+        hint = error.hint
+        if self._stored is not None:
+            hint += " Without hadoop_conf, the ResourceManager is asked, and HDFS is not read."
+        return type(error)(message, hint=hint.strip(), details=error.details)
+
+    def _too_late(self, why: str, error: SubmitTFJobError | None = None) -> SubmitTFJobError:
+        said = f"The deadline for submitting {self._what.job} passed: {why}"
+        if error is not None and self._first_lost_post is None:
+            return self._stored_unreadable(error, said)
         return DeadlinePassed(
-            f"The deadline for submitting {self._what.job} passed: {why}.",
+            f"{said}.",
             hint="Give the same command again: it finds its own submission.",
             details={"run": self._tried.name},
         )

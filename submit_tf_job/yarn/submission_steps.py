@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError, UnknownHost
 from submit_tf_job.yarn.observed import AppReport, AppState
 
 # state may be stale for 2 s after a failover (hadoop-facts.md#failover)
@@ -48,7 +49,7 @@ class View:
 
     Attributes:
         stored: YARN's copy of its service; None if there is none.
-        stored_unreadable: Whether the copy could not be read.
+        stored_error: Why the copy could not be read; None if it could.
         app_id_not_shown: Whether this Hadoop version shows a service's application id only while it
             runs.
         live: Applications of the name that have not ended, the oldest first.
@@ -65,7 +66,7 @@ class View:
     """
 
     stored: StoredRun | None = None
-    stored_unreadable: bool = False
+    stored_error: SubmitTFJobError | None = None
     app_id_not_shown: bool = False
     live: tuple[AppReport, ...] = ()
     ended: tuple[AppReport, ...] = ()
@@ -132,13 +133,25 @@ class Next:
 
 
 @dataclass(frozen=True)
+class Fail:
+    """Fail: what has to be read cannot be, and another attempt would not help."""
+
+    error: SubmitTFJobError
+
+
+@dataclass(frozen=True)
 class Wait:
-    """Wait briefly, then read everything again."""
+    """Wait briefly, then read everything again.
+
+    Attributes:
+        error: What kept something from being read, if that is why.
+    """
 
     why: str
+    error: SubmitTFJobError | None = None
 
 
-Action: TypeAlias = Post | Adopt | Taken | Withdraw | Next | Wait
+Action: TypeAlias = Post | Adopt | Taken | Withdraw | Next | Fail | Wait
 
 
 def in_words(action: Action) -> str:
@@ -156,8 +169,8 @@ def decide(seen: View, key: str, runs_again: Callable[[AppReport | None], bool])
         runs_again: Whether the key is run again after that application's end; None for one that
             the ResourceManager has forgotten.
     """
-    if seen.stored_unreadable:
-        return _stored_unreadable(seen, runs_again)
+    if seen.stored_error is not None:
+        return _stored_unreadable(seen, seen.stored_error, runs_again)
     if seen.stored is None:
         return _nothing_stored(seen, runs_again)
     if seen.stored.key not in ("", key):
@@ -186,13 +199,22 @@ def _nothing_stored(seen: View, runs_again: Callable[[AppReport | None], bool]) 
     return Post()
 
 
-def _stored_unreadable(seen: View, runs_again: Callable[[AppReport | None], bool]) -> Action:
+def _stored_unreadable(
+    seen: View, error: SubmitTFJobError, runs_again: Callable[[AppReport | None], bool]
+) -> Action:
     running = [app for app in seen.live if app.state is AppState.RUNNING]
     if running and seen.settled_s >= SETTLE_S:
         return _adopt_live(seen, running[0])
     if seen.ended and not seen.live and seen.settled_s >= SETTLE_S:
         return _after_end(seen, seen.ended[0], runs_again)
-    return Wait("the stored service cannot be read just now")
+    if not seen.live and not seen.ended and not _may_pass(error):
+        return Fail(error)
+    return Wait(f"the stored service cannot be read: {error.message}", error)
+
+
+def _may_pass(error: SubmitTFJobError) -> bool:
+    """Return whether another attempt may succeed after an error, with nothing changed."""
+    return isinstance(error, ClusterUnavailable) and not isinstance(error, UnknownHost)
 
 
 def _without_id(seen: View) -> Action:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.host import hadoop_xml
 from tests.world import World
 from tests.world.transport import Answer
 from tests.world.weather import Fault
@@ -33,9 +34,6 @@ def test_submit_posts_what_render_prints_and_follows_to_the_end(world: World) ->
 
 
 def test_submit_tells_a_host_from_a_path(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(*_address: object, **_options: object) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     world.spec(inputs={"data": "hdfs://models/x"}, outputs={"model": "hdfs://models/y"})
     done = world("submit", SPEC)
@@ -48,6 +46,54 @@ def test_submit_tells_a_host_from_a_path(world: World, monkeypatch: pytest.Monke
         ) in done.err, done.err
     world.spec(inputs={"data": "hdfs://models.example.com/x"})
     assert world("submit", SPEC).status == 7, "a host, which may come back"
+
+
+def refused(*_address: object, **_options: object) -> None:
+    raise ConnectionRefusedError(111, "Connection refused")
+
+
+def busy(*_address: object, **_options: object) -> None:
+    raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+
+def unknown(*_address: object, **_options: object) -> None:
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+NO_HDFS = [
+    # a NameNode may come back, a name server may answer
+    ("hdfs://nn:8020", refused, 7, 300, "no NameNode answers (nn:8020: Connection refused)"),
+    ("hdfs://nn:8020", busy, 7, 300, "(nn:8020: Temporary failure in name resolution)"),
+    # what no attempt can mend
+    ("hdfs://nn:8020", unknown, 7, 0, "no NameNode answers (nn:8020: Name or service not known)"),
+    ("hdfs://nn:port", refused, 7, 0, "no NameNode answers (nn:port: "),
+    ("hdfs://${env.NN_OF_NOBODY}", refused, 2, 0, "${env.NN_OF_NOBODY}, which is not set here"),
+    ("nosuch://nn:8020", refused, 2, 0, "nosuch"),
+]
+
+
+@pytest.mark.parametrize(("default_fs", "connects", "status", "waits_s", "said"), NO_HDFS)
+def test_submit_ends_with_the_reason_where_hdfs_cannot_be_read(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    default_fs: str,
+    connects: Callable[..., None],
+    status: int,
+    waits_s: int,
+    said: str,
+) -> None:
+    (world.home / "core-site.xml").write_text(hadoop_xml({"fs.defaultFS": default_fs}))
+    monkeypatch.setenv("SUBMIT_TF_JOB_HADOOP_CONF", str(world.home))
+    monkeypatch.setattr(socket, "create_connection", connects)
+    world.spec(start_timeout="60s")
+    begun = world.cluster.clock()
+    done = world("submit", SPEC, "-d")
+    assert (done.status, said in done.err) == (status, True), done
+    assert waits_s <= world.cluster.clock() - begun <= waits_s + 20
+    assert "Without hadoop_conf, the ResourceManager is asked" in done.err, "the way round"
+    waiting = [line for line in done.err.splitlines() if "waiting for mnist-" in line]
+    assert [said in line for line in waiting] == ([True] if waits_s else [])
+    assert POST not in world.asked()
 
 
 def test_submit_detached(world: World) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from submit_tf_job.errors import AuthError, ClusterUnavailable, SettingsError, UnknownHost
 from submit_tf_job.yarn.observed import AppReport
 from submit_tf_job.yarn.run_names import run_name, short_head
 from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S, SETTLE_S, StoredRun, View, decide
@@ -24,6 +25,7 @@ WITHDRAWN = app(1, "KILLED", words="withdrawn: another run of this job was there
 OLDER, YOUNGER = app(9, at=5), app(9, at=20)
 WITH_ID, NO_ID = StoredRun(KEY, RUNS.id), StoredRun(KEY)
 TORN, OLD = StoredRun(torn=True), StoredRun(KEY, age_s=IN_FLIGHT_S)
+AWAY = ClusterUnavailable("no NameNode answers")
 LATE: dict[str, Any] = {"settled_s": SETTLE_S}
 LONG: dict[str, Any] = {"settled_s": IN_FLIGHT_S}
 
@@ -80,9 +82,16 @@ LONG: dict[str, Any] = {"settled_s": IN_FLIGHT_S}
         (View(NO_ID, app_id_not_shown=True, ended=(OVER,), **LATE), "Adopt", "Next"),
         (View(NO_ID, app_id_not_shown=True, **LONG), "Next", "Next"),
         # not to be read
-        (View(stored_unreadable=True, live=(WAITS,), **LONG), "Wait", "Wait"),
-        (View(stored_unreadable=True, live=(RUNS,), **LATE), "Adopt", "Adopt"),
-        (View(stored_unreadable=True, ended=(OVER,), **LATE), "Adopt", "Next"),
+        (View(stored_error=AWAY, live=(WAITS,), **LONG), "Wait", "Wait"),
+        (View(stored_error=AWAY, live=(RUNS,), **LATE), "Adopt", "Adopt"),
+        (View(stored_error=AWAY, ended=(OVER,), **LATE), "Adopt", "Next"),
+        (View(stored_error=AWAY, **LONG), "Wait", "Wait"),
+        # ... and another attempt would not help
+        (View(stored_error=UnknownHost("nn")), "Fail", "Fail"),
+        (View(stored_error=AuthError("denied")), "Fail", "Fail"),
+        (View(stored_error=SettingsError("${env.NN}")), "Fail", "Fail"),
+        (View(stored_error=AuthError("denied"), live=(RUNS,), **LATE), "Adopt", "Adopt"),
+        (View(stored_error=AuthError("denied"), live=(WAITS,)), "Wait", "Wait"),
     ],
 )
 def test_the_next_step_follows_from_what_was_read(seen: View, never: str, always: str) -> None:
@@ -94,7 +103,7 @@ def test_the_next_step_follows_from_what_was_read(seen: View, never: str, always
     "seen",
     [
         View(live=(WAITS,), other_live_runs=(OLDER, YOUNGER), **LATE),
-        View(stored_unreadable=True, live=(RUNS,), other_live_runs=(OLDER, YOUNGER), **LATE),
+        View(stored_error=AWAY, live=(RUNS,), other_live_runs=(OLDER, YOUNGER), **LATE),
         View(TORN, live=(RUNS,), other_live_runs=(OLDER, YOUNGER), **LONG),
         View(NO_ID, app_id_not_shown=True, live=(RUNS,), other_live_runs=(OLDER, YOUNGER), **LATE),
         View(WITH_ID, stored_app=RUNS, live=(RUNS,), other_live_runs=(OLDER, YOUNGER)),
