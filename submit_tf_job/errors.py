@@ -260,6 +260,7 @@ TABLE: dict[type[SubmitTFJobError], ErrorClass] = {
     KeyReused: ErrorClass("key-reused", 6, 422, False),
     ClusterUnavailable: ErrorClass("cluster-unavailable", 7, 503, True),
     BadAnswer: ErrorClass("bad-answer", 7, 502, True),
+    UnknownHost: ErrorClass("unknown-host", 7, 503, True),
     DeadlinePassed: ErrorClass("deadline-passed", 8, 504, True),
     Refused: ErrorClass("refused", 9, 422, False),
     JobFailed: ErrorClass("job-failed", 1, 200, True),
