@@ -22,7 +22,13 @@ from urllib.parse import urlsplit
 from submit_tf_job import waiting
 from submit_tf_job.container.hadoop import addresses_of, default_authority
 from submit_tf_job.container.hadoop_configuration import listed
-from submit_tf_job.errors import BadAnswer, ClusterUnavailable, SubmitTFJobError, UnknownHost, UsageError
+from submit_tf_job.errors import (
+    BadAnswer,
+    ClusterUnavailable,
+    SubmitTFJobError,
+    UnknownHost,
+    UsageError,
+)
 from submit_tf_job.host.hadoop_user import HADOOP_USER_NAME
 from submit_tf_job.storage.base import PIECE, Stat, Storage
 
