@@ -465,8 +465,8 @@ class Settings:
     )
     task_memory: str | None = setting(
         _amount,
-        "memory of a task where `run` or a job file of another system states none; default: it "
-        "is asked for",
+        "memory of a task where `run`, a function or a job file of another system states none; "
+        "default: it is asked for",
     )
     sandbox: bool = setting(_bool, "whether this profile is a sandbox of this machine", False)
 

@@ -277,7 +277,17 @@ def run(
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(metavar="[NAME=]URI", help="An input of the job, checked at once."),
+        typer.Option(
+            metavar="[NAME=]URI",
+            help="An input of the job, checked at once: each task downloads it, and the program "
+            "opens the path in $TFJOB_INPUT_<NAME>.",
+        ),
+    ] = None,
+    data_uri: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]URI", help="The same for a program that reads the URI itself."
+        ),
     ] = None,
     overrides: SetOption = None,
     print_only: Annotated[
@@ -322,6 +332,7 @@ def run(
         files or (),
         env or (),
         data or (),
+        data_uri or (),
         hadoop_conf=settings.hadoop_conf is not None,
     )
     _ask_for_missing(asked.image, asked.memory, settings)
@@ -330,7 +341,7 @@ def run(
         job = load_job(Path("run"), settings, text=made.text.encode(), dialect="jobspec")
         planned = how.plan(job, settings)  # nothing is shown or kept of what would be refused
     except JobSpecError as error:
-        raise by_option(error) from None
+        raise by_option(error, asked) from None
     if save is not None:
         _save(save, made.text)
     if print_only:
@@ -341,7 +352,7 @@ def run(
     try:
         return submit_plan(context, settings, planned, how)
     except JobSpecError as error:  # such as an input that is not there
-        raise by_option(error) from None
+        raise by_option(error, asked) from None
 
 
 def _ask_for_missing(image: str | None, memory: str | None, settings: Settings) -> None:

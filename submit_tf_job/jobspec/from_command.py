@@ -62,6 +62,7 @@ class RunOptions:
     files: Sequence[str] = ()
     env: Sequence[str] = ()
     data: Sequence[str] = ()
+    data_uris: Sequence[str] = ()
     hadoop_conf: bool = False
 
 
@@ -107,7 +108,11 @@ def job_of_program(asked: RunOptions, base: Path, overrides: Sequence[str] = ())
 def _spec(
     asked: RunOptions, program: Program, base: Path, overrides: Sequence[str]
 ) -> dict[str, Any]:
-    inputs = dict(map(_input, asked.data))
+    inputs: dict[str, Any] = dict(map(_input, asked.data_uris))
+    for text in asked.data:
+        name, uri = _input(text)
+        _refuse_local_data(text, uri, base)
+        inputs[name] = {"uri": uri, "download": True}
     strategy = asked.strategy or _strategy(asked)
     spec: dict[str, Any] = {
         "name": asked.name or _name(program, asked.command[0]),
@@ -121,7 +126,7 @@ def _spec(
     }
     if strategy == Strategy.CUSTOM.value:
         spec["deciding_role"] = "worker"
-    words = (*asked.command, *asked.env, *asked.data, *overrides)
+    words = (*asked.command, *asked.env, *asked.data, *asked.data_uris, *overrides)
     if asked.hadoop_conf and "hdfs:/" in " ".join(words):
         spec["hadoop"] = {"conf": "inline"}
     return {key: value for key, value in spec.items() if value}
@@ -209,6 +214,18 @@ def _input(text: str) -> tuple[str, str]:
     return (name if name[:1].isalpha() else "data"), text
 
 
+def _refuse_local_data(text: str, uri: str, base: Path) -> None:
+    if "://" in uri or not (glob(uri, root_dir=base) or (base / uri).exists()):  # noqa: PTH207 - absolute patterns
+        return
+    name = text.removesuffix(uri)
+    target = f"hdfs:///data/{posixpath.basename(uri.rstrip('/'))}"
+    raise UsageError(
+        f"--data {clip(uri)} is on this machine, and not on the cluster",
+        hint=f"--file {uri} sends it along; larger data: submit_tf_job put {uri} hdfs:///data/, "
+        f"then --data {name}{target}",
+    )
+
+
 def _left_behind(asked: RunOptions, program: Program, base: Path) -> Iterator[str]:
     """Yield a note for each argument, or word of a script in one, that names a file not sent."""
     sent = {os.path.realpath(path) for path in program.files} | _listed(asked.files, base)
@@ -222,14 +239,20 @@ def _left_behind(asked: RunOptions, program: Program, base: Path) -> Iterator[st
 def _data_notes(tree: Table) -> Iterator[str]:
     inputs = tree.find("inputs")
     for pair in inputs.value.entries if inputs and isinstance(inputs.value, Table) else ():
-        yield f"the program finds {pair.key} by the variable TFJOB_INPUT_{pair.key.upper()}"
+        variable = f"$TFJOB_INPUT_{pair.key.upper()}"
+        if isinstance(pair.value, Table):
+            yield f"each task downloads {pair.key}; the program opens the path in {variable}"
+        else:
+            yield f"the program reads the URI of {pair.key} from {variable}"
 
 
-def by_option(error: JobSpecError) -> JobSpecError:
+def by_option(error: JobSpecError, asked: RunOptions) -> JobSpecError:
     """Return an error of such a job spec with the options of `run` instead of lines."""
+    uris = "|".join(_input(text)[0] for text in asked.data_uris)
+    known = ((rf"inputs\.({uris})(\..*)?", "--data-uri"), *_OPTIONS)
     problems: dict[tuple[str, str], Problem] = {}
     for problem in error.problems:
-        options = (name for path, name in _OPTIONS if re.fullmatch(path, problem.path))
+        options = (name for path, name in known if re.fullmatch(path, problem.path))
         option = next(options, "")
         shown = Problem(0, 0, "" if option else problem.path, problem.message, option or "run")
         problems.setdefault((option or problem.path, problem.message), shown)

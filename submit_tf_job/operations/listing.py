@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 from submit_tf_job.errors import ClusterUnavailable, NoSuchJob, SubmitTFJobError
 from submit_tf_job.observation import GIVEN_UP, OVER, JobState
@@ -84,7 +85,8 @@ class JobSelection:
         states: The states; empty for all.
         within_s: Maximum age in seconds since submission; None for any age.
         limit: Maximum number of jobs; the newest are returned.
-        names: Names of jobs or runs, or application ids; empty for all.
+        names: Names of jobs or runs, or application ids, or patterns of them with `*`, `?` and
+            `[a-c]`; empty for all.
         every_run: Whether each run is a row; else each job, by its newest run.
     """
 
@@ -112,6 +114,9 @@ class JobSelection:
             not self.names
             or not self.names.isdisjoint((job.name, job.run, job.application_id))
             or job.name in map(short_head, self.names)
+            or any(
+                fnmatchcase(name, pattern) for pattern in self.names for name in (job.name, job.run)
+            )
         )
 
 

@@ -35,6 +35,7 @@ _LOG = logging.getLogger(__name__)
 FORMAT = 1
 _SPEC_MAX, _REPORT_MAX = 256 * 1024, 64 * 1024
 _FORGOTTEN_AT_ONCE = 3
+_CLOCKS_DIFFER_S = 300  # of the ResourceManager, in a record, and of the NameNode, at its file
 _REPORT = ".report"
 LIFETIME = "lifetime_s"  # from the time of the file on; the deciding task reads it
 _CAUSE = ("code", "task", "sentence", "hint")
@@ -220,14 +221,17 @@ def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[st
     if job and is_run(job):
         found = [item for item in found if item.name == f"{job}.json"]
     found.sort(key=lambda item: item.modified_ms, reverse=True)
-    records = [_parse_record(storage.read(item.path)) for item in found[:limit]]
-    chosen = [
-        record
-        for record in records
-        if record and (not job or job in (record["name"], record["run"]))
-    ]
-    chosen.sort(key=lambda record: -int(record["submission"]["at"]))
-    return chosen
+    chosen: list[dict[str, Any]] = []
+    for item in found:
+        # A file changes when the run ends: no run was submitted later than its file was written.
+        written_s = item.modified_ms / 1000 + _CLOCKS_DIFFER_S
+        if len(chosen) >= limit and chosen[limit - 1]["submission"]["at"] >= written_s:
+            break
+        record = _parse_record(storage.read(item.path))
+        if record and (not job or job in (record["name"], record["run"])):
+            chosen.append(record)
+            chosen.sort(key=lambda record: -int(record["submission"]["at"]))
+    return chosen[:limit]
 
 
 def names(cluster: Cluster, job: str) -> list[str]:

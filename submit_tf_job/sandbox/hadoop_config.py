@@ -379,7 +379,7 @@ def _profile_text(state: SandboxState) -> str:
         job["kerberos"] = {"principal": hardening.service_of(user), "keytab": keytab}
     if not state.docker:
         # without Docker it runs plain processes on purpose
-        job["image_policy"] = "warn"
+        job |= {"image": "none", "image_policy": "warn"}
     settings: dict[str, object] = {
         "resource_managers": list(state.rm_urls),
         "user": state.submitter,
@@ -393,7 +393,7 @@ def _profile_text(state: SandboxState) -> str:
         settings["docker"] = _docker_settings(state)
     if job:
         settings["job"] = job
-    settings["sandbox"] = True
+    settings |= {"task_memory": "2Gi", "sandbox": True}
     head = f"# Written by `sandbox up`, removed by `sandbox down` (sandbox {state.name}).\n"
     return head + yaml.safe_dump(settings, sort_keys=False)
 

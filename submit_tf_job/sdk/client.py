@@ -490,7 +490,7 @@ class Client:
             states: The states, also by name; empty for all.
             within_s: Maximum age in seconds since submission; None for any age.
             limit: Maximum number of jobs.
-            names: Names or application ids; empty for all.
+            names: Names or application ids, or patterns such as `hpo-*`; empty for all.
 
         Raises:
             UsageError: A state does not exist, an argument is of a wrong kind, or `limit` is below

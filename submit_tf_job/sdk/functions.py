@@ -16,7 +16,7 @@ import pickle
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
@@ -36,6 +36,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 B = TypeVar("B")
+_HERE_MEMORY = "1Gi"  # of a task on this machine, where it bounds nothing
 
 
 class RemoteTraceback(Exception):
@@ -268,7 +269,7 @@ def start_as(
 ) -> Call[R]:
     """Submit a call as `start` does; the job is named after `user_function`."""
     client = client or Client()
-    given = _named(user_function, client, job)
+    given = _completed_job(user_function, client, job, client.settings.task_memory)
     name = str(given["name"])
     try:
         with tempfile.TemporaryDirectory(prefix="submit_tf_job-call-") as directory:
@@ -284,18 +285,39 @@ def start_as(
     return Call(handle, keep)
 
 
-def _named(function: Callable[..., Any], client: Client, job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the job spec of a call; it is named after the function if it has no name.
+def _completed_job(
+    function: Callable[..., Any], client: Client, job: Mapping[str, Any], memory: str | None
+) -> dict[str, Any]:
+    """Return the job spec of a call, with a name after the function, a role, and the memory of
+    tasks where it states none.
 
     Raises:
-        UsageError: It is no mapping.
+        UsageError: It is no mapping, or no memory is known.
     """
     if not isinstance(job, Mapping):
         raise UsageError(
             f"job: expected a mapping with keys of a job spec, found {type(job).__name__}",
             hint='such as {"image": "tf:2.15", "roles": {"worker": {"memory": "2Gi"}}}',
         )
+    roles = job.get("roles", {"worker": {}})
+    silent = {name: role for name, role in _mappings(roles) if not {"memory", "shape"} & {*role}}
+    if silent and memory is None:
+        raise UsageError(
+            f"the memory of {', '.join(silent)} is not known",
+            hint=f'job={{"roles": {{"{next(iter(silent))}": {{"memory": "4Gi"}}}}}}; or once for '
+            "all jobs task_memory: 4Gi in the settings",
+        )
+    if silent:
+        more = {name: {"memory": memory, **role} for name, role in silent.items()}
+        job = {**job, "roles": {**roles, **more}}
     return {"name": call_name(function, client.settings.user), **job}
+
+
+def _mappings(roles: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the roles that are mappings; what else stands there is refused with the job spec."""
+    for name, role in roles.items() if isinstance(roles, Mapping) else ():
+        if isinstance(role, Mapping):
+            yield name, role
 
 
 def _submitted(client: Client, spec: Mapping[str, Any], *, keep: bool) -> JobHandle:
@@ -469,7 +491,8 @@ def _run_here(
     environ = process_environment()
     environ["PATH"] = f"{Path(sys.executable).parent}:{environ.get('PATH', '')}"
     with tempfile.TemporaryDirectory(prefix="submit_tf_job-call-") as directory:
-        spec = {"image": "local", **_named(function, client, job), "python": sys.executable}
+        given = _completed_job(function, client, job, _HERE_MEMORY)
+        spec = {"image": "local", **given, "python": sys.executable}
         loaded = client.load(call_spec(function, args, dict(kwargs), spec, Path(directory)))
         data = DataCheck(loaded, client.settings, here=True)
         data.look()

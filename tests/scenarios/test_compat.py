@@ -159,6 +159,34 @@ def test_namespace_has_no_meaning(home: Path, caplog: pytest.LogCaptureFixture) 
     assert "namespace team has no meaning" in caplog.text
 
 
+def test_calls_need_no_job_where_the_settings_have_image_and_memory(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Callable[[Any], object]] = [
+        lambda client: horovod_runner.HorovodRunner(np=2, client=client).run(main),
+        lambda client: cluster(2, 1, job=None, client=client),
+        lambda client: kubeflow.TrainingClient(client=client).create_job(
+            name="mnist", train_func=main, num_workers=2
+        ),
+        lambda client: submit_tf_job.start(main, job={}, client=client),
+    ]
+    for call in calls:
+        errors = (submit_tf_job.SubmitTFJobError, RuntimeError)  # Kubeflow's client has the latter
+        with pytest.raises(errors, match=r"the memory of .*worker\b.* is not known") as refused:
+            call(Recorder(resource_managers=[RM], user="alice", job={"image": "none"}))
+        cause = refused.value.__cause__ or refused.value
+        assert "task_memory: 4Gi in the settings" in str(getattr(cause, "hint", ""))
+        settings: Any = {"job": {"image": "none"}, "task_memory": "512Mi"}
+        with pytest.raises(Sent) as sent:
+            call(Recorder(resource_managers=[RM], user="alice", **settings))
+        roles = sent.value.args[0].roles.values()
+        assert {role.memory_mib for role in roles if role.name != "witness"} == {512}
+
+
+def test_a_call_on_this_machine_needs_nothing(home: Path) -> None:
+    assert horovod_runner.HorovodRunner(np=-2).run(pow, base=2, exp=5) == 32
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 REFUSED: list[tuple[Callable[[], object], str]] = [

@@ -69,6 +69,19 @@ def test_list_says_the_full_name_of_a_deleted_run_by_its_record(kept: World) -> 
     assert (job["name"], job["run"]) == (name, run)
 
 
+def test_the_newest_runs_are_those_that_were_submitted_last(kept: World) -> None:
+    for name in ("first", "second", "third"):
+        kept.submitted(name)
+        kept.passes(600)
+    for number, name in enumerate(["second", "third", "first"]):  # as they ended
+        [path] = (kept.home / "staging" / "records" / name).glob("*.json")
+        at = json.loads(path.read_text())["submission"]["at"]
+        os.utime(path, (at, at + 86_400 + 3_600 * number))
+    for limit, newest in ((1, ["third"]), (2, ["third", "second"])):
+        runs = kept("history", "--limit", str(limit), "-o", "json").json["runs"]
+        assert [run["name"] for run in runs] == newest
+
+
 def test_the_record_has_a_job_spec_that_came_by_a_pipe(kept: World) -> None:
     kept.spec()
     text = (kept.home / SPEC).read_bytes()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.world import World
+import submit_tf_job
+from tests.world import RM, World
 
 APPS = "/ws/v1/cluster/apps"
 
@@ -55,6 +56,14 @@ def test_list_filters(world: World) -> None:
     assert set(rows(world, "--queue", "ml")) == {"queued"}
     for wrong in (("--state", "odd"), ("--owner", "a", "--all-users"), ("--since", "soon")):
         assert world("list", *wrong).status == 2
+
+
+def test_jobs_are_chosen_by_patterns_of_their_names(world: World) -> None:
+    for name in ("hpo-1", "hpo-2", "other"):
+        ended(world, name)
+    client = submit_tf_job.Client(resource_managers=[RM], user="alice")
+    for names, chosen in {"hpo-*": {"hpo-1", "hpo-2"}, "hpo-[2]": {"hpo-2"}, "hpo": set()}.items():
+        assert {job.name for job in client.jobs(names=[names])} == chosen
 
 
 def test_list_has_columns(world: World) -> None:

@@ -162,11 +162,12 @@ def test_run_asks_whose_an_option_behind_the_program_is(
 def test_run_gives_variables_and_inputs_and_says_what_is_not_sent(
     world: World, cli: Cli, project: Path
 ) -> None:
-    words = ("--env", "A=b=c", "--data", "hdfs:///data/mnist.npz", "--data", "w=s3://b/x")
+    words = ("--env", "A=b=c", "--data", "hdfs:///data/mnist.npz", "--data-uri", "w=s3://b/x")
     done = cli("run", *GIVEN, *words, "--print", "python", "train.py", "--conf=conf.yaml")
     spec = yaml.safe_load(done.out)
     assert spec["env"] == {"A": "b=c"}
-    assert spec["inputs"] == {"mnist": "hdfs:///data/mnist.npz", "w": "s3://b/x"}
+    mnist = {"uri": "hdfs:///data/mnist.npz", "download": True}
+    assert spec["inputs"] == {"mnist": mnist, "w": "s3://b/x"}
     script = ("bash", "-c", "pwd && python helper.py>log")
     assert "note: helper.py is a file" in cli("run", "--rm", RM, *GIVEN, "-d", "--", *script).err
     program = ("-d", "--", "python", "broken.py", "conf.yaml", "$TFJOB_OUTPUT_MODEL")
@@ -204,6 +205,11 @@ def test_run_takes_image_and_memory_of_the_settings(cli: Cli, project: Path, hom
         ("--image a --memory 1Gi python layers", "error: 'layers' is a directory; say -m"),
         ("--image a --memory 1Gi python -m keys", "error: keys/prod/.env looks like a secret, and would be sent along"),
         ("--image a --memory 1Gi --save k.yaml --env API_KEY=Zx81kd93 python train.py", "--env: the value of API_KEY looks like a secret"),
+        ("--image a --memory 1Gi --data ./conf.yaml python train.py", "error: --data './conf.yaml' is on this machine, and not on the cluster\n  hint: --file ./conf.yaml sends it along; larger data: submit_tf_job put ./conf.yaml hdfs:///data/, then --data hdfs:///data/conf.yaml"),
+        ("--image a --memory 1Gi --data w=src/ python train.py", "error: --data 'src/' is on this machine, and not on the cluster\n  hint: --file src/ sends it along; larger data: submit_tf_job put src/ hdfs:///data/, then --data w=hdfs:///data/src"),
+        ("--image a --memory 1Gi --data src/*.py python train.py", "error: --data 'src/*.py' is on this machine"),
+        ("--image a --memory 1Gi --data gone.csv python train.py", "--data: 'gone.csv' does not say which file system"),
+        ("--image a --memory 1Gi --data-uri conf.yaml python train.py", "--data-uri: 'conf.yaml' does not say which file system"),
         ("--image a --memory 1Gi", "error: Missing argument '-- COMMAND...'"),
     ],
 )  # fmt: skip
