@@ -482,4 +482,4 @@ def local(
     )
     if done.directory is not None:
         context.say(f"working directories and logs: {done.directory}")
-    return finish(context, done.status)
+    return finish(context, done.status, done.cause)

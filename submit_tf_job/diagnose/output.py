@@ -14,7 +14,9 @@ from submit_tf_job.container.output_lines import START, clean, is_bar, is_noise
 _LONGEST, _HEAD = 4000, 120
 _JSON_LONGEST = 200_000
 # the working directory of a task, which is in no job spec
-_WORKDIR = re.compile(r"(?<![\w.])/(?:[^\s/'\":]+/)*container_(?:e\d+_)?\d+_\d+_\d+_\d+/")
+_WORKDIR = re.compile(
+    r"(?<![\w.])/(?:[^\s/'\":]+/)*(?:container_(?:e\d+_)?\d+_\d+_\d+_\d+|submit_tf_job-local-\w+/work/[\w-]+\.\d+)/"
+)
 _STAMP = re.compile(
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?: |$)"
     r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?:?(?: |$)"

@@ -8,10 +8,11 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from submit_tf_job import waiting
 from submit_tf_job.container import contract
@@ -26,13 +27,17 @@ from submit_tf_job.local.tasks import (
     Processes,
     inherited,
 )
-from submit_tf_job.observation import Evidence, JobStatus
+from submit_tf_job.observation import Evidence, JobState, JobStatus
 from submit_tf_job.plan import Plan, plan
 from submit_tf_job.yarn.observed import AppReport, AppState, FinalStatus
 from submit_tf_job.yarn.run_names import host_name
 
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
+
 STAGING = "local:"
 _LINE_MAX = 64 * 1024
+_END_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -43,11 +48,13 @@ class Outcome:
         status: The last status, with the verdict as on YARN.
         statuses: Task → exit status of its last attempt.
         directory: Directory of working directories and logs; None if it was removed.
+        cause: Why the job failed; None if it did not, or nothing explains more than the verdict.
     """
 
     status: JobStatus
     statuses: Mapping[str, int]
     directory: Path | None
+    cause: Cause | None = None
 
 
 @dataclass
@@ -69,6 +76,13 @@ class _FollowedFile:
             whole, self.rest = [*whole, self.rest], b""
         for line in whole:
             yield line.decode("utf-8", "backslashreplace")
+
+
+def _end_of(path: Path) -> str:
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, file.seek(0, 2) - _END_BYTES))
+        return file.read(_END_BYTES).decode("utf-8", "backslashreplace")
+    return ""
 
 
 @dataclass
@@ -205,6 +219,21 @@ class LocalRun:
         self._last = JobReport.parse(content) or self._last
         return self._last
 
+    def why_failed(self, status: JobStatus) -> Cause | None:
+        """Return why the job failed, by its report and the outputs of the task that failed first,
+        as on a cluster; None if it has not failed.
+        """
+        if status.state is not JobState.FAILED:
+            return None
+        from submit_tf_job.diagnose.failure import conclude, evidence_of
+
+        clues = evidence_of(status)
+        task = self.tasks.get(clues.suspect.task)
+        if task is not None:
+            ends = [_end_of(task.logs / name) for name in ("stderr.txt", "stdout.txt")]
+            clues = replace(clues, stderr=ends[0], stdout=ends[1])
+        return conclude(clues)
+
     def _let_others_end(self) -> None:
         """Wait for the other tasks to end, as long as YARN does; the deciding task's bootstrap has
         already ordered it.
@@ -278,7 +307,7 @@ def run_local(
         run = LocalRun(planned, root, inherited(environ), on_line, on_status, lists, entered)
         status = run.run(timeout_s)
         then(run)
-        return Outcome(status, run.statuses, root if keep else None)
+        return Outcome(status, run.statuses, root if keep else None, run.why_failed(status))
 
 
 @contextmanager
