@@ -4,6 +4,7 @@ and what fails: tests/docker/test_local.py, tests/promises/test_python.py.
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from pathlib import Path
@@ -88,6 +89,17 @@ def test_a_deadline(shell: Shell) -> None:
     done = shell(shell.spec("slow", command="sleep 600"), "--timeout", "2s")
     assert (done.status, "was not over after 2 s" in done.stderr) == (8, True), done
     is_clean(shell, "slow")
+
+
+@pytest.mark.parametrize("where", ["", " 2>&1 | tee train.log", " > train.log 2>&1"])
+def test_the_cause_of_a_failure_is_found_where_the_program_wrote_it(
+    shell: Shell, where: str
+) -> None:
+    program = "echo 'x = = 1' > t.py; set -o pipefail; python3 t.py"
+    done = shell(shell.spec("fails", command=f"{program}{where}"), "-o", "json")
+    cause = json.loads(done.stdout)["root_cause"]
+    assert (cause["code"], cause["facts"]["place"]) == ("syntax-error", "t.py:1"), cause
+    assert cause["exception"] == "SyntaxError: invalid syntax"
 
 
 def test_what_is_kept_is_said(shell: Shell) -> None:
