@@ -27,6 +27,7 @@ from submit_tf_job.jobspec.job import Job
 from submit_tf_job.json_values import document, plain
 from submit_tf_job.operations.submit import convert as convert_job
 from submit_tf_job.operations.submit import make_plan
+from submit_tf_job.operations.submit import stage as stage_files
 from submit_tf_job.plan import Plan
 
 if TYPE_CHECKING:
@@ -56,6 +57,13 @@ def render(
             help="Show instead TF_CONFIG and the environment of one task, such as worker-1.",
         ),
     ] = None,
+    stage: Annotated[
+        bool,
+        typer.Option(
+            "--stage",
+            help="Upload first what the service refers to, for another program to post it.",
+        ),
+    ] = False,
 ) -> None:
     """Print the exact service that `submit` would post, byte for byte.
 
@@ -63,11 +71,17 @@ def render(
     Examples:
       submit_tf_job render train.yaml
       submit_tf_job render train.yaml --set queue=ml | jq .components
+      submit_tf_job render train.yaml --stage > service.json
       submit_tf_job render train.yaml --explain
       submit_tf_job render train.yaml --task worker-1
     """
-    if explain and task is not None:
-        raise UsageError("--explain and --task show different things; leave one of the two out")
+    chosen = [
+        option
+        for option, given in {"--explain": explain, "--task": task, "--stage": stage}.items()
+        if given
+    ]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} do different things; leave one of them out")
     settings = context.settings()
     job = read_job(spec, settings, overrides, name, context.say, dialect)
     planned = make_plan(job, settings, key=submission_id, lifetime=detach)
@@ -81,6 +95,8 @@ def render(
         run = {"name": planned.job.name, "run": planned.run, "submission": planned.key}
         context.result(_task_lines(shown), lambda: document("Task", **run, **shown.to_json()))
         return
+    if stage:
+        stage_files(planned, settings)
     sys.stdout.write(planned.body)
 
 

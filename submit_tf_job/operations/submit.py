@@ -295,6 +295,22 @@ def submit(
     return made
 
 
+def stage(planned: Plan, settings: Settings) -> None:
+    """Upload what the service of a plan refers to, as `submit` does before its POST.
+
+    Raises:
+        JobSpecError: An input or output does not exist, or cannot be read or written.
+        AuthError: The staging directory cannot be written.
+        ClusterUnavailable: HDFS cannot be reached.
+    """
+    staging.check_keytab(planned, settings, for_caller=False)
+    data = DataCheck(planned.job, settings)
+    data.look()
+    staging.stage_keytab(planned, settings)
+    staging.stage_lists(planned, settings, data.lists)
+    staging.stage_files(planned, settings, lambda _sent: None)
+
+
 def _keyed_submission(
     planned: Plan, cluster: Cluster, preparation: _Preparation
 ) -> KeyedSubmission:

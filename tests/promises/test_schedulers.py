@@ -109,7 +109,7 @@ def _user(cluster: Cluster) -> str:
 
 
 def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
-    """Six schedulers have the same run, and so the same job; two that have HTTP alone have jobs of
+    """Seven schedulers have the same run, and so the same job; two that have HTTP alone have jobs of
     their own.
     """
     [azkaban] = re.findall(r"^command=(.*)$", recipe("azkaban"), re.MULTILINE)
@@ -133,6 +133,11 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
             "argo",
             TRAIN,
             container["args"][0].replace("{{workflow.name}}", RUN).replace("/tmp/", ""),
+        ),
+        "dolphinscheduler": lambda: host.step(
+            "dolphinscheduler",
+            TRAIN,
+            recipe("dolphinscheduler").replace("ds-${system.task.instance.id}", RUN),
         ),
         "jenkins": lambda: host.step("jenkins", TRAIN, jenkins.replace("${run}", RUN)),
         "gateway": lambda: host.step(
@@ -164,7 +169,7 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
         done = dict(zip(steps, pool.map(lambda step: step(), steps.values()), strict=True))
     for name, step in done.items():
         assert step.returncode == 0, (name, step.stdout, step.stderr)
-    for name in ("command", "oozie", "argo", "jenkins"):
+    for name in ("command", "oozie", "argo", "jenkins", "dolphinscheduler"):
         result = json.loads((host.tool.cwd / name / "result.json").read_text())
         assert (result["state"], result["confirmed"], result["name"]) == (
             "SUCCEEDED",
@@ -176,6 +181,7 @@ def test_every_recipe(host: Host, gateway: Gateway, simple: Cluster) -> None:
         for name in ("command", "oozie", "argo", "jenkins")
     }
     assert done["oozie"].stdout == f"run={run}\nstate=SUCCEEDED\n"
+    assert "(application_" in done["dolphinscheduler"].stderr, "which it kills with the workflow"
     assert done["cron"].stdout + done["cron"].stderr == "", "cron mails nothing"
     assert "SUCCEEDED" in (host.tool.cwd / "cron" / f"{RUN}.txt").read_text()
     assert "trained" in done["gateway"].stdout

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +53,22 @@ def test_staged_files_are_a_tar_that_only_its_owner_reads(staged: World) -> None
     chain = [path, *list(path.parents)[:4]]
     assert chain[-1] == staged.home / "staging"
     assert [item.stat().st_mode & 0o777 for item in chain] == [0o600, *[0o700] * 4]
+
+
+def test_render_stages_what_its_service_refers_to(staged: World) -> None:
+    spec = staged.spec("mnist", files=["t.py", "run ü.sh"])
+    assert staged("render", spec).status == 0
+    assert files(staged) == []
+    rendered = staged("render", spec, "--stage")
+    assert rendered.status == 0, rendered.err
+    service = json.loads(rendered.out)
+    uris = set(re.findall(r'"src_file": "(.*?)"', json.dumps(service)))
+    assert len(uris) == 2, service  # the files, and the bootstrap
+    assert all(Path(uri.partition(":")[2].replace("//", "", 1)).is_file() for uri in uris), uris
+    before = {path: path.stat().st_ino for path in files(staged)}
+    assert submits(staged).status == 0
+    assert {path: path.stat().st_ino for path in files(staged)} == before
+    assert staged.yarn.apps
 
 
 def test_staged_files_are_sent_once_and_half_a_file_is_sent_again(staged: World) -> None:
