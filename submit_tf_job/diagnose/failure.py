@@ -567,7 +567,7 @@ def _am_failed(clues: FailureEvidence, app: AppReport) -> Cause:
     known = recognise(words, [*MASTER, *CONTAINER], task="the ApplicationMaster")
     if known is not None:
         return replace(known, diagnostics=app.diagnostics[:2000])
-    if _REJECTED.search(app.diagnostics):
+    if app.rejected or _REJECTED.search(app.diagnostics):
         return Cause(
             "rejected",
             f"YARN rejected the job, and started nothing of it: {app.diagnostics.strip()[:400]}",

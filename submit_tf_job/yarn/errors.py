@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -53,13 +54,15 @@ class _Meaning(NamedTuple):
     message: str
     hint: str = ""
 
-    def error(self, match: re.Match[str], reply: Reply, **values: str) -> SubmitTFJobError:
+    def error(
+        self, match: re.Match[str], details: Mapping[str, object], **values: str
+    ) -> SubmitTFJobError:
         """Return the exception for a message that the pattern matches."""
         groups = {**values, **match.groupdict()}
         if "right" in groups:
             groups["right"] = groups["right"].lower()  # HDFS writes READ, WRITE, EXECUTE
         message, hint = self.message.format_map(groups), self.hint.format_map(groups)
-        return self.kind(message, hint=hint, details=reply.details())
+        return self.kind(message, hint=hint, details=details)
 
 
 _TAKEN = (
@@ -144,6 +147,24 @@ _MEANINGS = (
         "The queue {queue} takes no jobs itself.",
         "Name one of the queues below it; the ResourceManager's scheduler page lists them.",
     ),
+    _Meaning(  # FairScheduler; QueuePlacementPolicy before Hadoop 3.3
+        r"(?P<words>[^:\s][^:]*rejected by (?:queue )?placement (?:rules|policy))",
+        Refused,
+        "The scheduler's rules place the job in no queue: {words}.",
+        "Name a queue that exists and that the rules allow (`queue`), or ask the administrator.",
+    ),
+    _Meaning(  # FairScheduler
+        r"(?P<queue>[^\s:]+) is not a leaf queue",
+        Refused,
+        "The queue {queue} takes no jobs itself.",
+        "Name one of the queues below it; the ResourceManager's scheduler page lists them.",
+    ),
+    _Meaning(  # FairScheduler, for an ApplicationMaster
+        r"to queue (?P<queue>\S+) because it has zero amount of resource",
+        Refused,
+        "The queue {queue} has none of a resource that each job needs.",
+        "Choose another queue, or ask its administrator.",
+    ),
     _Meaning(
         r"Queue (?P<queue>\S+) is STOPPED",
         Refused,
@@ -209,7 +230,8 @@ def unauthenticated(reply: Reply, auth: Auth) -> SubmitTFJobError | None:
     for meaning in _CREDENTIALS:
         match = re.search(meaning.pattern, f"{reply.reason} {reply.words}")
         if match:
-            return meaning.error(match, reply, url=reply.url, host=host, skew=_skew_words(reply))
+            skew = _skew_words(reply)
+            return meaning.error(match, reply.details(), url=reply.url, host=host, skew=skew)
     bad_token = reply.java_class in auth.rejections or "InvalidToken" in reply.text
     if reply.status == 403 and not bad_token:
         return None
@@ -245,10 +267,9 @@ def refusal(reply: Reply, doing: str) -> SubmitTFJobError | None:
         reply: A response with a status of 400 or more.
         doing: The attempted operation, for the message: "submit mnist".
     """
-    for meaning in _MEANINGS:
-        match = re.search(meaning.pattern, reply.words)
-        if match:
-            return meaning.error(match, reply)
+    known = _known_refusal(reply.words, reply.details())
+    if known is not None:
+        return known
     said, details = reply.words or _http_status_words(reply), reply.details()
     if reply.status == 403 or "not authorized to view the logs" in reply.words:
         return AuthError(f"The cluster did not allow to {doing}: {said}", details=details)
@@ -259,6 +280,29 @@ def refusal(reply: Reply, doing: str) -> SubmitTFJobError | None:
         return InternalError(message, details=details)
     if reply.status == 400:
         return Refused(f"The cluster refused to {doing}: {said}", details=details)
+    return None
+
+
+def rejection(words: str, details: Mapping[str, object]) -> SubmitTFJobError:
+    """Return the error for an application that the scheduler rejected after it was submitted.
+
+    Args:
+        words: The application's diagnostics.
+        details: Its run and id.
+    """
+    details = {**details, "diagnostics": words}
+    return _known_refusal(words, details) or Refused(
+        f"YARN rejected the job, and started nothing of it: {words}",
+        hint="Does the `queue` of the job spec exist, and may the job's user submit to it?",
+        details=details,
+    )
+
+
+def _known_refusal(words: str, details: Mapping[str, object]) -> SubmitTFJobError | None:
+    for meaning in _MEANINGS:
+        match = re.search(meaning.pattern, words)
+        if match:
+            return meaning.error(match, details)
     return None
 
 

@@ -35,7 +35,7 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
 )
 from submit_tf_job.host.units import duration_text
-from submit_tf_job.yarn.errors import ServiceTorn, ServiceUnreadable
+from submit_tf_job.yarn.errors import ServiceTorn, ServiceUnreadable, rejection
 from submit_tf_job.yarn.observed import GOING_ON, AppReport, AppState
 from submit_tf_job.yarn.resource_manager import AnswerLost, Deadline, ResourceManager
 from submit_tf_job.yarn.run_names import is_run_of
@@ -48,6 +48,7 @@ from submit_tf_job.yarn.submission_steps import (
     Adopt,
     Fail,
     Next,
+    Rejected,
     StoredRun,
     Taken,
     View,
@@ -301,6 +302,9 @@ class _Submitting:
             return self._other_run(action.app)
         if isinstance(action, Withdraw):
             return self._withdraw_for(action.app_id, action.other)
+        if isinstance(action, Rejected):
+            told = {"run": self._tried.name, "application_id": action.app.id}
+            raise rejection(action.app.diagnostics, told)
         if isinstance(action, Fail):
             with self._outcome_known():
                 raise self._stored_unreadable(action.error, action.error.message)

@@ -290,9 +290,11 @@ class AppReport:
 
     @property
     def rejected(self) -> bool:
-        """Whether its queue did not take it: it never had a container (RMAppImpl, AppInfo)."""
+        """Whether the scheduler did not take it: it never had a container (RMAppImpl, AppInfo),
+        and its diagnostics are about queues or the rules that choose one.
+        """
         refused = self.state is AppState.FAILED and self.attempt is None
-        return refused and "queue" in self.diagnostics.lower()
+        return refused and re.search("queue|reject", self.diagnostics.lower()) is not None
 
     @property
     def attempt(self) -> int | None:

@@ -140,6 +140,13 @@ class Fail:
 
 
 @dataclass(frozen=True)
+class Rejected:
+    """Fail: the scheduler has rejected the application that this call has posted."""
+
+    app: AppReport
+
+
+@dataclass(frozen=True)
 class Wait:
     """Wait briefly, then read everything again.
 
@@ -151,7 +158,7 @@ class Wait:
     error: SubmitTFJobError | None = None
 
 
-Action: TypeAlias = Post | Adopt | Taken | Withdraw | Next | Fail | Wait
+Action: TypeAlias = Post | Adopt | Taken | Withdraw | Next | Fail | Rejected | Wait
 
 
 def in_words(action: Action) -> str:
@@ -275,7 +282,9 @@ def _after_end(
 ) -> Action:
     if WITHDRAWN in app.diagnostics:
         return Next(f"{app.id} was withdrawn")
-    # a key is not used by a run that a full or unknown queue has refused
+    # a key is not used by a run that the scheduler has rejected
+    if app.rejected and seen.of_this_call:
+        return Rejected(app)
     if seen.of_this_call or not (app.rejected or runs_again(app)):
         return Adopt(app.id, finished=True)
     return Next(f"{app.id} has ended")

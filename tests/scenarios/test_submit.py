@@ -396,6 +396,54 @@ def test_a_post_whose_answer_says_nothing_is_looked_up(world: World, answer: Ans
     assert done.json["application_id"] in world.yarn.apps
 
 
+FAIR = "Reject application application_1_1 submitted by user alice application rejected by"
+REJECTIONS = [
+    # FairScheduler.addApplication, QueuePlacementPolicy
+    (f"{FAIR} placement rules.", 9, "place the job in no queue: Reject application"),
+    ("Application rejected by queue placement policy", 9, "place the job in no queue"),
+    ("root is not a leaf queue", 9, "The queue root takes no jobs itself."),
+    (
+        "User alice does not have permission to submit application_1_1 to queue root.ml",
+        4,
+        "The user alice may not submit to the queue root.ml.",
+    ),
+    (
+        "Cannot submit application application_1_1 to queue root.ml because it has zero amount of "
+        "resource for a requested resource! Invalid requested AM resources: [], maximum queue "
+        "resources: <memory:0, vCores:0>",
+        9,
+        "The queue root.ml has none of a resource",
+    ),
+    # CapacityScheduler
+    (
+        "Application application_1_1 submitted by user alice to non-leaf queue : root.ml",
+        9,
+        "The queue root.ml takes no jobs itself.",
+    ),
+    # of a scheduler that nobody has seen
+    ("rejected: no queue of tenant 7 has a share", 9, "YARN rejected the job"),
+]
+
+
+@pytest.mark.parametrize("answer", [None, Answer(200, b"\0" * 40)], ids=["heard", "lost"])
+@pytest.mark.parametrize(("words", "status", "said"), REJECTIONS)
+def test_submit_fails_with_the_words_of_a_scheduler_that_rejects(
+    world: World, words: str, status: int, said: str, answer: Answer | None
+) -> None:
+    world.spec()
+    world.yarn.rejection = words
+    if answer is not None:
+        world.cluster.network.faults.append(Fault("over", "POST", f"{SERVICES}$", answer))
+    done = world("submit", SPEC, "-o", "json")
+    error = json.loads(done.err[done.err.index("{") :])
+    assert (done.status, done.out, said in error["message"]) == (status, "", True), done
+    assert error["retryable"] is False
+    assert "already" not in done.err
+    assert len(world.yarn.apps) == 1
+    world.yarn.rejection = ""
+    assert world("submit", SPEC, "-d").status == 0, "the key is not used up"
+
+
 # --- a deciding task that gets no container -------------------------------------------------------
 
 

@@ -166,7 +166,7 @@ class ResourceManagers:
             "elapsedTime": (app.finished_ms or self.clock.epoch_ms()) - app.started_ms,
             "timeouts": {"timeout": [self._limit(app)]},
         }
-        if self.yarn.node and app.queue in self.yarn.site.queues:
+        if self.yarn.node and app.attempts:
             container = f"container_{app.id.partition('_')[2]}_{app.attempts:02}_000001"
             where = f"http://{self.yarn.node.address}/node/containerlogs/{container}/{app.user}"
             shown["amContainerLogs"] = where

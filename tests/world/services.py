@@ -247,8 +247,8 @@ class Services:
         yield from self._io("submitApplication")
         yield from self.yarn.leader()
         queue = "nowhere" if key_of(spec) in self.yarn.refused else spec.get("queue", "default")
-        if queue not in self.yarn.site.queues:
-            words = (
+        if queue not in self.yarn.site.queues or self.yarn.rejection:
+            words = self.yarn.rejection or (
                 f"Application {app_id} submitted by user {self.key[0]} to unknown queue: {queue}"
             )
             self.yarn.reject(app_id, self.key, spec, self.by, self.sent_at, words)

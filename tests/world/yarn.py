@@ -270,6 +270,7 @@ class Yarn:
         self.registry: dict[Key, set[str]] = {}  # name: applications whose records are there
         self.broken: list[Broken] = []
         self.refused: set[str] = set()  # keys that the scheduler rejects
+        self.rejection = ""  # with what words it rejects every application
         self.keys: dict[str, str] = {}  # of the submissions, by command
         self.may_end: set[str] = set()  # commands that may end a run of the job
         self.may_delete: set[str] = set()  # commands that may delete one that is over
@@ -410,6 +411,7 @@ class Yarn:
         """Keep what the scheduler does not take: RMAppImpl.AppRejectedTransition."""
         app = App(app_id, *key, spec, by, sent_at, self.clock.now, self.clock.epoch_ms(), -1.0)
         app.queue, self.apps[app_id] = spec.get("queue", "default"), app
+        app.attempts = 0
         self._set(app, "FAILED", "FAILED", words)
 
     def submit_app(self, user: str, spec: dict[str, Any]) -> App:

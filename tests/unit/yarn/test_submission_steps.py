@@ -22,6 +22,7 @@ def app(number: int, state: str = "RUNNING", *, at: int = 10, words: str = "") -
 
 RUNS, WAITS, OVER = app(1), app(1, "ACCEPTED"), app(1, "FINISHED")
 WITHDRAWN = app(1, "KILLED", words="withdrawn: another run of this job was there before")
+REJECTED = app(1, "FAILED", words="Application rejected: no rule fits")
 OLDER, YOUNGER = app(9, at=5), app(9, at=20)
 WITH_ID, NO_ID = StoredRun(KEY, RUNS.id), StoredRun(KEY)
 TORN, OLD = StoredRun(torn=True), StoredRun(KEY, age_s=IN_FLIGHT_S)
@@ -63,6 +64,9 @@ LONG: dict[str, Any] = {"settled_s": IN_FLIGHT_S}
         (View(WITH_ID, stored_app=OVER, of_this_call=True), "Adopt", "Adopt"),
         (View(WITH_ID, stored_app=WITHDRAWN, of_this_call=True), "Next", "Next"),
         (View(WITH_ID, stored_app=RUNS, stored_app_not_listed=True), "Wait", "Wait"),
+        (View(WITH_ID, stored_app=REJECTED), "Next", "Next"),
+        (View(WITH_ID, stored_app=REJECTED, of_this_call=True), "Rejected", "Rejected"),
+        (View(ended=(REJECTED,), of_this_call=True), "Rejected", "Rejected"),
         (View(WITH_ID, stored_app=OVER, stored_app_not_listed=True), "Adopt", "Next"),
         (View(WITH_ID), "Wait", "Wait"),
         (View(WITH_ID, **LATE), "Adopt", "Next"),
