@@ -345,6 +345,8 @@ def run(
     if save is not None:
         _save(save, made.text)
     if print_only:
+        for note in made.notes:
+            context.say(f"note: {note}")
         context.result(made.text.splitlines(), lambda: to_python(made.tree))
         return 0
     for line in _shown(made, job):

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from glob import glob
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from submit_tf_job.dialects.conversion import write
 from submit_tf_job.errors import JobSpecError, Problem, UsageError
-from submit_tf_job.host.located.tree import Diagnostics, Location, Table, clip, from_python
+from submit_tf_job.host.located.tree import (
+    Diagnostics,
+    Location,
+    Table,
+    clip,
+    from_python,
+    to_python,
+)
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.kinds import as_label
 from submit_tf_job.jobspec.overrides import apply
+from submit_tf_job.jobspec.own_program import Program, find_program, find_secret
 
-_PROGRAMS = (".py", ".sh")
-_SECRETS = re.compile(
-    r"\.env(\..*)?|\.netrc|\.pypirc|\.git-credentials|id_(rsa|dsa|ecdsa|ed25519)|credentials(\..*)?"
-    r"|.*\.(keytab|pem|key|p12|pfx|jks)",
-    re.IGNORECASE,
-)
-_OF_THE_IMAGE = "a program of the image has an absolute path, such as /opt/train.py"
-_PYTHON = re.compile(r"(.*/)?python[\d.]*")
-_TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 _LONGEST_NAME = 24  # YARN's host names have the job's name, the user and the domain
 # path in the job spec → the option that sets it
 _OPTIONS = (
@@ -93,7 +90,7 @@ def job_of_program(asked: RunOptions, base: Path, overrides: Sequence[str] = ())
         UsageError: An option or the program is missing or wrong.
         JobSpecError: An override is wrong.
     """
-    program = find_program(asked.command, base)
+    program = find_program(asked.command, base, _listed(asked.files, base))
     notes = Diagnostics("run")
     tree = apply(
         from_python(_spec(asked, program, base, overrides), Location("run")), overrides, notes
@@ -101,7 +98,8 @@ def job_of_program(asked: RunOptions, base: Path, overrides: Sequence[str] = ())
     if notes.problems:
         raise JobSpecError(notes.problems)
     assert isinstance(tree, Table)
-    said = (*program.notes, *_left_behind(asked, program, base), *_data_notes(tree))
+    alone = program.own_meeting if _task_count(tree) > 1 else ()
+    said = (*program.notes, *alone, *_data_notes(tree))
     return ProgramJob(write(tree, "Made by submit_tf_job run", ()), tree, said)
 
 
@@ -113,14 +111,14 @@ def _spec(
         name, uri = _input(text)
         _refuse_local_data(text, uri, base)
         inputs[name] = {"uri": uri, "download": True}
-    strategy = asked.strategy or _strategy(asked)
+    strategy = asked.strategy or _strategy(asked, program)
     spec: dict[str, Any] = {
-        "name": asked.name or _name(program, asked.command[0]),
+        "name": asked.name or _name(program),
         "image": asked.image,
         "strategy": strategy,
         "command": program.command,
         "files": [*_files(program, asked.files, base), *asked.files],
-        "env": dict(map(_variable, asked.env)),
+        "env": {**dict(map(_variable, asked.env)), **program.env},
         "inputs": inputs,
         "roles": _roles(asked, strategy),
     }
@@ -132,17 +130,12 @@ def _spec(
     return {key: value for key, value in spec.items() if value}
 
 
-def _strategy(asked: RunOptions) -> str:
-    if _is_torchrun(asked.command):
+def _strategy(asked: RunOptions, program: Program) -> str:
+    if program.is_torchrun:
         return str(Strategy.TORCH.value)  # under another each task would train alone
     if asked.ps:
         return str(Strategy.PARAMETER_SERVER.value)
     return str((Strategy.MULTI_WORKER if (asked.workers or 1) > 1 else Strategy.SINGLE).value)
-
-
-def _is_torchrun(command: Sequence[str]) -> bool:
-    module = next((after for word, after in pairwise(command) if word == "-m"), "")
-    return posixpath.basename(command[0]) in _TORCHRUN or module in _TORCHRUN
 
 
 def _roles(asked: RunOptions, strategy: str) -> Mapping[str, Any]:
@@ -193,7 +186,8 @@ def _listed(given: Sequence[str], base: Path) -> set[str]:
     }
 
 
-def _name(program: Program, first: str) -> str:
+def _name(program: Program) -> str:
+    first = program.words[0].split()[0]
     name = as_label(program.name or posixpath.basename(first))[:_LONGEST_NAME].strip("-")
     return name if name[:1].isalpha() else f"job-{name}".rstrip("-")
 
@@ -226,14 +220,9 @@ def _refuse_local_data(text: str, uri: str, base: Path) -> None:
     )
 
 
-def _left_behind(asked: RunOptions, program: Program, base: Path) -> Iterator[str]:
-    """Yield a note for each argument, or word of a script in one, that names a file not sent."""
-    sent = {os.path.realpath(path) for path in program.files} | _listed(asked.files, base)
-    words = re.split(r"[\s;&|()<>'\"=]+", " ".join(program.command[1:]))
-    for word in dict.fromkeys(filter(None, words)):
-        path = os.path.realpath(base / word)
-        if not Path(word).is_absolute() and Path(path).is_file() and path not in sent:
-            yield f"{word} is a file here, and is not sent; send it by --file {word}"
+def _task_count(tree: Table) -> int:
+    roles = to_python(tree).get("roles", {}).values()
+    return sum(role.get("instances", 1) for role in roles if isinstance(role, dict))
 
 
 def _data_notes(tree: Table) -> Iterator[str]:
@@ -257,112 +246,3 @@ def by_option(error: JobSpecError, asked: RunOptions) -> JobSpecError:
         shown = Problem(0, 0, "" if option else problem.path, problem.message, option or "run")
         problems.setdefault((option or problem.path, problem.message), shown)
     return JobSpecError(problems.values(), hint=error.hint)
-
-
-# --- the program of a command line, and what it imports from its own directory --------------------
-
-
-@dataclass
-class Program:
-    """A command line, and the files of this host that it needs.
-
-    Attributes:
-        command: The command line, with the program's name in the task's working directory.
-        name: The program's name without its directory and ending; "" for a command of the image.
-        files: Path on this host → name in the task's working directory.
-        notes: What may be missing there.
-    """
-
-    command: list[str]
-    name: str = ""
-    files: dict[Path, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-
-def find_program(command: Sequence[str], base: Path) -> Program:
-    """Return the first word that is a program of this host, and what it imports beside it.
-
-    As Python does, modules are looked for in the script's own directory, for `-m MODULE` in the
-    working directory. A package travels with all its files, unless one looks like a secret.
-
-    Raises:
-        UsageError: A program or script is named that is not there.
-    """
-    found = Program(list(command))
-    for index, word in enumerate(command):
-        if word == "-c":
-            break
-        if word == "-m" and not _is_torchrun(command):
-            _add_module(found, "".join(command[index + 1 : index + 2]), base)
-            break
-        if word.startswith("-") or (index == 0 and Path(word).is_absolute()):
-            continue
-        path = base / word
-        if path.is_file():
-            _add_script(found, index, path)
-            break
-        if path.suffix in _PROGRAMS and not Path(word).is_absolute():
-            raise UsageError(f"{clip(word)} is not in {base}", hint=_OF_THE_IMAGE)
-    else:
-        words = [word for word in command[1:] if not word.startswith("-")]
-        if _PYTHON.fullmatch(command[0]) and words and not words[0].startswith(("/", "$")):
-            where = "a directory; say -m" if (base / words[0]).is_dir() else f"not in {base}"
-            raise UsageError(f"{clip(words[0])} is {where}", hint=_OF_THE_IMAGE)
-    return found
-
-
-def _add_module(found: Program, name: str, base: Path) -> None:
-    top, _, rest = name.partition(".")
-    if module := _module(base, top):
-        found.name = rest.rpartition(".")[2] or top
-        _add(found, module, base, "")
-
-
-def _add_script(found: Program, index: int, path: Path) -> None:
-    """Add a script; one outside the working directory runs by its own name."""
-    inside = os.path.normpath(found.command[index])
-    if Path(inside).is_absolute() or inside.startswith(".."):
-        inside = path.name
-        found.command[index] = f"./{inside}" if index == 0 else inside
-    found.name = path.stem
-    _add(found, path, path.parent, inside[: -len(path.name)])
-
-
-def _add(found: Program, first: Path, root: Path, prefix: str) -> None:
-    """Add a module or script and what it imports, directly or by another, below `root`."""
-    queue = [first]
-    while queue:
-        path = queue.pop()
-        if path in found.files:
-            continue
-        found.files[path] = prefix + path.name
-        for source in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            try:
-                tops = sorted(set(_imported(source))) if source.suffix == ".py" else []
-            except (SyntaxError, ValueError) as error:
-                found.notes.append(f"the imports of {source.name} could not be read: {error}")
-                continue
-            queue += filter(None, (_module(root, top) for top in tops))
-
-
-def _imported(source: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source.read_bytes(), source.name)):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
-        yield from (name.partition(".")[0] for name in names)
-
-
-def _module(root: Path, name: str) -> Path | None:
-    """Return the package or module of that name; a package needs no `__init__.py` (PEP 420)."""
-    package, module = root / name, root / f"{name}.py"
-    if (package / "__init__.py").is_file():
-        return package
-    if module.is_file():
-        return module
-    return package if package.is_dir() and any(package.rglob("*.py")) else None
-
-
-def find_secret(path: Path) -> Path | None:
-    """Return a file of a package that by its name is a secret, such as .env or a keytab."""
-    return next((file for file in sorted(path.rglob("*")) if _SECRETS.fullmatch(file.name)), None)

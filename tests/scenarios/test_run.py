@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from tests.builders.command_line import Cli
 from tests.world import RM, World
 
 GIVEN = ("--image", "library/tf:2", "--memory", "1Gi")
+TRAIN = ["helper.py", "layers", "plugins", "train.py"]
+MODULE = ["helper.py", "layers", "plugins"]
 
 
 @pytest.fixture
@@ -33,10 +36,20 @@ def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "broken.py": "print 'two'\n",
         "keys/__main__.py": "",
         "keys/prod/.env": "",
+        "conf/a.json": "",
+        "big.csv": "0" * 1_000_001,
+        "id_rsa": "",
+        "book.ipynb": "{}",
+        "random.py": "",
+        "uses.py": "import random, queue\n",
+        "queue/one.py": "",
+        "alone.py": "import os\nos.environ['TF_CONFIG'] = '{}'\n",
+        "asks.py": "import os\nif 'RANK' not in os.environ:\n    os.environ['RANK'] = '0'\n",
     }
     for name, text in files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
+    (home / "run.sh").chmod(0o755)
     monkeypatch.chdir(home)
     return home
 
@@ -70,13 +83,13 @@ def test_run_shows_a_job_spec_and_submits_it_alike(world: World, cli: Cli, proje
         ("python train.py --n 3", None, ["helper.py", "layers", "plugins", "train.py"]),
         ("-- python -u train.py", None, ["helper.py", "layers", "plugins", "train.py"]),
         ("-- python -m layers.dense", None, ["helper.py", "layers", "plugins"]),
-        ("-- python -m json.tool train.py", None, []),
-        ("-- python -c pass train.py", None, []),
+        ("-- python -m json.tool conf.yaml", None, ["conf.yaml"]),
+        ("-- python -c pass", None, []),
         ("-- python src/deep.py", None, ["src/beside.py", "src/deep.py"]),
         ("-- torchrun --nproc 2 src/../helper.py", "torchrun --nproc 2 src/../helper.py", ["helper.py", "plugins"]),
-        ("-- bash run.sh", None, ["run.sh"]),
+        ("-- bash run.sh", None, [*TRAIN[:3], "run.sh", "train.py"]),
         ("--file keys -- python -m keys", None, ["keys"]),
-        ("-- ./run.sh", None, ["run.sh"]),
+        ("-- ./run.sh", None, [*TRAIN[:3], "run.sh", "train.py"]),
         ("-- /usr/bin/python3 /opt/train.py", None, []),
         ("--file layers --file *.py -- python train.py", None, ["plugins", "layers", "*.py"]),
     ],
@@ -88,6 +101,89 @@ def test_run_sends_the_program_and_what_it_imports(
     own = words.rpartition("-- ")[2] if "-- " in words else words
     assert spec["command"] == (command or own).split()
     assert spec.get("files", []) == files
+
+
+@pytest.mark.parametrize(
+    ("line", "files"),
+    [
+        ("torchrun --nproc_per_node=2 -m layers.dense", MODULE),
+        ("torchrun -m --nnodes 2 layers.dense", MODULE),
+        ("python -m torch.distributed.run -m layers.dense --n 3", MODULE),
+        ("python -mlayers.dense", MODULE),
+        ("python -um layers.dense", MODULE),
+        ("python -W error -X dev -Bm layers.dense", MODULE),
+        ("python -Wignore train.py", TRAIN),
+        ("python -m coverage run train.py", TRAIN),
+        ("coverage run -m layers.dense", MODULE),
+        ("python -m cProfile -o conf.yaml train.py", ["conf.yaml", *TRAIN]),
+        ("python -m debugpy --listen 5678 --wait-for-client -m layers.dense", MODULE),
+        ("python -m pdb -c continue train.py", TRAIN),
+        ("accelerate launch --config_file conf.yaml train.py", ["conf.yaml", *TRAIN]),
+        ("accelerate launch --module layers.dense", MODULE),
+        ("deepspeed --num_gpus 2 train.py --deepspeed_config conf/a.json", ["conf/a.json", *TRAIN]),
+        ("nohup nice -n 5 python -u train.py", TRAIN),
+        ("env A=b python -m layers.dense", MODULE),
+        ("timeout 60 ./run.sh", [*MODULE, "run.sh", "train.py"]),
+        ("/usr/bin/python3 /opt/conda/bin/torchrun train.py", TRAIN),
+        ("bash -ec 'cd /tmp; python train.py >log 2>&1'", TRAIN),
+        ("sh -x run.sh", [*MODULE, "run.sh", "train.py"]),
+        ("python -c 'import helper; helper.go()'", ["helper.py", "plugins"]),
+        ("python train.py --conf=conf.yaml --j conf/a.json", ["conf.yaml", "conf/a.json", *TRAIN]),
+    ],
+)
+def test_run_finds_the_program_behind_its_launcher(
+    cli: Cli, project: Path, line: str, files: list[str]
+) -> None:
+    done = cli("run", *GIVEN, "--print", "-o", "json", "--", *shlex.split(line))
+    assert (done.status, done.json["files"]) == (0, files), done.err
+    assert done.json["command"] == shlex.split(line)
+    assert "note:" not in done.err
+    is_torch = "torchrun" in line or "torch.distributed" in line
+    assert (done.json["strategy"] == "torch") == is_torch
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "env"),
+    [
+        (["python train.py --x 1"], ["python", "train.py", "--x", "1"], {}),
+        (["A=1 python 'train.py'"], ["python", "train.py"], {"A": "1"}),
+        (["python train.py | tee log"], "python train.py | tee log", {}),
+        (["cd . && B=2 python3 -u train.py $HOME"], "cd . && B=2 python3 -u train.py $HOME", {}),
+        (["A=1", "B=x=y", "python", "train.py"], ["python", "train.py"], {"A": "1", "B": "x=y"}),
+    ],
+)
+def test_run_reads_a_command_as_a_shell_would(
+    cli: Cli, project: Path, words: list[str], command: Any, env: dict[str, str]
+) -> None:
+    spec = made(cli, "--env", "C=3", "--", *words)
+    assert (spec["command"], spec["files"], spec["env"]) == (command, TRAIN, {"C": "3", **env})
+
+
+@pytest.mark.parametrize(
+    ("words", "notes"),
+    [
+        ("/opt/train", ["nothing of this directory is sent; --file sends a file"]),
+        ("python -c pass", ["nothing of this directory is sent; --file sends a file"]),
+        ("python -m pkg.train", ["nothing of this directory is sent: 'pkg.train' is not in ~; --file sends a file"]),
+        ("torchrun -m pkg.train", ["nothing of this directory is sent: 'pkg.train' is not in ~; --file sends a file"]),
+        ("--file helper.py python -m pkg.train", []),
+        ("python helper.py --dir conf", ["conf is a directory here, and is not sent; send it by --file conf"]),
+        ("python helper.py big.csv", ["big.csv is a file here of 1.0 MB, and is not sent; send it by --file big.csv"]),
+        ("python helper.py --k=id_rsa", ["id_rsa is a file here that looks like a secret, and is not sent; send it by --file id_rsa"]),
+        ("python helper.py --c ~/conf.yaml", ["~/conf.yaml is a path of this host, which tasks may lack; here it is conf.yaml"]),
+        ("python uses.py", ["random.py hides Python's own module random, for installed packages, too; rename it"]),
+        ("--workers 2 -- python alone.py", ["alone.py:2 sets TF_CONFIG, which replaces the job's: each task may train alone"]),
+        ("python alone.py", []),
+        ("--workers 2 -- python asks.py", []),
+    ],
+)  # fmt: skip
+def test_run_notes_what_may_go_wrong_also_where_it_only_prints(
+    cli: Cli, project: Path, words: str, notes: list[str]
+) -> None:
+    given = words.replace("~", str(project)).split()
+    done = cli("run", *GIVEN, "--print", *given)
+    told = [line.replace(str(project), "~") for line in done.err.splitlines()]
+    assert (done.status, told) == (0, [f"note: {note}" for note in notes])
 
 
 def test_run_sends_a_program_of_another_directory_by_its_own_name(
@@ -169,12 +265,12 @@ def test_run_gives_variables_and_inputs_and_says_what_is_not_sent(
     mnist = {"uri": "hdfs:///data/mnist.npz", "download": True}
     assert spec["inputs"] == {"mnist": mnist, "w": "s3://b/x"}
     script = ("bash", "-c", "pwd && python helper.py>log")
-    assert "note: helper.py is a file" in cli("run", "--rm", RM, *GIVEN, "-d", "--", *script).err
-    program = ("-d", "--", "python", "broken.py", "conf.yaml", "$TFJOB_OUTPUT_MODEL")
-    told = cli("run", "--rm", RM, *GIVEN, *program).err.splitlines()
-    assert "note: conf.yaml is a file here, and is not sent; send it by --file conf.yaml" in told
-    assert any("command: $TFJOB_OUTPUT_MODEL stays as it is in a list" in line for line in told)
-    assert any(line.startswith("note: the imports of broken.py could not be read") for line in told)
+    told = cli("run", "--rm", RM, *GIVEN, "-d", "--", *script).err
+    assert "): helper.py, plugins/one.py" in told
+    program = ("--file", "broken.py", "-d", "--", "python", "broken.py", "$TFJOB_OUTPUT_MODEL")
+    told = cli("run", "--rm", RM, *GIVEN, *program).err
+    assert "command: $TFJOB_OUTPUT_MODEL stays as it is in a list" in told
+    assert "note: the imports of broken.py could not be read" in told
 
 
 def test_run_takes_image_and_memory_of_the_settings(cli: Cli, project: Path, home: Path) -> None:
@@ -198,6 +294,17 @@ def test_run_takes_image_and_memory_of_the_settings(cli: Cli, project: Path, hom
         ("--image a --memory 1Gi --env A python train.py", "error: --env takes NAME=VALUE, not 'A'"),
         ("--image a --memory 1Gi --set roles.worker.cpus=x python train.py", "--cpus: expected a whole number, found the text 'x'"),
         ("--image a --memory 1Gi python trian.py", "error: 'trian.py' is not in "),
+        ("--image a --memory 1Gi train.py", "error: 'train.py' is a file here, and no program on PATH\n  hint: write -- python train.py"),
+        ("--image a --memory 1Gi run.sh", "error: 'run.sh' is a file here, and no program on PATH\n  hint: write -- bash run.sh"),
+        ("--image a --memory 1Gi big.csv", "error: 'big.csv' is a file here, and no program on PATH\n  hint: write -- ./big.csv"),
+        ("--image a --memory 1Gi ./train.py", "error: './train.py' is not executable\n  hint: write -- python ./train.py"),
+        ("--image a --memory 1Gi ./big.csv", "error: './big.csv' is not executable\n  hint: chmod +x ./big.csv"),
+        ("--image a --memory 1Gi layers", "error: 'layers' is a directory"),
+        ("--image a --memory 1Gi python book.ipynb", "error: 'book.ipynb' is a notebook, which Python does not run"),
+        ("--image a --memory 1Gi book.ipynb", "error: 'book.ipynb' is a notebook, which Python does not run"),
+        ("--image a --memory 1Gi python broken.py", "error: Python cannot read broken.py: Missing parentheses"),
+        ("--image a --memory 1Gi torchrun trian.py", "error: 'trian.py' is not in "),
+        ("--image a --memory 1Gi A=1", "error: the command line has variables, and no program"),
         ("--image a --memory 1Gi --save src/a.yaml python train.py", "error: --save: src/a.yaml is in another directory"),
         ("--image a --memory 1Gi --save conf.yaml python train.py", "error: --save: conf.yaml exists, and holds something else"),
         ("--image a --memory 1Gi --save . python train.py", "error: --save: . is a directory"),

@@ -1,0 +1,443 @@
+"""Find the program of a command line behind any launcher, and what it needs of this directory."""
+
+from __future__ import annotations
+
+import ast
+import os
+import posixpath
+import re
+import shlex
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.machinery import FrozenImporter
+from pathlib import Path
+
+from submit_tf_job.errors import UsageError
+from submit_tf_job.host.located.tree import clip
+
+SMALL = 1_000_000  # bytes of a file that is sent because the command line names it
+_PROGRAMS = (".py", ".sh")
+_SECRETS = re.compile(
+    r"\.env(\..*)?|\.netrc|\.pypirc|\.git-credentials|id_(rsa|dsa|ecdsa|ed25519)|credentials(\..*)?"
+    r"|.*\.(keytab|pem|key|p12|pfx|jks)",
+    re.IGNORECASE,
+)
+_OF_THE_IMAGE = "a program of the image has an absolute path, such as /opt/train.py"
+_PYTHON = re.compile(r"(.*/)?(python|pypy)[\d.]*")
+_SHELL = re.compile(r"(.*/)?(ba|da|z|k)?sh")
+_TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_FOR_A_SHELL = re.compile(r"[|&;<>()$`*?\[~\n]")
+_WORD_ENDS = re.compile(r"[\s;&|()<>'\"=,]+")
+_INSTALLED = frozenset(("bin", "site-packages", "dist-packages"))
+# Variables of the meeting of all tasks: a program that sets them itself trains alone.
+_OF_THE_JOB = ("TF_CONFIG", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
+
+
+@dataclass
+class Program:
+    """A command line, and the files of this host that it needs.
+
+    Attributes:
+        command: The command line, with the program's name in the task's working directory; text
+            where a shell must read it.
+        env: The variables that stand before the command.
+        name: The program's name without its directory and ending; "" for a command of the image.
+        is_torchrun: Whether torchrun starts it.
+        files: Path on this host → name in the task's working directory.
+        notes: What may be missing there, or goes wrong there.
+        own_meeting: A sentence for each variable of the job's own that the program sets.
+    """
+
+    command: list[str] | str
+    env: dict[str, str] = field(default_factory=dict)
+    name: str = ""
+    is_torchrun: bool = False
+    files: dict[Path, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    own_meeting: list[str] = field(default_factory=list)
+
+    @property
+    def words(self) -> list[str]:
+        """The words of the command line."""
+        return [self.command] if isinstance(self.command, str) else self.command
+
+    def covers(self, real: str, given: Collection[str]) -> bool:
+        """Return whether a file or directory is sent, by itself or in a directory."""
+        places = {*map(os.path.realpath, self.files), *given}
+        return any(real == place or real.startswith(f"{place}/") for place in places)
+
+
+def find_program(command: Sequence[str], base: Path, given: Collection[str] = ()) -> Program:
+    """Return the program of this host that a command line starts, and the files that it needs.
+
+    The program is looked for behind Python's options, launchers (torchrun, accelerate, coverage,
+    nohup, …), in shell scripts, and in the text of a shell. As Python does, its modules are looked
+    for in the script's own directory, for `-m MODULE` in the working directory. A package travels
+    with all its files. Small files that the command line names travel, too.
+
+    Args:
+        command: The words of the command line.
+        base: The working directory.
+        given: The real paths that are sent in any case.
+
+    Raises:
+        UsageError: The program is not there, or cannot run.
+    """
+    words = list(command)
+    text = words[0] if len(words) == 1 and re.search(r"\s", words[0]) else ""
+    if text and not (base / text).is_file():
+        try:
+            words = [text] if _FOR_A_SHELL.search(text) else shlex.split(text)
+        except ValueError as error:
+            raise UsageError(f"{clip(text)} is not a command line: {error}") from None
+    found = Program(words)
+    search = _Search(found, base, given)
+    if words == [text]:
+        found.command = text
+        search.add_text(text)
+    else:
+        while words and _VARIABLE.fullmatch(words[0]):
+            name, _, value = words.pop(0).partition("=")
+            found.env[name] = value
+        if not words:
+            raise UsageError("the command line has variables, and no program")
+        search.add_command(words)
+    search.add_named_files()
+    if not found.files and not given:
+        why = f": {search.absent}" if search.absent else ""
+        found.notes.append(f"nothing of this directory is sent{why}; --file sends a file")
+    return found
+
+
+@dataclass
+class _Search:
+    """The search for the program of one command line."""
+
+    found: Program
+    base: Path
+    given: Collection[str]
+    absent: str = ""
+    _in_text: bool = False
+
+    def add_command(self, words: list[str]) -> None:
+        """Add the program of a simple command."""
+        first = words[0]
+        path = self.base / first
+        if _PYTHON.fullmatch(first):
+            self._add_of_python(words, 0)
+        elif _SHELL.fullmatch(first):
+            self._add_of_shell(words, 0)
+        elif not first.startswith("/") and path.is_file():
+            self._refuse_bad_start(first, path)
+            self._add_script(words, 0, first)
+        elif path.is_dir() and not first.startswith("/") and first not in (".", ".."):
+            raise UsageError(
+                f"{clip(first)} is a directory", hint="write -- python -m NAME, or a program in it"
+            )
+        else:
+            self._add_of_launcher(words, 0)
+
+    def add_text(self, text: str) -> None:
+        """Add the programs of a shell's text or script; what is not clear there is passed over."""
+        before, self._in_text = self._in_text, True
+        for words in _simple_commands(text):
+            try:
+                self.add_command(words)
+            except UsageError:  # noqa: PERF203 - there may be a `cd` before it
+                continue
+        self._in_text = before
+
+    def add_named_files(self) -> None:
+        """Add the small files of this directory that the command line names; note the others."""
+        words = _WORD_ENDS.split(" ".join(self.found.words))
+        for word in dict.fromkeys(filter(None, words)):
+            path, real = self.base / word, os.path.realpath(self.base / word)
+            home = os.path.realpath(self.base)
+            if not real.startswith(f"{home}/") or self.found.covers(real, self.given):
+                continue
+            name = os.path.relpath(real, home)
+            if word.startswith("/") and path.exists():
+                self.found.notes.append(
+                    f"{word} is a path of this host, which tasks may lack; here it is {name}"
+                )
+                word = name
+            if path.is_dir():
+                what = "a directory here"
+            elif not path.is_file():
+                continue
+            elif _SECRETS.fullmatch(path.name):
+                what = "a file here that looks like a secret"
+            elif path.stat().st_size > SMALL:
+                what = f"a file here of {path.stat().st_size / 1e6:.1f} MB"
+            else:
+                self.found.files[path] = posixpath.normpath(word)
+                continue
+            self.found.notes.append(f"{word} is {what}, and is not sent; send it by --file {word}")
+
+    # --- how programs are started ---
+
+    def _add_of_python(self, words: list[str], index: int) -> None:
+        """Add what a command of Python's runs; its short options may be run together."""
+        index += 1
+        while index < len(words) and words[index].startswith("-") and words[index] != "-":
+            word = words[index]
+            at = next((at for at, letter in enumerate(word) if letter in "mcWX"), 0)
+            if word.startswith("--") or not at:
+                index += 2 if word == "--check-hash-based-pycs" else 1
+                continue
+            value = word[at + 1 :]
+            if not value:
+                index += 1
+                value = words[index] if index < len(words) else ""
+            if word[at] == "m":
+                self._add_module(value, words, index)
+                return
+            if word[at] == "c":
+                self._add_code(value)
+                return
+            index += 1
+        if index < len(words) and words[index] != "-":
+            self._add_script(words, index, words[index])
+
+    def _add_of_shell(self, words: list[str], index: int) -> None:
+        for at in range(index + 1, len(words)):
+            word = words[at]
+            if not word.startswith(("-", "+")):
+                if words[at - 1] not in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file"):
+                    self._add_script(words, at, word)
+                    return
+            elif not word.startswith("--") and "c" in word:
+                self.add_text(" ".join(words[at + 1 : at + 2]))
+                return
+
+    def _add_of_launcher(self, words: list[str], index: int) -> None:
+        """Add the program behind a launcher: a module after `-m`, another command, or a script."""
+        self.found.is_torchrun |= posixpath.basename(words[index]) in _TORCHRUN
+        is_module, rest = False, range(index + 1, len(words))
+        for at in rest:
+            word = words[at]
+            if word.endswith(_PROGRAMS) and self._is_own_file(word):
+                self._add_script(words, at, word)
+                return
+            is_module = is_module or word in ("-m", "--module")
+            own = word if is_module else word[2:] if word.startswith("-m") else ""
+            if own and self._find_module(own):
+                self._add_module(own, words, at)
+                return
+            if _PYTHON.fullmatch(word) or _SHELL.fullmatch(word):
+                self.add_command(words_after := words[at:])
+                words[at:] = words_after
+                return
+        for at in rest:  # such as `timeout 60 ./train`
+            is_path = "/" in words[at] and self._is_own_file(words[at])
+            if is_path and os.access(self.base / words[at], os.X_OK):
+                self._add_script(words, at, words[at])
+                return
+        positional = [words[at] for at in rest if words[at].endswith(_PROGRAMS)]
+        for word in positional:
+            if not word.startswith(("/", "-", "$", "~")) and not self._in_text:
+                raise UsageError(f"{clip(word)} is not in {self.base}", hint=_OF_THE_IMAGE)
+        if is_module:
+            after = words[next(at for at in rest if words[at] in ("-m", "--module")) + 1 :]
+            named = [word for word in after if re.fullmatch(r"[A-Za-z_][\w.]*", word)]
+            self.absent = f"{clip(named[0])} is not in {self.base}" if named else self.absent
+
+    # --- modules, code and scripts ---
+
+    def _find_module(self, name: str) -> Path | None:
+        return _module(self.base, name.partition(".")[0])
+
+    def _is_own_file(self, word: str) -> bool:
+        path = self.base / word
+        return path.is_file() and not (
+            path.is_absolute() and word.startswith("/") and _INSTALLED & {*path.parts}
+        )
+
+    def _add_module(self, name: str, words: list[str], index: int) -> None:
+        top, _, rest = name.partition(".")
+        module = self._find_module(name)
+        if module is None:  # an installed one, which may start another
+            self.found.is_torchrun |= name in _TORCHRUN
+            self.absent = f"{clip(name)} is not in {self.base}"
+            self._add_of_launcher(words, index)
+            return
+        self.found.name = self.found.name or rest.rpartition(".")[2] or top
+        inner = self.base.joinpath(*name.split("."))
+        main = inner / "__main__.py" if inner.is_dir() else inner.with_suffix(".py")
+        self._add(module, self.base, "", main)
+
+    def _add_code(self, text: str) -> None:
+        try:
+            tops = sorted(set(_imported(ast.parse(text))))
+        except (SyntaxError, ValueError):
+            return
+        for module in filter(None, (_module(self.base, top) for top in tops)):
+            self._add(module, self.base, "", None)
+
+    def _add_script(self, words: list[str], index: int, word: str) -> None:
+        """Add a script; one outside the working directory runs by its own name."""
+        path = self.base / word
+        if not path.is_file():
+            if word.startswith(("/", "$", "~")):
+                self._add_of_launcher(words, index)
+                return
+            where = "a directory; say -m" if path.is_dir() else f"not in {self.base}"
+            raise UsageError(f"{clip(word)} is {where}", hint=_OF_THE_IMAGE)
+        if not self._is_own_file(word):  # such as `python $(which torchrun) train.py`
+            self._add_of_launcher(words, index)
+            return
+        if path.suffix == ".ipynb":
+            raise UsageError(
+                f"{clip(word)} is a notebook, which Python does not run",
+                hint=f"jupyter nbconvert --to script {path.name} makes a program of it",
+            )
+        inside = os.path.normpath(word)
+        if inside.startswith(("/", "..")):
+            if self._in_text:
+                return  # a shell's text is not rewritten
+            inside = path.name
+            words[index] = f"./{inside}" if index == 0 else inside
+        self.found.name = self.found.name or path.stem
+        is_new = path not in self.found.files
+        self._add(path, path.parent, inside[: -len(path.name)], path)
+        if is_new and (path.suffix == ".sh" or (index and _SHELL.fullmatch(words[index - 1]))):
+            self.add_text(path.read_text("utf-8", "replace"))
+
+    def _refuse_bad_start(self, word: str, path: Path) -> None:
+        """Refuse a file that the container's system would not start."""
+        starter = {".py": "python ", ".sh": "bash "}.get(path.suffix, "" if "/" in word else "./")
+        if path.suffix == ".ipynb" or ("/" in word and os.access(path, os.X_OK)):
+            return
+        why = "is not executable" if "/" in word else "is a file here, and no program on PATH"
+        hint = f"write -- {starter}{word}" if starter else f"chmod +x {word}"
+        raise UsageError(f"{clip(word)} {why}", hint=hint)
+
+    def _add(self, first: Path, root: Path, prefix: str, main: Path | None) -> None:
+        """Add a module or script and what it imports, directly or by another, below `root`."""
+        queue = [first]
+        while queue:
+            path = queue.pop()
+            if path in self.found.files:
+                continue
+            self.found.files[path] = prefix + path.name
+            if path.suffix != ".sh":
+                self._note_hidden(path)
+            for source in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+                if source.suffix == ".py":
+                    is_needed = source in (path, main)
+                    tops = self._imports_of(source, is_needed=is_needed)
+                    queue += filter(None, (_module(root, top) for top in tops))
+
+    def _imports_of(self, source: Path, *, is_needed: bool) -> list[str]:
+        """Return the names that a source imports; refuse one that Python cannot read."""
+        shown = os.path.relpath(source, self.base)
+        try:
+            tree = ast.parse(source.read_bytes(), source.name)
+        except (SyntaxError, ValueError) as error:
+            why = f"{shown}: {error}"
+            is_python_2 = re.search(r"python2", " ".join(self.found.words))
+            if not is_needed or is_python_2 or os.path.realpath(source) in self.given:
+                self.found.notes.append(f"the imports of {shown} could not be read: {error}")
+                return []
+            raise UsageError(
+                f"Python cannot read {why}",
+                hint=f"correct it; if the image's Python can read it, give --file {shown}",
+            ) from None
+        for line, name in _assigned_variables(tree):
+            self.found.own_meeting.append(
+                f"{shown}:{line} sets {name}, which replaces the job's: each task may train alone"
+            )
+        tops = sorted(set(_imported(tree)))
+        if source.stem in tops and source.parent == self.base:
+            self.found.notes.append(f"{shown} imports {source.stem}, which is itself; rename it")
+        return tops
+
+    def _note_hidden(self, path: Path) -> None:
+        """Note a module that hides one of Python's own."""
+        name = path.stem
+        if name in sys.stdlib_module_names and not _is_loaded_first(name):
+            self.found.notes.append(
+                f"{path.name} hides Python's own module {name}, for installed packages, too; "
+                f"rename it"
+            )
+
+
+def _simple_commands(text: str) -> Iterator[list[str]]:
+    """Yield the words of each simple command of a shell's text, roughly."""
+    for line in text.replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        try:
+            tokens = list(lexer)
+        except ValueError:
+            tokens = line.split()
+        words: list[str] = []
+        for token in (*tokens, ";"):
+            if not re.fullmatch(r"[();<>|&]+", token):
+                words.append(token)
+            elif words:
+                yield words
+                words = []
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """Yield the first part of each module that a source imports by a fixed name."""
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if called in ("import_module", "__import__"):
+                names = [str(node.args[0].value)]
+        yield from (name.partition(".")[0] for name in names)
+
+
+def _assigned_variables(tree: ast.AST, asked: str = "") -> Iterator[tuple[int, str]]:
+    """Yield line and name of each variable of the job's own that a source sets unasked.
+
+    Args:
+        tree: The source.
+        asked: The conditions that it stands under: one that names the variable looks first.
+    """
+    for node in ast.iter_child_nodes(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        for target in targets:
+            if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+                name, where = target.slice.value, ast.unparse(target.value)
+                if name in _OF_THE_JOB and where.endswith("environ") and name not in asked:
+                    yield target.lineno, str(name)
+        conditions = asked + ast.unparse(node.test) if isinstance(node, ast.If) else asked
+        yield from _assigned_variables(node, conditions)
+
+
+def _is_loaded_first(name: str) -> bool:
+    """Return whether Python has loaded a module of its own before it looks at directories."""
+    return name in sys.builtin_module_names or FrozenImporter.find_spec(name) is not None
+
+
+def _module(root: Path, name: str) -> Path | None:
+    """Return the package or module of that name; a package needs no `__init__.py` (PEP 420), but
+    then an installed one comes first.
+    """
+    package, module = root / name, root / f"{name}.py"
+    if not name:
+        return None
+    if (package / "__init__.py").is_file():
+        return package
+    if module.is_file():
+        return module
+    is_own = name not in sys.stdlib_module_names and package.is_dir()
+    return package if is_own and any(package.rglob("*.py")) else None
+
+
+def find_secret(path: Path) -> Path | None:
+    """Return a file of a package that by its name is a secret, such as .env or a keytab."""
+    return next((file for file in sorted(path.rglob("*")) if is_secret(file.name)), None)
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a file's name is that of a secret."""
+    return _SECRETS.fullmatch(name) is not None
