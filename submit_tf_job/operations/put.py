@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from submit_tf_job.errors import UsageError
-from submit_tf_job.operations.cluster import storage_of
+from submit_tf_job.operations.cluster import authenticate, storage_of
 from submit_tf_job.settings import Settings
 from submit_tf_job.storage import PathExists, Storage
 
@@ -65,10 +65,12 @@ def put(
         overwrite: Replace files that exist, and add to directories that exist.
 
     Raises:
+        AuthError: The keytab gets no ticket, or the user may not write there.
         UsageError: A source does not exist or is neither file nor directory, or has a name that
             HDFS does not take.
         PathExists: Something of that name is there, and `overwrite` is False.
     """
+    authenticate(settings)  # with a keytab: gets the ticket that HDFS asks for
     storage = storage_of(settings, target if "://" in target else None)
     place = storage.path(target)
     found = storage.look(place)
