@@ -429,6 +429,7 @@ _PEER = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 # of bash, in a command that goes on after it
 _NO_COMMAND = re.compile(r"^(?:\S+: )?line \d+: ([^\s:]+): command not found$", re.MULTILINE)
 _OF_TASK = re.compile(r"^[a-z][\w-]*-\d+(?:\.|$)")
+_HOST = re.compile(r"host='([\w.-]+)'")
 _URL = re.compile(r"https?://(?:[^\s/@'\"]*@)?([\w.-]+)")
 _BYTES = {
     "bytes": 1 / 2**20,
@@ -510,6 +511,9 @@ def _of_host(ending: ProgramEnd, cause: Cause, block: Block | None) -> Cause:
     host = next((str(cause.facts[key]) for key in told if cause.facts.get(key)), "")
     if not host and block is not None:
         texts = [raised.text for raised in reversed(block.chain)]
+        named = (_HOST.search(text) for text in texts)
+        host = next((found[1] for found in named if found), "")
+    if not host and block is not None:
         texts += [frame.source for frame in own_frames(block)]
         host = next((found[1] for text in texts if (found := _URL.search(text))), "")
     host = host.rstrip(".")
@@ -634,7 +638,8 @@ def _of_abort(
     right before it.
     """
     words = last_words(output.lines, by_signal=bool(ending.signal))
-    if words.is_abort:
+    is_silent = ended is not None and words.words.startswith("terminate called")
+    if words.is_abort and not is_silent:
         known = _known_words(ending, output, words)
         if known is not None:
             return replace(known, evidence=_quoted(ending, output, words.lines))
@@ -642,6 +647,6 @@ def _of_abort(
     if ended is not None:
         block, lines = ended
         after = _words_after(blocks, block, lines)
-        if after is None or _is_ended_anyway(block, after):
-            return _of_block(ending, output, block, certain=after is None)
+        if after is None or is_silent or _is_ended_anyway(block, after):
+            return _of_block(ending, output, block, certain=after is None or is_silent)
     return _of_words(ending, output, blocks, words)

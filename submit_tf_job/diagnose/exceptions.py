@@ -241,10 +241,15 @@ def _introduced(lines: Sequence[OutputLine], block: Block) -> Block:
     before = lines[at]
     return replace(
         block,
-        is_logged=bool(block.is_logged or before.level or _LOGGED.search(before.text)),
+        is_logged=bool(block.is_logged or _is_introduction(before) or _LOGGED.search(before.text)),
         is_ignored=bool(_IGNORED.match(before.text)),
         is_aside=bool(_THREAD.match(before.text)),
     )
+
+
+def _is_introduction(line: OutputLine) -> bool:
+    """Return whether a line is of a log of Python's that tells of an exception: no line of C++."""
+    return line.level in ("error", "warning") and not re.search(r"\.(?:cc|cpp|cu):\d+\]", line.text)
 
 
 def _block(lines: Sequence[OutputLine], at: int) -> Block | None:

@@ -323,8 +323,8 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "nccl-failed",  # the words are those of libtorch_cuda.so of PyTorch 2.15
-        r"NCCL error in: (?P<place>[^\n]*)|nccl(?:UnhandledCuda|System|Internal|Remote)Error",
-        "{task} could not exchange data with other GPUs: NCCL failed {place}",
+        r"NCCL error in: (?P<place>[^\n]*)|NCCL: unhandled (?P<words>[^\n.]*)|nccl(?:UnhandledCuda|System|Internal|Remote)Error",  # noqa: E501
+        "{task} could not exchange data with other GPUs: NCCL failed {place}{words}",
         "set NCCL_DEBUG=INFO, which logs the reason; NCCL_SOCKET_IFNAME names the interface",
     ),
     Pattern(
