@@ -595,7 +595,9 @@ def _known_words(ending: ProgramEnd, output: _Output, words: LastWords) -> Cause
     if not words.words or words.is_usage:
         return None
     for table in (LINES, PROGRAM):
-        text = "\n".join([words.words, *words.lines])
+        # JAX tells the reason in the lines behind the one that says that it ends the process
+        more = words.lines if words.words.startswith("Terminating") else words.lines[:1]
+        text = "\n".join([words.words, *more])
         cause = recognise(text, table, task=ending.task, status=ending.status)
         if cause is None or (cause.code in OF_PEERS and not words.is_abort):
             continue  # a line of noise may tell of a lost connection, too
