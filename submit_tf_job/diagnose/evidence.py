@@ -381,7 +381,10 @@ def _tells_of_peers(raised: Raised) -> bool:
     """Return whether an exception itself tells of another task, and not a line of noise that other
     processes wrote into its message.
     """
-    if re.match(r"tensorflow\.|jax|\S*XlaRuntimeError", raised.name):
+    native = (
+        r"tensorflow\.\S*(?:Unavailable|Aborted|Cancelled|Internal|DeadlineExceeded|Unknown)Error"
+    )
+    if re.match(rf"{native}|jax|\S*XlaRuntimeError", raised.name):
         return True
     cause = recognise(raised.words, PROGRAM, task="")
     return cause is not None and cause.code in OF_PEERS
