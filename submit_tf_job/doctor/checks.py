@@ -82,11 +82,11 @@ def doctor(
         if needs_cluster and examined.client is None:
             skipped.append(name)
             continue
-        found += _bounded(name, check, examined)
+        found += _run_bounded(name, check, examined)
     return Examination(tuple(found), tuple(skipped))
 
 
-def _bounded(name: str, check: Callable[[Examined], Found], examined: Examined) -> list[Check]:
+def _run_bounded(name: str, check: Callable[[Examined], Found], examined: Examined) -> list[Check]:
     """Call one check; an error or a timeout becomes a finding."""
     found: list[Check] = []
     about, breaks = Subject(name), _BREAKS.get(name, "what needs it")

@@ -38,23 +38,23 @@ def check_resource_managers(examined: Examined) -> Iterator[Check]:
     client = ResourceManager(
         settings.resource_managers, auth, timeouts=limits, ca_file=settings.ca_file
     )
-    answers = {url: _asked(client, url) for url in settings.resource_managers}
+    answers = {url: _ask_cluster_info(client, url) for url in settings.resource_managers}
     refused = next((seen for seen in answers.values() if isinstance(seen, AuthError)), None)
     if refused is not None:
         yield about.failure(refused.message, "every command", refused.hint)
-    answering = _answering(answers)
+    answering = _check_answers(answers)
     yield answering
     if answering.status == FAILURE:
         return
     examined.client = client
-    yield from _version(answers)
+    yield from _check_versions(answers)
     times = [seen.sent_s for seen in answers.values() if isinstance(seen, ClusterInfo)]
     known = [sent_s for sent_s in times if sent_s is not None]
     if known:
-        yield _clock(time.time() - known[-1])
+        yield _check_clock(time.time() - known[-1])
 
 
-def _asked(client: ResourceManager, url: str) -> ClusterInfo | AuthError | str:
+def _ask_cluster_info(client: ResourceManager, url: str) -> ClusterInfo | AuthError | str:
     """Return the information, or the error, of one ResourceManager."""
     from submit_tf_job.yarn.response import TransportError
 
@@ -72,8 +72,8 @@ def _asked(client: ResourceManager, url: str) -> ClusterInfo | AuthError | str:
     return ClusterInfo.from_json(info, outcome.sent_s)
 
 
-def _answering(answers: Mapping[str, ClusterInfo | AuthError | str]) -> Check:
-    states = {url: _state(seen) for url, seen in answers.items()}
+def _check_answers(answers: Mapping[str, ClusterInfo | AuthError | str]) -> Check:
+    states = {url: _state_words(seen) for url, seen in answers.items()}
     about = Subject("resource-manager", resource_managers=states)
     said = listed([f"{url} {state}" for url, state in states.items()], limit=4)
     active = [
@@ -92,13 +92,13 @@ def _answering(answers: Mapping[str, ClusterInfo | AuthError | str]) -> Check:
     return about.ok(said)
 
 
-def _state(seen: ClusterInfo | AuthError | str) -> str:
+def _state_words(seen: ClusterInfo | AuthError | str) -> str:
     if isinstance(seen, ClusterInfo):
         return seen.ha_state or seen.state or "UNKNOWN"
     return str(seen)
 
 
-def _version(answers: Mapping[str, ClusterInfo | AuthError | str]) -> Iterator[Check]:
+def _check_versions(answers: Mapping[str, ClusterInfo | AuthError | str]) -> Iterator[Check]:
     versions = {
         seen.hadoop_version: seen.version
         for seen in answers.values()
@@ -112,7 +112,7 @@ def _version(answers: Mapping[str, ClusterInfo | AuthError | str]) -> Iterator[C
             yield about.ok(f"Hadoop {text}")
 
 
-def _clock(offset_s: float) -> Check:
+def _check_clock(offset_s: float) -> Check:
     about = Subject("clock", offset_s=round(offset_s, 1))
     if abs(offset_s) < CLOCK_WARNING_S:
         return about.ok("this machine's clock and the ResourceManager's agree")
@@ -205,7 +205,7 @@ def check_nodes(examined: Examined) -> Iterator[Check]:
     shapes = examined.settings.shapes.values()
     names += [shape["gpu_resource"] for shape in shapes if shape.get("gpu_resource")]
     for name in dict.fromkeys(names):
-        yield _gpus(examined.nodes, name)
+        yield _check_gpus(examined.nodes, name)
 
 
 def _in_service(nodes: tuple[Node, ...]) -> Check:
@@ -226,7 +226,7 @@ def _in_service(nodes: tuple[Node, ...]) -> Check:
     return about.ok(said)
 
 
-def _gpus(nodes: tuple[Node, ...], name: str) -> Check:
+def _check_gpus(nodes: tuple[Node, ...], name: str) -> Check:
     amounts = [total_of(node).amount(name) for node in nodes if node.state == "RUNNING"]
     having = [amount for amount in amounts if amount]
     most = max(amounts, default=0)

@@ -57,15 +57,15 @@ def deep(
     try:
         if job is not None:
             nodes = all_nodes(cluster.client)
-            spec = _like(job, spec, nodes, spread=spread)
-        status, answers, cause = _run(cluster, spec)
+            spec = _shaped_like_job(job, spec, nodes, spread=spread)
+        status, answers, cause = _run_probe_job(cluster, spec)
     except SubmitTFJobError as error:
         return (Subject("job").failure(error.message, "every job like it", error.hint),)
     finally:
         # where the delete fails too, the job's lifetime ends it
         with contextlib.suppress(SubmitTFJobError):
             delete(cluster, name, force=True)
-    found = _findings(status, answers, cause, by_name=settings.names == "dns")
+    found = _probe_findings(status, answers, cause, by_name=settings.names == "dns")
     if job is None:
         return found
     running = [node for node in nodes if node.state == "RUNNING"]
@@ -95,7 +95,7 @@ def _job_spec(
     return spec
 
 
-def _like(
+def _shaped_like_job(
     job: Job, spec: dict[str, Any], nodes: tuple[Node, ...], *, spread: bool
 ) -> dict[str, Any]:
     """Add what decides where the containers of a job run, and what they see there."""
@@ -118,7 +118,7 @@ def _like(
         "network": job.network,
         "docker_client_config": job.docker_client_config,
     }
-    probed = _probed(wanted)
+    probed = _probe_mounts(wanted)
     return {
         **{key: value for key, value in more.items() if value},
         **spec,
@@ -139,7 +139,7 @@ def _name_node(settings: Settings) -> str:
     return ""
 
 
-def _run(
+def _run_probe_job(
     cluster: Cluster, spec: Mapping[str, Any]
 ) -> tuple[JobStatus, tuple[Mapping[str, Any], ...], Cause | None]:
     from submit_tf_job.operations.follow import follow, until_end
@@ -149,10 +149,14 @@ def _run(
     job = load_job(path, cluster.settings, text=json.dumps(spec).encode())
     done = submit(make_plan(job, cluster.settings), cluster)
     end = until_end(follow(cluster, done.ref, done.plan, timeout_s=_FOLLOW_S), cluster.sleep)
-    return end.status, _answers(cluster, done.ref, job.roles["probe"].instances), end.cause
+    return (
+        end.status,
+        _read_probe_results(cluster, done.ref, job.roles["probe"].instances),
+        end.cause,
+    )
 
 
-def _answers(cluster: Cluster, ref: JobRef, tasks: int) -> tuple[Mapping[str, Any], ...]:
+def _read_probe_results(cluster: Cluster, ref: JobRef, tasks: int) -> tuple[Mapping[str, Any], ...]:
     """Return the probe results that the tasks printed; wait for logs that are not collected yet."""
     from submit_tf_job.doctor.probe import MARK
     from submit_tf_job.operations.logs import logs
@@ -164,21 +168,21 @@ def _answers(cluster: Cluster, ref: JobRef, tasks: int) -> tuple[Mapping[str, An
             lines = [line.text for line in logs(cluster, job, files=["stdout.txt"])]
         except SubmitTFJobError:
             continue
-        values = [_json(line[len(MARK) :]) for line in lines if line.startswith(MARK)]
+        values = [_json_or_none(line[len(MARK) :]) for line in lines if line.startswith(MARK)]
         found = tuple(value for value in values if isinstance(value, dict))
         if len(found) >= tasks:
             break
     return found
 
 
-def _json(text: str) -> Any:
+def _json_or_none(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return None
 
 
-def _findings(
+def _probe_findings(
     status: JobStatus,
     answers: tuple[Mapping[str, Any], ...],
     cause: Cause | None,
@@ -196,13 +200,13 @@ def _findings(
     else:
         job = Subject("job", **facts).ok("a job of small tasks was submitted, ran and ended well")
     if answers:
-        return (job, *_inside(_worst(answers), by_name=by_name))
+        return (job, *_findings_inside(_worst_results(answers), by_name=by_name))
     said = "the checks inside the containers could not be read from the logs"
     fix = "check that log aggregation is on, and that HDFS is readable from here"
     return (job, Subject("inside").warning(said, "reading logs", fix))
 
 
-def _worst(answers: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
+def _worst_results(answers: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
     """Return the worst result of each check among the tasks."""
     weight: dict[Any, int] = {"failure": 2, "warning": 1}
     found: dict[str, Any] = {}
@@ -255,7 +259,9 @@ _NAMES = ("own-name", "peer-name")
 _NAMELESS = "quick links, and programs that look for the names of tasks"
 
 
-def _inside(answers: Mapping[str, Mapping[str, Any]], *, by_name: bool) -> tuple[Check, ...]:
+def _findings_inside(
+    answers: Mapping[str, Mapping[str, Any]], *, by_name: bool
+) -> tuple[Check, ...]:
     """Return the findings from the probe's results inside a container: `{id: {status, said}}`.
 
     Args:
@@ -292,7 +298,7 @@ def _mounts_of(job: Job) -> tuple[Mount, ...]:
     return tuple(found.values())
 
 
-def _probed(mounts: Sequence[Mount]) -> list[tuple[str, str, str]]:
+def _probe_mounts(mounts: Sequence[Mount]) -> list[tuple[str, str, str]]:
     """Return path of the node, path in the probe's container and mode of each mount.
 
     Roles may mount different paths at the same place, so each has a place of its own here.

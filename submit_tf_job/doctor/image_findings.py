@@ -77,32 +77,36 @@ class ImageSeen:
 def judge_image(seen: ImageSeen) -> tuple[Check, ...]:
     """Check the data of an image and return the findings, those about YARN first."""
     found = [
-        *_name(seen),
-        _size(seen),
-        _bash(seen),
-        _tools(seen),
-        _python(seen),
+        *_check_name(seen),
+        _check_size(seen),
+        _check_bash(seen),
+        _check_tools(seen),
+        _check_python(seen),
         _entry_point(seen),
         _stop_signal(seen),
-        _user(seen),
+        _check_user(seen),
     ]
-    found += _environment(seen)
+    found += _check_environment(seen)
     if seen.probe is not None:
         found += [
-            _tmp(seen.probe),
-            _locale(seen.probe),
-            _certificates(seen.probe),
-            _hdfs(seen.probe),
-            _kerberos(seen.probe),
+            _check_tmp(seen.probe),
+            _check_locale(seen.probe),
+            _check_certificates(seen.probe),
+            _check_hdfs(seen.probe),
+            _check_kerberos(seen.probe),
         ]
-        found += [_tensorflow(seen.probe), *_keras(seen.probe), *_gpu(seen.probe, seen.driver)]
+        found += [
+            _check_tensorflow(seen.probe),
+            *_check_keras(seen.probe),
+            *_check_gpu(seen.probe, seen.driver),
+        ]
     return tuple(found)
 
 
 # --- what YARN needs ------------------------------------------------------------------------------
 
 
-def _name(seen: ImageSeen) -> Iterator[Check]:
+def _check_name(seen: ImageSeen) -> Iterator[Check]:
     from submit_tf_job.plan.docker import is_trusted
 
     if seen.trusted is None:
@@ -119,7 +123,7 @@ def _name(seen: ImageSeen) -> Iterator[Check]:
     )
 
 
-def _size(seen: ImageSeen) -> Check:
+def _check_size(seen: ImageSeen) -> Check:
     size = int(seen.inspected.get("Size") or 0)
     system = f"{seen.inspected.get('Os', '?')}/{seen.inspected.get('Architecture', '?')}"
     digests = list(seen.inspected.get("RepoDigests") or ())
@@ -134,7 +138,7 @@ def _size(seen: ImageSeen) -> Check:
     return about.ok(said)
 
 
-def _bash(seen: ImageSeen) -> Check:
+def _check_bash(seen: ImageSeen) -> Check:
     about = Subject("image-bash", shell=seen.shell)
     what = "there is no bash"
     if bash := seen.programs.get("bash"):
@@ -146,7 +150,7 @@ def _bash(seen: ImageSeen) -> Check:
     return about.failure(what, breaks, "install bash in the image (Alpine: apk add bash)")
 
 
-def _tools(seen: ImageSeen) -> Check:
+def _check_tools(seen: ImageSeen) -> Check:
     missing = [tool for tool in TOOLS if not seen.programs.get(tool)]
     if not missing:
         return Subject("image-tools").ok(f"it has {', '.join(TOOLS)}")
@@ -156,7 +160,7 @@ def _tools(seen: ImageSeen) -> Check:
     return about.failure(said, breaks, "install coreutils and findutils")
 
 
-def _python(seen: ImageSeen) -> Check:
+def _check_python(seen: ImageSeen) -> Check:
     version = re.fullmatch(r"(\d+)\.(\d+)\.\d+", seen.python_said)
     about = Subject("image-python", python=seen.python, version=version and version[0])
     way_out = "install Python 3.6 or later for all users, or set `python`"
@@ -218,7 +222,7 @@ def _stop_signal(seen: ImageSeen) -> Check:
     )
 
 
-def _user(seen: ImageSeen) -> Check:
+def _check_user(seen: ImageSeen) -> Check:
     user = seen.config.get("User") or ""
     said = f"USER {user}" if user else "there is no USER"
     return Subject("image-user", user=user or None).ok(
@@ -226,7 +230,7 @@ def _user(seen: ImageSeen) -> Check:
     )
 
 
-def _environment(seen: ImageSeen) -> Iterator[Check]:
+def _check_environment(seen: ImageSeen) -> Iterator[Check]:
     from submit_tf_job.plan.check import secrets_in
 
     about = Subject("image-environment")
@@ -252,7 +256,7 @@ def _environment(seen: ImageSeen) -> Iterator[Check]:
 # --- what programs need ---------------------------------------------------------------------------
 
 
-def _tmp(probe: Mapping[str, Any]) -> Check:
+def _check_tmp(probe: Mapping[str, Any]) -> Check:
     about = Subject("image-tmp")
     mode = int(probe.get("tmp_mode") or 0)
     if mode >= 0 and mode & 0o002:
@@ -265,14 +269,14 @@ def _tmp(probe: Mapping[str, Any]) -> Check:
     )
 
 
-def _locale(probe: Mapping[str, Any]) -> Check:
+def _check_locale(probe: Mapping[str, Any]) -> Check:
     if not probe.get("locale_error"):
         return Subject("image-locale").ok("it has the locale en_US.UTF-8")
     breaks = "bash warns twice in each task's prelaunch.err, as YARN sets this locale"
     return Subject("image-locale", locale=False).ok(f"there is no locale en_US.UTF-8: {breaks}")
 
 
-def _certificates(probe: Mapping[str, Any]) -> Check:
+def _check_certificates(probe: Mapping[str, Any]) -> Check:
     about = Subject("image-ca-certs")
     if probe.get("certificates"):
         return about.ok("it has CA certificates")
@@ -281,7 +285,7 @@ def _certificates(probe: Mapping[str, Any]) -> Check:
     )
 
 
-def _hdfs(probe: Mapping[str, Any]) -> Check:
+def _check_hdfs(probe: Mapping[str, Any]) -> Check:
     seen = probe.get("hadoop") or {}
     native, error, library = (
         str(seen.get(key) or "") for key in ("hdfs_native", "hdfs_native_error", "libhdfs")
@@ -308,7 +312,7 @@ def _hdfs(probe: Mapping[str, Any]) -> Check:
     return about.warning(said, "programs that read or write hdfs://", fix)
 
 
-def _kerberos(probe: Mapping[str, Any]) -> Check:
+def _check_kerberos(probe: Mapping[str, Any]) -> Check:
     about = Subject("image-kerberos")
     if probe.get("krb5"):
         return about.ok("it has libgssapi_krb5.so.2")
@@ -317,7 +321,7 @@ def _kerberos(probe: Mapping[str, Any]) -> Check:
     return about.warning(said, breaks, "install libgssapi-krb5-2 (Red Hat: krb5-libs)")
 
 
-def _tensorflow(probe: Mapping[str, Any]) -> Check:
+def _check_tensorflow(probe: Mapping[str, Any]) -> Check:
     seen = probe.get("tensorflow") or {}
     about = Subject("image-tensorflow", **seen)
     if seen:
@@ -326,7 +330,7 @@ def _tensorflow(probe: Mapping[str, Any]) -> Check:
     return about.warning(said, "programs that import it", "pip install tensorflow")
 
 
-def _keras(probe: Mapping[str, Any]) -> Iterator[Check]:
+def _check_keras(probe: Mapping[str, Any]) -> Iterator[Check]:
     seen = probe.get("tensorflow") or {}
     keras, legacy = str(seen.get("keras") or ""), str(seen.get("tf_keras") or "")
     about = Subject("image-keras", keras=keras, tf_keras=legacy or None)
@@ -345,7 +349,7 @@ def _keras(probe: Mapping[str, Any]) -> Iterator[Check]:
         )
 
 
-def _gpu(probe: Mapping[str, Any], driver: str) -> Iterator[Check]:
+def _check_gpu(probe: Mapping[str, Any], driver: str) -> Iterator[Check]:
     seen = probe.get("tensorflow") or {}
     if not seen:
         return
@@ -372,7 +376,7 @@ def _gpu(probe: Mapping[str, Any], driver: str) -> Iterator[Check]:
         breaks = "GPUs: TensorFlow uses the CPU instead, without an error"
         fix = "pip install 'tensorflow[and-cuda]', or use NVIDIA's image of that version as base"
         yield about.warning(f"{built}, but {' and '.join(missing)} is missing", breaks, fix)
-    elif driver and oldest and _numbers(driver) < _numbers(oldest):
+    elif driver and oldest and _version_numbers(driver) < _version_numbers(oldest):
         said = f"{built}; this machine's NVIDIA driver is {driver}"
         fix = f"nodes need driver {oldest} or later, or an image with an older CUDA"
         yield about.failure(said, "GPUs", fix)
@@ -381,5 +385,5 @@ def _gpu(probe: Mapping[str, Any], driver: str) -> Iterator[Check]:
         yield about.ok(f"{built}, which it has{needs}")
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])

@@ -86,8 +86,8 @@ def check_image(settings: Settings, name: str, *, python: str = "python3") -> Ex
             hint=f"docker pull {name}, or correct the name; `docker images` lists them",
         )
     programs = ("bash", "/bin/bash", *TOOLS)
-    shell, lines = _probe(docker, name, python, programs)
-    found = _read(lines) if shell else _listed(docker, name, programs, python)
+    shell, lines = _run_probe(docker, name, python, programs)
+    found = _parse_probe(lines) if shell else _list_programs(docker, name, programs, python)
     config = inspected.get("Config") or {}
     seen = ImageSeen(
         name,
@@ -98,7 +98,7 @@ def check_image(settings: Settings, name: str, *, python: str = "python3") -> Ex
         found.get("python", ""),
         found.get("probe"),
         _entry_point(docker, name, shell) if config.get("Entrypoint") and shell else None,
-        _driver(),
+        _driver_version(),
         settings.docker.registries,
     )
     if seen.probe is None:
@@ -106,14 +106,14 @@ def check_image(settings: Settings, name: str, *, python: str = "python3") -> Ex
     return Examination(judge_image(seen))
 
 
-def _probe(
+def _run_probe(
     docker: Docker, image: str, python: str, programs: tuple[str, ...]
 ) -> tuple[str, list[str]]:
     """Run the probe under bash or sh; return the shell, "" without one, and the output."""
     source = Path(imageprobe.__file__).read_text("utf-8")
     for shell in ("bash", "sh"):
         start = ("--read-only", "--entrypoint", shell, image, "-c", _SHELL_PROBE, shell)
-        answer = _run(docker, *start, python, source, *programs, timeout_s=PROBE_S)
+        answer = _run_container(docker, *start, python, source, *programs, timeout_s=PROBE_S)
         if answer.status == 0:
             return shell, answer.out.splitlines()
         if "exec format error" in answer.err:
@@ -126,14 +126,14 @@ def _probe(
     return "", []
 
 
-def _run(docker: Docker, *words: str, timeout_s: float) -> Answer:
-    with _named(docker) as container:
+def _run_container(docker: Docker, *words: str, timeout_s: float) -> Answer:
+    with _new_container(docker) as container:
         options = (*_BOUNDS.split(), "--name", container, "--user", STRANGER)
         return docker.call("run", *options, *words, timeout_s=timeout_s)
 
 
 @contextmanager
-def _named(docker: Docker) -> Iterator[str]:
+def _new_container(docker: Docker) -> Iterator[str]:
     """Yield a new container name, and remove the container afterwards."""
     name = f"submit_tf_job-image-{secrets.token_hex(6)}"
     try:
@@ -142,7 +142,7 @@ def _named(docker: Docker) -> Iterator[str]:
         docker.call("rm", "--force", "--volumes", name)
 
 
-def _read(lines: list[str]) -> dict[str, Any]:
+def _parse_probe(lines: list[str]) -> dict[str, Any]:
     """Parse the probe's output."""
     found: dict[str, Any] = {"programs": {}, "python": "", "probe": None}
     for line in lines:
@@ -157,9 +157,11 @@ def _read(lines: list[str]) -> dict[str, Any]:
     return found
 
 
-def _listed(docker: Docker, image: str, programs: tuple[str, ...], python: str) -> dict[str, Any]:
+def _list_programs(
+    docker: Docker, image: str, programs: tuple[str, ...], python: str
+) -> dict[str, Any]:
     """Find programs by the names of an image's files, for an image without a shell."""
-    with _named(docker) as container:
+    with _new_container(docker) as container:
         docker.ask("create", "--name", container, "--entrypoint", "none", image)
         names = _file_names(docker, container)
     found = {
@@ -191,7 +193,9 @@ def _entry_point(docker: Docker, image: str, shell: str) -> EntryPointSeen:
     from submit_tf_job.doctor.image_findings import EntryPointSeen
 
     try:
-        answer = _run(docker, image, shell, "-c", f"echo {MARK} $$", timeout_s=ENTRY_POINT_S)
+        answer = _run_container(
+            docker, image, shell, "-c", f"echo {MARK} $$", timeout_s=ENTRY_POINT_S
+        )
     except SettingsError:
         return EntryPointSeen(ran=False, is_first=False, status=None)
     process = re.search(rf"^{MARK} (\d+)$", answer.out, re.MULTILINE)
@@ -200,7 +204,7 @@ def _entry_point(docker: Docker, image: str, shell: str) -> EntryPointSeen:
     )
 
 
-def _driver() -> str:
+def _driver_version() -> str:
     try:
         found = re.findall(r"Kernel Module\D*(\d+\.\d+(?:\.\d+)?)", DRIVER_FILE.read_text())
     except OSError:

@@ -149,10 +149,10 @@ def check_registry_dns(examined: Examined) -> Iterator[Check]:
 
     dns = examined.settings.dns
     if examined.settings.names != "dns":
-        yield _meeting(examined.settings)
+        yield _check_meeting_place(examined.settings)
     if examined.settings.names == "rendezvous":
         return
-    zone, server = dns.domain, dns.server or _announced(examined.conf)
+    zone, server = dns.domain, dns.server or _announced_dns(examined.conf)
     if not zone and examined.conf.get("hadoop.registry.dns.enabled", "false") != "true":
         about = Subject("registry-dns")
         yield about.warning("nothing here mentions Registry DNS", _LOST, _WAY_OUT)
@@ -188,7 +188,7 @@ _WAY_OUT = (
 )
 
 
-def _meeting(settings: Settings) -> Check:
+def _check_meeting_place(settings: Settings) -> Check:
     """Check what tasks need to find one another without Registry DNS."""
     from submit_tf_job.operations.cluster import site_of
 
@@ -202,7 +202,7 @@ def _meeting(settings: Settings) -> Check:
         )
     addresses = ", ".join(web.addresses)
     about = Subject("meeting", names=settings.names, addresses=list(web.addresses))
-    if not any(map(_accepts, web.addresses)):
+    if not any(map(_accepts_connections, web.addresses)):
         return about.failure(
             f"tasks meet on HDFS ({names}), and WebHDFS at {addresses} does not answer",
             _LOST,
@@ -211,7 +211,7 @@ def _meeting(settings: Settings) -> Check:
     return about.ok(f"tasks find one another by WebHDFS at {addresses} ({names})")
 
 
-def _accepts(address: str) -> bool:
+def _accepts_connections(address: str) -> bool:
     """Return whether something accepts connections at `host:port`."""
     host, _, port = address.rpartition(":")
     try:
@@ -221,7 +221,7 @@ def _accepts(address: str) -> bool:
     return True
 
 
-def _announced(conf: Mapping[str, str]) -> str | None:
+def _announced_dns(conf: Mapping[str, str]) -> str | None:
     """Return the address of Registry DNS in the cluster's configuration, None for a wildcard."""
     address = conf.get("hadoop.registry.dns.bind-address", "")
     port = conf.get("hadoop.registry.dns.bind-port", "5335")

@@ -51,17 +51,17 @@ def served(gateway: Gateway) -> ASGIApp:
     app.include_router(router)
     app.include_router(event_streams.router)
     for path, page in (
-        ("/healthz", _healthz),
-        ("/readyz", _readyz),
-        ("/metrics", _metrics),
-        ("/openapi.json", _openapi),
+        ("/healthz", _answer_healthz),
+        ("/readyz", _answer_readyz),
+        ("/metrics", _answer_metrics),
+        ("/openapi.json", _answer_openapi),
     ):
         app.add_api_route(path, page, include_in_schema=False)
     for path in _PAGE_FILES:
         app.add_api_route(path, _page_file, include_in_schema=False)
     kinds = (SubmitTFJobError, RequestValidationError, HTTPException, CancelledError, Exception)
     for kind in kinds:
-        app.add_exception_handler(kind, _failed)
+        app.add_exception_handler(kind, _problem_response)
     app.add_exception_handler(ClientDisconnect, _client_left)
     return _Middleware(app, gateway)
 
@@ -83,22 +83,22 @@ def document() -> dict[str, Any]:
     return openapi.finish(found)
 
 
-async def _healthz() -> Response:
+async def _answer_healthz() -> Response:
     return Response(json.dumps({"alive": True}), media_type="application/json")
 
 
-async def _readyz(request: Request) -> Response:
+async def _answer_readyz(request: Request) -> Response:
     why = await in_thread(request.app.state.gateway.why_not_ready)
     body = json.dumps({"ready": not why, "why": why})
     return Response(body, 503 if why else 200, media_type="application/json")
 
 
-async def _metrics(request: Request) -> Response:
+async def _answer_metrics(request: Request) -> Response:
     text = request.app.state.gateway.metrics.text()
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
 
-async def _openapi() -> Response:
+async def _answer_openapi() -> Response:
     return Response(
         json.dumps(document(), indent=1, sort_keys=True) + "\n", media_type="application/json"
     )
@@ -110,7 +110,7 @@ async def _client_left(request: Request, _error: Exception) -> Response:
     return Response(status_code=_CLIENT_GONE)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+async def _problem_response(request: Request, error: Exception) -> Response:
     """Turn every error into a problem response."""
     response = ProblemResponse(_known_error(request, error), request.state.request_id)
     request.state.code, request.state.defect = response.problem["code"], response.defect
@@ -132,7 +132,7 @@ def _known_error(request: Request, error: Exception) -> Exception:
         message = "; ".join(f"{item['where']}: {item['message']}" for item in wrong)
         return UsageError(message[:500], details={"problems": wrong})
     if isinstance(error, CancelledError):  # of a thread that `Gateway.drain` ended
-        return _ending()
+        return _ending_error()
     if isinstance(error, HTTPException):
         code = _HTTP_CODES.get(error.status_code)
         if code is None:
@@ -179,11 +179,11 @@ _HEADERS = {
 async def _page_file(request: Request) -> Response:
     """Return one of the page's files."""
     name = _PAGE_FILES[request.url.path]
-    return with_etag(request, _content(name), _HEADERS, _TYPES[name.rpartition(".")[2]])
+    return with_etag(request, _static_content(name), _HEADERS, _TYPES[name.rpartition(".")[2]])
 
 
 @cache
-def _content(name: str) -> bytes:
+def _static_content(name: str) -> bytes:
     return files("submit_tf_job.gateway").joinpath("static").joinpath(name).read_bytes()
 
 
@@ -194,7 +194,7 @@ _IDENTITIES = frozenset({"doas", "user.name", "proxyuser"})
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 
 
-def _ending() -> SubmitTFJobError:
+def _ending_error() -> SubmitTFJobError:
     """Return the error for a request that the end of the gateway cuts off."""
     return ClusterUnavailable(
         "the gateway is ending", hint="send the same request again; another gateway serves it, too"
@@ -214,21 +214,21 @@ class _Middleware:
         headers = Headers(scope=scope)
         entry = _RequestLog(self._gateway, scope, send, headers.get("x-request-id", ""))
         try:
-            self._check(scope, headers)
+            self._check_request(scope, headers)
             await self._app(scope, receive, entry.send)
         except asyncio.CancelledError:  # by uvicorn, after the time of --drain
-            await entry.fail(_ending())
+            await entry.fail(_ending_error())
             raise
         except Exception as error:  # noqa: BLE001 - every error becomes a problem response
             await entry.fail(error)
         finally:
             entry.end()
 
-    def _check(self, scope: Scope, headers: Headers) -> None:
+    def _check_request(self, scope: Scope, headers: Headers) -> None:
         _check_framing(scope, headers)
         # uvicorn takes requests of open connections for a moment longer
         if self._gateway.draining and scope["path"].startswith("/v1/"):
-            raise _ending()
+            raise _ending_error()
         try:
             names = {
                 name.lower()
@@ -298,14 +298,14 @@ class _RequestLog:
             headers = MutableHeaders(scope=message)
             headers.setdefault("x-content-type-options", "nosniff")
             headers.setdefault("cache-control", "no-store")
-            for way in self._challenges():
+            for way in self._negotiate_challenges():
                 headers.append("www-authenticate", way)
             headers.append("x-request-id", self.id)
         elif message["type"] == "http.response.body":
             self._bytes += len(message.get("body", b""))
         await self._send(message)
 
-    def _challenges(self) -> tuple[str, ...]:
+    def _negotiate_challenges(self) -> tuple[str, ...]:
         if self._status == 401:
             return self._gateway.challenges
         proof = self._scope["state"].get("proof")
@@ -313,7 +313,7 @@ class _RequestLog:
 
     async def fail(self, error: Exception) -> None:
         """Send the problem response, unless a response has begun."""
-        response = await _failed(Request(self._scope), error)
+        response = await _problem_response(Request(self._scope), error)
         if not self._status:
             await response(self._scope, _nothing_more, self.send)
 

@@ -56,14 +56,14 @@ def line_of(name: str, token: str) -> str:
             f"{name!r} is not a valid user name",
             hint="it is the user that the caller's jobs belong to",
         )
-    return f"{name} {_hash(token)}"
+    return f"{name} {_token_hash(token)}"
 
 
-def _refused(message: str, hint: str = _HINT) -> RequestRefused:
+def _not_authenticated(message: str, hint: str = _HINT) -> RequestRefused:
     return RequestRefused("not-authenticated", message, hint=hint)
 
 
-def _hash(token: str) -> str:
+def _token_hash(token: str) -> str:
     return "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -130,13 +130,13 @@ class CallersFile(ReloadedFile[dict[str, str]]):
         """
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise _refused("the request has no bearer token")
-        wanted, found = _hash(token.strip()), ""
+            raise _not_authenticated("the request has no bearer token")
+        wanted, found = _token_hash(token.strip()), ""
         for known, name in self.read().items():
             if hmac.compare_digest(known, wanted):
                 found = name
         if not found:
-            raise _refused("the bearer token is not a caller's")
+            raise _not_authenticated("the bearer token is not a caller's")
         return found
 
 
@@ -172,7 +172,7 @@ _NTLM = b"NTLMSSP"
 
 def _no_ticket(message: str) -> RequestRefused:
     hint = "kinit, and call the gateway by the host name that its keytab has"
-    return _refused(message, hint)
+    return _not_authenticated(message, hint)
 
 
 class Negotiator:
@@ -193,7 +193,9 @@ class Negotiator:
         kerberos.log_in(None, None, krb5_conf)
         self._gssapi = gssapi = kerberos.library("gssapi")
         realms = {
-            name.rpartition("@")[2] for name in _principals(keytab) if name.startswith("HTTP/")
+            name.rpartition("@")[2]
+            for name in _keytab_principals(keytab)
+            if name.startswith("HTTP/")
         }
         if not realms:
             raise SettingsError(
@@ -250,7 +252,7 @@ class Negotiator:
         return user
 
 
-def _principals(keytab: Path) -> list[str]:
+def _keytab_principals(keytab: Path) -> list[str]:
     krb5 = kerberos.library("krb5")
     try:
         table = krb5.kt_resolve(krb5.init_context(), f"FILE:{keytab}".encode())

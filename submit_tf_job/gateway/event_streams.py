@@ -156,15 +156,17 @@ async def events(
         if first.final and first.id == last_event_id:
             return Response(status_code=204)  # otherwise a browser would reconnect forever
         return _Stream(
-            _events(first, listener, last_event_id), "text/event-stream", going.pop_all().close
+            _event_texts(first, listener, last_event_id), "text/event-stream", going.pop_all().close
         )
 
 
-async def _events(first: JobChange, listener: Listener, seen: str | None) -> AsyncIterator[str]:
+async def _event_texts(
+    first: JobChange, listener: Listener, seen: str | None
+) -> AsyncIterator[str]:
     last, change = seen, first
     while True:
         if change.id != last:
-            yield _event(change)
+            yield _event_text(change)
             last = change.id
         if change.final:
             return
@@ -179,7 +181,7 @@ async def _events(first: JobChange, listener: Listener, seen: str | None) -> Asy
         change = following
 
 
-def _event(change: JobChange) -> str:
+def _event_text(change: JobChange) -> str:
     if change.error is not None:
         problem = bytes(ProblemResponse(change.error, "-").body).decode()
         return f"event: problem\ndata: {problem}\n\n"
@@ -238,9 +240,9 @@ class _ThreadChannel(Generic[T]):
         """Stop receiving; a pending `take` returns None."""
         self.closed.set()
         with contextlib.suppress(RuntimeError):  # the loop is gone
-            self._loop.call_soon_threadsafe(self._wake)
+            self._loop.call_soon_threadsafe(self._wake_reader)
 
-    def _wake(self) -> None:
+    def _wake_reader(self) -> None:
         with contextlib.suppress(asyncio.QueueFull):  # then `take` returns without waiting
             self._queue.put_nowait(None)
 

@@ -43,7 +43,7 @@ def _route(operation: str, summary: str, **responses: Shape) -> dict[str, Any]:
     }
 
 
-def _json(description: str, name: str, links: Shape | None = None) -> Shape:
+def _json_response(description: str, name: str, links: Shape | None = None) -> Shape:
     shape = {"description": description, "content": {"application/json": {"schema": ref(name)}}}
     return {**shape, "links": links} if links else shape
 
@@ -91,8 +91,8 @@ SUBMIT = {
     **_route(
         "submit_job",
         "Submit a job",
-        s201=_json("Submitted.", "Submission", _links_to_job("run")),
-        s200=_json("It was submitted before.", "Submission", _links_to_job("run")),
+        s201=_json_response("Submitted.", "Submission", _links_to_job("run")),
+        s200=_json_response("It was submitted before.", "Submission", _links_to_job("run")),
     ),
     "openapi_extra": {
         "requestBody": {
@@ -124,27 +124,29 @@ _NEXT_PAGE: Shape = {
 LIST = _route(
     "list_jobs",
     "List jobs",
-    s200=_json("One page.", "JobList", {**_NEXT_PAGE, **_links_to_job("jobs/0/application_id")}),
+    s200=_json_response(
+        "One page.", "JobList", {**_NEXT_PAGE, **_links_to_job("jobs/0/application_id")}
+    ),
     s304=_UNCHANGED,
 )
-JOB = _route("get_job", "Get a job", s200=_json("The job.", "Job"), s304=_UNCHANGED)
+JOB = _route("get_job", "Get a job", s200=_json_response("The job.", "Job"), s304=_UNCHANGED)
 DESCRIPTION = _route(
     "describe_job",
     "Get a job in detail",
-    s200=_json("The job, and more.", "JobDescription"),
+    s200=_json_response("The job, and more.", "JobDescription"),
     s304=_UNCHANGED,
 )
 STOP = _route(
     "stop_job",
     "Stop a job",
-    s200=_json("It is over.", "Job"),
-    s202=_json("It was asked to stop.", "Job"),
+    s200=_json_response("It is over.", "Job"),
+    s202=_json_response("It was asked to stop.", "Job"),
 )
-DELETE = _route("delete_job", "Delete a job", s200=_json("It is deleted.", "Deletion"))
+DELETE = _route("delete_job", "Delete a job", s200=_json_response("It is deleted.", "Deletion"))
 SCHEMA = _route(
     "get_job_schema",
     "JSON Schema of the job spec",
-    s200=_json("The schema.", "JobSpecSchema"),
+    s200=_json_response("The schema.", "JobSpecSchema"),
     s304=_UNCHANGED,
 )
 LOGS = _route(
@@ -200,59 +202,59 @@ _NOT_PLAIN = frozenset(
 
 def schemas() -> Shape:
     """Return the schemas by name; docs/json.md describes the fields of jobs."""
-    return {**_answers(), **dict(jsonview.schemas()), **_job_spec()}
+    return {**_answer_schemas(), **dict(jsonview.schemas()), **_job_spec()}
 
 
-def _object(properties: Shape, optional: tuple[str, ...] = ()) -> Shape:
+def _object_schema(properties: Shape, optional: tuple[str, ...] = ()) -> Shape:
     required = [name for name in properties if name not in optional]
     return {"type": "object", "required": required, "properties": properties}
 
 
-def _described(shape: Shape, description: str) -> Shape:
+def _with_description(shape: Shape, description: str) -> Shape:
     return {**shape, "description": description}
 
 
-def _answers() -> Shape:
+def _answer_schemas() -> Shape:
     """Return the schemas of what is no view of a job."""
     codes = sorted({row.code for row in TABLE.values()} | set(CODES))
     return {
-        "Problem": _object(
+        "Problem": _object_schema(
             {
                 "type": {**_TEXT, "format": "uri"},
                 "title": _TEXT,
                 "status": _WHOLE,
                 "detail": _TEXT,
                 "code": {"enum": codes},
-                "retryable": _described(
+                "retryable": _with_description(
                     _FLAG, "Whether the same request may succeed later without changes."
                 ),
-                "request": _described(_TEXT, "Id of the request in the gateway's log."),
+                "request": _with_description(_TEXT, "Id of the request in the gateway's log."),
                 "hint": _TEXT,
-                "details": _described(
+                "details": _with_description(
                     _FREE, "Facts; for an invalid job spec `problems` with lines and columns."
                 ),
             },
             optional=("hint", "details"),
         ),
         "JobState": {"type": "string", "enum": [state.value for state in JobState]},
-        "JobWithFiles": _object(
+        "JobWithFiles": _object_schema(
             {
                 "job": ref("JobSpec"),
-                "files": _described(
+                "files": _with_description(
                     {"type": "array", "items": {**_TEXT, "format": "binary"}},
                     "Each with the name, as filename, that `files` of the job spec uses.",
                 ),
             },
             optional=("files",),
         ),
-        "ServerSentEvent": _described(
-            _object(
+        "ServerSentEvent": _with_description(
+            _object_schema(
                 {"event": {"enum": ["job", "problem"]}, "id": _TEXT, "data": _TEXT},
                 optional=("id",),
             ),
             "One event; data is JSON: a Job or a Problem.",
         ),
-        "JobSpecSchema": _described(_FREE, "A JSON Schema, draft-07."),
+        "JobSpecSchema": _with_description(_FREE, "A JSON Schema, draft-07."),
     }
 
 
@@ -261,34 +263,38 @@ def _job_spec() -> Shape:
     whole = job_schema()
     parts = whole.pop("definitions")
     del whole["properties"]["$schema"]
-    named = {"JobSpec": whole, **{_component(name): part for name, part in parts.items()}}
-    return {name: _plain(part) for name, part in named.items()}
+    named = {"JobSpec": whole, **{_component_name(name): part for name, part in parts.items()}}
+    return {name: _without_draft_keywords(part) for name, part in named.items()}
 
 
-def _component(definition: str) -> str:
+def _component_name(definition: str) -> str:
     return f"JobSpec{definition[:1].upper()}{definition[1:]}"
 
 
-def _plain(value: Shape) -> Shape:
+def _without_draft_keywords(value: Shape) -> Shape:
     """Return a draft-07 schema without the keywords that generators cannot read; it accepts no
     less.
     """
     if "$ref" in value:
-        return ref(_component(value["$ref"].rpartition("/")[2]))
+        return ref(_component_name(value["$ref"].rpartition("/")[2]))
     shape: Shape = {}
     for name, item in value.items():
         if name == "properties":
-            shape[name] = {key: _plain(part) for key, part in item.items()}
+            shape[name] = {key: _without_draft_keywords(part) for key, part in item.items()}
         elif name in ("allOf", "anyOf", "oneOf"):
-            branches = [_plain(part) for part in item if {"$ref", "type", "enum"} & set(part)]
+            branches = [
+                _without_draft_keywords(part)
+                for part in item
+                if {"$ref", "type", "enum"} & set(part)
+            ]
             if branches:
                 shape[name] = branches
         # the schema of the first item differs from the others
         elif name == "items" and isinstance(item, list):
-            shape["prefixItems"] = [_plain(part) for part in item]
-            shape[name] = _plain(value["additionalItems"])
+            shape["prefixItems"] = [_without_draft_keywords(part) for part in item]
+            shape[name] = _without_draft_keywords(value["additionalItems"])
         elif name in ("items", "additionalProperties") and isinstance(item, dict):
-            shape[name] = _plain(item)
+            shape[name] = _without_draft_keywords(item)
         elif name not in _NOT_PLAIN:
             shape[name] = item
     return shape

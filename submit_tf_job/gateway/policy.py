@@ -66,9 +66,11 @@ class CallerRules:
             RequestRefused: The rule is in its details.
         """
         if self.expires is not None and datetime.now(timezone.utc).date() > self.expires:
-            _refuse("expires", f"{caller} was a caller until {self.expires}")
+            _refuse_by_policy("expires", f"{caller} was a caller until {self.expires}")
         if self.role == "read" and method not in ("GET", "HEAD"):
-            _refuse("role", f"{caller} may read, and neither submit, stop nor delete jobs")
+            _refuse_by_policy(
+                "role", f"{caller} may read, and neither submit, stop nor delete jobs"
+            )
 
     def check_job(self, job: Job) -> None:
         """Refuse a job by the caller's `queues`, `registries` and `gpus`, without the cluster.
@@ -78,17 +80,19 @@ class CallerRules:
         """
         queue = job.queue or "default"
         if self.queues is not None and not _is_among(queue, self.queues):
-            _refuse("queues", f"queue {queue} is not one of {_listed(self.queues)}")
+            _refuse_by_policy("queues", f"queue {queue} is not one of {_listed_names(self.queues)}")
         for role in job.roles.values():
             if self.registries is not None and not _is_from(role.image, self.registries):
                 image = role.image if role.image == _NO_IMAGE else _full_name(role.image)
-                _refuse(
+                _refuse_by_policy(
                     "registries",
                     f"the image of role {role.name}, {image}, is not from "
-                    f"{_listed(self.registries)}",
+                    f"{_listed_names(self.registries)}",
                 )
         if self.gpus is not None and _gpus_of(job) > self.gpus:
-            _refuse("gpus", f"the job asks for {_gpus_of(job)} GPUs, and {self.gpus} are the most")
+            _refuse_by_policy(
+                "gpus", f"the job asks for {_gpus_of(job)} GPUs, and {self.gpus} are the most"
+            )
 
     def check_cluster(self, client: Client, planned: Plan) -> None:
         """Refuse a job by the caller's `jobs` and `gpus`, and the caller's jobs on the cluster.
@@ -108,20 +112,24 @@ class CallerRules:
             return
         if self.jobs is not None and len(alive) >= self.jobs:
             many = f"{len(alive)} {'job' if len(alive) == 1 else 'jobs'}"
-            _wait("jobs", f"you have {many} waiting or running; your limit is {self.jobs}")
+            _refuse_by_quota(
+                "jobs", f"you have {many} waiting or running; your limit is {self.jobs}"
+            )
         if self.gpus is not None and gpus:
             held = sum(_held_gpus(client, one) for one in alive)
             if held + gpus > self.gpus:
                 has = f"jobs that wait or run have {held} GPUs"
-                _wait("gpus", f"{has}, this one asks for {gpus}, and {self.gpus} are the most")
+                _refuse_by_quota(
+                    "gpus", f"{has}, this one asks for {gpus}, and {self.gpus} are the most"
+                )
 
 
-def _refuse(rule: str, message: str) -> NoReturn:
+def _refuse_by_policy(rule: str, message: str) -> NoReturn:
     hint = "the gateway's operator sets these rules"
     raise RequestRefused("policy", f"{rule}: {message}", hint=hint, details={"rule": rule})
 
 
-def _wait(rule: str, message: str) -> NoReturn:
+def _refuse_by_quota(rule: str, message: str) -> NoReturn:
     raise RequestRefused(
         "quota",
         f"{rule}: {message}",
@@ -131,7 +139,7 @@ def _wait(rule: str, message: str) -> NoReturn:
     )
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _listed_names(names: tuple[str, ...]) -> str:
     return ", ".join(names) or "those allowed: none is"
 
 
@@ -171,7 +179,7 @@ def _held_gpus(client: Client, job: ListedJob) -> int:
     """Return the GPUs of a job that waits or runs."""
     held = client.gpus(job.run)
     if held is None:
-        _wait("gpus", f"the GPUs of {job.name} cannot be counted before it runs")
+        _refuse_by_quota("gpus", f"the GPUs of {job.name} cannot be counted before it runs")
     return held
 
 
@@ -195,7 +203,7 @@ class Policy:
         Raises:
             SettingsError: It cannot be read, others can change it, or it is invalid.
         """
-        return cls(ReloadedFile(path, "the policy", lambda text: _parse(path, text)).read)
+        return cls(ReloadedFile(path, "the policy", lambda text: _parse_rules(path, text)).read)
 
     def rules(self, caller: str) -> CallerRules:
         """Return the rules of a caller."""
@@ -222,7 +230,7 @@ class Policy:
 # --- the file ---
 
 
-def _parse(path: Path, text: str) -> dict[str, CallerRules]:
+def _parse_rules(path: Path, text: str) -> dict[str, CallerRules]:
     try:
         content, places = read_mapping(text, str(path))
     except Unreadable as problem:
@@ -250,13 +258,13 @@ def _parse(path: Path, text: str) -> dict[str, CallerRules]:
     return {caller: CallerRules(**{**common, **own}) for caller, own in rules.items()}
 
 
-def _number(value: object) -> int | None:
+def _whole_or_none(value: object) -> int | None:
     if value is None or (type(value) is int and value >= 0):
         return value
     raise ValueError
 
 
-def _names(value: object) -> tuple[str, ...] | None:
+def _names_or_none(value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
     if isinstance(value, list) and all(isinstance(item, str) and item for item in value):
@@ -264,21 +272,24 @@ def _names(value: object) -> tuple[str, ...] | None:
     raise ValueError
 
 
-def _role(value: object) -> str:
+def _role_text(value: object) -> str:
     if value in ("submit", "read"):
         return str(value)
     raise ValueError
 
 
-def _day(value: object) -> date | None:
+def _day_or_none(value: object) -> date | None:
     return None if value is None else date.fromisoformat(str(value))
 
 
 _KINDS: dict[str, tuple[str, Callable[[object], Any]]] = {
-    "jobs": ("a number of jobs, or null for no limit", _number),
-    "gpus": ("a number of GPUs, or null for no limit", _number),
-    "queues": ("a list of queues, or null for all", _names),
-    "registries": ("a list such as [registry.example.com/ml, none], or null for all", _names),
-    "role": ("submit or read", _role),
-    "expires": ("the last day, such as 2026-12-31, or null", _day),
+    "jobs": ("a number of jobs, or null for no limit", _whole_or_none),
+    "gpus": ("a number of GPUs, or null for no limit", _whole_or_none),
+    "queues": ("a list of queues, or null for all", _names_or_none),
+    "registries": (
+        "a list such as [registry.example.com/ml, none], or null for all",
+        _names_or_none,
+    ),
+    "role": ("submit or read", _role_text),
+    "expires": ("the last day, such as 2026-12-31, or null", _day_or_none),
 }

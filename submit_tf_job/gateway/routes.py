@@ -70,7 +70,7 @@ class Authenticated:
         """
         has_left = threading.Event()
         work = asyncio.ensure_future(self.with_client(lambda it: call(it, has_left.is_set)))
-        leaving = asyncio.ensure_future(_disconnected(self.request))
+        leaving = asyncio.ensure_future(_until_disconnected(self.request))
         try:
             await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
@@ -101,7 +101,7 @@ class Authenticated:
         return Response(content, status, headers, "application/json")
 
 
-async def _disconnected(request: Request) -> None:
+async def _until_disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -254,7 +254,7 @@ async def listing(
         and (job.submitted_ms or 0) >= since_ms
         and (until_ms is None or (job.submitted_ms or 0) < until_ms)
     ]
-    rows, following = _page(jobs, limit, cursor)
+    rows, following = _page_of(jobs, limit, cursor)
     return caller.json(page_object(rows, following, caller.user))
 
 
@@ -342,20 +342,20 @@ def _moment_ms(text: str, now_ms: int) -> int:
         raise UsageError(f"{text}: {error}", hint="write 24h, or 2026-05-04T09:30:00Z") from None
 
 
-def _page(
+def _page_of(
     jobs: Iterable[ListedJob], limit: int, cursor: str | None
 ) -> tuple[list[ListedJob], str | None]:
     """Return one page of a list, the newest first, and the cursor of the next, None on the last.
 
     A cursor is the application id at which the previous page ended.
     """
-    before = _position(cursor or "")
-    placed = [(position, job) for job in jobs if (position := _position(job.application_id))]
+    before = _list_position(cursor or "")
+    placed = [(position, job) for job in jobs if (position := _list_position(job.application_id))]
     placed.sort(key=lambda item: item[0], reverse=True)
     rest = [job for position, job in placed if before is None or position < before]
     return rest[:limit], rest[limit - 1].application_id if len(rest) > limit else None
 
 
-def _position(application_id: str) -> tuple[int, int] | None:
+def _list_position(application_id: str) -> tuple[int, int] | None:
     found = _ID.fullmatch(application_id)
     return (int(found[1]), int(found[2])) if found else None

@@ -140,7 +140,7 @@ class UploadDirectory:
             RequestRefused: The file system does not allow it.
         """
         try:
-            return Path(tempfile.mkdtemp(dir=self._own()))
+            return Path(tempfile.mkdtemp(dir=self._own_directory()))
         except OSError:
             raise upload_unavailable() from None
 
@@ -152,11 +152,11 @@ class UploadDirectory:
             shutil.rmtree(made[0], ignore_errors=True)
             os.close(made[1])
 
-    def _own(self) -> Path:
+    def _own_directory(self) -> Path:
         with self._lock:
             if self._made is None:
                 path = Path(tempfile.mkdtemp(prefix=_UPLOADS, dir=self._parent))
-                self._made = (path, _locked(path))
+                self._made = (path, _open_locked(path))
             return self._made[0]
 
     def sweep(self) -> None:
@@ -168,7 +168,7 @@ class UploadDirectory:
                     _remove_abandoned(path)
 
 
-def _locked(path: Path) -> int:
+def _open_locked(path: Path) -> int:
     """Open a directory and lock it.
 
     Raises:
@@ -187,7 +187,7 @@ def _remove_abandoned(path: Path) -> None:
     found = path.lstat()
     if found.st_uid != os.geteuid() or time.time() - found.st_mtime < _YOUNG_S:
         return
-    opened = _locked(path)
+    opened = _open_locked(path)
     try:
         shutil.rmtree(path, ignore_errors=True)
     finally:

@@ -94,7 +94,7 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
         UsageError: The address is in use, or not of this machine.
         SettingsError: The certificate or key cannot be used.
     """
-    bound = _bind(listening)
+    bound = _bind_socket(listening)
     _allow_many_connections()
     _log_to(gateway.log)
     config = uvicorn.Config(
@@ -141,7 +141,7 @@ def _allow_many_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _bind(listening: Listening) -> socket.socket:
+def _bind_socket(listening: Listening) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(
             listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -220,7 +220,7 @@ class _Server(uvicorn.Server):
 
         def arrived(sig: int, _frame: FrameType | None) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._end, sig)
+                loop.call_soon_threadsafe(self._end_by_signal, sig)
 
         numbers = (signal.SIGINT, signal.SIGTERM)
         before = {number: signal.signal(number, arrived) for number in numbers}
@@ -230,7 +230,7 @@ class _Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _end(self, sig: int) -> None:
+    def _end_by_signal(self, sig: int) -> None:
         # uvicorn's first: an error in ours must not keep the gateway
         self.handle_exit(sig, None)
         self._gateway.drain()

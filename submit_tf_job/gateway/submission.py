@@ -104,11 +104,11 @@ def submit(
         raise CancelledError
     with policy.admitted(client, planned):
         if mine is not None and (other := client.other_job(planned)):
-            raise _reused(f"job {other}")
+            raise _key_reused(f"job {other}")
         try:
             handle = client.submit(planned)
         except KeyReused:
-            raise _reused("a different body") from None
+            raise _key_reused("a different body") from None
     warnings = [*client.warnings(planned)]
     if job.retries and job.retries.memory:
         warnings.append(
@@ -120,7 +120,7 @@ def submit(
     return handle, submission_object(handle.submission, warnings)
 
 
-def _reused(what: str) -> KeyReused:
+def _key_reused(what: str) -> KeyReused:
     return KeyReused(
         f"this Idempotency-Key was used before with {what}",
         hint="a key belongs to one submission; use another for this one",
@@ -152,7 +152,7 @@ async def received(request: Request, gateway: Gateway, caller: str) -> AsyncIter
         RequestRefused: The body is too large, too slow, or of an unknown content type.
         UsageError: The body is not valid multipart/form-data.
     """
-    media, limits = _media(request), gateway.limits
+    media, limits = _media_type(request), gateway.limits
     if media != _MULTIPART:
         if media not in _SOURCES:
             raise RequestRefused(
@@ -168,7 +168,7 @@ async def received(request: Request, gateway: Gateway, caller: str) -> AsyncIter
         try:
             parts = _Parts(options.get(b"boundary", b""), directory, limits.upload_files)
             try:
-                await _in_time(_feed(request, limits.upload_bytes, parts), limits.upload_s)
+                await _in_time(_feed_parser(request, limits.upload_bytes, parts), limits.upload_s)
             finally:
                 parts.close()
             yield SentJob(
@@ -178,7 +178,7 @@ async def received(request: Request, gateway: Gateway, caller: str) -> AsyncIter
             await in_thread(lambda: shutil.rmtree(directory, ignore_errors=True))
 
 
-def _media(request: Request) -> str:
+def _media_type(request: Request) -> str:
     media, _, parameters = request.headers.get("content-type", "").partition(";")
     if "charset" in parameters.lower() and "utf-8" not in parameters.lower():
         raise RequestRefused("media-type", "a body must be UTF-8")
@@ -192,16 +192,16 @@ async def _job_spec(request: Request) -> bytes:
         "larger than 1 MiB; a job spec holds no data",
         "send files as multipart/form-data, or put them on HDFS or into the image",
     )
-    return b"".join([piece async for piece in _pieces(request, _MAX_BODY, too_large)])
+    return b"".join([piece async for piece in _body_pieces(request, _MAX_BODY, too_large)])
 
 
-async def _feed(request: Request, most: int, parts: _Parts) -> None:
+async def _feed_parser(request: Request, most: int, parts: _Parts) -> None:
     """Pass a body to its parser in pieces, in a thread because the disk may be slow."""
     waiting = b""
     too_large = _too_large(
         f"the files come to more than {most / 1024**2:g} MiB", "put large ones on HDFS"
     )
-    async for piece in _pieces(request, most + _MAX_BODY, too_large):
+    async for piece in _body_pieces(request, most + _MAX_BODY, too_large):
         waiting += piece
         if len(waiting) >= _PIECE:
             await in_thread(partial(parts.feed, waiting))
@@ -213,7 +213,9 @@ def _too_large(message: str, hint: str = "") -> RequestRefused:
     return RequestRefused("too-large", message, hint=hint, headers=_CLOSE)
 
 
-async def _pieces(request: Request, most: int, too_large: RequestRefused) -> AsyncIterator[bytes]:
+async def _body_pieces(
+    request: Request, most: int, too_large: RequestRefused
+) -> AsyncIterator[bytes]:
     """Yield the pieces of a body within its limit of size."""
     declared, size = request.headers.get("content-length", "0"), 0
     if declared.isdigit() and int(declared) > most:
@@ -262,22 +264,22 @@ class _Parts:
             self._parser = MultipartParser(
                 boundary,
                 {
-                    "on_part_begin": self._begin,
-                    "on_header_field": lambda data, start, end: self._header(
+                    "on_part_begin": self._begin_part,
+                    "on_header_field": lambda data, start, end: self._add_header_bytes(
                         self._field, data, start, end
                     ),
-                    "on_header_value": lambda data, start, end: self._header(
+                    "on_header_value": lambda data, start, end: self._add_header_bytes(
                         self._value, data, start, end
                     ),
                     "on_header_end": self._end_header,
-                    "on_headers_finished": self._open,
-                    "on_part_data": self._take,
-                    "on_part_end": self._close,
-                    "on_end": self._end,
+                    "on_headers_finished": self._open_part,
+                    "on_part_data": self._take_data,
+                    "on_part_end": self._close_part,
+                    "on_end": self._end_body,
                 },
             )
         except FormParserError:
-            raise _broken("its boundary is not valid") from None
+            raise _unreadable_body("its boundary is not valid") from None
 
     def feed(self, data: bytes) -> None:
         """Parse the next bytes.
@@ -289,7 +291,7 @@ class _Parts:
         try:
             self._parser.write(data)
         except FormParserError:
-            raise _broken("it is not valid multipart/form-data") from None
+            raise _unreadable_body("it is not valid multipart/form-data") from None
         except OSError:
             raise upload_unavailable() from None
 
@@ -300,9 +302,9 @@ class _Parts:
             UsageError: The body is truncated, or contains no job spec.
         """
         if not self._ended:
-            raise _broken("it ends before its last boundary")
+            raise _unreadable_body("it ends before its last boundary")
         if self.job is None:
-            raise _broken("it has no part `job`")
+            raise _unreadable_body("it has no part `job`")
         return self.job
 
     def close(self) -> None:
@@ -313,13 +315,13 @@ class _Parts:
 
     # --- callbacks of the parser ---
 
-    def _begin(self) -> None:
+    def _begin_part(self) -> None:
         self._headers, self._header_bytes = {}, 0
 
-    def _header(self, part: bytearray, data: bytes, start: int, end: int) -> None:
+    def _add_header_bytes(self, part: bytearray, data: bytes, start: int, end: int) -> None:
         self._header_bytes += end - start
         if self._header_bytes > _HEADERS:
-            raise _broken("the header of a part is too long")
+            raise _unreadable_body("the header of a part is too long")
         part += data[start:end]
 
     def _end_header(self) -> None:
@@ -327,11 +329,11 @@ class _Parts:
         self._field.clear()
         self._value.clear()
 
-    def _open(self) -> None:
+    def _open_part(self) -> None:
         _, options = parse_options_header(self._headers.get("content-disposition", b""))
         part, name = options.get(b"name", b""), options.get(b"filename")
         if part == b"files":
-            self._open_file(_checked(name))
+            self._open_file(_checked_file_name(name))
         elif part == b"job" and self.job is None:
             media = self._headers.get("content-type", b"").partition(b";")[0].strip().lower()
             self.is_json = media in (b"application/json", b"text/json") or (name or b"").endswith(
@@ -339,7 +341,7 @@ class _Parts:
             )
             self._kept.clear()
         else:
-            raise _broken("its parts are one `job` and any number of `files`")
+            raise _unreadable_body("its parts are one `job` and any number of `files`")
 
     def _open_file(self, name: str) -> None:
         if len(self.files) >= self._most_files:
@@ -351,10 +353,10 @@ class _Parts:
                 os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb"
             )
         except (FileExistsError, IsADirectoryError, NotADirectoryError):
-            raise _broken(f"two of its files have the name {name[:200]}") from None
+            raise _unreadable_body(f"two of its files have the name {name[:200]}") from None
         self._name, self._hash = name, hashlib.sha256()
 
-    def _take(self, data: bytes, start: int, end: int) -> None:
+    def _take_data(self, data: bytes, start: int, end: int) -> None:
         piece = data[start:end]
         if self._out is not None:
             self._out.write(piece)
@@ -364,23 +366,23 @@ class _Parts:
         if len(self._kept) > _MAX_BODY:
             raise _too_large("the job spec is larger than 1 MiB")
 
-    def _close(self) -> None:
+    def _close_part(self) -> None:
         if self._out is None:
             self.job = bytes(self._kept)
             return
         self.close()
         self.files[self._name] = self._hash.hexdigest()
 
-    def _end(self) -> None:
+    def _end_body(self) -> None:
         self._ended = True
 
 
-def _checked(raw: bytes | None) -> str:
+def _checked_file_name(raw: bytes | None) -> str:
     """Return the name of an uploaded file: a relative path below its directory."""
     try:
         name = (raw or b"").decode("utf-8")
     except UnicodeDecodeError:
-        raise _broken("the name of a file is not UTF-8") from None
+        raise _unreadable_body("the name of a file is not UTF-8") from None
     parts = name.split("/")
     plain = name.isprintable() and len(raw or b"") <= _LONGEST_NAME and len(parts) <= _MOST_LEVELS
     if not plain or any(
@@ -393,7 +395,7 @@ def _checked(raw: bytes | None) -> str:
     return name
 
 
-def _broken(why: str) -> UsageError:
+def _unreadable_body(why: str) -> UsageError:
     return UsageError(
         f"the body cannot be read: {why}", hint="submit_tf_job help gateway shows such a request"
     )

@@ -80,9 +80,9 @@ class Listener:
     def tell(self, change: JobChange | None) -> None:
         """Queue a change, from any thread; None when the gateway ends."""
         with contextlib.suppress(RuntimeError):  # the loop is gone
-            self._loop.call_soon_threadsafe(self._put, change)
+            self._loop.call_soon_threadsafe(self._put_change, change)
 
-    def _put(self, change: JobChange | None) -> None:
+    def _put_change(self, change: JobChange | None) -> None:
         if self._queue.qsize() >= _BEHIND:
             self._queue.get_nowait()
         self._queue.put_nowait(change)
@@ -143,12 +143,12 @@ class Watches:
                 listener.tell(watch.last)
         if is_new:  # a thread's start waits, and may fail: without the lock
             thread = threading.Thread(
-                target=self._run, args=(key, watch), daemon=True, name="gateway watch"
+                target=self._run_watch, args=(key, watch), daemon=True, name="gateway watch"
             )
             try:
                 thread.start()
             except RuntimeError as error:  # no more threads
-                self._end(key, watch, JobChange("", {}, final=True, error=error))
+                self._end_watch(key, watch, JobChange("", {}, final=True, error=error))
 
     def leave(self, user: str, job: str, listener: Listener) -> None:
         """Remove a listener; a job without listeners is no longer watched."""
@@ -167,7 +167,7 @@ class Watches:
                 for listener in watch.listeners:
                     listener.tell(None)
 
-    def _run(self, key: tuple[str, str], watch: _Watch) -> None:
+    def _run_watch(self, key: tuple[str, str], watch: _Watch) -> None:
         """Follow the job to its end, and the runs that a submitter starts after it ran out of
         memory.
         """
@@ -177,28 +177,28 @@ class Watches:
             handle = replace(client.attach(job), by_name=True)
             last = self._causes.explained(handle, handle.status())
             if not last.is_over:
-                self._tell(watch, change_of(last))
+                self._tell_listeners(watch, change_of(last))
                 for event in handle.events(explain=False):
                     if isinstance(event, Status):
                         last = event
                         if not last.is_over:
-                            self._tell(watch, change_of(last))
+                            self._tell_listeners(watch, change_of(last))
                 self._causes.remember(last)
             change = change_of(last)
         except CancelledError:
             return
         except Exception as error:  # noqa: BLE001 - the listeners get it
             change = JobChange("", {}, final=True, error=error)
-        self._end(key, watch, change)
+        self._end_watch(key, watch, change)
 
-    def _end(self, key: tuple[str, str], watch: _Watch, last: JobChange) -> None:
+    def _end_watch(self, key: tuple[str, str], watch: _Watch, last: JobChange) -> None:
         """Tell the listeners the last change of a watch, which is over."""
         with self._lock:
             if self._watches.get(key) is watch:
                 del self._watches[key]
-        self._tell(watch, last)
+        self._tell_listeners(watch, last)
 
-    def _tell(self, watch: _Watch, change: JobChange) -> None:
+    def _tell_listeners(self, watch: _Watch, change: JobChange) -> None:
         with self._lock:
             if watch.last is not None and watch.last.id == change.id:
                 return
@@ -237,15 +237,15 @@ class Causes:
         if time.monotonic() - last < max(_AGAIN_S, last - first):
             return status
         cause = handle.why_failed(status)
-        self._keep(application, cause or (first, time.monotonic()))
+        self._keep_cause(application, cause or (first, time.monotonic()))
         return replace(status, root_cause=cause)
 
     def remember(self, status: Status) -> None:
         """Keep a cause that was found elsewhere."""
         if status.root_cause is not None:
-            self._keep(status.application_id, status.root_cause)
+            self._keep_cause(status.application_id, status.root_cause)
 
-    def _keep(self, application: str, found: Cause | tuple[float, float]) -> None:
+    def _keep_cause(self, application: str, found: Cause | tuple[float, float]) -> None:
         with self._lock:
             self._found[application] = found
             self._found.move_to_end(application)

@@ -185,7 +185,7 @@ class InflatingCursor:
     def read(self, length: int) -> bytes:
         """Read up to `length` bytes."""
         parts: list[bytes] = []
-        while length > 0 and (self._buffer or self._more()):
+        while length > 0 and (self._buffer or self._fill_buffer()):
             part = self._buffer[:length]
             self._buffer = self._buffer[len(part) :]
             self.position += len(part)
@@ -210,7 +210,7 @@ class InflatingCursor:
             self._inflate = piece.inflate.copy()
             self._stored.skip(piece.offset - self._stored.position)
 
-    def _more(self) -> bool:
+    def _fill_buffer(self) -> bool:
         """Fill the buffer with the next inflated bytes; return False at the end."""
         while not self._buffer:
             if self._inflate.eof:

@@ -61,17 +61,22 @@ def read_indexed(source: Source, node: str) -> list[Snapshot]:
     compression = str(index.get("compressName") or "none").lower()
     node = str(index.get("nodeId") or node)
     return [
-        _log(source, compression, node, _number(source, upload, "uploadTimeStamp"), log)
-        for upload in (_fields_of(each, source) for each in _elements(index.get("logMetas")))
-        for of_container in _elements(upload.get("logMetas"))[1::2]  # a map: keys and values
-        for log in _elements(of_container)
+        _log_snapshot(
+            source, compression, node, _number_field(source, upload, "uploadTimeStamp"), log
+        )
+        for upload in (_fields_of(each, source) for each in _elements_of(index.get("logMetas")))
+        for of_container in _elements_of(upload.get("logMetas"))[1::2]  # a map: keys and values
+        for log in _elements_of(of_container)
     ]
 
 
-def _log(source: Source, compression: str, node: str, uploaded_ms: int, meta: Any) -> Snapshot:
+def _log_snapshot(
+    source: Source, compression: str, node: str, uploaded_ms: int, meta: Any
+) -> Snapshot:
     log = _fields_of(meta, source)
     start, stored, size = (
-        _number(source, log, name) for name in ("startIndex", "fileCompressedSize", "fileSize")
+        _number_field(source, log, name)
+        for name in ("startIndex", "fileCompressedSize", "fileSize")
     )
     if min(start, stored, size) < 0 or start + stored > source.size:
         raise source.damaged("a log file lies outside of it")
@@ -81,7 +86,7 @@ def _log(source: Source, compression: str, node: str, uploaded_ms: int, meta: An
         name=str(log.get("fileName") or ""),
         size=size,
         uploaded_ms=uploaded_ms,
-        modified_ms=_number(source, log, "lastModifiedTime"),
+        modified_ms=_number_field(source, log, "lastModifiedTime"),
         region=Region(source, compression, start, stored),
         extents=((0, size),),
     )
@@ -93,13 +98,13 @@ def _fields_of(value: Any, source: Source) -> dict[str, Any]:
     return value.fields
 
 
-def _elements(value: Any) -> list[Any]:
+def _elements_of(value: Any) -> list[Any]:
     """Return the elements of a java.util.List, or the keys and values of a Map in turn."""
     written = value.written if isinstance(value, JavaObject) else []
     return [item for item in written if not isinstance(item, bytes)]
 
 
-def _number(source: Source, fields: dict[str, Any], name: str) -> int:
+def _number_field(source: Source, fields: dict[str, Any], name: str) -> int:
     value = fields.get(name)
     if not isinstance(value, int):
         raise source.damaged(f"{name} is missing in its index")
@@ -159,44 +164,44 @@ class _JavaReader:
         self._left = MAX_VALUES
 
     def value(self, depth: int) -> Any:
-        return self._tagged(self._in.unsigned(1), depth)
+        return self._read_tagged(self._in.unsigned(1), depth)
 
-    def _tagged(self, tag: int, depth: int) -> Any:
+    def _read_tagged(self, tag: int, depth: int) -> Any:
         self._left -= 1
         if depth > MAX_DEPTH or self._left < 0:
             raise self._in.damaged("its index is too deep or too large")
         if tag == NULL:
             return None
         if tag == REFERENCE:
-            return self._reference()
+            return self._read_reference()
         if tag in (STRING, LONG_STRING):
-            return self._handle(self._in.decode(self._sized(tag)))
+            return self._keep_handle(self._in.decode(self._read_sized(tag)))
         if tag == OBJECT:
-            return self._object(depth)
+            return self._read_object(depth)
         if tag == ENUM:
             self._class_desc(depth + 1)
             place = len(self._handles)
-            self._handle(None)
+            self._keep_handle(None)
             self._handles[place] = self.value(depth + 1)
             return self._handles[place]
         if tag in (BLOCK, LONG_BLOCK):
-            return self._sized(tag)
+            return self._read_sized(tag)
         if tag == CLASS_DESC:
             return self._new_class(depth)
         raise self._in.damaged(
             f"its index holds a value of kind {tag:#x}, which Hadoop does not write"
         )
 
-    def _sized(self, tag: int) -> bytes:
+    def _read_sized(self, tag: int) -> bytes:
         """Read the bytes of a string or block, which follow their number."""
         digits = {STRING: 2, LONG_STRING: 8, BLOCK: 1, LONG_BLOCK: 4}[tag]
         return self._in.exactly(self._in.unsigned(digits), limit=self._size)
 
-    def _handle(self, value: Any) -> Any:
+    def _keep_handle(self, value: Any) -> Any:
         self._handles.append(value)
         return value
 
-    def _reference(self) -> Any:
+    def _read_reference(self) -> Any:
         number = self._in.integer(4) - FIRST_HANDLE
         if not 0 <= number < len(self._handles):
             raise self._in.damaged("its index has an invalid reference")
@@ -211,7 +216,7 @@ class _JavaReader:
     def _new_class(self, depth: int) -> _ClassDesc:
         described = _ClassDesc(self._in.utf())
         self._in.exactly(8)  # serialVersionUID
-        self._handle(described)
+        self._keep_handle(described)
         described.flags = self._in.unsigned(1)
         for _ in range(self._in.unsigned(2)):
             kind = chr(self._in.unsigned(1))
@@ -219,16 +224,16 @@ class _JavaReader:
             if kind not in PRIMITIVES:
                 self.value(depth + 1)  # the field's class, a string
             described.fields.append((kind, name))
-        self._written(depth)  # class annotations
+        self._read_written_blocks(depth)  # class annotations
         parent = self._class_desc(depth + 1)
         described.levels = [*(parent.levels if parent else ()), described]
         return described
 
-    def _object(self, depth: int) -> JavaObject:
+    def _read_object(self, depth: int) -> JavaObject:
         described = self._class_desc(depth + 1)
         if described is None:
             raise self._in.damaged("a class is missing in its index")
-        found: JavaObject = self._handle(JavaObject())
+        found: JavaObject = self._keep_handle(JavaObject())
         for level in described.levels:
             if not level.flags & SERIALIZABLE:
                 raise self._in.damaged(
@@ -237,13 +242,13 @@ class _JavaReader:
             for kind, name in level.fields:
                 found.fields[name] = self._value_of(kind, depth)
             if level.flags & HAS_WRITE_METHOD:
-                found.written += self._written(depth)
+                found.written += self._read_written_blocks(depth)
         return found
 
-    def _written(self, depth: int) -> list[Any]:
+    def _read_written_blocks(self, depth: int) -> list[Any]:
         found = []
         while (tag := self._in.unsigned(1)) != END:
-            found.append(self._tagged(tag, depth + 1))
+            found.append(self._read_tagged(tag, depth + 1))
         return found
 
     def _value_of(self, kind: str, depth: int) -> Any:

@@ -132,7 +132,7 @@ class CollectedFile:
         Uploads of a rolled log are joined: an upload that begins with the whole previous one
         replaces it, any other is appended.
         """
-        segments = _joined(self.snapshots)
+        segments = _join_segments(self.snapshots)
         start = 0
         if tail is not None:
             start = max(0, sum(snapshot.size for snapshot in segments) - tail)
@@ -158,17 +158,17 @@ class ContainerLogs:
 # --- rolled logs ---
 
 
-def _joined(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+def _join_segments(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     segments: list[Snapshot] = []
     for snapshot in snapshots:
-        if segments and _continues(segments[-1], snapshot):
+        if segments and _continues_snapshot(segments[-1], snapshot):
             segments[-1] = snapshot
         else:
             segments.append(snapshot)
     return segments
 
 
-def _continues(old: Snapshot, new: Snapshot) -> bool:
+def _continues_snapshot(old: Snapshot, new: Snapshot) -> bool:
     """Return whether the new snapshot begins with all of the old one."""
     if new.size < old.size:
         return False

@@ -72,7 +72,7 @@ class LogSettings:
 # --- directories ----------------------------------------------------------------------------------
 
 
-def _directories(
+def _application_directories(
     store: LogStore, root: str, user: str, app_id: str
 ) -> Iterator[tuple[str, Sequence[DirectoryEntry]]]:
     """Yield the application's directories under one root, with any suffix and format, and their
@@ -84,15 +84,15 @@ def _directories(
     """
     number = _APP_ID.fullmatch(app_id)
     home = f"{root.rstrip('/')}/{user}"
-    for directory in _list(store, home):
+    for directory in _list_or_empty(store, home):
         path = f"{home}/{directory.name}"
         if directory.name.startswith("bucket-") and number:
             path += f"/{int(number[1]) % 10000:04d}"  # LogAggregationUtils.getRemoteBucketDir
         if directory.is_dir:
-            yield f"{path}/{app_id}", _list(store, f"{path}/{app_id}")
+            yield f"{path}/{app_id}", _list_or_empty(store, f"{path}/{app_id}")
 
 
-def _list(store: LogStore, path: str) -> Sequence[DirectoryEntry]:
+def _list_or_empty(store: LogStore, path: str) -> Sequence[DirectoryEntry]:
     try:
         return store.list_dir(path)
     except FileNotFoundError:
@@ -142,7 +142,7 @@ class NodeFile:
             found: list[Snapshot] = []
             self.problems = []  # of an attempt during which the storage failed
             try:
-                for snapshot in self._read():
+                for snapshot in self._read_snapshots():
                     if len(found) == MAX_ENTRIES:
                         self.problems.append(
                             f"{self.path}: more than {MAX_ENTRIES} log files; the rest is left out"
@@ -156,7 +156,7 @@ class NodeFile:
             self._found = found
         return self._found
 
-    def _read(self) -> Iterator[Snapshot]:
+    def _read_snapshots(self) -> Iterator[Snapshot]:
         source = Source(self.store.open(self.path), self.path, self.memory, self.valid)
         tail = source.tail()
         if tail.endswith(tfile.MAGIC):
@@ -181,7 +181,7 @@ class Survey:
 
     def add(self, store: LogStore, root: str, user: str, app_id: str, memory: Memory) -> None:
         """Find an application's node files under one root."""
-        for directory, entries in list(_directories(store, root, user, app_id)):
+        for directory, entries in list(_application_directories(store, root, user, app_id)):
             names = {entry.name for entry in entries}
             valid = _valid_sizes(store, directory, entries, memory)
             for entry in entries:

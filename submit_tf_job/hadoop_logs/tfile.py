@@ -42,7 +42,7 @@ def read_index(source: Source) -> list[tuple[Region, int]]:
     for name in ("BCFile.index", "TFile.index"):
         if name not in parts:
             raise source.damaged(f"it has no {name}")
-    blocks = _blocks(source, parts["BCFile.index"].fields())
+    blocks = _read_blocks(source, parts["BCFile.index"].fields())
     counts = _record_counts(source, parts["TFile.index"].fields(), len(blocks))
     return list(zip(blocks, counts, strict=True))
 
@@ -58,7 +58,7 @@ def _meta_index(region: Region) -> dict[str, Region]:
     return found
 
 
-def _blocks(source: Source, fields: Fields) -> list[Region]:
+def _read_blocks(source: Source, fields: Fields) -> list[Region]:
     compression = fields.string()
     blocks = []
     for _ in range(fields.count(MAX_ENTRIES)):
@@ -141,7 +141,7 @@ def read_tfile(
     """
     for block, records in read_index(source):
         try:
-            for container_id, value in _records(block, records):
+            for container_id, value in _records_of_block(block, records):
                 for name, extents in _logs_of(container_id, value, source, problems):
                     yield Snapshot(
                         container_id=container_id,
@@ -157,7 +157,7 @@ def read_tfile(
             problems.append(str(error))
 
 
-def _records(block: Region, records: int) -> Iterator[tuple[str, _Value]]:
+def _records_of_block(block: Region, records: int) -> Iterator[tuple[str, _Value]]:
     """Yield each container in a block, and the value with its log files."""
     cursor = block.cursor()
     fields = Fields(cursor.read, block.source.damaged)

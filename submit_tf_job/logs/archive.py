@@ -68,7 +68,7 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
     """
     report = next(logs.find(contract.REPORT_FILE), None)
     if report is not None and wanted is not None:
-        said = JobReport.parse(_content(report))
+        said = JobReport.parse(_content_or_empty(report))
         alone = [found for found in from_report(said).values() if found.task == wanted]
         if said is not None and alone and _never_restarted(said):
             return Archive("collected", logs, tuple(alone), logs.warnings)
@@ -76,18 +76,18 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
     nodes: dict[str, list[TaskContainer]] = {}
     for one in logs.containers():
         file = one.file(contract.REPORT_FILE)
-        known |= from_report(JobReport.parse(_content(file.snapshots[-1]))) if file else {}
+        known |= from_report(JobReport.parse(_content_or_empty(file.snapshots[-1]))) if file else {}
         host = one.node.rpartition(":")[0]
         nodes.setdefault(one.node, []).append(TaskContainer("", one.container_id, host))
 
     def of_node(containers: list[TaskContainer]) -> list[TaskContainer]:
-        return [_named(logs, container, known) for container in containers]
+        return [_with_task_name(logs, container, known) for container in containers]
 
     named = chain.from_iterable(in_threads(of_node, list(nodes.values())))
-    return Archive("collected", logs, _sorted(named), logs.warnings)
+    return Archive("collected", logs, _in_task_order(named), logs.warnings)
 
 
-def _content(report: Snapshot) -> bytes:
+def _content_or_empty(report: Snapshot) -> bytes:
     try:
         return report.read()
     except Damaged:
@@ -103,7 +103,7 @@ def _never_restarted(report: JobReport) -> bool:
     )
 
 
-def _named(
+def _with_task_name(
     source: LogSource, container: TaskContainer, known: Mapping[str, TaskContainer]
 ) -> TaskContainer:
     """Return a container with its task."""
@@ -118,7 +118,7 @@ def _named(
     return replace(container, task=name_of(container.id, files, read_end, known))
 
 
-def _sorted(containers: Iterable[TaskContainer]) -> tuple[TaskContainer, ...]:
+def _in_task_order(containers: Iterable[TaskContainer]) -> tuple[TaskContainer, ...]:
     return tuple(sorted(containers, key=lambda container: container.order))
 
 
@@ -141,14 +141,14 @@ def served(server: LogServer, address: str, am_containers: Sequence[str]) -> Arc
         while misses < _GAP:
             container = TaskContainer("", f"{stem}_{number:06d}")
             try:
-                found.append(_named(source, container, {}))
+                found.append(_with_task_name(source, container, {}))
                 misses = 0
             except NoSuchJob:
                 misses += 1
             number += 1
     if not found:
         raise NoSuchJob(f"the log server at {address} has no logs of it")
-    return Archive("log-server", source, _sorted(found))
+    return Archive("log-server", source, _in_task_order(found))
 
 
 # --- the task of a container ---
@@ -175,8 +175,8 @@ def name_of(
     instance = ""
     if LAUNCH_SCRIPT in names:
         script = read_end(LAUNCH_SCRIPT, _ENVIRONMENT_MAX)
-        host = _exported(script, contract.ENV_HOSTNAME)
-        instance = _exported(script, contract.ENV_INSTANCE) or host.partition(".")[0]
+        host = _exported_value(script, contract.ENV_HOSTNAME)
+        instance = _exported_value(script, contract.ENV_INSTANCE) or host.partition(".")[0]
     if not instance and "stderr.txt" in names:
         said = outcome_line(read_end("stderr.txt", OUTCOME_MAX))
         instance = said.task if said else ""
@@ -185,6 +185,6 @@ def name_of(
     return instance
 
 
-def _exported(script: bytes, name: str) -> str:
+def _exported_value(script: bytes, name: str) -> str:
     found = re.findall(_EXPORT % (name.encode(), name.encode()), script, re.MULTILINE)
     return next(iter(found), b"").decode("utf-8", "replace")

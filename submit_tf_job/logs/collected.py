@@ -115,7 +115,7 @@ class AggregatedLogs:
             AuthError: They may not be read.
             BadAnswer: None of the files can be read.
         """
-        nodes = self._nodes()
+        nodes = self._node_files()
         found = in_threads(NodeFile.snapshots, nodes)
         snapshots = [snapshot for of_node in found for snapshot in of_node]
         problems = [problem for node in nodes for problem in node.problems]
@@ -125,7 +125,7 @@ class AggregatedLogs:
                 hint="The container's own node may still have them.",
                 details={"problems": problems},
             )
-        grouped = _grouped(snapshots)
+        grouped = _group_by_container(snapshots)
         self._listed = {found.container_id: found for found in grouped}
         return grouped
 
@@ -137,7 +137,7 @@ class AggregatedLogs:
             NoLogs: The application has no logs.
             AuthError: They may not be read.
         """
-        for logs in sorted(self._nodes(), key=lambda logs: -logs.uploaded_ms):
+        for logs in sorted(self._node_files(), key=lambda logs: -logs.uploaded_ms):
             yield from (found for found in reversed(logs.snapshots()) if found.name == name)
 
     @property
@@ -158,7 +158,7 @@ class AggregatedLogs:
         """
         return tuple(
             FileInfo(file.name, file.size, moment(ms if ms is None else ms / 1000))
-            for file in self._container(container).files
+            for file in self._logs_of_container(container).files
             for ms in [file.snapshots[-1].modified_ms]
         )
 
@@ -172,13 +172,13 @@ class AggregatedLogs:
             AuthError: They may not be read.
             BadAnswer: The file is not in a format of Hadoop's.
         """
-        of_container = self._container(container)
+        of_container = self._logs_of_container(container)
         found = of_container.file(file)
         if found is None:
             names = ", ".join(file.name for file in of_container.files)
             message = f"{container.id}: has no log file {file}"
             raise NoLogs(message, Absence.NOTHING, hint=f"It has {names}.")
-        return _content(found, tail)
+        return _file_content(found, tail)
 
     def read_file(
         self, container_id: str, name: str, *, tail: int | None = None, host: str | None = None
@@ -186,15 +186,17 @@ class AggregatedLogs:
         """Read a file at once; errors are those of `read`."""
         return b"".join(self.read(TaskContainer("", container_id, host), name, tail=tail))
 
-    def _container(self, container: TaskContainer) -> ContainerLogs:
+    def _logs_of_container(self, container: TaskContainer) -> ContainerLogs:
         if container.id in self._listed:
             return self._listed[container.id]
         nodes = sorted(
-            self._nodes(), key=lambda logs: logs.node.rpartition(":")[0] != container.host
+            self._node_files(), key=lambda logs: logs.node.rpartition(":")[0] != container.host
         )
         for home in dict.fromkeys(logs.node for logs in nodes):
             of_node = [log for logs in nodes if logs.node == home for log in logs.snapshots()]
-            for found in _grouped([log for log in of_node if log.container_id == container.id]):
+            for found in _group_by_container(
+                [log for log in of_node if log.container_id == container.id]
+            ):
                 self._listed[container.id] = found
                 return found
         raise NoLogs(
@@ -205,20 +207,20 @@ class AggregatedLogs:
 
     # --- finding ---
 
-    def _nodes(self) -> list[NodeFile]:
+    def _node_files(self) -> list[NodeFile]:
         if not self._survey.nodes:
             found = Survey()
-            self._search(self.settings.root, found)
+            self._search_root(self.settings.root, found)
             for root in self.settings.other_roots:
                 # another file system, or not readable; only the first root is required
                 with suppress(SubmitTFJobError):
-                    self._search(root, found)
+                    self._search_root(root, found)
             self._survey = found
         if not self._survey.nodes:
             raise self._why_nothing()
         return self._survey.nodes
 
-    def _search(self, root: str, found: Survey) -> None:
+    def _search_root(self, root: str, found: Survey) -> None:
         try:
             found.add(self.store, root, self.user, self.app_id, self._memory)
         except AuthError as error:
@@ -230,14 +232,14 @@ class AggregatedLogs:
 
     def _why_nothing(self) -> NoLogs:
         where = f"{self.settings.root}/{self.user}"
-        reason, message, hint = _reason(where, self.said, self.settings)
+        reason, message, hint = _reason_of_absence(where, self.said, self.settings)
         if self._survey.pending:
             reason, message = Absence.NOT_YET, "its logs are just being uploaded"
             hint = "Try again in a few seconds."
         return NoLogs(f"{self.app_id}: {message}", reason, hint=hint)
 
 
-def _content(file: CollectedFile, tail: int | None) -> Iterator[bytes]:
+def _file_content(file: CollectedFile, tail: int | None) -> Iterator[bytes]:
     """Read a file in pieces; damage is an error for the user."""
     try:
         yield from file.stream(tail=tail)
@@ -246,7 +248,7 @@ def _content(file: CollectedFile, tail: int | None) -> Iterator[bytes]:
         raise BadAnswer(str(error), hint=hint) from error
 
 
-def _grouped(snapshots: list[Snapshot]) -> tuple[ContainerLogs, ...]:
+def _group_by_container(snapshots: list[Snapshot]) -> tuple[ContainerLogs, ...]:
     by_container: dict[str, dict[str, list[Snapshot]]] = {}
     for snapshot in sorted(snapshots, key=lambda found: found.uploaded_ms):
         by_container.setdefault(snapshot.container_id, {}).setdefault(snapshot.name, []).append(
@@ -258,16 +260,20 @@ def _grouped(snapshots: list[Snapshot]) -> tuple[ContainerLogs, ...]:
             node=next(iter(files.values()))[0].node,
             files=tuple(CollectedFile(name, tuple(found)) for name, found in sorted(files.items())),
         )
-        for container_id, files in sorted(by_container.items(), key=lambda item: _order(item[0]))
+        for container_id, files in sorted(
+            by_container.items(), key=lambda item: _container_order(item[0])
+        )
     )
 
 
-def _order(container_id: str) -> tuple[list[int], str]:
+def _container_order(container_id: str) -> tuple[list[int], str]:
     """Return the key that sorts by attempt and number, without an epoch (`container_e17_…`)."""
     return [int(number) for number in re.findall(r"\d+", container_id)[-4:]], container_id
 
 
-def _reason(where: str, said: WhatYarnSays, settings: LogSettings) -> tuple[Absence, str, str]:
+def _reason_of_absence(
+    where: str, said: WhatYarnSays, settings: LogSettings
+) -> tuple[Absence, str, str]:
     """Return why a directory has no logs of an application: the reason, the sentence, the hint."""
     age = said.age_s
     if said.status == _OFF or (settings.enabled is False and said.status is None):
@@ -292,8 +298,8 @@ def _reason(where: str, said: WhatYarnSays, settings: LogSettings) -> tuple[Abse
     if settings.retain_s is not None and age is not None and age >= settings.retain_s:
         return (
             Absence.DELETED,
-            f"its logs are deleted: it ended {_span(age)} ago, and the cluster keeps them for "
-            f"{_span(settings.retain_s)}",
+            f"its logs are deleted: it ended {_span_text(age)} ago, and the cluster keeps them for "
+            f"{_span_text(settings.retain_s)}",
             "yarn.log-aggregation.retain-seconds sets how long.",
         )
     if said.status in _FAILED:
@@ -317,7 +323,7 @@ def _reason(where: str, said: WhatYarnSays, settings: LogSettings) -> tuple[Abse
     )
 
 
-def _span(seconds: int) -> str:
+def _span_text(seconds: int) -> str:
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"

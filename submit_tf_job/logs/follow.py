@@ -126,38 +126,40 @@ class LogFollower:
 
     def beginning(self) -> Iterator[Run]:
         """Yield the lines that exist at the start, in order of time."""
-        yield from in_order([self._first_of(*one) for one in self._news()] or [()])
+        yield from in_order([self._first_of(*one) for one in self._grown_files()] or [()])
 
     def _first_of(self, followed: _Container, file: _OpenLog) -> Iterator[Run]:
         try:
             origin, size = file.cutter.origin, file.size
             stamps = stamps_of(self.nodes, origin)
             whole = LogFile(followed.container, file.info)
-            start = start_of(self.nodes, whole, self.selection, self._dates(file.info), stamps)
+            start = start_of(
+                self.nodes, whole, self.selection, self._dates_of_file(file.info), stamps
+            )
             file.place = start
             runs = file.take(self.nodes.read_from(*origin, start, size))
             yield from filtered(runs, origin, self.selection, self.say, start, stamps)
         except SubmitTFJobError as error:
-            self._failed(followed, error)
+            self._count_failure(followed, error)
 
     def poll(self) -> Iterator[Run]:
         """Yield the new lines, sorted by time."""
-        news = self._news()
-        runs = chain.from_iterable(in_threads(self._increment, news))
+        news = self._grown_files()
+        runs = chain.from_iterable(in_threads(self._new_lines, news))
         yield from wanted_lines(sorted(runs, key=lambda run: run.order), self.selection)
         self._more = any(file.place < file.size for followed, file in news if not followed.failures)
 
-    def _news(self) -> list[tuple[_Container, _OpenLog]]:
+    def _grown_files(self) -> list[tuple[_Container, _OpenLog]]:
         """List the selected files that have grown."""
         due = [followed for followed in self._followed.values() if not followed.complete]
-        grown = in_threads(self._grown, due)
+        grown = in_threads(self._grown_logs, due)
         return [(one, file) for one, files in zip(due, grown, strict=True) for file in files]
 
-    def _grown(self, followed: _Container) -> list[_OpenLog]:
+    def _grown_logs(self, followed: _Container) -> list[_OpenLog]:
         try:
-            grown = self._listed(self.nodes, followed)
+            grown = self._list_unread_files(self.nodes, followed)
         except SubmitTFJobError as error:
-            self._failed(followed, error)
+            self._count_failure(followed, error)
             return []
         if followed.failures >= _FAILURES_TO_SAY:
             self.say(f"{followed.container.task}: its logs can be read again")
@@ -165,15 +167,15 @@ class LogFollower:
         followed.complete = followed.replaced and not grown
         return grown
 
-    def _listed(self, source: LogSource, followed: _Container) -> list[_OpenLog]:
+    def _list_unread_files(self, source: LogSource, followed: _Container) -> list[_OpenLog]:
         """List the selected files of a container with bytes that were not read."""
         infos = {info.name: info for info in source.files(followed.container)}
         names = [name for name in self.selection.names(followed.container) if name in infos]
         for name in names:
-            self._update(followed, infos[name])
+            self._update_file(followed, infos[name])
         return [file for name in names if (file := followed.files[name]).size > file.place]
 
-    def _update(self, followed: _Container, info: FileInfo) -> None:
+    def _update_file(self, followed: _Container, info: FileInfo) -> None:
         known = followed.files.get(info.name)
         if known is not None and (info.size or 0) >= known.place:
             known.info = info
@@ -183,13 +185,13 @@ class LogFollower:
                 f"{followed.container.task}: {info.name} has become shorter; it is read "
                 f"again from its beginning"
             )
-        cutter = RunCutter(Origin(followed.container, info.name), self._dates(info))
+        cutter = RunCutter(Origin(followed.container, info.name), self._dates_of_file(info))
         followed.files[info.name] = _OpenLog(info, cutter)
 
-    def _dates(self, info: FileInfo) -> Dates:
+    def _dates_of_file(self, info: FileInfo) -> Dates:
         return dates_of(info, self.wall())
 
-    def _increment(self, news: tuple[_Container, _OpenLog]) -> list[Run]:
+    def _new_lines(self, news: tuple[_Container, _OpenLog]) -> list[Run]:
         """Return the new lines of a file, up to `_ONE_POLL` bytes."""
         followed, file = news
         runs: list[Run] = []
@@ -200,10 +202,10 @@ class LogFollower:
                 if file.place - begun >= _ONE_POLL:
                     break
         except SubmitTFJobError as error:
-            self._failed(followed, error)
+            self._count_failure(followed, error)
         return runs
 
-    def _failed(self, followed: _Container, error: SubmitTFJobError) -> None:
+    def _count_failure(self, followed: _Container, error: SubmitTFJobError) -> None:
         if isinstance(error, AuthError):
             raise error
         followed.failures += 1
@@ -258,19 +260,19 @@ class JobFollower(LogFollower):
             ClusterUnavailable: The cluster did not respond for `unreachable_s`.
             NoSuchJob: The ResourceManager does not have the job.
         """
-        over = self._look()
+        over = self._look_at_job()
         yield from self.beginning()
         number = 1
         while not over:
             if not self._more:
                 self.sleep(max(self.poll_s, _POLITE_S * len(self._followed)))
             if number % 2 == 0:
-                over = self._look()
+                over = self._look_at_job()
             yield from self.poll()
             number += 1
         yield from self._last_bytes()
 
-    def _look(self) -> bool:
+    def _look_at_job(self) -> bool:
         """Update the containers; return whether the job is over."""
         now = self.clock()
         try:
@@ -283,11 +285,11 @@ class JobFollower(LogFollower):
         except ClusterUnavailable as error:
             if now - self._last_answer > self.unreachable_s:
                 raise
-            self._trouble(f"the cluster does not answer; still trying: {error.message}")
+            self._say_trouble(f"the cluster does not answer; still trying: {error.message}")
             return False
         self._last_answer, self._unknown_since = now, None
         if roster.trouble:
-            self._trouble(roster.trouble)
+            self._say_trouble(roster.trouble)
         elif self._troubled:
             self._troubled = False
             self.say("the cluster answers again")
@@ -295,7 +297,7 @@ class JobFollower(LogFollower):
             self.take(container)
         return roster.over
 
-    def _trouble(self, sentence: str) -> None:
+    def _say_trouble(self, sentence: str) -> None:
         if not self._troubled:
             self.say(sentence)
             self._troubled = True
@@ -335,12 +337,12 @@ class JobFollower(LogFollower):
     def _rest_of(self, source: LogSource, container: TaskContainer) -> list[Iterable[Run]]:
         followed = self._followed.setdefault(container.id, _Container(container))
         try:
-            files = self._listed(source, followed)
+            files = self._list_unread_files(source, followed)
         except SubmitTFJobError as error:
             self.say(f"{container.task}: the end of its logs cannot be read: {error.message}")
             return []
-        return [self._rest(source, file) for file in files]
+        return [self._rest_of_file(source, file) for file in files]
 
-    def _rest(self, source: LogSource, file: _OpenLog) -> Iterable[Run]:
+    def _rest_of_file(self, source: LogSource, file: _OpenLog) -> Iterable[Run]:
         pieces = source.read(*file.cutter.origin, tail=file.size - file.place)
         return wanted_lines(file.take(pieces), self.selection)

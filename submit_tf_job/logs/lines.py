@@ -50,14 +50,14 @@ class Dates:
     def find(self, data: bytes) -> Iterator[tuple[int, float]]:
         """Yield the offset and the time, in seconds since the epoch, of each line with a time."""
         for found in _LINE.finditer(data):
-            at = self._time(found)
+            at = self._time_of_line(found)
             if at is not None:
                 yield found.start(), at
 
-    def _time(self, found: re.Match[bytes]) -> float | None:
-        parse, first, last = self._iso, 7, 12
+    def _time_of_line(self, found: re.Match[bytes]) -> float | None:
+        parse, first, last = self._iso_time, 7, 12
         if found[1]:
-            parse, first, last = self._absl, 1, 5
+            parse, first, last = self._absl_time, 1, 5
         key = found.string[found.start(first) : found.end(last)] + (found[14] or b"")
         second = self._second.get(key)
         if second is None:
@@ -70,7 +70,7 @@ class Dates:
             self._second[key] = second
         return second + float(b"0." + (found[6] or found[13] or b"0"))
 
-    def _absl(self, found: re.Match[bytes]) -> float:
+    def _absl_time(self, found: re.Match[bytes]) -> float:
         month, day, hour, minute, second = (int(found[number]) for number in range(1, 6))
         for year in range(self._now.year + 1, self._now.year - 8, -1):
             try:
@@ -81,7 +81,7 @@ class Dates:
                 return moment.timestamp()
         raise ValueError("no year fits")
 
-    def _iso(self, found: re.Match[bytes]) -> float:
+    def _iso_time(self, found: re.Match[bytes]) -> float:
         year, month, day, hour, minute, second = (int(found[number]) for number in range(7, 13))
         zone = self._zone
         if found[14]:
@@ -140,14 +140,14 @@ class RunCutter:
         self._rest = data[end:] if end else self._rest + data
         if len(self._rest) > LONGEST_LINE:
             lines, self._rest = lines + self._rest + b"\n", b""
-        yield from self._runs(lines)
+        yield from self._runs_of_lines(lines)
 
     def flush(self) -> Iterator[Run]:
         """Yield the incomplete last line, with a line end added."""
         rest, self._rest = self._rest, b""
-        yield from self._runs(rest and rest + b"\n")
+        yield from self._runs_of_lines(rest and rest + b"\n")
 
-    def _runs(self, lines: bytes) -> Iterator[Run]:
+    def _runs_of_lines(self, lines: bytes) -> Iterator[Run]:
         if not lines:
             return
         begun, at = 0, None
@@ -278,7 +278,7 @@ def begins_at(
             place = begin
         whole = data.find(b"\n") + 1
         begin = place + 1
-        for start, _time in dates.find(data[whole : place + 1]):
+        for start, _time_of_line in dates.find(data[whole : place + 1]):
             begin = whole + start
         return begin
 
@@ -330,11 +330,11 @@ def read_stamps(data: bytes) -> dict[str, Stamps]:
 
 def offset_before(stamps: Stamps, since: float) -> int:
     """Return an offset before which all lines are older than `since`."""
-    at = bisect.bisect_right([_latest(stamps, time) for _offset, time in stamps], since)
-    return (0, *(offset for offset, _time in stamps))[at]
+    at = bisect.bisect_right([_latest_stamp(stamps, time) for _offset, time in stamps], since)
+    return (0, *(offset for offset, _time_of_line in stamps))[at]
 
 
-def _latest(stamps: Stamps, time: float) -> float:
+def _latest_stamp(stamps: Stamps, time: float) -> float:
     """Return the latest write time for a record at `time`; records of long tasks are rare."""
     age = max(0.0, time - stamps[0][1])
     return time + next(pace for until, pace in contract.TIMES_PACES if age < until)
@@ -348,21 +348,21 @@ def stamped(runs: Iterable[Run], start: int, stamps: Stamps) -> Iterator[Run]:
         start: Offset of the first in the file.
         stamps: The file's index.
     """
-    offsets = [offset for offset, _time in stamps]
+    offsets = [offset for offset, _time_of_line in stamps]
     latest = float("-inf")
     for run in runs:
-        for part in _cut(run, start, offsets):
+        for part in _cut_run(run, start, offsets):
             at = bisect.bisect_right(offsets, start) - 1
             latest, written = max(latest, run.order), None
             if at >= 0:
                 begun = stamps[at][1]
                 floor = begun if part.at is None else begun - _WRITING_S
-                latest, written = max(latest, floor), _latest(stamps, begun)
+                latest, written = max(latest, floor), _latest_stamp(stamps, begun)
             yield part._replace(order=latest, written=written)
             start += len(part.data)
 
 
-def _cut(run: Run, start: int, offsets: list[int]) -> Iterator[Run]:
+def _cut_run(run: Run, start: int, offsets: list[int]) -> Iterator[Run]:
     """Cut a run at the first line at or behind each offset."""
     place, rest = 0, run
     first = bisect.bisect_right(offsets, start)

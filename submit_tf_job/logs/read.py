@@ -106,20 +106,22 @@ def chosen(
     role, _, index = task.rpartition("-")
     coming = task in roles or (index.isdecimal() and int(index) < roles.get(role, 0))
     if not found and role in roles and index.isdecimal() and not coming:
-        raise UsageError(f"there is no task {task!r}", hint=f"{role} has {_counted(roles[role])}.")
+        raise UsageError(
+            f"there is no task {task!r}", hint=f"{role} has {_counted_tasks(roles[role])}."
+        )
     if not found and (tasks or roles) and not coming:
         raise UsageError(
             f"there is no task or role {task!r} with logs",
-            hint=f"There are {_some([container.task for container in tasks] or roles)}.",
+            hint=f"There are {_first_words([container.task for container in tasks] or roles)}.",
         )
     return found
 
 
-def _counted(tasks: int) -> str:
+def _counted_tasks(tasks: int) -> str:
     return {0: "no tasks", 1: "one task, index 0"}.get(tasks, f"{tasks} tasks, 0 to {tasks - 1}")
 
 
-def _some(words: Iterable[str], most: int = 20) -> str:
+def _first_words(words: Iterable[str], most: int = 20) -> str:
     found = list(dict.fromkeys(words))
     return ", ".join(found[:most]) + (f" and {len(found) - most} more" if len(found) > most else "")
 
@@ -189,7 +191,9 @@ def wanted_files(
     ]
     missing = [name for name in selection.files if name not in {file.info.name for file in out}]
     if missing and found:
-        there = _some(sorted({info.name for _container, files in found for info in files}), 40)
+        there = _first_words(
+            sorted({info.name for _container, files in found for info in files}), 40
+        )
         raise NoSuchLog(
             f"there is no log file {missing[0]}",
             hint=f"There are {there}." if there else "Nothing has been written yet.",
@@ -374,21 +378,21 @@ def in_order(files: Sequence[Iterable[Run]]) -> Iterator[Run]:
     if len(files) == 1:
         yield from files[0]
     elif len(files) <= OPEN_AT_ONCE:
-        yield from heapq.merge(*files, key=_when)
+        yield from heapq.merge(*files, key=_run_order)
     else:
         with _Spool() as spool:
-            yield from heapq.merge(*[spool.take(runs) for runs in files], key=_when)
+            yield from heapq.merge(*[spool.take(runs) for runs in files], key=_run_order)
 
 
-def _when(run: Run) -> float:
+def _run_order(run: Run) -> float:
     return run.order
 
 
-def _packed(time: float | None) -> float:
+def _packed_time(time: float | None) -> float:
     return math.nan if time is None else time
 
 
-def _unpacked(time: float) -> float | None:
+def _unpacked_time(time: float) -> float | None:
     return None if math.isnan(time) else time
 
 
@@ -409,7 +413,9 @@ class _Spool:
             for run in runs:
                 origin = run.origin
                 self._file.write(
-                    _HEAD.pack(_packed(run.at), run.order, _packed(run.written), len(run.data))
+                    _HEAD.pack(
+                        _packed_time(run.at), run.order, _packed_time(run.written), len(run.data)
+                    )
                     + run.data
                 )
             self._file.flush()
@@ -420,9 +426,9 @@ class _Spool:
             ) from None
         if origin is None:
             return iter(())
-        return self._again(origin, start, self._file.tell())
+        return self._reread_runs(origin, start, self._file.tell())
 
-    def _again(self, origin: Origin, place: int, end: int) -> Iterator[Run]:
+    def _reread_runs(self, origin: Origin, place: int, end: int) -> Iterator[Run]:
         window, at = b"", 0  # the bytes from `place` on, and where the next run begins in them
         while place + at < end:
             have = len(window) - at
@@ -436,4 +442,10 @@ class _Spool:
                 continue
             time, order, written, length = _HEAD.unpack_from(window, at)
             at += _HEAD.size + length
-            yield Run(origin, _unpacked(time), order, window[at - length : at], _unpacked(written))
+            yield Run(
+                origin,
+                _unpacked_time(time),
+                order,
+                window[at - length : at],
+                _unpacked_time(written),
+            )

@@ -122,7 +122,7 @@ class NodeLogs(ServedLogs):
         if container.address:
             return container.address
         if container.id not in self._addresses:
-            self._addresses[container.id] = self._search(container)
+            self._addresses[container.id] = self._search_server(container)
         return self._addresses[container.id]
 
     def is_written(self, container: TaskContainer, file: str) -> bool:
@@ -140,7 +140,7 @@ class NodeLogs(ServedLogs):
         """Drop the cached address of a container: a restarted NodeManager may have another one."""
         self._addresses.pop(container.id, None)
 
-    def _search(self, container: TaskContainer) -> str:
+    def _search_server(self, container: TaskContainer) -> str:
         addresses = self._nodes.addresses_of(container.host or "")
         if not addresses:
             raise NodeUnreachable(f"no NodeManager of {container.host} is in service")
@@ -202,15 +202,15 @@ class LogServer:
             AuthError: The logs may not be read, by this user or by the server.
             ClusterUnavailable: It does not respond.
         """
-        outcome = self._client.fetch(*_split(address, f"/containers/{container_id}/logs"))
+        outcome = self._client.fetch(*_split_address(address, f"/containers/{container_id}/logs"))
         if isinstance(outcome, TransportError):
-            raise _silent(address, outcome)
+            raise _unreachable_server(address, outcome)
         if outcome.status != 200:
-            raise _failure(outcome, container_id)
+            raise _server_failure(outcome, container_id)
         try:
             answer = json.loads(outcome.body)
         except ValueError:
-            raise _failure(outcome, container_id) from None
+            raise _server_failure(outcome, container_id) from None
         files = log_files_of(answer)
         if not files:
             raise ContainerGone(f"The log server has no logs of {container_id}.")
@@ -221,12 +221,12 @@ class LogServer:
     ) -> LogStream:
         """Open a log file, or its end; arguments and errors are those of `list_logs`."""
         # the only path for contents that the JobHistoryServer has; the other server has it too
-        base, path = _split(address, f"/containerlogs/{container_id}/{log_file_path(file)}")
+        base, path = _split_address(address, f"/containerlogs/{container_id}/{log_file_path(file)}")
         outcome = self._client.download(base, path, params=size_params(tail_bytes))
         if isinstance(outcome, TransportError):
-            raise _silent(address, outcome)
+            raise _unreachable_server(address, outcome)
         if isinstance(outcome, Reply):
-            raise _failure(outcome, container_id)
+            raise _server_failure(outcome, container_id)
         try:
             return LogStream(outcome, tail_bytes)
         except BadAnswer:
@@ -234,19 +234,19 @@ class LogServer:
             raise ContainerGone(f"The log server has no {file} of {container_id}.") from None
 
 
-def _split(address: str, path: str) -> tuple[str, str]:
+def _split_address(address: str, path: str) -> tuple[str, str]:
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/") + path
 
 
-def _silent(address: str, trouble: TransportError) -> ClusterUnavailable:
+def _unreachable_server(address: str, trouble: TransportError) -> ClusterUnavailable:
     return ClusterUnavailable(
         f"The log server at {address} could not be reached: {trouble.why}.",
         hint=trouble.advice or "Its address is yarn.log.server.web-service.url of yarn-site.xml.",
     )
 
 
-def _failure(reply: Reply, container_id: str) -> SubmitTFJobError:
+def _server_failure(reply: Reply, container_id: str) -> SubmitTFJobError:
     words = reply.words
     known = refusal(reply, f"read the logs of {container_id}")
     if isinstance(known, AuthError):

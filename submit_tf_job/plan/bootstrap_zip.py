@@ -31,7 +31,7 @@ def bootstrap_zip() -> bytes:
     packed = _CONTAINER / "bootstrap.zip"
     if packed.exists():
         return packed.read_bytes()
-    sources = _sources(_CONTAINER)
+    sources = _module_sources(_CONTAINER)
     digest = hashlib.sha256(repr((sources, Path(__file__).read_bytes())).encode()).hexdigest()
     kept = _CONTAINER / "__pycache__" / f"bootstrap-{digest[:16]}.zip"
     with suppress(OSError):
@@ -53,7 +53,7 @@ def build(container: Path = _CONTAINER) -> bytes:
     """
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        for name, source in {"submit_tf_job/__init__.py": "", **_sources(container)}.items():
+        for name, source in {"submit_tf_job/__init__.py": "", **_module_sources(container)}.items():
             tree = ast.fix_missing_locations(_Bare().visit(ast.parse(source, name)))
             bare = ast.unparse(_without_unused_imports(tree))
             ast.parse(bare, name, feature_version=FLOOR)
@@ -73,7 +73,7 @@ def _without_unused_imports(module: ast.Module) -> ast.Module:
     return module
 
 
-def _sources(container: Path) -> dict[str, str]:
+def _module_sources(container: Path) -> dict[str, str]:
     """Return the text of each module, by its name in the zip."""
     found = {}
     for path in sorted(container.rglob("*.py")):

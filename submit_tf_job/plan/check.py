@@ -54,17 +54,17 @@ def check_job(job: Job, site: Site, room: int) -> list[Problem]:
         room: What `room_for_name` returns.
     """
     problems = [
-        *_names(job, site, room),
-        *_network(job, site),
+        *_name_problems(job, site, room),
+        *_network_problems(job, site),
         *secret_problems(job),
         *caps_problems(job, site.caps),
     ]
     for role in job.roles.values():
-        problems += [*_role(job, role, site), *_env(job, role)]
+        problems += [*_role_problems(job, role, site), *_env_problems(job, role)]
     return problems
 
 
-def _names(job: Job, site: Site, room: int) -> Iterator[Problem]:
+def _name_problems(job: Job, site: Site, room: int) -> Iterator[Problem]:
     if is_run(job.name):
         yield job.problem(
             "name",
@@ -72,7 +72,7 @@ def _names(job: Job, site: Site, room: int) -> Iterator[Problem]:
             f"another name",
         )
     elif len(head_of(job.name, room)) + SUFFIX > room:
-        longest = max(_hosts(job, site), key=len)
+        longest = max(_longest_host_names(job, site), key=len)
         most = room - SUFFIX
         why = f"a name of at most {most} characters fits, or " if most > 0 else "no name fits; "
         yield job.problem(
@@ -99,18 +99,18 @@ def _names(job: Job, site: Site, room: int) -> Iterator[Problem]:
 
 def room_for_name(job: Job, site: Site) -> int:
     """Return how many characters the name of a run may have, so that YARN takes its host names."""
-    longest = max(map(len, _hosts(job, site)), default=0)
+    longest = max(map(len, _longest_host_names(job, site)), default=0)
     return min(MAX_NAME, MAX_HOST_NAME - longest)
 
 
-def _hosts(job: Job, site: Site) -> Iterator[str]:
+def _longest_host_names(job: Job, site: Site) -> Iterator[str]:
     """Yield the longest host name of each role, without the name of the run."""
     for role in job.roles.values():
         if len(role.name) <= MAX_COMPONENT:  # a longer one is a problem of its own
             yield host_name(role.name, role.instances - 1, "", site.registry_user, site.domain)
 
 
-def _network(job: Job, site: Site) -> Iterator[Problem]:
+def _network_problems(job: Job, site: Site) -> Iterator[Problem]:
     if site.networks is not None and job.network not in site.networks:
         yield job.problem(
             "network",
@@ -119,7 +119,7 @@ def _network(job: Job, site: Site) -> Iterator[Problem]:
         )
 
 
-def _role(job: Job, role: Role, site: Site) -> Iterator[Problem]:
+def _role_problems(job: Job, role: Role, site: Site) -> Iterator[Problem]:
     if (size := len(str(role.command).encode())) > MAX_ENV_ENTRY:
         yield job.problem(
             f"roles.{role.name}.command",
@@ -134,7 +134,7 @@ def _role(job: Job, role: Role, site: Site) -> Iterator[Problem]:
         )
 
 
-def _env(job: Job, role: Role) -> Iterator[Problem]:
+def _env_problems(job: Job, role: Role) -> Iterator[Problem]:
     total = 0
     own = {contract.ENV_TF_CONFIG} if job.tf_config is not TFConfigMode.NONE else set()
     for name, value in role.env.items():
@@ -180,26 +180,26 @@ def caps_problems(job: Job, caps: tuple[Cap, ...]) -> Iterator[Problem]:
     """Yield each cap that a job exceeds, at the key of the role with the largest amount."""
     for cap in caps:
         if cap.name == "lifetime":
-            yield from _lifetime(job, cap)
+            yield from _lifetime_problems(job, cap)
             continue
         key, amount = _OF_ROLES[cap.name]
         total = sum(map(amount, job.roles.values()))
         if total > cap.most:
             largest = max(job.roles.values(), key=amount)
             asked = f"all tasks of the job together ask for {shown(cap.name, total)}"
-            yield job.problem(f"roles.{largest.name}.{key}", f"{asked}, and {_allowed(cap)}")
+            yield job.problem(f"roles.{largest.name}.{key}", f"{asked}, and {_cap_words(cap)}")
 
 
-def _lifetime(job: Job, cap: Cap) -> Iterator[Problem]:
+def _lifetime_problems(job: Job, cap: Cap) -> Iterator[Problem]:
     if job.lifetime_s is None:
         way_out = f"say lifetime: {shown('lifetime', cap.most)}, or less"
-        yield job.problem("lifetime", f"missing; {_allowed(cap)}; {way_out}")
+        yield job.problem("lifetime", f"missing; {_cap_words(cap)}; {way_out}")
     elif job.lifetime_s > cap.most:
         asked = shown("lifetime", job.lifetime_s)
-        yield job.problem("lifetime", f"{asked} is more than a job may have: {_allowed(cap)}")
+        yield job.problem("lifetime", f"{asked} is more than a job may have: {_cap_words(cap)}")
 
 
-def _allowed(cap: Cap) -> str:
+def _cap_words(cap: Cap) -> str:
     return f"caps.{cap.name} allows {shown(cap.name, cap.most)} (set by {cap.origin})"
 
 

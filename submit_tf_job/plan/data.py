@@ -32,7 +32,7 @@ def shares(job: Job) -> int:
     return sum(job.roles[name].instances for name in readers(job))
 
 
-def _onlookers(job: Job) -> tuple[str, ...]:
+def _roles_with_all_files(job: Job) -> tuple[str, ...]:
     """Return the roles whose tasks get all files: an evaluator, and the chief of a parameter-server
     job, which builds the data sets of the workers.
     """
@@ -44,27 +44,27 @@ def contribution(job: Job, site: Site, stage: Stage) -> Contribution:
     """Return the lists of sharded inputs, and the bootstrap's work on inputs and outputs."""
     if not job.inputs and not job.outputs:
         return Contribution()
-    roles = (*readers(job), *_onlookers(job))
+    roles = (*readers(job), *_roles_with_all_files(job))
     names = [contract.INPUT_LIST % item.name for item in job.inputs if item.sharded]
     return Contribution(
         files=tuple(File(name, (f"{stage.lists}/", f"/{name}"), roles=roles) for name in names),
         task={
             "data": {
                 "readers": list(readers(job)),
-                "onlookers": list(_onlookers(job)),
-                "inputs": {item.name: _input(item) for item in job.inputs},
-                "outputs": {item.name: _output(item) for item in job.outputs},
+                "onlookers": list(_roles_with_all_files(job)),
+                "inputs": {item.name: _input_object(item) for item in job.inputs},
+                "outputs": {item.name: _output_object(item) for item in job.outputs},
             }
         },
-        problems=tuple(_problems(job, site)),
+        problems=tuple(_data_problems(job, site)),
     )
 
 
-def _input(item: Input) -> dict[str, object]:
+def _input_object(item: Input) -> dict[str, object]:
     return {"uri": item.uri, "shard": item.sharded, "download": item.download}
 
 
-def _output(item: Output) -> dict[str, object]:
+def _output_object(item: Output) -> dict[str, object]:
     if not item.upload:
         return {"uri": item.uri, "upload": None}
     return {
@@ -76,7 +76,7 @@ def _output(item: Output) -> dict[str, object]:
     }
 
 
-def _problems(job: Job, site: Site) -> Iterator[Problem]:
+def _data_problems(job: Job, site: Site) -> Iterator[Problem]:
     servers = job.strategy is Strategy.PARAMETER_SERVER
     for item in job.inputs:
         path = f"inputs.{item.name}"
@@ -108,12 +108,12 @@ def _problems(job: Job, site: Site) -> Iterator[Problem]:
                 "use deciding-task, or leave by out",
             )
         elif output.upload and output.by is not Uploader.DECIDING_TASK:
-            yield from _ended(job, output)
-    yield from _twice(job)
+            yield from _output_end_problems(job, output)
+    yield from _overlap_problems(job)
     yield from _targets_problems(job, site)
 
 
-def _ended(job: Job, output: Output) -> Iterator[Problem]:
+def _output_end_problems(job: Job, output: Output) -> Iterator[Problem]:
     """Yield a problem if the job ends a task that would have to store an output."""
     for name in ("chief", "worker"):
         role = job.roles.get(name)
@@ -126,7 +126,7 @@ def _ended(job: Job, output: Output) -> Iterator[Problem]:
             )
 
 
-def _twice(job: Job) -> Iterator[Problem]:
+def _overlap_problems(job: Job) -> Iterator[Problem]:
     """Yield outputs that would replace one another."""
     first: dict[str, Output] = {}
     for output in job.outputs:
@@ -189,7 +189,7 @@ def writers(job: Job) -> tuple[str, ...]:
     return tuple(role.name for role in job.roles.values() if role.kind is RoleKind.TRAINS)
 
 
-def _targets(job: Job, output: Output) -> list[_Place]:
+def _replaced_places(job: Job, output: Output) -> list[_Place]:
     """Return the places whose content an upload replaces."""
     if output.by is Uploader.DECIDING_TASK:
         return [_Place.of(output.uri)]
@@ -209,11 +209,11 @@ def _targets_problems(job: Job, site: Site) -> Iterator[Problem]:
     for output in job.outputs:
         if not output.upload:
             continue
-        targets = _targets(job, output)
-        what = next(filter(None, map(_shared, targets)), "") or next(
+        targets = _replaced_places(job, output)
+        what = next(filter(None, map(_shared_directory, targets)), "") or next(
             (
                 f"or holds {words}"
-                for words, uri in _held(job, site, output)
+                for words, uri in _protected_uris(job, site, output)
                 if any(target.holds(_Place.of(uri)) for target in targets)
             ),
             "",
@@ -226,7 +226,7 @@ def _targets_problems(job: Job, site: Site) -> Iterator[Problem]:
             )
 
 
-def _shared(target: _Place) -> str:
+def _shared_directory(target: _Place) -> str:
     """Return the name of a directory that several jobs share, such as a home; "" for another."""
     shared = _SHARED.get(target.kind, {})
     depth = target.path.count("/")
@@ -240,7 +240,7 @@ def _shared(target: _Place) -> str:
     )
 
 
-def _held(job: Job, site: Site, output: Output) -> Iterator[tuple[str, str]]:
+def _protected_uris(job: Job, site: Site, output: Output) -> Iterator[tuple[str, str]]:
     """Yield what must not lie at or below an output: words, and a URI."""
     if site.staging:
         yield "the staging directory", site.staging

@@ -86,9 +86,9 @@ class Pack:
     @cached_property
     def pieces(self) -> tuple[bytes | HostFile, ...]:
         """The parts of the tar, in order."""
-        return tuple(self._pieces())
+        return tuple(self._archive_pieces())
 
-    def _pieces(self) -> Iterator[bytes | HostFile]:
+    def _archive_pieces(self) -> Iterator[bytes | HostFile]:
         import tarfile  # most jobs ship no files
 
         written = 0
@@ -269,15 +269,15 @@ def packages_contribution(job: Job, site: Site, stage: Stage) -> Contribution:
             groups[packages] = (*groups.get(packages, ()), role)
     task: dict[str, object] = {}
     if job.packages is not None and shared:
-        task["packages"] = _described(job.packages)
+        task["packages"] = _packages_object(job.packages)
     if own:
         task["role_packages"] = {
-            role: None if packages is None else _described(packages)
+            role: None if packages is None else _packages_object(packages)
             for role, packages in own.items()
         }
     return Contribution(
         files=tuple(
-            _archive(packages, stage, None if len(roles) == len(job.roles) else roles)
+            _packages_archive(packages, stage, None if len(roles) == len(job.roles) else roles)
             for packages, roles in groups.items()
         ),
         task=task,
@@ -285,11 +285,11 @@ def packages_contribution(job: Job, site: Site, stage: Stage) -> Contribution:
     )
 
 
-def _described(packages: Packages) -> dict[str, str]:
+def _packages_object(packages: Packages) -> dict[str, str]:
     return {"kind": packages.kind.value, "version": packages.version}
 
 
-def _archive(packages: Packages, stage: Stage, roles: tuple[str, ...] | None) -> File:
+def _packages_archive(packages: Packages, stage: Stage, roles: tuple[str, ...] | None) -> File:
     # A NodeManager chooses how to unpack by the name's suffix (FSDownload.unpack).
     ends = (".tar.gz", ".tgz", ".tar", ".zip")
     end = next(end for end in ends if packages.archive.path.name.endswith(end))
@@ -322,10 +322,12 @@ def delivered(job: Job, shipped: Sequence[ShippedFile], staging: str | None) -> 
         staging: The staging directory; None without a file system for one.
     """
     files = {role.name: (*role.files, *shipped) for role in job.roles.values()}
-    return _staged(job, files, staging) if staging else _inline(job, files)
+    return _staged_delivery(job, files, staging) if staging else _inline_delivery(job, files)
 
 
-def _staged(job: Job, files: Mapping[str, Sequence[ShippedFile]], staging: str) -> Delivery:
+def _staged_delivery(
+    job: Job, files: Mapping[str, Sequence[ShippedFile]], staging: str
+) -> Delivery:
     content, name = bootstrap_zip(), contract.BOOTSTRAP_FILE
     uri = f"{staging}/{_BOOTSTRAP}/{hashlib.sha256(content).hexdigest()}/{name}"
     sent, stage = shipments(files), Stage.of(staging, job.name)
@@ -334,10 +336,10 @@ def _staged(job: Job, files: Mapping[str, Sequence[ShippedFile]], staging: str) 
         for role, shipment in sent.items()
         for name, content in shipment.contents.items()
     )
-    return Delivery((File(name, (uri,), content, shared=True), *own), _task(job, sent))
+    return Delivery((File(name, (uri,), content, shared=True), *own), _task_files(job, sent))
 
 
-def _inline(job: Job, files: Mapping[str, Sequence[ShippedFile]]) -> Delivery:
+def _inline_delivery(job: Job, files: Mapping[str, Sequence[ShippedFile]]) -> Delivery:
     packed = base64.b64encode(bootstrap_zip()).decode("ascii")
     inside = [File(contract.INLINE_BOOTSTRAP, type="TEMPLATE", text=packed)]
     for role, own in files.items():
@@ -346,10 +348,10 @@ def _inline(job: Job, files: Mapping[str, Sequence[ShippedFile]]) -> Delivery:
             text = base64.b64encode(zlib.compress(made.tobytes(), 9)).decode("ascii")
             inside.append(File(contract.INLINE_FILES, type="TEMPLATE", text=text, roles=(role,)))
     unpacks = f"%s -m base64 -d conf/{contract.INLINE_BOOTSTRAP} >{contract.BOOTSTRAP_FILE}; "
-    return Delivery(tuple(inside), _task(job, {}), unpacks)
+    return Delivery(tuple(inside), _task_files(job, {}), unpacks)
 
 
-def _task(job: Job, sent: Mapping[str, Shipment]) -> dict[str, dict[str, object]]:
+def _task_files(job: Job, sent: Mapping[str, Shipment]) -> dict[str, dict[str, object]]:
     roles = {}
     for role in job.roles.values():
         found: dict[str, object] = {}
@@ -381,16 +383,16 @@ class Shipment:
 
 def shipments(files: Mapping[str, Sequence[ShippedFile]]) -> dict[str, Shipment]:
     """Return the staged files of each role."""
-    alone = _alone(files)
+    alone = _staged_alone(files)
     rest = {
         role: [file for file in own if not (file.size >= LARGE and file.sha256 in alone)]
         for role, own in files.items()
     }
-    common = _common(rest)
-    return {role: _shipment(own, rest[role], common, alone) for role, own in files.items()}
+    common = _common_files(rest)
+    return {role: _shipment_of(own, rest[role], common, alone) for role, own in files.items()}
 
 
-def _alone(files: Mapping[str, Sequence[ShippedFile]]) -> frozenset[str]:
+def _staged_alone(files: Mapping[str, Sequence[ShippedFile]]) -> frozenset[str]:
     """Return the hashes of the contents that are staged as separate files: the largest ones."""
     sizes = {
         file.sha256: file.size
@@ -403,7 +405,7 @@ def _alone(files: Mapping[str, Sequence[ShippedFile]]) -> frozenset[str]:
     )
 
 
-def _common(files: Mapping[str, Sequence[ShippedFile]]) -> frozenset[ShippedFile]:
+def _common_files(files: Mapping[str, Sequence[ShippedFile]]) -> frozenset[ShippedFile]:
     first, *others = files.values()
     if all(own == first for own in others):
         return frozenset()  # all roles have the same tar
@@ -411,7 +413,7 @@ def _common(files: Mapping[str, Sequence[ShippedFile]]) -> frozenset[ShippedFile
     return shared if sum(file.size for file in shared) >= COMMON else frozenset()
 
 
-def _shipment(
+def _shipment_of(
     own: Sequence[ShippedFile],
     rest: Sequence[ShippedFile],
     common: frozenset[ShippedFile],

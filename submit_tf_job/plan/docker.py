@@ -41,12 +41,12 @@ def contribution(job: Job, site: Site, mounts: Sequence[Mount]) -> Contribution:
             problems += _plain_problems(job, role)
             continue
         mounted = [*role.mounts, *mounts, *(ACCOUNTS if role.docker.accounts else ())]
-        env[role.name] = _variables(job, role, mounted)
-        problems += _problems(job, role, site, mounted)
+        env[role.name] = _docker_variables(job, role, mounted)
+        problems += _docker_problems(job, role, site, mounted)
     return Contribution(env=env, problems=tuple(problems))
 
 
-def _variables(job: Job, role: Role, mounts: Sequence[Mount]) -> dict[str, str]:
+def _docker_variables(job: Job, role: Role, mounts: Sequence[Mount]) -> dict[str, str]:
     docker = role.docker
     values = {
         "CONTAINER_NETWORK": job.network,
@@ -84,7 +84,9 @@ def _plain_problems(job: Job, role: Role) -> Iterator[Problem]:
         yield job.problem("network", message)
 
 
-def _problems(job: Job, role: Role, site: Site, mounts: Sequence[Mount]) -> Iterator[Problem]:
+def _docker_problems(
+    job: Job, role: Role, site: Site, mounts: Sequence[Mount]
+) -> Iterator[Problem]:
     problem = image_problem(role.image)
     if problem:
         yield job.problem(f"roles.{role.name}.image", problem)
@@ -98,7 +100,7 @@ def _problems(job: Job, role: Role, site: Site, mounts: Sequence[Mount]) -> Iter
         )
         yield job.problem(f"roles.{role.name}.image", message)
     yield from _mounts_allowed(job, role, site, mounts)
-    yield from _options(job, role, site)
+    yield from _option_problems(job, role, site)
 
 
 def image_problem(image: str) -> str | None:
@@ -139,7 +141,7 @@ def _mounts_allowed(job: Job, role: Role, site: Site, mounts: Sequence[Mount]) -
         if any(allowed is None for allowed in lists):
             continue
         allowed = [entry for entries in lists for entry in entries or ()]
-        if not any(_below(mount.source, entry) for entry in allowed):
+        if not any(_is_below(mount.source, entry) for entry in allowed):
             how = "read-only" if mount.read_only else "writable"
             message = (
                 f"this site does not allow mounting {mount.source!r} {how}; it allows "
@@ -151,7 +153,7 @@ def _mounts_allowed(job: Job, role: Role, site: Site, mounts: Sequence[Mount]) -
                 yield job.problem(_asked_by(job, mount, role), message)
 
 
-def _below(path: str, directory: str) -> bool:
+def _is_below(path: str, directory: str) -> bool:
     whole, above = posixpath.normpath(path), posixpath.normpath(directory)
     return whole == above or whole.startswith(above.rstrip("/") + "/")
 
@@ -162,7 +164,7 @@ def _asked_by(job: Job, mount: Mount, role: Role) -> str:
     return "hadoop.conf" if job.hadoop and mount.source == job.hadoop.location else "kerberos"
 
 
-def _options(job: Job, role: Role, site: Site) -> Iterator[Problem]:
+def _option_problems(job: Job, role: Role, site: Site) -> Iterator[Problem]:
     path, docker = f"roles.{role.name}.docker", role.docker
     if docker.publish and job.network in ("host", "none"):
         yield job.problem(

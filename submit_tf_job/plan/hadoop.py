@@ -45,11 +45,11 @@ def contribution(job: Job, site: Site, stage: Stage) -> Contribution:
             task["keytab"] = kerberos.keytab.removeprefix(_FILE)
             mounted.append(kerberos.keytab.removeprefix(_FILE))
     return Contribution(
-        files=(_keytab(kerberos, stage, None if logs_in and not on_nodes else ()),),
+        files=(_keytab_file(kerberos, stage, None if logs_in and not on_nodes else ()),),
         shipped=tuple(shipped),
         mounts=tuple(Mount(path, path) for path in mounted),
         task={"tokens": True, "kerberos": task},
-        problems=tuple(_problems(job, kerberos, site)),
+        problems=tuple(_kerberos_problems(job, kerberos, site)),
     )
 
 
@@ -68,15 +68,15 @@ def _logs_in(job: Job, kerberos: Kerberos, site: Site) -> bool:
     )
 
 
-def _keytab(kerberos: Kerberos, stage: Stage, roles: tuple[str, ...] | None) -> File:
+def _keytab_file(kerberos: Kerberos, stage: Stage, roles: tuple[str, ...] | None) -> File:
     name, secret = contract.KEYTAB_FILE, kerberos.secret
     if secret is None:
         return File(name, (kerberos.keytab,), roles=roles)
-    uri = (f"{stage.keytabs}/", f"-{_edition(secret)}/{name}")
+    uri = (f"{stage.keytabs}/", f"-{_keytab_edition(secret)}/{name}")
     return File(name, uri, secret, secret=True, roles=roles)
 
 
-def _edition(content: bytes) -> str:
+def _keytab_edition(content: bytes) -> str:
     """Return a hash that differs between editions of a keytab.
 
     It does not include keys, because keys that are derived from a password could be guessed by it.
@@ -88,7 +88,7 @@ def _edition(content: bytes) -> str:
     return hashlib.sha256("".join(entries).encode()).hexdigest()[:8]
 
 
-def _problems(job: Job, kerberos: Kerberos, site: Site) -> Iterator[Problem]:
+def _kerberos_problems(job: Job, kerberos: Kerberos, site: Site) -> Iterator[Problem]:
     if kerberos.secret is not None and not (site.staging or "").startswith("hdfs://"):
         yield job.problem(
             "kerberos.keytab",

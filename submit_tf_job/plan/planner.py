@@ -214,7 +214,7 @@ def plan(
     key = key or content
     room = check.room_for_name(job, site)
     run = run_name(job.name, site.user, key, number, room=room)
-    parts = _contributions(job, site, run, room)
+    parts = _contributions_of(job, site, run, room)
     shipped = [file for part in parts for file in part.shipped]
     delivery = delivered(job, shipped, site.staging)
     task = task_description(job, site, run, of_roles=delivery.task, parts=parts)
@@ -247,7 +247,7 @@ def plan(
     return planned
 
 
-def _contributions(job: Job, site: Site, run: str, room: int) -> tuple[Contribution, ...]:
+def _contributions_of(job: Job, site: Site, run: str, room: int) -> tuple[Contribution, ...]:
     """Return what the parts of a job add to its plan.
 
     Raises:
@@ -323,7 +323,7 @@ class _Service:
                 properties=properties,
                 files=tuple(self._config_file(file) for file in self.files if file.roles is None),
             ),
-            components=tuple(self._component(role) for role in roles),
+            components=tuple(self._component_of(role) for role in roles),
             quicklinks={
                 name: url
                 for role in job.roles.values()
@@ -331,7 +331,7 @@ class _Service:
             },
         )
 
-    def _component(self, role: Role) -> Component:
+    def _component_of(self, role: Role) -> Component:
         properties = {}
         retried = self.job.retries is not None and role.kind is not RoleKind.SIDECAR
         if role.elastic:
@@ -360,15 +360,15 @@ class _Service:
             number_of_containers=role.instances,
             launch_command=self.delivery.command(self.job.python_of(role).interpreter),
             artifact=Artifact(role.image) if role.in_container else None,
-            resource=_resource(role, self.site),
+            resource=_resource_of(role, self.site),
             # after the loss of a container YARN starts another one; all else is the rendezvous'
             restart_policy=(
                 "ON_FAILURE" if retried or role.restart is Restart.ON_FAILURE else "NEVER"
             ),
-            placement_policy=_placement(role),
+            placement_policy=_placement_of(role),
             configuration=Configuration(
                 properties=properties,
-                env=self._environment(role.name),
+                env=self._yarn_environment(role.name),
                 files=tuple(self._config_file(file) for file in own),
             ),
             quicklinks=tuple(_quick_links(self.job, role)),
@@ -379,7 +379,7 @@ class _Service:
             return ConfigFile("TEMPLATE", file.name, properties={"content": file.text})
         return ConfigFile(file.type, file.name, self.run.join(file.uri))
 
-    def _environment(self, role: str) -> dict[str, str]:
+    def _yarn_environment(self, role: str) -> dict[str, str]:
         """Return the variables that YARN sets; of two parts' values the first counts."""
         found: dict[str, str] = {}
         for part in self.parts:
@@ -398,7 +398,7 @@ def _check_size(planned: Plan) -> None:
     raise JobSpecError([planned.job.problem("", f"{message}; {way_out}")])
 
 
-def _resource(role: Role, site: Site) -> Resource:
+def _resource_of(role: Role, site: Site) -> Resource:
     name = role.gpu_resource or site.gpu_resource
     additional = {name: ResourceInformation(role.gpus)} if role.gpus else {}
     return Resource(cpus=role.cpus, memory=str(role.memory_mib), additional=additional)
@@ -428,7 +428,7 @@ def _quick_link(role: Role, index: int, port: int) -> str:
     return f"{scheme}://{role.name}-{index}.${{SERVICE_NAME}}.${{USER}}.${{DOMAIN}}:{port}"
 
 
-def _placement(role: Role) -> PlacementPolicy | None:
+def _placement_of(role: Role) -> PlacementPolicy | None:
     placement = role.placement
     if placement is None:
         return None

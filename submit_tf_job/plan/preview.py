@@ -72,13 +72,13 @@ def preview(planned: Plan, task: str) -> TaskPreview:
     job = planned.job
     role = _role_of(job, task)
     found: dict[str, str] = dict(job.roles[role].env)
-    info = _info(planned, task)
-    found.update(_variables(info))
+    info = _task_info(planned, task)
+    found.update(_preview_variables(info))
     others, files = program_variables.all_variables(info)
     found.update((name, text) for name, text in others.items() if name not in _OF_A_RUN)
     found.update(_fixed_ports(job, role))
     return TaskPreview(
-        task, job.roles[role].command.to_json(), found, files, tuple(_notes(planned, role))
+        task, job.roles[role].command.to_json(), found, files, tuple(_role_notes(planned, role))
     )
 
 
@@ -96,14 +96,14 @@ def _role_of(job: Job, task: str) -> str:
     return role
 
 
-def _info(planned: Plan, task: str) -> Info:
+def _task_info(planned: Plan, task: str) -> Info:
     site = planned.site
     name = f"{task}.{planned.run}.{site.registry_user}.{site.domain or _DOMAIN}"
     env = {contract.ENV_INSTANCE: task, contract.ENV_HOSTNAME: name}
     return Info(planned.task, env, _HERE)
 
 
-def _variables(info: Info) -> dict[str, str]:
+def _preview_variables(info: Info) -> dict[str, str]:
     found = environment.own_variables(info)
     found.setdefault("PYTHONUNBUFFERED", "1")
     found[contract.ENV_ATTEMPT] = "0"
@@ -130,7 +130,7 @@ _ADDRESSES = {
 }
 
 
-def _notes(planned: Plan, role: str) -> list[str]:
+def _role_notes(planned: Plan, role: str) -> list[str]:
     job, site = planned.job, planned.site
     notes = []
     if not site.domain and site.names is not Names.RENDEZVOUS:

@@ -78,7 +78,7 @@ def task_description(
         "strategy": job.strategy.value,
         "host_suffix": domain,
         "dns_server": site.dns_server,
-        "ports": _ports(job, site),
+        "ports": _ports_object(job, site),
         "deciding": job.deciding_role,
         "ends_with": job.ends_with.value,
         "cluster_roles": [role for role in CLUSTER_ROLES if role in job.roles],
@@ -95,7 +95,7 @@ def task_description(
     }
 
 
-def _ports(job: Job, site: Site) -> dict[str, object]:
+def _ports_object(job: Job, site: Site) -> dict[str, object]:
     """Return how the tasks' ports are chosen."""
     if job.network != "host":
         return {"mode": "own-address"}

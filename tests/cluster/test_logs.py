@@ -156,7 +156,7 @@ def as_java_prints(logs: AggregatedLogs, storage: Storage) -> list[bytes]:
     """
     logs.containers()
     parts = []
-    for node in logs._nodes():
+    for node in logs._node_files():
         uploaded = storage.stat(node.path).modified_ms
         parts += [
             _as_java_prints(found, node.path.rpartition("/")[2], uploaded)

@@ -39,7 +39,7 @@ def hello(
     """
     if message.get("run") != job.info.run:
         return None, "wrong-job"
-    m = _member(job, message.get("role"), message.get("index"))
+    m = _member_of(job, message.get("role"), message.get("index"))
     process = foreign.text(message.get("process"), 255)
     attempt = foreign.whole(message.get("attempt"))
     if m is None or m is job.me or not process or attempt is None:
@@ -47,16 +47,16 @@ def hello(
     call = foreign.whole(message.get("call")) or 0
     if m.process == process and call < m.call:
         return None, "bad"  # the process has made another connection since, and gave this up
-    refusal = _refusal(job, now, m, peer, message)
+    refusal = _refusal_of_hello(job, now, m, peer, message)
     if refusal:
         return (None if refusal == "busy" else m), refusal
     if m.process != process and m.process:
         m.attempt += 1
-        _rename(job, m)
+        _await_new_name(job, m)
     m.attempt = max(m.attempt, attempt)
     m.process, m.call, m.peer, m.stopping = process, call, peer, False
-    _introduce(job, now, m, message)
-    _locate(job, now, m, message, ends)
+    _store_introduction(job, now, m, message)
+    _store_place(job, now, m, message, ends)
     image = message.get("ignored_image")
     if image and isinstance(image, str):
         ignores_image(job, now, m, image)
@@ -67,7 +67,7 @@ def hello(
     return m, "welcome"
 
 
-def _member(job: Rendezvous, role: Any, index: Any) -> Member | None:
+def _member_of(job: Rendezvous, role: Any, index: Any) -> Member | None:
     """Return a task, None for an unknown one; create a sidecar that was added while the job ran."""
     if not isinstance(role, str) or foreign.whole(index) is None:
         return None
@@ -81,7 +81,9 @@ def _member(job: Rendezvous, role: Any, index: Any) -> Member | None:
 
 
 # --- who cannot connect ---------------------------------------------------------------------------
-def _refusal(job: Rendezvous, now: float, m: Member, peer: Any, message: Mapping[str, Any]) -> str:
+def _refusal_of_hello(
+    job: Rendezvous, now: float, m: Member, peer: Any, message: Mapping[str, Any]
+) -> str:
     """Return the reply to a task that cannot connect, "" if it can."""
     other, container = m.process != message["process"], serial(message.get("container"))
     if job.retries and other and container and container < serial(m.container):
@@ -132,7 +134,9 @@ def _refusal_of_ended(job: Rendezvous, now: float, m: Member, message: Mapping[s
             return "busy"
         job.set_state(m, states.ENDED)
         return "end"
-    return "end" if m.process and m.process != process and _replaced(job, now, m) else ""
+    return (
+        "end" if m.process and m.process != process and _count_replaced_process(job, now, m) else ""
+    )
 
 
 def _refusal_between_generations(
@@ -166,10 +170,14 @@ def _awaits_its_generation(
     if m.process == message["process"]:
         return gave_up and bool(job.failures)
     # a new container of a task that has just failed
-    return bool(job.failures or m.state == states.FAILED or (m.process and _replaced(job, now, m)))
+    return bool(
+        job.failures
+        or m.state == states.FAILED
+        or (m.process and _count_replaced_process(job, now, m))
+    )
 
 
-def _replaced(job: Rendezvous, now: float, m: Member) -> bool:
+def _count_replaced_process(job: Rendezvous, now: float, m: Member) -> bool:
     """Count a restarted task whose former process told no end as lost; return if the job ends."""
     if m.state != states.LOST:
         return False
@@ -194,7 +202,7 @@ def _end_training(job: Rendezvous, now: float) -> None:
 
 
 # --- what a task tells ----------------------------------------------------------------------------
-def _introduce(job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]) -> None:
+def _store_introduction(job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]) -> None:
     """Store the host, ports and warnings of a hello message."""
     for key in ("host", "address", "container"):
         setattr(m, key, foreign.text(message.get(key), 255))
@@ -203,18 +211,18 @@ def _introduce(job: Rendezvous, now: float, m: Member, message: Mapping[str, Any
     for text in foreign.texts(message.get("warnings")):
         job.warn_once(now, text)  # a reconnect repeats its warnings
     if m.state == states.LEFT_OUT:
-        _rename(job, m)  # if the start is yet to come
+        _await_new_name(job, m)  # if the start is yet to come
         if job.is_missed(m) and job.phase != states.WAITING:
             job.event(now, f"{m.name} came ({m.host}), and joins the next generation")
 
 
-def _rename(job: Rendezvous, m: Member) -> None:
+def _await_new_name(job: Rendezvous, m: Member) -> None:
     """Await the name of a task's new container before the start; DNS had the former one's."""
     if job.phase == states.WAITING and job.barrier > 1 and not m.is_sidecar:
         job.unresolved.add(m.name)
 
 
-def _locate(
+def _store_place(
     job: Rendezvous, now: float, m: Member, message: Mapping[str, Any], ends: tuple[str, str]
 ) -> None:
     """Store where a task is, and how long it took to come."""

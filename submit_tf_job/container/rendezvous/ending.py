@@ -26,12 +26,12 @@ def leave_status(job: Rendezvous, m: Member) -> int:
 # --- the end of the training ----------------------------------------------------------------------
 def check(job: Rendezvous, now: float) -> None:
     """Begin the end of the job once the tasks that decide it have ended."""
-    if job.phase in (states.WAITING, states.RUNNING) and not _awaited(job):
+    if job.phase in (states.WAITING, states.RUNNING) and not _count_awaited_tasks(job):
         job.phase = states.FINISHING
         job.finish_deadline = now + job.info.task["finish_timeout_s"]
 
 
-def _awaited(job: Rendezvous) -> int:
+def _count_awaited_tasks(job: Rendezvous) -> int:
     """Count the tasks whose end the job still waits for (`ends_with` of the job spec)."""
     ends_with = job.info.task["ends_with"]
     if ends_with == contract.ENDS_DECIDING_TASK:
@@ -47,7 +47,7 @@ def _count_open(job: Rendezvous, *role_kinds: str) -> int:
     return sum(job.info.counts[r] - job.count(r, *HAVE_ENDED) for r in roles)
 
 
-def _open(job: Rendezvous, role_kind: str) -> list[Member]:
+def _open_tasks(job: Rendezvous, role_kind: str) -> list[Member]:
     """Return the tasks of a kind that have not ended."""
     return [m for m in job.cluster if m.role_kind == role_kind and m.state not in HAVE_ENDED]
 
@@ -59,7 +59,10 @@ def finish(job: Rendezvous, now: float, read: float) -> bool:
     waits = read < job.finish_deadline
     if waits and _count_open(job, contract.KIND_TRAINS, contract.KIND_EVALUATES):
         return False
-    trains, evaluates = _open(job, contract.KIND_TRAINS), _open(job, contract.KIND_EVALUATES)
+    trains, evaluates = (
+        _open_tasks(job, contract.KIND_TRAINS),
+        _open_tasks(job, contract.KIND_EVALUATES),
+    )
     wait = f"{int(job.info.task['finish_timeout_s'])} s after {_end_of_training(job)}"
     if evaluates:
         late = listed([m.name for m in evaluates])
@@ -88,7 +91,7 @@ def awaited(job: Rendezvous) -> dict[str, Any] | None:
     """Return for whom the end of the job waits, and until when, for the report."""
     if job.phase != states.FINISHING:
         return None
-    found = _open(job, contract.KIND_TRAINS) + _open(job, contract.KIND_EVALUATES)
+    found = _open_tasks(job, contract.KIND_TRAINS) + _open_tasks(job, contract.KIND_EVALUATES)
     names = [m.name for m in found[: states.KEPT]]
     until = job.info.wall + job.finish_deadline
     return {"tasks": names, "count": len(found), "until": until}

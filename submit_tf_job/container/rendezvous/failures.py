@@ -23,17 +23,17 @@ def lost_record(job: Rendezvous, m: Member) -> dict[str, Any]:
         text = text % m.name + "hand)"
         return dict(job.record(m, m.since, contract.REASON_KILLED, text), signal=15)
     text = "%s was lost: its connection from %s went away and did not come back (killed, or its "
-    text = text % (m.name, m.host or "?") + "node died)" + _stillness(job)
+    text = text % (m.name, m.host or "?") + "node died)" + _stall_message(job)
     return job.record(m, m.since, "lost", text)
 
 
 def ended_alone(job: Rendezvous, m: Member) -> str:
     """Return that a task has ended its command because it was cut off."""
     text = "%s ended its program: it had lost the connection to %s for longer than `grace`"
-    return text % (m.name, job.me.name) + _stillness(job)
+    return text % (m.name, job.me.name) + _stall_message(job)
 
 
-def _stillness(job: Rendezvous) -> str:
+def _stall_message(job: Rendezvous) -> str:
     text = "; %s had stood still for %d s, and a longer `grace` outlasts that"
     return text % (job.me.name, job.still_s) if job.still_s else ""
 
@@ -85,7 +85,7 @@ def failed(job: Rendezvous, now: float, m: Member, record: dict[str, Any]) -> No
         job.restarts[m.role] += 1
         job.set_state(m, states.RESTARTING, now)
         job.event(now, f"{record['message']}; restart {m.failures} of {most}")
-    elif not _matters(job, m):
+    elif not _can_end_job(job, m):
         job.set_state(m, states.FAILED)
         job.warn(now, record["message"])
     else:
@@ -110,7 +110,7 @@ def _failed_for_good(job: Rendezvous, now: float, m: Member, record: dict[str, A
         fail_lost(job, now)
 
 
-def _matters(job: Rendezvous, m: Member) -> bool:
+def _can_end_job(job: Rendezvous, m: Member) -> bool:
     """Return whether a failure of this task can end the job now."""
     over = job.phase == states.FINISHING and m.role_kind == contract.KIND_SERVES
     return not m.is_sidecar and not over
@@ -129,7 +129,7 @@ def fail_lost(job: Rendezvous, now: float, late: bool = False) -> None:
     only if it is `late`, it has vanished.
     """
     for m in list(job.away.values()):
-        if m.state != states.LOST or not _matters(job, m):
+        if m.state != states.LOST or not _can_end_job(job, m):
             continue
         if not late and (m.returns or now < job.wary_until):
             continue

@@ -89,7 +89,7 @@ class Generations:
         if not past or step is None or kind_of(cause) == contract.RETRY_LOST:
             return False
         former = past[-1]
-        return former["step"] == step and _likeness(former) == _likeness(cause)
+        return former["step"] == step and _failure_key(former) == _failure_key(cause)
 
     def end(
         self, cause: Mapping[str, Any], step: float | None, began: float | None, ended: float
@@ -117,8 +117,8 @@ class Generations:
         YARN counts the failures of each component on each node; a container that was preempted or
         stopped is none.
         """
-        role, host = _place(self._own[-1])
-        times = sum(_place(entry) == (role, host) for entry in self.past)
+        role, host = _place_of_loss(self._own[-1])
+        times = sum(_place_of_loss(entry) == (role, host) for entry in self.past)
         if not host or not self.node_losses or times != self.node_losses:
             return ""
         text = "%s was lost on %s %d times: YARN starts no more of its containers there"
@@ -132,13 +132,13 @@ class Generations:
         past = history.get("past")
         if count <= self._inherited_count or not isinstance(past, list):
             return
-        known = [_remembered(entry) for entry in past[-KEPT:] if isinstance(entry, dict)]
+        known = [_ended_generation(entry) for entry in past[-KEPT:] if isinstance(entry, dict)]
         if len(known) == min(count, KEPT):
             self._inherited_count, self._inherited_resized = count, max(0, min(resized, count))
             self._inherited = known
 
 
-def _remembered(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _ended_generation(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return an ended generation as another task tells it: the fields that `end` writes."""
     texts = ("task", "host", "container", "reason", "kind", "message", "last_line")
     found: dict[str, Any] = {key: foreign.text(entry.get(key), 300) for key in texts}
@@ -159,14 +159,14 @@ def kind_of(cause: Mapping[str, Any]) -> str:
     return reason if reason in OWN_KINDS else ""
 
 
-def _place(entry: Mapping[str, Any]) -> tuple[str, str]:
+def _place_of_loss(entry: Mapping[str, Any]) -> tuple[str, str]:
     """Return the role and the host of a loss that YARN counts as a failure; ("", "") for others."""
     if entry.get("kind") != contract.RETRY_LOST or entry.get("signal") == signal.SIGTERM:
         return "", ""
     return str(entry.get("task")).rpartition("-")[0], str(entry.get("host") or "")
 
 
-def _likeness(cause: Mapping[str, Any]) -> tuple[Any, ...]:
+def _failure_key(cause: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return what two occurrences of the same failure have in common.
 
     The task is left out: whose program fails first is a matter of chance.

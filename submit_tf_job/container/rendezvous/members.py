@@ -80,16 +80,16 @@ class Rendezvous:
         self.events: list[dict[str, Any]] = []
         # tasks that run as plain processes because the NodeManager ignored the image
         self.image_ignored: list[str] = []
-        self._members(info)
-        self._start(info, now)
-        self._failures(now)
+        self._create_members(info)
+        self._begin_start_phase(info, now)
+        self._begin_failure_phase(now)
         self.await_start(now)
         self.news = TaskNews(float(task.get("still_s", STILL_S)))
         self.progress: dict[str, Any] | None = None
         self.stored: dict[tuple[str, str], set[str]] = {}  # name and URI of an output → its tasks
         self.finish_deadline = self.linger_until = self.late_until = now
 
-    def _members(self, info: Info) -> None:
+    def _create_members(self, info: Info) -> None:
         self.members = {
             f"{role}-{index}": Member(role, index, info.role_kind(role))
             for role in info.counts
@@ -113,7 +113,7 @@ class Rendezvous:
         # and those of a role that serves, which come back without a new generation
         self.rejoining: set[str] = set()
 
-    def _start(self, info: Info, now: float) -> None:
+    def _begin_start_phase(self, info: Info, now: float) -> None:
         # whether programs are given names; else they get addresses
         self.by_name = not (info.task.get("dns_server") or info.by_place)
         self.start_times: dict[str, Any] | None = None
@@ -121,7 +121,7 @@ class Rendezvous:
         self.unprepared = bool(info.task.get("prepare"))
         self.patient_until = now + NEAR * info.task["start_timeout_s"]
 
-    def _failures(self, now: float) -> None:
+    def _begin_failure_phase(self, now: float) -> None:
         self.generations = Generations(self.info.task.get("retries") or NEVER)
         self.refusal = ""  # why the failure of the job was not retried
         self.superseded = False  # a later container of the deciding task is known
