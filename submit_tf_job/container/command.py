@@ -6,10 +6,17 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from submit_tf_job.container import contract, environment, ports, program_variables, task_files
+from submit_tf_job.container import (
+    contract,
+    environment,
+    left_files,
+    ports,
+    program_variables,
+    task_files,
+)
 from submit_tf_job.container.child import STOPS, Child, Signals, is_shell, oom_kills
 from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
@@ -55,6 +62,7 @@ class TaskCommand:
         self.renewing = False  # the command is ended, and will be started again
         self.generation = self.next_generation = 0  # of the command, and of the next one
         self.oom_kills = 0  # before the command
+        self.files_before: Collection[str] = ()  # in the working directory, at the start
         self.preparing = False  # the child is `prepare` of the job
         # the result of the command, the uploads that are still to be done, and whether it failed
         self.ending: tuple[dict[str, Any], list[dict[str, Any]], bool] | None = None
@@ -143,6 +151,7 @@ class TaskCommand:
                 from submit_tf_job.container import horovod  # imports an HTTP server
 
                 self.close_servers = horovod.serve(self.info)
+            self.files_before = self._files_in_cwd()
             self.run("starting", self.info.roles[self.info.role]["command"])
         except BootstrapProblem as problem:
             self.fail(problem)
@@ -262,8 +271,23 @@ class TaskCommand:
         self.ending = None
         failed, duration_s = record["status"], round(self.ended_at - self.started_at, 3)
         lines = task_files.program_lines(self.info) if failed else []
+        if not failed and self.child and not self.preparing:
+            text = left_files.sentence(self.info.name, self.files_before, self._files_in_cwd())
+            if text:
+                self.warn(text, "left files")
         self.record = dict(record, last_lines=lines, duration_s=duration_s)
         self.ended(self.ended_at)
+
+    def _files_in_cwd(self) -> dict[str, int]:
+        """Return the files of the working directory; {} for a task whose files nobody expects.
+
+        The first task of a role stands for all of them.
+        """
+        kind = self.info.role_kind(self.info.role)
+        if self.info.index or kind in (contract.KIND_SERVES, contract.KIND_SIDECAR):
+            return {}
+        outputs = [path for name, path in self.env.items() if name.startswith(contract.ENV_OUTPUT)]
+        return left_files.files_below(self.info.cwd, outputs)
 
     def done_message(self) -> dict[str, Any]:
         """Return how the command ended, and in which generation, for the deciding task."""

@@ -82,3 +82,27 @@ def test_work_left_in_the_background_is_told(job: Cluster, command: str, named: 
             "are not waited for: "
         )
         assert f"{named} (process " in warning
+
+
+def test_files_that_go_with_the_container_are_told_once(job: Cluster) -> None:
+    """The first task of a role tells for all; what is no file of the program's does not count."""
+    writes = (
+        "mkdir -p logs/a __pycache__ .hidden; head -c 20000 /dev/zero > model.keras; "
+        "echo x > logs/a/events; touch empty; echo x > __pycache__/m.pyc; echo x > .hidden/y; "
+        "echo more >> given.txt; ln -s /etc/passwd linked"
+    )
+    job.job({"worker": role(2, "trains", writes)}, deciding="worker")
+    job.start(shell="echo before > given.txt")
+    assert [job.wait(f"worker-{n}") for n in (0, 1)] == [0, 0]
+    assert job.report()["warnings"] == [
+        "worker-0 left 'model.keras' (20 kB) and 'logs/a/events' (2 B) in its working directory, "
+        "which is deleted with the container; an entry of `outputs` keeps what the program writes "
+        "to $TFJOB_OUTPUT_NAME"
+    ]
+
+
+def test_files_of_a_failed_program_are_not_told(job: Cluster) -> None:
+    job.job({"worker": role(1, "trains", "echo x > partial; exit 3")}, deciding="worker")
+    job.start()
+    job.wait("worker-0")
+    assert (job.report()["state"], job.report()["warnings"]) == ("failed", [])

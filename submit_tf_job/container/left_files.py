@@ -1,0 +1,76 @@
+"""Files that a program leaves in its working directory, which YARN deletes with the container."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+MOST = 20000  # entries that are looked at, so that a data set in the directory costs no time
+NAMED = 3
+# made by the bootstrap, by Python, or by tools for themselves
+_NOT_THE_PROGRAMS = ("home", "hadoop-conf", "tfjob-", "__pycache__")
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def files_below(directory: str, without: Iterable[str] = ()) -> dict[str, int]:
+    """Return path → size of the files below a directory, whose names do not begin with a dot.
+
+    Links are left out: they lead to files that YARN keeps for the container. At most `MOST` entries
+    are looked at.
+
+    Args:
+        directory: The directory.
+        without: Directories that do not count, such as those of outputs.
+    """
+    found: dict[str, int] = {}
+    seen, left_out = 0, {os.path.realpath(path) for path in without}
+    for folder, folders, names in os.walk(directory):
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith((".",) + _NOT_THE_PROGRAMS)
+            and os.path.realpath(os.path.join(folder, name)) not in left_out
+        ]
+        seen += len(folders) + len(names)
+        if seen > MOST:
+            break
+        for name in names:
+            path = os.path.join(folder, name)
+            if name.startswith((".", "tfjob-")) or os.path.islink(path):
+                continue
+            try:
+                found[os.path.relpath(path, directory)] = os.path.getsize(path)
+            except OSError:
+                continue
+    return found
+
+
+def sentence(task: str, before: Iterable[str], after: dict[str, int]) -> str:
+    """Return what a task has left, the largest file first; "" for nothing.
+
+    Args:
+        task: Its name.
+        before: The files that were there when its command started.
+        after: Path → size of those at its end.
+    """
+    known = set(before)
+    new = {path: size for path, size in after.items() if size and path not in known}
+    if not new:
+        return ""
+    largest = sorted(new, key=lambda path: (-new[path], path))
+    named = [f"{path!r} ({_amount(new[path])})" for path in largest[:NAMED]]
+    if len(largest) > NAMED:
+        rest = sum(new[path] for path in largest[NAMED:])
+        named.append(f"{len(largest) - NAMED} more ({_amount(rest)})")
+    listed = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+    return (
+        f"{task} left {listed} in its working directory, which is deleted with the container; "
+        f"an entry of `outputs` keeps what the program writes to $TFJOB_OUTPUT_NAME"
+    )
+
+
+def _amount(size: float) -> str:
+    unit = 0
+    while size >= 999.5 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.0f} {_UNITS[unit]}"
