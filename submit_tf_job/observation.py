@@ -21,6 +21,7 @@ The words for an end that is near, or not quite there:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -106,6 +107,8 @@ class JobStatus:
         recorded_verdict: A verdict that replaces the one that follows from the other values.
         run: The run's name, which is that of its YARN service.
         others: Names of the job's other live runs.
+        lifetime_asked_s: The `lifetime` that it was submitted with, 0 for none; None if it is not
+            known, or was not read because no lifetime ended it.
     """
 
     name: str
@@ -121,6 +124,7 @@ class JobStatus:
     recorded_verdict: Verdict | None = None
     run: str = ""
     others: tuple[str, ...] = ()
+    lifetime_asked_s: int | None = None
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -540,7 +544,10 @@ def _failed_verdict(seen: JobStatus, app: AppReport) -> Verdict:
 
 def given_up(reason: str) -> Verdict:
     """Return the verdict on a job that a client ended because it could never start."""
-    hint = "ask for less, or wait longer (`start_timeout`); `status` shows what a job waits for"
+    hint = "ask for less, or wait longer (`start_timeout`)"
+    waited = re.fullmatch(r"(?P<reason>.*) \(next: (?P<hint>.*)\)", reason, re.DOTALL)
+    if waited:
+        reason, hint = waited["reason"], waited["hint"]
     if "before its bootstrap" in reason:
         hint = "does its image have bash and Python? is each of its mounts there on every node?"
     return Verdict(JobState.FAILED, reason, confirmed=True, hint=hint)
@@ -563,14 +570,14 @@ def _stopped_verdict(seen: JobStatus, app: AppReport) -> Verdict:
             return Verdict(state, f"The job had {word}: {why}", confirmed=False)
     if GIVEN_UP in app.diagnostics:
         return given_up(app.diagnostics.partition(GIVEN_UP)[2].strip())
-    if "exceeded the lifetime" in app.diagnostics or "lifetime period" in app.diagnostics:
+    if app.outlived_lifetime:
         saved = report is not None and report.stopped_gracefully
         saving = "; its tasks had `stop_grace` to save before" if saved else ""
         return Verdict(
             JobState.STOPPED,
-            f"its lifetime was over, and YARN killed it{saving}",
+            f"its lifetime was over, and YARN killed it{saving}{_limit_of_queue(seen, app)}",
             confirmed=True,
-            hint="ask for a longer `lifetime`",
+            hint=_lifetime_hint(seen, app),
         )
     # the ResourceManager joins diagnostics without a blank
     said = app.diagnostics.replace(RECOVERED, "").strip()
@@ -580,6 +587,37 @@ def _stopped_verdict(seen: JobStatus, app: AppReport) -> Verdict:
     # A task may have failed before; once its logs can be read, the verdict may become FAILED.
     unheard = report is None and seen.evidence in (Evidence.COLLECTED_SOON, Evidence.OUT_OF_REACH)
     return Verdict(JobState.STOPPED, f"it was stopped: {first_line}", confirmed=not unheard)
+
+
+_LIFETIME_LATE_S = 15  # YARN looks every 3 s whether a lifetime is over
+
+
+def _is_cut_by_queue(seen: JobStatus, app: AppReport) -> bool | None:
+    """Return whether a job's queue ended its life, because the job asked for a longer one or for
+    none; None if that is not known.
+    """
+    if seen.lifetime_asked_s is None or app.elapsed_ms is None:
+        return None
+    asked_s = seen.lifetime_asked_s
+    return not asked_s or app.elapsed_ms / 1000 < asked_s - _LIFETIME_LATE_S
+
+
+def _limit_of_queue(seen: JobStatus, app: AppReport) -> str:
+    if not _is_cut_by_queue(seen, app):
+        return ""
+    asked = f"{seen.lifetime_asked_s} s" if seen.lifetime_asked_s else "none"
+    lived = round((app.elapsed_ms or 0) / 1000)
+    return f": queue {app.queue} ended it after {lived} s, and it asked for {asked}"
+
+
+def _lifetime_hint(seen: JobStatus, app: AppReport) -> str:
+    cut = _is_cut_by_queue(seen, app)
+    other = "choose another `queue`, or ask for a larger maximum-application-lifetime of this one"
+    if cut is None:
+        return f"ask for a longer `lifetime`; where its queue limits that, {other}"
+    if cut and not seen.lifetime_asked_s:
+        return f"ask for a `lifetime`; where its queue allows no longer one, {other}"
+    return other if cut else "ask for a longer `lifetime`"
 
 
 def _failure_diagnostics(app: AppReport) -> str:

@@ -19,10 +19,10 @@ from typing import NamedTuple
 from submit_tf_job.diagnose.amounts import clause, listed, memory, plural, resource
 from submit_tf_job.diagnose.situation import free_of, total_of
 from submit_tf_job.errors import Refused
-from submit_tf_job.host.units import memory_text
+from submit_tf_job.host.units import duration_text, memory_text
 from submit_tf_job.jobspec.job import Job, Role, RoleKind
 from submit_tf_job.plan import Site
-from submit_tf_job.yarn.inspection import NO_RESOURCE, QueueResources, Scheduler
+from submit_tf_job.yarn.inspection import NO_RESOURCE, Queue, QueueResources, Scheduler
 from submit_tf_job.yarn.observed import MaximumResources, Node
 
 _MASTER_MIB = 1
@@ -350,7 +350,7 @@ def _each(group: _Group) -> str:
     return _each_memory(group) + clause(" and {}", group.gpus and _each_gpus(group))
 
 
-# --- one container ---
+# --- one container, one queue ---
 
 
 def check_largest(job: Job, site: Site, maximum: MaximumResources) -> None:
@@ -371,21 +371,64 @@ def check_largest(job: Job, site: Site, maximum: MaximumResources) -> None:
 def _limits(job: Job, site: Site, maximum: MaximumResources) -> Iterator[tuple[str, str]]:
     for role in job.roles.values():
         name = role.gpu_resource or site.gpu_resource
-        gpus = maximum.additional.get(name)
-        for key, asked, most, text, unit in (
-            ("memory", role.memory_mib, maximum.memory_mib, memory_text, ""),
-            ("cpus", role.cpus, maximum.vcores, str, " cores"),
-            ("gpus", role.gpus, gpus or None, str, f" {name}"),
-        ):
-            if most is not None and asked > most:
-                yield (
-                    f"roles.{role.name}.{key}",
-                    f"{text(asked)} is more than the {text(most)}{unit} one container may have "
-                    "here",
-                )
-        if role.gpus and not gpus:
+        yield from _larger(role, name, maximum, "here")
+        if role.gpus and not maximum.additional.get(name):
             key = "gpu_resource" if role.gpu_resource else "gpus"
             yield f"roles.{role.name}.{key}", _not_offered(name, maximum)
+
+
+def _larger(
+    role: Role, gpu_resource: str, maximum: MaximumResources, where: str
+) -> Iterator[tuple[str, str]]:
+    gpus = maximum.additional.get(gpu_resource)
+    for key, asked, most, text, unit in (
+        ("memory", role.memory_mib, maximum.memory_mib, memory_text, ""),
+        ("cpus", role.cpus, maximum.vcores, str, " cores"),
+        ("gpus", role.gpus, gpus or None, str, f" {gpu_resource}"),
+    ):
+        if most is not None and asked > most:
+            yield (
+                f"roles.{role.name}.{key}",
+                f"{text(asked)} is more than the {text(most)}{unit} one container may have {where}",
+            )
+
+
+def larger_than_queue(job: Job, site: Site, queue: Queue) -> tuple[Obstacle, ...]:
+    """Return each amount that is more than the largest container of a queue. YARN accepts such a
+    job, and refuses its request at every heartbeat (`maximum-allocation` of a queue).
+    """
+    if queue.largest is None:
+        return ()
+    most = queue.largest
+    maximum = MaximumResources(most.memory_mib or None, most.vcores or None, most.additional)
+    return tuple(
+        Obstacle(path, sentence, "ask for less, or choose another `queue`")
+        for role in job.roles.values()
+        for path, sentence in _larger(
+            role, role.gpu_resource or site.gpu_resource, maximum, f"in queue {queue.path}"
+        )
+    )
+
+
+def cut_by_queue(lifetime_s: int | None, queue: Queue) -> str:
+    """Return how a queue limits the life of a job that asks for so many seconds, or for none; "" if
+    it does not (CapacityScheduler.checkAndGetApplicationLifetime).
+    """
+    most, default = queue.lifetime_max_s, queue.lifetime_default_s
+    if lifetime_s and most and lifetime_s > most:
+        return (
+            f"{duration_text(lifetime_s)} is more than queue {queue.path} allows: it ends every "
+            f"job after {duration_text(most)} (maximum-application-lifetime); "
+            "if that is too short, choose another `queue`"
+        )
+    if not lifetime_s and default:
+        key = "maximum-application-lifetime" if default == most else "default-application-lifetime"
+        return (
+            f"none, and queue {queue.path} ends every such job after {duration_text(default)} "
+            f"({key}); if that is too short, "
+            + ("choose another `queue`" if default == most else "ask for one here")
+        )
+    return ""
 
 
 def _not_offered(name: str, maximum: MaximumResources) -> str:

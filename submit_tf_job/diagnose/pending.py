@@ -55,6 +55,7 @@ CODES = (
 # an idle cluster takes 1 to 10 s to start an ApplicationMaster, and as long again for containers
 NORMAL_S = 30.0
 _NORMAL = frozenset({"am-waiting", "am-starting", "containers-coming"})
+UNEXPLAINED = _NORMAL | {"unexplained"}  # says only that it waits
 # reported along with another cause, never alone
 _MINOR = frozenset({"preempted", "am-restarted", "queue-stopped"})
 

@@ -19,6 +19,7 @@ outcome confirms or contradicts it (docs/verdict.md).
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -45,6 +46,7 @@ from submit_tf_job.operations.last_report import read_from_its_node, read_last_r
 from submit_tf_job.operations.logs import end_of_log
 from submit_tf_job.operations.run_records import forgotten
 from submit_tf_job.operations.runs import find_with_record
+from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.nodemanager import ContainerGone, NodeUnreachable, NoSuchLogFile
 from submit_tf_job.yarn.observed import (
@@ -53,6 +55,7 @@ from submit_tf_job.yarn.observed import (
     FinalStatus,
     ObservedContainer,
     ObservedService,
+    whole_of,
 )
 
 if TYPE_CHECKING:
@@ -157,8 +160,20 @@ class StatusReader:
             evidence=self._evidence,
             trouble=trouble or self._report_trouble,
             of_other_user=of_other_user,
+            lifetime_asked_s=self._read_lifetime(app, of_other_user=of_other_user),
             report_outlived_container=app is not None and self._is_outdated(app),
         )
+
+    def _read_lifetime(self, app: AppReport | None, *, of_other_user: bool) -> int | None:
+        """Return the lifetime that was asked for a job that a lifetime has ended, 0 for none; None
+        if it cannot be read.
+        """
+        stored = stored_services(self._cluster)
+        if app is None or not app.outlived_lifetime or of_other_user or stored is None:
+            return None
+        with suppress(SubmitTFJobError):
+            return whole_of(stored.content(self._ref.run), "lifetime") or 0
+        return None
 
     def _is_outdated(self, app: AppReport) -> bool:
         """Return whether the report is of a container that has ended without a last word: it has

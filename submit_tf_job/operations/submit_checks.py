@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Input, Job, Output, RemoteFile
     from submit_tf_job.plan import Plan
     from submit_tf_job.storage import Stat, Storage
+    from submit_tf_job.yarn.inspection import Scheduler
     from submit_tf_job.yarn.observed import Node
 
 T = TypeVar("T")
@@ -39,7 +40,8 @@ _MOST_LISTED = 100_000  # files and directories for one input of a gateway's cal
 def check_capacity(planned: Plan, cluster: Cluster) -> tuple[str, ...]:
     """Check whether the nodes run the images of a job, and whether all its containers fit at once.
 
-    Sends at most one request for the nodes. A cluster that does not answer is not an error.
+    Sends at most one request for the nodes, and one for the queues if the job names one. A cluster
+    that does not answer is not an error.
 
     Returns:
         What may keep the job from starting, or from running in its image.
@@ -48,32 +50,58 @@ def check_capacity(planned: Plan, cluster: Cluster) -> tuple[str, ...]:
         JobSpecError: No node runs images, and the job requires its own (`image_policy`).
         Refused: It can never start, and `capacity_check` of the settings is `refuse`.
     """
+    from submit_tf_job.yarn.inspection import Scheduler
+
     if cluster.settings.capacity_check == "off":
         return ()
+    answer = _none_on_refusal(cluster.client.scheduler) if planned.job.queue else None
+    scheduler = Scheduler.from_json(answer) if answer else None
     nodes = cache(lambda: _none_on_refusal(cluster.client.nodes) or ())
     return tuple(
         filter(
             None,
-            (_nodes_without_images(planned, cluster, nodes), _why_no_room(planned, cluster, nodes)),
+            (
+                *_limits_of_queue(planned, cluster, scheduler),
+                _nodes_without_images(planned, cluster, nodes),
+                _why_no_room(planned, cluster, nodes, scheduler),
+            ),
         )
     )
 
 
-def _why_no_room(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
-    """Return why the job cannot start now; "" if nothing is known to be in its way.
+def _limits_of_queue(
+    planned: Plan, cluster: Cluster, scheduler: Scheduler | None
+) -> tuple[str, ...]:
+    """Return what the job's queue cuts or never grants: its lifetime, its largest container.
 
-    Sends no request for a job of one task without a node label, and one for the queues if the job
-    names a queue.
+    Raises:
+        Refused: A container is larger, and `capacity_check` of the settings is `refuse`.
     """
     from submit_tf_job.diagnose import fit
-    from submit_tf_job.yarn.inspection import Scheduler
+
+    job = planned.job
+    queue = scheduler.find(job.queue) if scheduler else None
+    if queue is None:
+        return ()
+    larger = fit.larger_than_queue(job, planned.site, queue)
+    told = [str(job.problem(found.path, found.sentence)) for found in larger]
+    if told and cluster.settings.capacity_check == "refuse":
+        raise Refused("\n".join(told), hint=larger[0].hint)
+    cut = fit.cut_by_queue(planned.service.lifetime, queue)
+    return (*told, str(job.problem("lifetime", cut)) if cut else "")
+
+
+def _why_no_room(planned: Plan, cluster: Cluster, nodes: Nodes, scheduler: Scheduler | None) -> str:
+    """Return why the job cannot start now; "" if nothing is known to be in its way.
+
+    Sends no request for a job of one task without a node label.
+    """
+    from submit_tf_job.diagnose import fit
 
     job, gpu_resource = planned.job, planned.site.gpu_resource
     choice = cluster.settings.capacity_check
     if not fit.may_not_fit(job):
         return ""
-    answer = _none_on_refusal(cluster.client.scheduler) if job.queue else None
-    scheduler = Scheduler.from_json(answer) if answer else None
     never = fit.fits_never(job, gpu_resource, nodes(), scheduler)
     if never and choice == "refuse":
         raise Refused(

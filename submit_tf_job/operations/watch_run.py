@@ -22,6 +22,7 @@ from submit_tf_job.observation import (
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.read_status import StatusReader
 from submit_tf_job.operations.stop import stop
+from submit_tf_job.operations.why import why_pending
 from submit_tf_job.waiting import JOB_IS_FORGOTTEN_S, WATCH_ANSWERS_S
 
 EAGER_S, GROWTH = 30.0, 1.5  # how long after a change the pauses stay short, and how they grow then
@@ -285,13 +286,22 @@ def ends_leftovers(cluster: Cluster, ref: JobRef) -> Callable[[JobStatus], None]
     return look
 
 
+def _why_it_waited(cluster: Cluster, status: JobStatus) -> str:
+    from submit_tf_job.diagnose.pending import UNEXPLAINED
+
+    causes = [c for c in why_pending(cluster, status) if c.code not in UNEXPLAINED]
+    if not causes:
+        return ""
+    return f"; it waited because {causes[0].sentence[:600]} (next: {causes[0].hint[:300]})"
+
+
 def end_in_vain(cluster: Cluster, ref: JobRef, status: JobStatus) -> JobStatus:
     """Have YARN kill a job that can never start, and return its status with the reason.
 
     YARN stores the reason in the application's diagnostics, so every later command returns the same
     verdict.
     """
-    reason = f"{status.start_overdue}, so the job was stopped"
+    reason = f"{status.start_overdue}, so the job was stopped{_why_it_waited(cluster, status)}"
     if status.failed_before_bootstrap:
         reason = (
             f"the container of {status.failed_before_bootstrap[0]} failed before its bootstrap "

@@ -281,6 +281,9 @@ class Queue:
         am_percent: Maximum share of the queue for ApplicationMasters, 0 to 1.
         max_parallel: Maximum number of running applications; None for no limit.
         user_limit_factor: Maximum share of one user, as a multiple of the queue's share.
+        largest: Its largest container; None if it is not reported.
+        lifetime_max_s: Seconds after which each of its applications ends; None for no limit.
+        lifetime_default_s: The same for applications that ask for no lifetime.
     """
 
     name: str
@@ -295,6 +298,9 @@ class Queue:
     max_parallel: int | None = None
     am_percent: float | None = None
     user_limit_factor: float | None = None
+    largest: QueueResources | None = None
+    lifetime_max_s: int | None = None
+    lifetime_default_s: int | None = None
     raw: Answer = field(default_factory=dict, repr=False, compare=False)
 
     def partition(self, label: str = "") -> Partition:
@@ -377,6 +383,9 @@ def _capacity_queues(info: Answer, above: str) -> Iterator[Queue]:
         max_parallel=_limit_or_none(whole_of(info, "maxParallelApps")),
         am_percent=number_of(info, "configuredMaxAMResourceLimit"),
         user_limit_factor=number_of(info, "userLimitFactor"),
+        largest=QueueResources.from_json(info.get("maximumAllocation")),
+        lifetime_max_s=_positive_or_none(whole_of(info, "maxApplicationLifetime")),
+        lifetime_default_s=_positive_or_none(whole_of(info, "defaultApplicationLifetime")),
         raw=info,
     )
     for child in children:
@@ -432,6 +441,7 @@ def _fair_queues(info: Answer, above: str) -> Iterator[Queue]:
         partitions={"": share},
         active=whole_of(info, "numActiveApps"),
         max_parallel=_limit_or_none(whole_of(info, "maxApps")),
+        largest=QueueResources.from_json(info.get("maxContainerAllocation")),
         raw=info,
     )
     for child in children:
@@ -455,6 +465,10 @@ def _limit_or_none(value: int | None) -> int | None:
     if value is None or value >= 2**31 - 1:  # Integer.MAX_VALUE means no limit
         return None
     return value
+
+
+def _positive_or_none(value: int | None) -> int | None:
+    return value if value is not None and value > 0 else None  # -1 for no limit
 
 
 def _first_known(*values: float | None) -> float | None:

@@ -289,6 +289,12 @@ class AppReport:
         return self.state.is_final
 
     @property
+    def outlived_lifetime(self) -> bool:
+        """Whether its lifetime was over, and YARN killed it (RMAppLifetimeMonitor)."""
+        killed = self.state is AppState.KILLED
+        return killed and bool(re.search("exceeded the lifetime|lifetime period", self.diagnostics))
+
+    @property
     def rejected(self) -> bool:
         """Whether the scheduler did not take it: it never had a container (RMAppImpl, AppInfo),
         and its diagnostics are about queues or the rules that choose one.

@@ -444,6 +444,116 @@ def test_submit_fails_with_the_words_of_a_scheduler_that_rejects(
     assert world("submit", SPEC, "-d").status == 0, "the key is not used up"
 
 
+# --- what a queue limits --------------------------------------------------------------------------
+
+SMALL = {"memory": 1024, "vCores": 1}
+
+
+@pytest.mark.parametrize("key", ["maximumAllocation", "maxContainerAllocation"])
+def test_submit_refuses_what_the_queue_never_grants(
+    world: World, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """Of the CapacityScheduler, and of FairScheduler: one task, so that nothing else is asked."""
+    world.yarn.queue_limits = {key: SMALL}
+    world.spec(
+        queue="ml",
+        strategy="custom",
+        deciding_role="chief",
+        roles={"chief": {"memory": "2Gi", "cpus": 2}},
+    )
+    done = world("submit", SPEC, "-d")
+    said = [line.partition(" roles.")[2] for line in done.err.splitlines()]
+    assert done.status == 9, done
+    assert said[:2] == [
+        "chief.memory: 2Gi is more than the 1Gi one container may have in queue root.ml",
+        "chief.cpus: 2 is more than the 1 cores one container may have in queue root.ml",
+    ]
+    assert "choose another `queue`" in done.err
+    assert POST not in world.asked()
+    monkeypatch.setenv("SUBMIT_TF_JOB_CAPACITY_CHECK", "warn")
+    assert "warning: " in (warned := world("submit", SPEC, "-d")).err
+    assert (warned.status, said[0] in warned.err) == (0, True)
+    world.spec(queue="ml", roles={"chief": {"memory": "1Gi"}})
+    assert world("submit", SPEC, "-d").status != 9
+
+
+@pytest.mark.parametrize(
+    ("longest", "default", "asked", "said"),
+    [
+        (
+            50,
+            40,
+            "10m",
+            "lifetime: 10m00s is more than queue root.ml allows: it ends every job after 50s",
+        ),
+        (50, 40, None, "lifetime: 30d00h is more than queue root.ml allows"),  # --detach
+        (50, 40, "30s", ""),
+        (-1, -1, "10m", ""),
+        (-1, 40, "10m", ""),
+    ],
+)
+def test_submit_warns_of_a_lifetime_that_the_queue_cuts(
+    world: World, longest: int, default: int, asked: str | None, said: str
+) -> None:
+    limits = {"maxApplicationLifetime": longest, "defaultApplicationLifetime": default}
+    world.yarn.queue_limits = limits
+    world.spec(queue="ml", **({"lifetime": asked} if asked else {}))
+    warnings = world("submit", SPEC, "-d", "-o", "json").json["warnings"]
+    assert [said in line for line in warnings] == ([True] if said else []), warnings
+
+
+def test_submit_warns_of_the_lifetime_that_a_queue_gives(world: World) -> None:
+    world.yarn.site.job_s = (5, 5)
+    for longest, told in ((-1, "ask for one here"), (40, "choose another `queue`")):
+        limits = {"maxApplicationLifetime": longest, "defaultApplicationLifetime": 40}
+        world.yarn.queue_limits = limits
+        world.spec(queue="ml")
+        done = world("submit", SPEC)
+        assert "lifetime: none, and queue root.ml ends every such job after 40s" in done.err
+        assert told in done.err
+
+
+@pytest.mark.parametrize(
+    ("asked", "ran_s", "reason", "hint"),
+    [
+        (
+            600,
+            50,
+            "killed it: queue ml ended it after 50 s, and it asked for 600 s",
+            "choose another `queue`",
+        ),
+        (
+            None,
+            40,
+            "killed it: queue ml ended it after 40 s, and it asked for none",
+            "ask for a `lifetime`;",
+        ),
+        (50, 52, "killed it", "ask for a longer `lifetime`"),
+        (50, 3000, "killed it", "ask for a longer `lifetime`"),  # it was extended
+    ],
+)
+def test_the_end_of_a_lifetime_names_who_set_it(
+    world: World, asked: int | None, ran_s: int, reason: str, hint: str
+) -> None:
+    world.submitted(**({"lifetime": f"{asked}s"} if asked else {}), queue="ml")
+    spec = world.yarn.directories["alice", world.name].spec or {}
+    if asked is None:
+        del spec["lifetime"]  # --detach
+    world.hdfs()
+    app = world.yarn.apps[world.application]
+    words = (
+        f"Application {app.id} is killed by ResourceManager as it has exceeded the lifetime period."
+    )
+    world.passes(ran_s - 10)
+    world.yarn.end(app, "KILLED", "KILLED", words)
+    done = world("status", "mnist", "-o", "json").json
+    assert (done["state"], done["reason"].endswith(reason), done["hint"].startswith(hint)) == (
+        "STOPPED",
+        True,
+        True,
+    ), done
+
+
 # --- a deciding task that gets no container -------------------------------------------------------
 
 
@@ -451,10 +561,29 @@ def test_submit_ends_a_job_whose_deciding_task_gets_no_container(world: World) -
     world.spec(start_timeout="2m")
     done = world("submit", SPEC)
     assert done.status == 1, done
-    assert "chief-0 has had no container for longer than start_timeout (120 s)" in done.out
+    said = "chief-0 has had no container for longer than start_timeout (120 s)"
+    assert said in done.out
     [app] = world.yarn.apps.values()
     assert app.state == "KILLED"
-    assert world("status", "mnist", "-o", "json").json["state"] == "FAILED"
+    shown = world("status", "mnist", "-o", "json").json
+    assert (shown["state"], shown["reason"].startswith(said)) == ("FAILED", True)
+
+
+def test_a_job_that_is_given_up_keeps_what_it_waited_for(world: World) -> None:
+    refused = (
+        "Invalid resource request! Cannot allocate containers as requested resource is too much"
+    )
+    world.yarn.site.node_mb = world.yarn.site.free_mb = 8192
+    world.spec(start_timeout="2m")
+    world.cluster.clock.after(
+        60, lambda: setattr(next(iter(world.yarn.apps.values())), "words", refused)
+    )
+    ends = [world("submit", SPEC).out, world("status", "mnist").out]
+    for out in ends:
+        assert "so the job was stopped; it waited because the ResourceManager refuses" in out, out
+        assert refused in out
+        assert "ask for less in memory, cpus or gpus of the role" in out
+        assert "wait longer" not in out
 
 
 def restarted(world: World) -> None:

@@ -92,7 +92,7 @@ ENDS: list[tuple[AppReport | None, job_report.JobReport | None, Evidence, Verdic
     (app(final="ENDED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
     (app("KILLED", "KILLED", "\nApplication killed by user alice.\nmore"), report("running"), Evidence.READ, Verdict(STOPPED, "it was stopped: Application killed by user alice.", True)),
     (app("KILLED", "KILLED"), FAILED_REPORT, Evidence.READ, Verdict(FAILED, FAILURE.message, True, FAILURE)),
-    (app("KILLED", "KILLED", "Application is killed by ResourceManager as it has exceeded the lifetime period."), report("running"), Evidence.READ, Verdict(STOPPED, "its lifetime was over, and YARN killed it", True, hint="ask for a longer `lifetime`")),
+    (app("KILLED", "KILLED", "Application is killed by ResourceManager as it has exceeded the lifetime period."), report("running"), Evidence.READ, Verdict(STOPPED, "its lifetime was over, and YARN killed it", True, hint="ask for a longer `lifetime`; where its queue limits that, choose another `queue`, or ask for a larger maximum-application-lifetime of this one")),
     # It says something else.
     (app(final="UNDEFINED"), report(), Evidence.READ, Verdict(UNKNOWN, "the ResourceManager reports no final status (UNDEFINED)", False)),
     (app(final="NEW_IN_4_0"), report(), Evidence.READ, Verdict(UNKNOWN, "the ResourceManager reports no final status (UNKNOWN)", False)),

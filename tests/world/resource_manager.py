@@ -273,11 +273,16 @@ class ResourceManagers:
         }
         if site.node_mb is not None:
             row |= {"usedMemoryMB": site.node_mb - site.free_mb, "availMemoryMB": site.free_mb}
+            row |= {"usedVirtualCores": 0, "availableVirtualCores": 8}
         return Answer.json({"nodes": {"node": [row]}})
 
     def _scheduler(self, asked: Asked) -> Answer:
         names = sorted(self.yarn.site.queues)
-        queues = {"queue": [{"queueName": name, "state": "RUNNING"} for name in names]}
+        more = {"state": "RUNNING", **self.yarn.queue_limits}
+        queues = {"queue": [{"queueName": name, **more} for name in names]}
+        if "maxContainerAllocation" in more:
+            info = {"type": "fairScheduler", "rootQueue": {"childQueues": queues}}
+            return Answer.json({"scheduler": {"schedulerInfo": info}})
         info = {"type": "capacityScheduler", "queues": queues}
         return Answer.json({"scheduler": {"schedulerInfo": info}})
 

@@ -270,6 +270,7 @@ class Yarn:
         self.registry: dict[Key, set[str]] = {}  # name: applications whose records are there
         self.broken: list[Broken] = []
         self.refused: set[str] = set()  # keys that the scheduler rejects
+        self.queue_limits: dict[str, Any] = {}  # of each queue, as the scheduler tells them
         self.rejection = ""  # with what words it rejects every application
         self.keys: dict[str, str] = {}  # of the submissions, by command
         self.may_end: set[str] = set()  # commands that may end a run of the job
