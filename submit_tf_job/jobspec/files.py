@@ -281,12 +281,18 @@ class Shipper:
             return None  # the job spec is refused anyway, and pip may take minutes
         try:
             with shown_path(src, path):
-                root = os.path.realpath(path)
-                sources = list(self._directory(os.fspath(path), root, "", wheels.NO_SOURCE))
-            hashes = [(file.name, file.sha256) for file in sources]
-            return [self._wheel(wheels.build(path, hashes, self.host.cache / "python"))]
+                sources = self.sources_of(path)
+            return [self._wheel(wheels.build(path, sources, self.host.cache / "python"))]
         except (CannotShip, wheels.PipFailed) as error:
             return at.fail(f"{clip(src)}: {error}")
+
+    def sources_of(self, project: Path) -> list[tuple[str, str]]:
+        """Return names and hashes of the files of a Python project."""
+        from submit_tf_job.jobspec import wheels
+
+        root = os.path.realpath(project)
+        found = self._directory(os.fspath(project), root, "", wheels.NO_SOURCE, wheels.CACHES)
+        return [(file.name, file.sha256) for file in found]
 
     # --- files ---
 
@@ -339,6 +345,7 @@ class Shipper:
         root: str,
         prefix: str,
         skipped: frozenset[str] = _SKIPPED,
+        skipped_below: frozenset[str] = _SKIPPED,
         above: tuple[tuple[int, int], ...] = (),
     ) -> Iterator[ShippedFile]:
         status = Path(path).stat()
@@ -365,7 +372,9 @@ class Shipper:
                 )
             if child.is_dir():
                 inside = f"{prefix}{child.name}/"
-                yield from self._directory(child.path, root, inside, skipped, (*above, here))
+                yield from self._directory(
+                    child.path, root, inside, skipped_below, skipped_below, (*above, here)
+                )
             else:
                 yield self._file(Path(child.path), prefix + child.name)
 

@@ -302,9 +302,10 @@ def _requirements(
     if at.notes.problems:
         return None  # the job spec is refused anyway, and pip may take minutes
     try:
-        found = wheels.resolve(file.path, version, shipper.host.cache / "python")
+        base, cache = shipper.host.base or Path(), shipper.host.cache / "python"
+        found = wheels.resolve(file.path, version, base, cache, shipper.sources_of)
         return [shipper.described(path) for path in found]
-    except wheels.PipFailed as error:
+    except (CannotShip, OSError, wheels.PipFailed) as error:
         return at.fail(f"{clip(file.path.name)} does not resolve for Python {version}: {error}")
 
 

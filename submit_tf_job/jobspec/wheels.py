@@ -10,7 +10,9 @@ import gzip
 import hashlib
 import importlib.util
 import json
+import os
 import platform
+import posixpath
 import re
 import shutil
 import subprocess
@@ -18,35 +20,42 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from submit_tf_job.host.inputfile import read_input
 from submit_tf_job.jobspec.file_contents import sha256_of
 
 HOST_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 PIP_S = 1800
+MAX_INCLUDES = 10
 GLIBCS = ("2014", "_2_17", "_2_24", "_2_26", "_2_27", "_2_28", "_2_31", "_2_34", "_2_35")
 # https://packaging.python.org/en/latest/specifications/binary-distribution-format/#file-name-convention
 _WHEEL = re.compile(
     r"[\w.!+]+-[\w.!+]+(-\d[\w.]*)?-(?P<python>[\w.]+)-(?P<abi>[\w.]+)-(?P<platform>[\w.]+)\.whl"
 )
-# Names in a project's directory that are not sources.
-NO_SOURCE = frozenset(
-    (
-        "__pycache__",
-        ".git",
-        ".venv",
-        "venv",
-        "build",
-        "dist",
-        ".tox",
-        ".nox",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".pytest_cache",
-    )
+# Caches: they are never sources, wherever they lie.
+CACHES = frozenset(
+    ("__pycache__", ".git", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache")
+)
+# Names that are not sources at the top of a project; below it they are packages.
+NO_SOURCE = CACHES | {".venv", "venv", "build", "dist"}
+# what is left out of a copy does not make its version a dirty one
+_FORGET_DELETED = (
+    'cd "$(git rev-parse --show-toplevel)" && '
+    "git ls-files --deleted -z | git update-index -z --skip-worktree --stdin"
+)
+_FROM_GIT = re.compile(r"\b(setuptools.scm|\w+.vcs|versioneer|versioningit|dunamai|pbr|git)\b")
+_PATH = r"(?P<path>(?:file:|[./]|\S+/|\S+\.(?:whl|zip|tar\.\w+|tgz)(?=[\[\s;]|$))[^\s\[;]*)"
+# https://pip.pypa.io/en/stable/reference/requirements-file-format/
+_LOCAL = re.compile(
+    rf"(?P<before>(?:(?:-e|--editable)[\s=]*)?(?:[\w.-]+(?P<of_name>\[[^]]*])?\s*@\s*)?){_PATH}"
+    r"(?P<after>(?:\[[^]]*])?(?:\s*;.*|\s.*)?)"
+)
+_OPTION = re.compile(
+    r"(?P<option>-[rcf]|--requirement|--constraint|--find-links)[\s=]*(?P<value>\S+)"
 )
 _EPOCH = 315532800  # 1980-01-01, the first day of a zip file's time
 
@@ -82,46 +91,63 @@ def build(project: Path, tree: Iterable[tuple[str, str]], cache: Path) -> Path:
     Raises:
         PipFailed: The wheel cannot be built.
     """
-    made = _once(
-        cache,
-        ["project", HOST_VERSION, project.resolve().name, *(f"{name} {sha}" for name, sha in tree)],
-    )
+    sources, history = list(tree), _history(project)
+    made_of = ["project", HOST_VERSION, project.resolve().name, *history]
+    made = _once(cache, [*made_of, *(f"{name} {sha}" for name, sha in sources)])
     if not made.is_dir():
         with _making(made) as out:
-            source = out.parent / "source"
             # setuptools leaves build directories in the tree that it builds, which is the user's.
-            shutil.copytree(
-                project,
-                source,
-                ignore=lambda _path, names: {name for name in names if name in NO_SOURCE},
-            )
-            _pip(
-                cache, "wheel", "--no-deps", "--wheel-dir", str(out), str(source), reproducible=True
-            )
+            source = _cloned(project, out.parent / "source") if history else None
+            source = source or out.parent / "source"
+            for name, _sha in sources:
+                (source / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(project / name, source / name)
+            if history:
+                _run(["sh", "-c", _FORGET_DELETED], {}, source)
+            wheel = ["wheel", "--no-deps", "--wheel-dir", str(out), str(source)]
+            _pip(cache, *wheel, reproducible=True)
     return _wheels_in(made)[0]
 
 
-def resolve(requirements: Path, version: str, cache: Path) -> list[Path]:
+def resolve(
+    requirements: Path,
+    version: str,
+    base: Path,
+    cache: Path,
+    tree_of: Callable[[Path], Iterable[tuple[str, str]]],
+) -> list[Path]:
     """Return the wheels of a requirements file and of its dependencies.
+
+    What the file names by a path counts with its content: projects are built first, and their
+    wheels stand in their place.
 
     Args:
         requirements: The file.
         version: The containers' Python, as in 3.11.
+        base: The directory that paths in the file start from.
         cache: The cache directory.
+        tree_of: Returns names and hashes of the files of a project.
 
     Raises:
         PipFailed: The requirements cannot be resolved, or (for another Python version than this
             one) not with wheels alone.
         OSError: The file cannot be read.
     """
-    made = _once(cache, ["requirements", version, platform.machine(), *_texts(requirements)])
+    lines, contents = [], []
+    for line in _requirement_lines(requirements):
+        built, content = _with_content(line, base, cache, tree_of)
+        lines.append(built)
+        contents += content
+    made = _once(cache, ["requirements", version, platform.machine(), *lines, *contents])
     if not made.is_dir():
         with _making(made) as out:
-            where = ["--requirement", str(requirements)]
+            written = out.parent / "requirements.txt"
+            written.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+            where = ["--requirement", str(written)]
             if version == HOST_VERSION:
-                _pip(cache, "wheel", "--wheel-dir", str(out), *where, reproducible=True)
+                _pip(cache, "wheel", "--wheel-dir", str(out), *where, reproducible=True, at=base)
             else:
-                _pip(cache, "download", "--dest", str(out), *_for_python(version), *where)
+                _pip(cache, "download", "--dest", str(out), *_for_python(version), *where, at=base)
     return _wheels_in(made)
 
 
@@ -203,12 +229,13 @@ def _for_python(version: str) -> list[str]:
     ]
 
 
-def _pip(cache: Path, *arguments: str, reproducible: bool = False) -> None:
+def _pip(cache: Path, *arguments: str, reproducible: bool = False, at: Path | None = None) -> None:
     options = ["--disable-pip-version-check", "--no-input", "--no-color"]
     environment = {"SOURCE_DATE_EPOCH": str(_EPOCH)} if reproducible else {}
-    done = _run([_python_with_pip(cache), "-m", "pip", *options, *arguments], environment)
+    done = _run([_python_with_pip(cache), "-m", "pip", *options, *arguments], environment, at)
     if done.returncode:
-        raise PipFailed(_complaint(done.stderr) or f"pip exited with status {done.returncode}")
+        said = _failed_build(done.stdout, done.stderr) or _complaint(done.stderr)
+        raise PipFailed(said or f"pip exited with status {done.returncode}")
 
 
 def _python_with_pip(cache: Path) -> str:
@@ -226,11 +253,14 @@ def _python_with_pip(cache: Path) -> str:
     return str(made / "bin" / "python")
 
 
-def _run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def _run(
+    command: list[str], environment: dict[str, str], at: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             ["env", *(f"{name}={value}" for name, value in environment.items()), *command],
             stdin=subprocess.DEVNULL,
+            cwd=at,
             capture_output=True,
             text=True,
             errors="replace",
@@ -239,6 +269,19 @@ def _run(command: list[str], environment: dict[str, str]) -> subprocess.Complete
         )
     except subprocess.TimeoutExpired:
         raise PipFailed(f"pip was not done after {PIP_S // 60} minutes") from None
+
+
+def _failed_build(stdout: str, stderr: str) -> str:
+    """Return which package could not be built, and the end of what its build has printed."""
+    blocks = re.findall(r"\[\d+ lines? of output\]\n(.*?)\[end of output\]", stderr, re.DOTALL)
+    lines = [line.strip(" │|") for line in blocks[-1].splitlines()] if blocks else []
+    if not any(lines):
+        return ""
+    named = re.findall(r"Failed building wheel for (\S+)|Failed to build '([^']+)'", stderr)
+    started = re.findall(r"^ *(?:Collecting|Processing) (\S+)", stdout, re.MULTILINE)
+    names = [posixpath.basename(name) for pair in named for name in pair if name] or started[-1:]
+    name = next((name for name in names if not name.endswith("source")), "it")
+    return f"pip cannot build {name}: {'; '.join([line for line in lines if line][-3:])[:2000]}"
 
 
 def _complaint(stderr: str) -> str:
@@ -283,18 +326,102 @@ def _wheels_in(directory: Path) -> list[Path]:
     return found
 
 
-def _texts(requirements: Path, depth: int = 0) -> Iterator[str]:
-    """Yield the text of a requirements file, and of the files that it includes."""
+def _requirement_lines(requirements: Path, depth: int = 0) -> Iterator[str]:
+    """Yield the lines of a requirements file, and of the files that it includes by `-r`; other
+    files of this host have absolute paths.
+    """
     text = read_input(requirements).decode("utf-8", errors="replace")
-    yield text
-    for line in text.splitlines():
-        words = re.split(r"[\s=]+", line.strip(), maxsplit=1)
-        if (
-            depth < 10
-            and len(words) == 2
-            and words[0] in ("-r", "--requirement", "-c", "--constraint")
-            and "://" not in words[1]
-        ):
-            inner = requirements.parent / words[1]
-            if inner.is_file():
-                yield from _texts(inner, depth + 1)
+    for line in re.sub(r"\\\r?\n", " ", text).splitlines():
+        line = re.sub(r"(^|\s+)#.*$", "", line).strip()
+        option = _OPTION.fullmatch(line)
+        inner = requirements.parent / option["value"] if option else None
+        if option is None or inner is None or not inner.exists():
+            yield line
+        elif option["option"] in ("-r", "--requirement") and depth < MAX_INCLUDES:
+            yield from _requirement_lines(inner, depth + 1)
+        else:
+            yield f"{option['option']} {inner.absolute()}"
+
+
+def _with_content(
+    line: str, base: Path, cache: Path, tree_of: Callable[[Path], Iterable[tuple[str, str]]]
+) -> tuple[str, list[str]]:
+    """Return a line of requirements with the wheel of a project that it names by path, and what
+    stands for the content of other paths in it.
+    """
+    expanded = re.sub(r"\$\{[A-Z0-9_]+\}", lambda name: os.path.expandvars(name[0]), line)
+    if option := _OPTION.fullmatch(expanded):
+        return line, list(_content(Path(option["value"])))
+    if repository := re.search(r"git\+(file:[^\s@#;]+)", expanded):
+        return line, [_call_git("ls-remote", repository[1], at=base) or ""]
+    found = _LOCAL.fullmatch(expanded)
+    if found is None:
+        return line, []
+    named = found["path"]
+    local = unquote(urlsplit(named).path) if named.startswith("file:") else named
+    path = base / local
+    if not path.is_dir():
+        return line, list(_content(path))
+    try:
+        wheel = build(path, tree_of(path), cache)
+    except PipFailed as error:
+        raise PipFailed(f"{named}: {error}") from None
+    before = re.sub(r"^(-e|--editable)[\s=]*", "", found["before"])
+    if needed := _needs_by_path(wheel):
+        raise PipFailed(
+            f"{named} requires {needed}: name it there without its path, and list the path here"
+        )
+    return f"{before}{wheel.as_uri() if '@' in before else wheel}{found['after']}", []
+
+
+def _content(path: Path) -> Iterator[str]:
+    """Yield what stands for the content of a file, or of the wheels in a directory."""
+    if path.is_file():
+        yield sha256_of(path)
+    elif path.is_dir():
+        for file in sorted(path.iterdir()):
+            status = file.stat()
+            yield f"{file.name} {status.st_size} {status.st_mtime_ns}"
+
+
+def _needs_by_path(wheel: Path) -> str:
+    """Return a requirement of a wheel that names a path of this host, "" for none."""
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = next(name for name in archive.namelist() if name.endswith("info/METADATA"))
+        text = archive.read(metadata).decode("utf-8", errors="replace")
+    found = re.search(r"^Requires-Dist: (.*@ *file:\S*)", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+# --- versions that come from git ---
+
+
+def _history(project: Path) -> list[str]:
+    """Return what a version of a project from git depends on; [] for other projects."""
+    texts = [
+        read_input(project / name).decode("utf-8", errors="replace")
+        for name in ("pyproject.toml", "setup.py", "setup.cfg")
+        if (project / name).is_file()
+    ]
+    if not _FROM_GIT.search("\n".join(texts)):
+        return []
+    described = _call_git("describe", "--tags", "--always", "--long", "--dirty", at=project)
+    return [described] if described else []
+
+
+def _cloned(project: Path, copy: Path) -> Path | None:
+    """Return the project's directory in a copy of its repository's history; None without git."""
+    top = _call_git("rev-parse", "--show-toplevel", at=project)
+    index = _call_git("rev-parse", "--path-format=absolute", "--git-path", "index", at=project)
+    if not top or not index:
+        return None
+    if _call_git("clone", "--shared", "--no-checkout", "-q", top, str(copy), at=project) is None:
+        return None
+    shutil.copy2(index, copy / ".git" / "index")
+    return copy / project.resolve().relative_to(Path(top).resolve())
+
+
+def _call_git(*arguments: str, at: Path) -> str | None:
+    """Return what git prints; None where it fails, or is not installed."""
+    done = _run(["git", "--no-optional-locks", "-C", str(at), *arguments], {})
+    return done.stdout.strip("\n") if done.returncode == 0 else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import sys
 import tarfile
 import zipfile
@@ -290,7 +291,9 @@ def test_python_bundles_wheels_into_one_reproducible_archive(tree: Path, tmp_pat
 
 
 @pytest.mark.slow
-def test_python_resolves_requirements_once_with_pips_errors(tree: Path, tmp_path: Path) -> None:
+def test_python_resolves_requirements_once_with_pips_errors(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def packages(version: str = "") -> Packages | None:
         asked = f"python: {{requirements: requirements.txt{version}}}\n"
         return loaded(tree, "[train.py]", tmp_path, asked).packages
@@ -305,8 +308,9 @@ def test_python_resolves_requirements_once_with_pips_errors(tree: Path, tmp_path
     assert found
     with tarfile.open(found.archive.path) as tar:
         assert "site/one.py" in tar.getnames()
-    wheel.unlink()  # pip does not run again
+    monkeypatch.setenv("PIP_REQUIRE_HASHES", "1")  # pip does not run again
     assert packages() == found
+    monkeypatch.delenv("PIP_REQUIRE_HASHES")
     (tree / "requirements.txt").write_text("--no-index\nnothing-of-the-kind==9.9\n")
     here = "{}.{}".format(*sys.version_info)
     for asked, version in (("", here), (', version: "3.8"', "3.8")):
@@ -371,3 +375,115 @@ def test_files_of_a_web_server_are_refused_in_a_gateway(tmp_path: Path) -> None:
             base=None,
             host=Host(uploads=tmp_path),
         )
+
+
+# --- sent code is the code that lies there ---
+
+# A build backend without requirements: it packs the packages below `src`, and leaves a trace.
+BACKEND = """
+import os, pathlib, subprocess, zipfile
+def build_wheel(directory, settings=None, metadata=None):
+    pathlib.Path("build").mkdir(exist_ok=True)
+    VERSION
+    name = "mylib-%s-py3-none-any.whl" % version
+    info = "mylib-%s.dist-info/" % version
+    with zipfile.ZipFile(os.path.join(directory, name), "w") as out:
+        for path in sorted(pathlib.Path("src").rglob("*.py")):
+            out.write(path, path.relative_to("src"))
+        meta = "Metadata-Version: 2.1\\nName: mylib\\nVersion: %s\\nNEEDS" % version
+        out.writestr(info + "METADATA", meta)
+        out.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        out.writestr(info + "RECORD", "")
+    return name
+"""
+PROJECT = """
+[project]
+name = "mylib"
+dynamic = ["version"]
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+"""
+
+
+def a_project(path: Path, text: str, *, version: str = "version = '1'", needs: str = "") -> Path:
+    package = path / "src" / "mylib"
+    (package / "dist").mkdir(parents=True, exist_ok=True)
+    backend = BACKEND.replace("VERSION", version).replace("NEEDS", needs)
+    contents = {"pyproject.toml": PROJECT, "backend.py": backend}
+    for name, content in {**contents, "src/mylib/dist/__init__.py": text}.items():
+        (path / name).write_text(content)
+    return path
+
+
+def sent_module(tree: Path, tmp_path: Path, python: str) -> str:
+    found = loaded(tree, "[train.py]", tmp_path, f"python: {python}\n").packages
+    assert found
+    with tarfile.open(found.archive.path) as tar:
+        member = tar.extractfile("site/mylib/dist/__init__.py")
+        assert member
+        return member.read().decode()
+
+
+@pytest.mark.slow
+def test_python_sends_the_code_of_a_path_as_it_is_now(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / "deep").mkdir()
+    (tree / "deep" / "r.txt").write_text("--no-index\n-e ./mylib  # ours\n")
+    url = f"mylib @ file://{tree}/mylib ; python_version > '3'"
+    (tree / "url.txt").write_text(f"--no-index\n{url}\n")
+    monkeypatch.chdir(tmp_path)  # every path starts from the job spec
+    for code in ("V = 'one'", "V = 'two'"):
+        a_project(tree / "mylib", code)
+        for python in ("project: mylib", "requirements: deep/r.txt", "requirements: url.txt"):
+            assert sent_module(tree, tmp_path, f"{{{python}}}") == code
+    left = sorted(path.name for path in (tree / "mylib").iterdir())
+    assert left == ["backend.py", "pyproject.toml", "src"]
+
+
+@pytest.mark.slow
+def test_python_sends_a_wheel_of_a_path_as_it_is_now(tree: Path, tmp_path: Path) -> None:
+    about = {"METADATA": "Metadata-Version: 2.1\nName: mylib\nVersion: 1\n", "RECORD": ""}
+    about["WHEEL"] = "Wheel-Version: 1.0\nTag: py3-none-any\n"
+    members = {f"mylib-1.dist-info/{name}": text for name, text in about.items()}
+    (tree / "wheels").mkdir()
+    for line in ("wheels/mylib-1-py3-none-any.whl", "-f wheels\nmylib"):
+        (tree / "requirements.txt").write_text(f"--no-index\n{line}\n")
+        for code in ("one", "three"):
+            wheel = a_wheel(tree / "wheels" / "mylib-1-py3-none-any.whl", **members)
+            with zipfile.ZipFile(wheel, "a") as out:
+                out.writestr("mylib/dist/__init__.py", code)
+            assert sent_module(tree, tmp_path, "{requirements: requirements.txt}") == code
+
+
+@pytest.mark.slow
+def test_python_gives_a_project_its_version_from_git(tree: Path, tmp_path: Path) -> None:
+    described = "['git', 'describe', '--tags', '--dirty', '--match', '*']"
+    version = f"version = subprocess.check_output({described}, text=True).strip()"
+    project = a_project(tree / "repo" / "mylib", "V = 1", version=version)
+    (tree / "repo" / "README").write_text("beside it")
+    (project / "build").mkdir()
+    (project / "build" / "kept").write_text("tracked, and no source")
+    user = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    for words in (("init", "-q"), ("add", "-fA"), ("commit", "-qm", "first"), ("tag", "4.2")):
+        subprocess.run(["git", *user, *words], cwd=tree / "repo", check=True)
+    (project / "pyproject.toml").write_text(f"{PROJECT}# versioned by git\n")
+    for words in (("commit", "-qam", "second"), ("tag", "4.3")):
+        subprocess.run(["git", *user, *words], cwd=tree / "repo", check=True)
+    loaded(tree, "[train.py]", tmp_path, "python: {project: repo/mylib}\n")
+    built = [path.name for path in (tmp_path / "cache").rglob("*.whl")]
+    assert built == ["mylib-4.3-py3-none-any.whl"]
+
+
+@pytest.mark.slow
+def test_python_says_what_a_build_has_printed(tree: Path, tmp_path: Path) -> None:
+    a_project(tree / "mylib", "", version="raise RuntimeError('set CUDA_HOME to build this')")
+    (tree / "requirements.txt").write_text("./mylib\n")
+    for python in ("{project: mylib}", "{requirements: requirements.txt}"):
+        with pytest.raises(JobSpecError, match=r"mylib.*RuntimeError: set CUDA_HOME to build this"):
+            loaded(tree, "[train.py]", tmp_path, f"python: {python}\n")
+    a_project(tree / "mylib", "", needs="Requires-Dist: other @ file:///home/me/other\\n")
+    with pytest.raises(JobSpecError, match=r"mylib requires other @ file:///home/me/other: name"):
+        loaded(tree, "[train.py]", tmp_path, "python: {requirements: requirements.txt}\n")
