@@ -1,4 +1,4 @@
-"""Run distributed TensorFlow jobs on Hadoop YARN.
+"""Run distributed training (TensorFlow, PyTorch, JAX) on Hadoop YARN.
 
 The public names are those of `__all__`; each is imported when it is first used, so that a command
 starts as fast as it can.

@@ -63,7 +63,7 @@ def _run(argv: list[str] | None) -> int:
     app = typer.Typer(
         name="submit_tf_job",
         cls=Group,
-        help="Run distributed TensorFlow on Hadoop YARN: one job spec, one command.",
+        help="Run distributed training (TensorFlow, PyTorch, JAX) on Hadoop YARN.",
         epilog=EPILOG,
         no_args_is_help=True,
         # rich takes longer to import than all else that a command needs; help and errors are plain
@@ -115,4 +115,4 @@ def _wanted_command(arguments: list[str]) -> str:
 
 
 def _root() -> None:
-    """Run distributed TensorFlow on Hadoop YARN: one job spec, one command."""
+    """Run distributed training (TensorFlow, PyTorch, JAX) on Hadoop YARN."""

@@ -22,6 +22,7 @@ from submit_tf_job.cli.jobs import (
     read_content,
     read_job,
 )
+from submit_tf_job.diagnose.amounts import plural
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.jobspec.job import Job
 from submit_tf_job.json_values import document, plain
@@ -284,7 +285,8 @@ def convert(
         raise
     lines = [str(remark) for remark in made.remarks]
     if made.silent:
-        lines.append(f"{len(made.silent)} keys mean nothing on YARN")
+        mean = "means" if len(made.silent) == 1 else "mean"
+        lines.append(f"{plural(len(made.silent), 'key')} {mean} nothing on YARN")
         if context.verbose:
             lines[-1] += f": {', '.join(made.silent)}"
     if not check and not context.json:

@@ -270,7 +270,8 @@ class AllStacks:
             }
             for name in names
         ]
-        said = f"the stacks of {len(names)} tasks were taken"
+        many = f"stacks of {len(names)} tasks were" if len(names) > 1 else "stack of one task was"
+        said = f"the {many} taken"
         if odd:
             said += f"; {odd} stands elsewhere than the rest: {self.found[odd]['where']}"
         job.event(now, said)

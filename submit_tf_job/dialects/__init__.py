@@ -58,11 +58,16 @@ COMMANDS = {
 
 _TEMPLATE = re.compile(r"\{\{|\{%")
 _KUBERNETES = re.compile(r"^apiVersion:", re.MULTILINE)
+_KIND = re.compile(r"^kind:[ \t]*['\"]?(\w+)", re.MULTILINE)
 _PLACEHOLDER = re.compile(
     r"\{\{-?\s*[.$](Values|Release|Chart|Files)\b|\{%-?\s|\{\{-"
 )  # of Helm, Jinja
 _TEMPLATE_MESSAGE = (
     "a template ({{ }} or {% %} of Helm, Jinja or Go); fill it in first, as `helm template` does"
+)
+_KUBERNETES_MESSAGE = (
+    "of Kubernetes' objects only a TFJob is read; one job spec replaces Jobs, Pods and Services "
+    "(`submit_tf_job help coming-from/kubernetes`)"
 )
 _SCRIPT = re.compile(
     r"\A#!|\A(?:yarn|java|hadoop|gcloud)\s|^(?:\S*/)?(?:hbox-submit|xl-submit|spark-submit|ydl-tf)\s",
@@ -272,8 +277,7 @@ def _refuse_relatives(root: Table, text: str) -> None:
     if kind and root.find("apiVersion") and isinstance(kind.value, Scalar):
         raise Unreadable(
             kind.value.place,
-            f"an object of kind {clip(kind.value.text)[1:-1]} is not read; only a TFJob is read of "
-            f"Kubernetes' objects; write a job spec: `submit_tf_job init`",
+            f"an object of kind {clip(kind.value.text)[1:-1]} is not read; {_KUBERNETES_MESSAGE}",
             "kind",
         )
 
@@ -294,6 +298,12 @@ def _read_unparsed(
             return found
     if _KUBERNETES.search(text) and (at := _TEMPLATE.search(text)):
         raise Unreadable(_place_of(text, at.start(), notes), _TEMPLATE_MESSAGE)
+    if _SEPARATOR.search(text) and (at := _KUBERNETES.search(text)):
+        kinds = ", ".join(dict.fromkeys(_KIND.findall(text)))
+        where = _place_of(text, at.start(), notes)
+        raise Unreadable(
+            where, f"objects of kind {clip(kinds)[1:-1]} are not read; {_KUBERNETES_MESSAGE}"
+        )
     raise error
 
 

@@ -142,11 +142,15 @@ def link(variable: str, name: str, *, unpack: bool = False) -> list[str]:
 # --- programs -------------------------------------------------------------------------------------
 
 
-def put_board(where: str, logs: At, command_at: At, at: At) -> None:
-    """Put TensorBoard's command for a directory of events, and its port, into a role; they are
-    reported at the places of `command_at` and `at`.
+def quoted(path: str) -> str:
+    """Return a path as a word of a shell."""
+    return re.sub(r"([^\w/.:=-])", r"\\\1", path)
+
+
+def put_board(where: str, directory: str, command_at: At, at: At) -> None:
+    """Put TensorBoard's command for a directory of events, as a word of a shell, and its port, into
+    a role; they are reported at the places of `command_at` and `at`.
     """
-    directory = re.sub(r"([^\w/.:=-])", r"\\\1", logs.text())
     command = f"tensorboard --logdir {directory} --bind_all --port $TFJOB_PORT_HTTP"
     command_at.put(f"{where}.command", command)
     at.put(f"{where}.ports.http", "auto")

@@ -321,7 +321,7 @@ def _read_board(job: _Flags) -> None:
     if "://" not in logs.text():
         asked.drop(f"the events stay on the worker's disk; {_BOARD}")
         return
-    common.put_board("roles.tensorboard", logs, logs, asked)
+    common.put_board("roles.tensorboard", common.quoted(logs.text()), logs, asked)
     why = "no memory is stated for TensorBoard, and YARN needs an amount"
     asked.need_memory("roles.tensorboard", "2Gi", why)
 

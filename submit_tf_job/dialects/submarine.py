@@ -45,7 +45,7 @@ _JOB = _both_spellings(f"""
 = spec.name, --name= | `name`, in small letters and with hyphens
 . spec.job_type | says which kind of file it is
 = --f= | the YAML file; a value in both is refused
-= spec.framework, --framework= | tensorflow; others are refused
+= spec.framework, --framework= | tensorflow, or pytorch (`strategy: torch`); others are refused
 = configs.docker_image, --docker_image= -> image
 = configs.input_path, --input_path= | %input_path% in commands; with a file system also
     `inputs.input_path`
@@ -72,7 +72,7 @@ _JOB = _both_spellings(f"""
 . --h, --help | prints Submarine's help
 = --conf tony.containers.resources | `files`, but for jars of Submarine and TonY; `#archive`
     unpacks; of a file system `inputs`, linked under its name
-= --conf tony.application.framework | tensorflow; others are refused
+= --conf tony.application.framework | tensorflow, or pytorch; others are refused
 . --conf tony.application.** | says how TonY runs
 ~ --conf tony.** | TonY's property; say --set with a key of the job spec, such as roles.chief.memory
 ~ --conf ** | a setting of Submarine itself
@@ -148,6 +148,20 @@ class _SubmarineJob:
         return next(filter(None, map(self.file.find, keys)), self.file.get())
 
     @property
+    def is_pytorch(self) -> bool:
+        """Whether the job's framework is PyTorch."""
+        keys = ("spec.framework", "--conf tony.application.framework")
+        return any(self.get(key).text().lower() == "pytorch" for key in keys)
+
+    @property
+    def checkpoints(self) -> str:
+        """The directory of checkpoints, as a word of a shell; Submarine has a default for it."""
+        if stated := self.get("configs.checkpoint_path").text():
+            return common.quoted(stated)
+        name = as_label(self.get("spec.name").text())
+        return f"hdfs:///user/$USER/submarine/jobs/{name}/staging/checkpoint_path"
+
+    @property
     def board(self) -> At:
         """The flag, or the part of the file, that asks for TensorBoard."""
         flag = self.flags.get("--tensorboard")
@@ -191,7 +205,7 @@ def _read_job(job: _SubmarineJob) -> None:
     common.read_name(job.get("spec.name"), job.root, "there is no name")
     for key in ("spec.framework", "--conf tony.application.framework"):
         framework = job.get(key)
-        if framework and framework.text().lower() != "tensorflow":
+        if framework and framework.text().lower() not in ("tensorflow", "pytorch"):
             common.refuse_framework(framework)
     roles = list(_roles(job))
     if not roles:
@@ -227,6 +241,8 @@ def _roles(job: _SubmarineJob) -> Iterator[_Tasks]:
         if count > 1:
             yield _Tasks("worker", "worker", count - 1, at)
     if servers := ps.whole():
+        if job.is_pytorch:
+            ps.fail("PyTorch has no parameter servers; leave it out")
         yield _Tasks("ps", "ps", servers, ps)
         if count < 2 and not job.tony:
             ps.fail("Submarine refuses parameter servers with one worker; say --num_workers 2")
@@ -244,6 +260,8 @@ def _read_strategy(job: _SubmarineJob, roles: list[_Tasks]) -> None:
     at.put("variables", "tony" if job.tony else "submarine")
     if sum(role.instances for role in trains) == 1:
         at.put("strategy", "single")
+    elif job.is_pytorch:
+        at.put("strategy", "torch", "MASTER_ADDR, RANK and WORLD_SIZE; torchrun finds its own")
     elif job.tony:
         at.put("strategy", "custom")
         at.put("tf_config", "counts")
@@ -299,8 +317,11 @@ def _filled(command: At, job: _SubmarineJob) -> str:
     for name, at in values.items():
         if at:
             text = text.replace(f"%{name}%", at.text())
-        elif f"%{name}%" in text:
+        elif f"%{name}%" in text and name == "input_path":
             command.fail(f"%{name}% is used, and there is no {name}; say --{name}")
+        elif f"%{name}%" in text:
+            text = text.replace(f"%{name}%", job.checkpoints)
+            command.drop(f"%{name}% is {job.checkpoints}, Submarine's default; say --{name}")
     return text
 
 
@@ -316,9 +337,8 @@ def _read_board(job: _SubmarineJob, where: str) -> None:
     logs, at = job.get("configs.checkpoint_path"), job.board
     resources = job.get("tensorBoard.resources")
     if not logs.text():
-        at.fail("TensorBoard shows checkpoint_path, and there is none; say --checkpoint_path")
-        return
-    common.put_board(where, logs, at, at)
+        at.drop(f"it shows {job.checkpoints}, Submarine's default; say --checkpoint_path")
+    common.put_board(where, job.checkpoints, at, at)
     if resources:
         _read_resources(resources, where, at)
     else:  # CliConstants.TENSORBOARD_DEFAULT_RESOURCES

@@ -375,7 +375,7 @@ def _read_board(spec: At, replicas: dict[str, _Replica]) -> None:
     image = (containers[0].get("image") if containers else board.get()) or spec.get("tfImage")
     where = "roles.tensorboard"
     image.put(f"{where}.image", image.text())
-    common.put_board(where, logs, logs, board)
+    common.put_board(where, common.quoted(logs.text()), logs, board)
     board.need_memory(where, "2Gi")
     _read_mounts(board, board, where)
 

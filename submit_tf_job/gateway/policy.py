@@ -91,7 +91,7 @@ class CallerRules:
                 )
         if self.gpus is not None and _gpus_of(job) > self.gpus:
             _refuse_by_policy(
-                "gpus", f"the job asks for {_gpus_of(job)} GPUs, and {self.gpus} are the most"
+                "gpus", f"the job asks for {_gpus_of(job)} GPUs; your limit is {self.gpus}"
             )
 
     def check_cluster(self, client: Client, planned: Plan) -> None:
@@ -118,9 +118,9 @@ class CallerRules:
         if self.gpus is not None and gpus:
             held = sum(_held_gpus(client, one) for one in alive)
             if held + gpus > self.gpus:
-                has = f"jobs that wait or run have {held} GPUs"
+                has = f"your waiting and running jobs have {held} GPUs"
                 _refuse_by_quota(
-                    "gpus", f"{has}, this one asks for {gpus}, and {self.gpus} are the most"
+                    "gpus", f"{has}, this one asks for {gpus}; your limit is {self.gpus}"
                 )
 
 

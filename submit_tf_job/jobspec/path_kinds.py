@@ -157,6 +157,11 @@ def _uri(written: str) -> str:
         near = closest(scheme.lower(), SCHEMES)
         meant = f"did you mean {near}://?" if near else f"known are {', '.join(SCHEMES)}"
         raise ValueError(f"{clip(written)}: unknown file system '{scheme}'; {meant}")
+    if placeholder := re.search(r"\{\w*\}|\$\{?\w+\}?", written):
+        raise ValueError(
+            f"{clip(written)}: nothing fills in {placeholder[0]}; write the place itself, or give "
+            "it by --set, where a shell fills it in"
+        )
     if ":" in authority.rpartition("@")[0]:
         raise ValueError(f"{clip(written)} has a password, and a job spec holds none; leave it out")
     if not path or ".." in path.split("/") or "\n" in path:

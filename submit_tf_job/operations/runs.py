@@ -75,8 +75,8 @@ def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport]:
     app = cluster.client.app(app_id)
     if app is None or (cluster.own_jobs_only and app.user != cluster.settings.user):
         raise NoSuchJob(
-            f"the ResourceManager does not list {app_id}",
-            hint="it keeps only so many finished applications; try the job's name",
+            f"YARN does not know {app_id}",
+            hint="it forgets finished applications after a while; try the job's name",
         )
     run = app.name or app_id
     return JobRef(job_of(run), app_id, run), app

@@ -187,7 +187,7 @@ def _at_the_deadline(ref: JobRef, last: JobStatus | None, timeout_s: float) -> J
     if last is not None and _awaits_logs(last) and last.verdict.hint:
         raise DeadlinePassed(f"{passed}: {last.verdict.reason}", hint=last.verdict.hint)
     raise DeadlinePassed(
-        f"{passed}; {ref.name} may still be running",
+        f"stopped following after {timeout_s:g} s; {ref.name} may still be running",
         hint=f"submit_tf_job wait {ref.name}, or submit_tf_job stop {ref.name}",
     )
 

@@ -734,11 +734,11 @@ class _Submitting:
 
     def _name_taken(self, app: AppReport) -> SubmitTFJobError:
         job = self._what.job
-        state = "running" if app.state is AppState.RUNNING else f"there, {app.state.value},"
+        state = "running" if app.state is AppState.RUNNING else "waiting"
         age = f"{duration_text(app.elapsed_ms // 1000)}, " if app.elapsed_ms else ""
         error = NameTaken(
-            f"{job} is {state} already, as {app.name} ({age}{app.id}), with other settings "
-            f"or files.",
+            f"A run of {job} with other settings or files is {state} already: {app.name} "
+            f"({age}{app.id}).",
             hint=f"Follow it: submit_tf_job wait {job}. Stop it first: submit_tf_job stop {job}. "
             f"Or choose another name.",
             details={

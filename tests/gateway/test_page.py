@@ -178,7 +178,7 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     page.sees("PENDING", "patient", "Why it waits")
     page.fits()
     browser.get(f"{gateway.url}/#/job/application_1_0404")
-    page.sees("does not list application_1_0404")
+    page.sees("does not know application_1_0404")
     assert browser.title == "application_1_0404"
     page.find("#leave").click()
     page.sees("Token")

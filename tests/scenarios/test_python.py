@@ -228,7 +228,7 @@ def test_own_jobs_only_does_not_know_the_ids_of_others(world: World) -> None:
     theirs = world.yarn.submit_app("bob", {"name": "theirs"}).id
     narrow = submit_tf_job.Client(resource_managers=[RM], own_jobs_only=True)
     assert client().attach(theirs).name == "theirs"
-    with pytest.raises(submit_tf_job.NoSuchJob, match="does not list application_"):
+    with pytest.raises(submit_tf_job.NoSuchJob, match="does not know application_"):
         narrow.attach(theirs)
     assert narrow.attach(world.application).status().name == "mnist"
 

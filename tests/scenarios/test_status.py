@@ -94,7 +94,7 @@ def test_wait_timeout(world: World) -> None:
     done = world("wait", "mnist", "--timeout", "5s")
     assert (done.status, done.out) == (8, "")
     assert done.err.splitlines()[-2:] == [
-        "error: the deadline of 5 s passed; mnist may still be running",
+        "error: stopped following after 5 s; mnist may still be running",
         "  hint: submit_tf_job wait mnist, or submit_tf_job stop mnist",
     ]
 

@@ -447,7 +447,7 @@ def test_sensor_waits_for_a_job_that_is_submitted_later(
         )
         mistaken = SubmitTFJobSensor(task_id="mistaken", job="application_1_0001")
     assert sensor.poke({}) is False
-    with pytest.raises(AirflowFailException, match="does not list application_1_0001"):
+    with pytest.raises(AirflowFailException, match="does not know application_1_0001"):
         mistaken.poke({})
     fakes.yarn.site.job_s = (3.0, 3.0)
     with pytest.raises(TaskDeferred) as deferred:

@@ -251,7 +251,8 @@ def test_distributed_keytab_is_a_file_of_this_host() -> None:
         (f"{HBOX} --conf a run", "expected NAME=VALUE, found 'a'"),
         (f"{HBOX} --files hdfs:///a run", "say --cacheFile"),
         ("hbox-submit --app-type pytorch run", "`submit_tf_job init --strategy torch`"),
-        (f"{SUBMARINE} --framework pytorch", "`submit_tf_job init --strategy torch`"),
+        (f"{SUBMARINE} --framework pytorch", "PyTorch has no parameter servers; leave it out"),
+        (f"{SUBMARINE} --framework mxnet", "`submit_tf_job init --strategy custom`"),
         (f"{HBOX} --cacheFile hdfs:///a#../b run", "'../b' does not lie in the task's working"),
         (f"{HBOX} --output /a#/etc/b run", "'/etc/b' does not lie in the task's working"),
         (f"{SUBMARINE} --localization hdfs:///a:../b", "'../b' does not lie in the task's working"),
@@ -316,3 +317,44 @@ def test_a_fetched_file_below_a_directory_has_that_directory(command: str) -> No
     text = converted(command.split()).text
     link = 'ln -sfn "$TFJOB_INPUT_DATA_IN_MNIST" data/in/mnist'
     assert 0 < text.index("mkdir -p data/in") < text.index(link)
+
+
+DEFAULT = "hdfs:///user/$USER/submarine/jobs/tf-job-001/staging/checkpoint_path"
+GUIDE = (
+    "yarn jar submarine.jar job run --name tf-job-001 --docker_image i --num_workers 1 "
+    "--worker_resources memory=8G,vcores=2,gpu=1"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "role", "command"),
+    [
+        (
+            f"{GUIDE} --worker_launch_cmd --job-dir=%checkpoint_path%/%saved_model_path%",
+            "worker",
+            f"--job-dir={DEFAULT}/{DEFAULT}",
+        ),
+        (
+            "job run --name tf-job-001 --docker_image i --num_workers 0 --tensorboard",
+            "tensorboard",
+            f"tensorboard --logdir {DEFAULT} --bind_all --port $TFJOB_PORT_HTTP",
+        ),
+    ],
+)
+def test_submarine_has_a_default_place_of_checkpoints(line: str, role: str, command: str) -> None:
+    made = converted(line.split())
+    assert (
+        made.job.roles.get(role, made.job.roles[made.job.deciding_role]).command.script == command
+    )
+    told = [str(remark) for remark in made.remarks if remark.level == "warning"]
+    assert any(DEFAULT in line and "say --checkpoint_path" in line for line in told)
+
+
+@pytest.mark.parametrize(("workers", "strategy"), [(1, "single"), (3, "torch")])
+def test_submarine_s_pytorch_is_read(workers: int, strategy: str) -> None:
+    line = GUIDE.replace("num_workers 1", f"num_workers {workers}")
+    job = job_of(f"{line} --framework PyTorch --worker_launch_cmd run")
+    assert (job.strategy.value, sum(role.instances for role in job.roles.values())) == (
+        strategy,
+        workers,
+    )

@@ -39,7 +39,7 @@ def with_gpus(number: int) -> dict[str, Any]:
         ({"image": "registry.example.com/ml"}, ""),
         ({"image": "registry.example.com/ml/../other/tf"}, "registries: the image of role"),
         ({"image": "none"}, f"{OF_WORKER}, none, is not from"),
-        (with_gpus(5), "gpus: the job asks for 5 GPUs, and 4 are the most"),
+        (with_gpus(5), "gpus: the job asks for 5 GPUs; your limit is 4"),
     ],
 )
 def test_job_is_refused_by_a_rule(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -81,7 +81,7 @@ def test_gpus_of_all_jobs_are_counted(tmp_path: Path) -> None:
     world.fake.clock.sleep(5)
     said = refused(sent(world, "b", **with_gpus(2)), 429, "quota")
     assert said == (
-        "gpus: jobs that wait or run have 3 GPUs, this one asks for 2, and 4 are the most"
+        "gpus: your waiting and running jobs have 3 GPUs, this one asks for 2; your limit is 4"
     )
     assert sent(world, "b", **with_gpus(1)).status_code == 201
 
