@@ -265,7 +265,7 @@ _NETWORKS = "yarn.nodemanager.runtime.linux.docker.allowed-container-networks"
 def check_docker(examined: Examined) -> Check:
     """Read some NodeManagers' configurations, for whether images are run by Docker."""
     client = examined.cluster
-    scheme = client.scheme
+    scheme = client.node_scheme
     running = [node for node in examined.nodes if node.state == "RUNNING" and node.http_address]
     confs = {}
     for node in running[:_CONFIGURATIONS]:

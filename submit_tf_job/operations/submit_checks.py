@@ -131,7 +131,7 @@ def _nodes_without_images(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
         return ""
     client = cluster.client
     running = [node for node in nodes() if node.state == "RUNNING" and node.http_address]
-    scheme = client.scheme
+    scheme = client.node_scheme
     plain: dict[str, str] = {}
     for node in running[:_ASKED]:
         conf = configuration(

@@ -151,7 +151,7 @@ def _late_tasks(
 
     # by the ResourceManager's clock, as launch times are
     now_ms = (app.started_ms or 0) + (app.elapsed_ms or 0)
-    scheme = cluster.client.scheme
+    scheme = cluster.client.node_scheme
     lost = _containers_awaited_after_retry(status)
     for index, container in enumerate(_not_arrived(status)):
         waiting_s, since_ms = None, lost.get(container.id, container.launch_time_ms)

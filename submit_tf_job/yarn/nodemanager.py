@@ -287,7 +287,7 @@ class NodeManagers:
     def page_of(self, host: str) -> str | None:
         """Return the URL of a NodeManager's web server, or None if the host has none in service."""
         address = next(iter(self.addresses_of(host)), None)
-        return address and f"{self._client.scheme}://{address}"
+        return address and f"{self._client.node_scheme}://{address}"
 
     def addresses_of(self, host: str, *, deadline: Deadline | None = None) -> list[str]:
         """Return the web addresses of a host's NodeManagers in service: mostly there is one."""
@@ -300,7 +300,7 @@ class NodeManagers:
                 f"{node_http} is not the address of one of this cluster's nodes.",
                 details={"node": node_http},
             )
-        return f"{self._client.scheme}://{node_http}"
+        return f"{self._client.node_scheme}://{node_http}"
 
     def _node_addresses(self, wanted: str, deadline: Deadline) -> frozenset[str]:
         """Return the nodes' addresses; request them again if old, or without the wanted one."""
@@ -359,7 +359,8 @@ def size_params(tail_bytes: int | None) -> dict[str, str]:
 def _node_unreachable(base: str, path: str, trouble: TransportError) -> NodeUnreachable:
     return NodeUnreachable(
         f"The NodeManager at {base} could not be reached: {trouble.why}.",
-        hint=trouble.advice or "Can this host reach the nodes' web ports?",
+        # nobody writes the address of a node
+        hint=(not trouble.speaks and trouble.advice) or "Can this host reach the nodes' web ports?",
         details={"method": "GET", "url": base + path, "reason": trouble.why},
     )
 

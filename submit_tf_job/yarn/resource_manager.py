@@ -205,6 +205,7 @@ class ResourceManager(HttpClient):
         report = AppReport.from_json(
             _object_in_reply(self._expect_success(reply, f"read {app_id}"), "app")
         )
+        self.learn_node_scheme(report.am_container_logs)
         if report.id != app_id:
             raise reply.bad(f"{reply.url} answered with JSON that does not describe {app_id}.")
         return report

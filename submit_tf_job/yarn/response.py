@@ -222,6 +222,7 @@ class TransportError:
             none, or itself.
         unconfigured: The active one's address if that is not configured.
         refusal: The error to raise if every ResourceManager responds this way.
+        speaks: The scheme that the server expects, if the request had another one.
     """
 
     why: str
@@ -232,6 +233,7 @@ class TransportError:
     unconfigured: str | None = None
     retry_after_s: float = 0.0
     refusal: SubmitTFJobError | None = None
+    speaks: str = ""
 
     @classmethod
     def of_gateway(cls, reply: Reply) -> TransportError:
@@ -272,7 +274,10 @@ def transport_error_of(error: Exception) -> TransportError:
 def _lost_connection(causes: list[BaseException]) -> TransportError:
     if any(_TLS_ALERT in repr(cause) for cause in causes):
         return TransportError(
-            "it speaks TLS", hopeless=True, advice="Write its address with https://."
+            "it speaks TLS",
+            hopeless=True,
+            advice="Write its address with https://.",
+            speaks="https",
         )
     if any(_is_not_http(cause) for cause in causes):
         return TransportError(
@@ -299,7 +304,10 @@ def _tls_error(causes: list[BaseException]) -> TransportError:
     text = " ".join(str(cause) for cause in causes)
     if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text or "record layer" in text:
         return TransportError(
-            "it does not speak TLS", hopeless=True, advice="Write its address with http://."
+            "it does not speak TLS",
+            hopeless=True,
+            advice="Write its address with http://.",
+            speaks="http",
         )
     if "CERTIFICATE_VERIFY_FAILED" in text:
         why = (

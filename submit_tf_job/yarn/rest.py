@@ -19,6 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from submit_tf_job.errors import BadAnswer, ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.yarn.auth import Auth
@@ -167,11 +168,25 @@ class HttpClient:
         self._sessions: dict[bool, Session] = {}
         self._sent: tuple[float, float] | None = None  # a response's `Date`, and when it was read
         self._opening = threading.Lock()
+        self._told_node_scheme = ""  # as the ResourceManager writes the nodes' addresses
+        self._met_node_scheme = ""  # that a node answered to
 
     @property
-    def scheme(self) -> str:
-        """`http` or `https`, of the nodes, too: yarn.http.policy applies to the whole cluster."""
-        return self.rms.urls[0].partition("://")[0]
+    def node_scheme(self) -> str:
+        """`http` or `https` of the nodes: as the ResourceManager writes their addresses, as a node
+        answered, or else as the ResourceManager's own. TLS may end in front of it, or of it alone.
+        """
+        own = self.rms.urls[0].partition("://")[0]
+        return self._told_node_scheme or self._met_node_scheme or own
+
+    def learn_node_scheme(self, link: str | None) -> None:
+        """Take the scheme of a link to a node that the ResourceManager wrote, which follows its
+        yarn.http.policy; a gateway in front of it writes links to itself.
+        """
+        parts = urlsplit(link or "")
+        gateways = {urlsplit(url).netloc for url in self.rms.urls}
+        if parts.scheme in ("http", "https") and parts.netloc not in gateways:
+            self._told_node_scheme = parts.scheme
 
     def deadline(self, seconds: float | None = None) -> Deadline:
         """Return the deadline `seconds` from now, by default the total for one operation."""
@@ -249,7 +264,8 @@ class HttpClient:
         """Send one GET to an address in the cluster; the caller has to check the address."""
         wanted = _Request("GET", path, params or {}, None, self.timeouts.read_s, repeatable=True)
         deadline = deadline or self.deadline()
-        outcome = self._read_reply(self._send_once(base, wanted, deadline), wanted, base, deadline)
+        base, response = self._send_to_node(base, wanted, deadline)
+        outcome = self._read_reply(response, wanted, base, deadline)
         return self._acceptable_reply(outcome, wanted) if isinstance(outcome, Reply) else outcome
 
     def download(
@@ -271,7 +287,7 @@ class HttpClient:
         """
         wanted = _Request("GET", path, params or {}, None, self.timeouts.read_s, repeatable=True)
         deadline = deadline or self.deadline()
-        response = self._send_once(base, wanted, deadline, endless=True)
+        base, response = self._send_to_node(base, wanted, deadline, endless=True)
         if not isinstance(response, TransportError) and response.status_code == 200:
             return Download(response, base + path)
         outcome = self._read_reply(response, wanted, base, deadline)
@@ -316,6 +332,25 @@ class HttpClient:
                     },
                 )
         return None
+
+    def _send_to_node(
+        self, base: str, wanted: _Request, deadline: Deadline, *, endless: bool = False
+    ) -> tuple[str, requests.Response | TransportError]:
+        """Send a GET to an address in the cluster, by the other scheme if the server expects that;
+        return the address that was asked last, and its response.
+
+        Without TLS only where the ResourceManager does not write https: somebody on the way could
+        answer without TLS, too.
+        """
+        response = self._send_once(base, wanted, deadline, endless=endless)
+        speaks = response.speaks if isinstance(response, TransportError) else ""
+        if not speaks or (speaks == "http" and self._told_node_scheme == "https"):
+            return base, response
+        base = f"{speaks}://{base.partition('://')[2]}"
+        response = self._send_once(base, wanted, deadline, endless=endless)
+        if not isinstance(response, TransportError):
+            self._met_node_scheme = speaks
+        return base, response
 
     def _send_once(
         self,

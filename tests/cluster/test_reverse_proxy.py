@@ -143,6 +143,10 @@ def test_a_password_and_a_token_that_lapses_while_a_job_is_followed(
     spec = tool.spec(name, strategy="single", command=held(name), roles=roles)
     running = shell.start("submit", spec, "-v")
     tool.until(name, lambda seen: seen["state"] == "RUNNING")
+    # the nodes have no TLS, which ends in front of the ResourceManager
+    assert shell.status(name)["state"] == "RUNNING"
+    logs = shell("logs", name)
+    assert (logs.status, "TLS" in logs.stderr) == (0, False), logs
     secret.write_text("token-2\n")
     nginx.accept("token-2", "-s", "reload")
     log = nginx.here / "access.log"

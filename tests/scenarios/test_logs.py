@@ -333,3 +333,36 @@ def test_logs_follow_two_hundred_containers_with_few_requests(world: World) -> N
     assert sorted(line.split()[-1] for line in lines) == sorted(names)
     polls = [path for _, path in world.asked() if path == f"{LOGS}/{found['worker-0']}/logs"]
     assert 3 <= len(polls) <= 9
+
+
+# --- TLS in front of the ResourceManager, or of the nodes alone -----------------------------------
+
+GATEWAY = "rm1:8088/gateway/node1"
+
+
+@pytest.mark.parametrize(
+    ("in_front", "node", "link", "reached"),
+    [
+        ("https", "http", "http://node1:8042", True),
+        ("http", "https", "https://node1:8042", True),
+        # a gateway writes links to itself, so the scheme that a node answers to is found out
+        ("https", "http", f"https://{GATEWAY}", True),
+        ("http", "https", f"http://{GATEWAY}", True),
+        # a cluster with TLS: what answers without is none of its nodes
+        ("https", "http", "https://node1:8042", False),
+    ],
+)
+def test_nodes_are_read_by_the_scheme_of_their_own(
+    world: World, in_front: str, node: str, link: str, *, reached: bool
+) -> None:
+    world.cluster.scheme, world.cluster.node.scheme, world.cluster.node.link = in_front, node, link
+    chief, *_ = world.running().values()
+    world.writes(chief, "stdout.txt", "step 1\n")
+    status = world("status", "mnist", "-o", "json").json
+    assert status["state"] == "RUNNING"
+    done = world("logs", "mnist", "chief-0")
+    assert (done.status, "step 1" in done.out) == ((0, True) if reached else (7, False)), done
+    assert "Write its address" not in done.err
+    if not reached:
+        assert "it does not speak TLS" in done.err
+    assert "its node is slow" not in world("status", "mnist").out

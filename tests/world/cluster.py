@@ -49,6 +49,7 @@ class FakeCluster:
         self.node = self.yarn.node = NodeManager("node1:8042")
         self.network = Network(self.yarn, always, Weather())
         self.network.servers[self.node.address] = self.node
+        self.scheme = "http"  # of the ResourceManagers, or of what is in front of them
         self.connection = Connection(self.network, lambda: Waiter(self.clock))
 
     def client(
@@ -56,7 +57,7 @@ class FakeCluster:
     ) -> ResourceManager:
         """Return a client of all ResourceManagers."""
         return ResourceManager(
-            [f"http://{one.address}" for one in self.yarn.servers],
+            [f"{self.scheme}://{one.address}" for one in self.yarn.servers],
             SimpleAuth(user, as_user),
             timeouts=timeouts,
             clock=self.clock,

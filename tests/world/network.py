@@ -23,6 +23,7 @@ from tests.world.transport import (
     proxy,
     refused,
     response_of,
+    wrong_scheme,
 )
 from tests.world.weather import Fate, Fault, Weather
 from tests.world.yarn import Server, Yarn
@@ -238,7 +239,10 @@ class Connection(BaseAdapter):
         """Send a request, and wait for what becomes of it."""
         check_options(stream, timeout, verify, proxies)
         asked = asked_by(request, self.by, self.network.clock.now)
-        address = urlsplit(str(request.url)).netloc
+        scheme, address = urlsplit(str(request.url))[:2]
+        server = self.network.servers[address]
+        if isinstance(server, NodeManager) and server.scheme != scheme:
+            raise wrong_scheme(server.scheme)
         return response_of(request, self.network.ask(self.waits(), address, asked, *timeout))
 
     def close(self) -> None:

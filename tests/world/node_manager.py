@@ -27,6 +27,8 @@ class NodeManager:
         # hadoop-facts.md#lists-of-logs: the shape of lists, and whether errors have no words
         self.listed, self.wordless = "object", False
         self.up, self.born = True, 1
+        # how it is reached, and the address of it that the ResourceManager writes into links
+        self.scheme, self.link = "http", f"http://{address}"
         self.conf = {  # as a node that runs images
             "yarn.nodemanager.container-executor.class": f"{_NODE}.LinuxContainerExecutor",
             "yarn.nodemanager.runtime.linux.allowed-runtimes": "default,docker",

@@ -168,7 +168,7 @@ class ResourceManagers:
         }
         if self.yarn.node and app.attempts:
             container = f"container_{app.id.partition('_')[2]}_{app.attempts:02}_000001"
-            where = f"http://{self.yarn.node.address}/node/containerlogs/{container}/{app.user}"
+            where = f"{self.yarn.node.link}/node/containerlogs/{container}/{app.user}"
             shown["amContainerLogs"] = where
         if self.yarn.aggregation:
             shown["logAggregationStatus"] = self.yarn.aggregation if gone else "RUNNING"

@@ -102,6 +102,15 @@ def response_of(request: requests.PreparedRequest, answer: Answer) -> requests.R
     return response
 
 
+def wrong_scheme(right: str) -> requests.exceptions.ConnectionError:
+    """Return what a request by the other scheme than the server's ends with."""
+    if right == "http":
+        return requests.exceptions.SSLError("[SSL: WRONG_VERSION_NUMBER] wrong version number")
+    return requests.exceptions.ConnectionError(
+        http.client.BadStatusLine("\x15\x03\x03\x00\x02\x02P")
+    )
+
+
 def refused() -> requests.exceptions.ConnectionError:
     """Return what `requests` raises where nothing listens."""
     try:
