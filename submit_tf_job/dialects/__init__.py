@@ -96,9 +96,8 @@ _LAUNCHERS = {
     "spark-submit": "the job of spark-submit is in its program: import TFCluster from "
     "submit_tf_job.compat there, give `TFCluster.run` the image and memory as job={…}, and run the "
     "program by python (`submit_tf_job help python`, `submit_tf_job help dialects`)",
-    "ydl-tf": "ydl-tf starts servers, and the program is started by hand; a job spec has both: "
-    "`submit_tf_job init --strategy parameter-server`, with a command that takes the addresses, "
-    "such as python train.py --ps_hosts=$TFJOB_HOSTS_PS (`submit_tf_job help dialects`)",
+    "ydl-tf": "ydl-tf starts servers, and the program is started by hand; a job spec has both "
+    "(`submit_tf_job help coming-from/tensorflowonyarn`)",
 }
 _LAUNCHER = re.compile(rf"^(?!\s*#).*?(?<![\w.-])({'|'.join(_LAUNCHERS)})\s", re.MULTILINE)
 _SEPARATOR = re.compile(r"^---(?=\s|$)[^\n]*$", re.MULTILINE)
