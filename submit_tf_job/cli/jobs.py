@@ -13,9 +13,10 @@ import typer
 
 from submit_tf_job.cli.context import Context
 from submit_tf_job.errors import UsageError
-from submit_tf_job.operations.follow import Event, until_end
+from submit_tf_job.operations.follow import Event
 from submit_tf_job.operations.read_status import error_of
 from submit_tf_job.operations.submit import load_job
+from submit_tf_job.operations.watch_run import until_end
 from submit_tf_job.report.follow_text import EventLines
 from submit_tf_job.report.job_text import job_lines
 from submit_tf_job.settings import Settings

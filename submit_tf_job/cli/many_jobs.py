@@ -15,10 +15,11 @@ from submit_tf_job.cli.jobs import finish, print_events, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.json_values import document
 from submit_tf_job.jsonview import listing_object
-from submit_tf_job.operations.follow import follow, until_end
+from submit_tf_job.operations.follow import follow
 from submit_tf_job.operations.history import run_history
 from submit_tf_job.operations.listing import Listing, list_jobs
 from submit_tf_job.operations.runs import find
+from submit_tf_job.operations.watch_run import until_end
 from submit_tf_job.report.table import history_lines, listing_lines
 
 if TYPE_CHECKING:

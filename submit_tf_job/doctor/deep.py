@@ -142,8 +142,9 @@ def _name_node(settings: Settings) -> str:
 def _run_probe_job(
     cluster: Cluster, spec: Mapping[str, Any]
 ) -> tuple[JobStatus, tuple[Mapping[str, Any], ...], Cause | None]:
-    from submit_tf_job.operations.follow import follow, until_end
+    from submit_tf_job.operations.follow import follow
     from submit_tf_job.operations.submit import load_job, make_plan, submit
+    from submit_tf_job.operations.watch_run import until_end
 
     path = Path(f"{spec['name']}.json")
     job = load_job(path, cluster.settings, text=json.dumps(spec).encode())

@@ -45,7 +45,8 @@ class JobChange:
 def change_of(status: Status) -> JobChange:
     """Return the change that a status represents.
 
-    Two statuses without differences for listeners have the same id.
+    Two statuses have the same id if nothing differs that a listener shows: what `on_change` of
+    `JobHandle.wait` is called for, and also tasks, links and outputs.
     """
     job = status.to_json()
     relevant = {

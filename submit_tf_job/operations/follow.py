@@ -23,7 +23,7 @@ from submit_tf_job.operations.resubmission import (
     run_after,
 )
 from submit_tf_job.operations.submit import Submission, submit
-from submit_tf_job.operations.watch_run import Pause, Trouble, watch_run
+from submit_tf_job.operations.watch_run import End, Pause, Trouble, watch_run
 from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
 from submit_tf_job.yarn import service_properties
 
@@ -79,36 +79,7 @@ class NextRun:
     submission: Submission | None = None
 
 
-@dataclass(frozen=True)
-class End:
-    """The last event.
-
-    Attributes:
-        status: The last status.
-        cause: Why the job failed, if it did.
-    """
-
-    status: JobStatus
-    cause: Cause | None = None
-
-
 Event = JobStatus | Trouble | PrintedLine | Waits | Notice | NextRun | Pause | End
-
-
-def until_end(
-    events: Iterable[Event],
-    sleep: Callable[[float], None],
-    show: Callable[[Event], None] = lambda _event: None,
-) -> End:
-    """Show the events of a job but pauses, for which this thread sleeps; return the last one."""
-    for event in events:
-        if isinstance(event, Pause):
-            sleep(event.seconds)
-        elif isinstance(event, End):
-            return event
-        else:
-            show(event)
-    raise AssertionError  # `follow` ends with an `End`, or an error
 
 
 def follow(
@@ -215,15 +186,12 @@ class _EventsOfRun:
         self._explained_at, self._cause = float("-inf"), ""
 
     def events(
-        self, steps: Generator[JobStatus | Trouble | Pause, None, JobStatus]
+        self, steps: Iterable[JobStatus | Trouble | Pause | End]
     ) -> Generator[Event, None, JobStatus]:
         """Yield the events of a watch, and what is to be said of each; return its last status."""
-        while True:
-            try:
-                step = next(steps)
-            except StopIteration as end:
-                last: JobStatus = end.value
-                return last
+        for step in steps:
+            if isinstance(step, End):
+                return step.status
             if isinstance(step, Pause):
                 yield from self._pause_and_read(step.seconds)
             elif isinstance(step, Trouble):
@@ -232,6 +200,7 @@ class _EventsOfRun:
                 self._failing = True
             else:
                 yield from self._events_of_status(step)
+        raise AssertionError  # a watch ends with an `End`, or an error
 
     def _events_of_status(self, status: JobStatus) -> Iterator[Event]:
         if self._failing:

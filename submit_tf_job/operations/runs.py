@@ -165,35 +165,41 @@ def live_runs(cluster: Cluster, job: str) -> tuple[JobRef, ...]:
 
 
 def properties_of_run(cluster: Cluster, run: str) -> Mapping[str, str]:
-    """Return the properties of a run's service, which the services API returns only while it runs.
+    """Return the properties of a run's service: of YARN's copy on HDFS; where that cannot be read,
+    of the services API, which returns them only while the run lives; {} where there is no HDFS.
 
     Raises:
-        SubmitTFJobError: Neither that API nor YARN's copy on HDFS shows them.
+        SubmitTFJobError: Neither shows them.
     """
+    stored = stored_services(cluster)
+    unread: SubmitTFJobError | None = None
+    if stored is not None:
+        try:
+            return stored.properties(run)
+        except SubmitTFJobError as error:
+            unread = error
     with suppress(SubmitTFJobError):
         found = cluster.client.get_service(run).properties
         if service_properties.SUBMISSION in found:
             return found
-    stored = stored_services(cluster)
-    return {} if stored is None else stored.properties(run)
+    if unread is not None:
+        raise unread
+    return {}
 
 
 def full_name(cluster: Cluster, run: str) -> str:
     """Return the job of a run; where the run's name may show only its beginning, by its service or
     its record.
     """
-    head, stored = job_of(run), stored_services(cluster)
+    head = job_of(run)
     if not may_be_short(head):
         return head
-    from submit_tf_job.storage import NoSuchPath
-
-    with suppress(SubmitTFJobError, KeyError):
-        try:
-            copy = stored.properties(run) if stored else cluster.client.get_service(run).properties
-            return copy.get(service_properties.JOB, head)
-        except (NoSuchPath, NoSuchJob):  # a deleted run has a record
-            return str((run_records.read(cluster, run) or {})["name"])
-    return head
+    name: object = None
+    with suppress(SubmitTFJobError):
+        name = properties_of_run(cluster, run).get(service_properties.JOB)
+    with suppress(SubmitTFJobError):  # a deleted run has a record
+        name = name or (run_records.read(cluster, run) or {}).get("name")
+    return str(name or head)
 
 
 # --- the ends of runs ---

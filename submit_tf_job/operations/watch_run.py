@@ -5,9 +5,10 @@ come late.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from submit_tf_job.errors import ClusterUnavailable, DeadlinePassed, SubmitTFJobError
 from submit_tf_job.observation import (
@@ -24,6 +25,11 @@ from submit_tf_job.operations.read_status import StatusReader
 from submit_tf_job.operations.stop import stop
 from submit_tf_job.operations.why import why_pending
 from submit_tf_job.waiting import JOB_IS_FORGOTTEN_S, WATCH_ANSWERS_S
+
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
+
+T = TypeVar("T")
 
 EAGER_S, GROWTH = 30.0, 1.5  # how long after a change the pauses stay short, and how they grow then
 LOGS_S = 60.0  # for logs that can only explain a verdict, or a file system that does not respond
@@ -46,21 +52,42 @@ class Pause:
     seconds: float
 
 
+@dataclass(frozen=True)
+class End:
+    """The last event.
+
+    Attributes:
+        status: The last status.
+        cause: Why the job failed, if it did and if whoever watches has determined it.
+    """
+
+    status: JobStatus
+    cause: Cause | None = None
+
+
+def until_end(
+    events: Iterable[T],
+    sleep: Callable[[float], None],
+    show: Callable[[T], None] = lambda _event: None,
+) -> End:
+    """Show the events of a watch but pauses, for which this thread sleeps; return the last one."""
+    for event in events:
+        if isinstance(event, Pause):
+            sleep(event.seconds)
+        elif isinstance(event, End):
+            return event
+        else:
+            show(event)
+    raise AssertionError  # a watch ends with an `End`, or an error
+
+
 def wait_for_end(
     cluster: Cluster, ref: JobRef, *, own: bool = False, timeout_s: float | None = None
 ) -> JobStatus:
     """Wait until a run is over, and return its last status; arguments and errors are those of
     `watch_run`.
     """
-    steps = watch_run(cluster, ref, own=own, timeout_s=timeout_s)
-    while True:
-        try:
-            step = next(steps)
-        except StopIteration as end:
-            last: JobStatus = end.value
-            return last
-        if isinstance(step, Pause):
-            cluster.sleep(step.seconds)
+    return until_end(watch_run(cluster, ref, own=own, timeout_s=timeout_s), cluster.sleep).status
 
 
 def watch_run(
@@ -71,7 +98,7 @@ def watch_run(
     own: bool = False,
     timeout_s: float | None = None,
     details_every_s: float | None = None,
-) -> Generator[JobStatus | Trouble | Pause, None, JobStatus]:
+) -> Iterator[JobStatus | Trouble | Pause | End]:
     """Look at a run until it is over or `until` holds.
 
     A container that fails before its bootstrap runs (an image without Python, a mount that a node
@@ -90,10 +117,7 @@ def watch_run(
             are not needed.
 
     Yields:
-        Each status, or the error of a cluster that cannot be reached, and then a pause.
-
-    Returns:
-        The last status.
+        Each status, or the error of a cluster that cannot be reached, and then a pause; `End` last.
 
     Raises:
         DeadlinePassed: `timeout_s` passed; the job may still be running.
@@ -114,20 +138,24 @@ def watch_run(
         else:
             status = _keep_ended(status, previous)
             limits.answered(
-                status, is_change=previous is None or _change_key(status) != _change_key(previous)
+                status, is_change=previous is None or _pace_key(status) != _pace_key(previous)
             )
             previous = status
             yield status
             if (status.state.is_final or _awaits_logs(status)) and limits.is_settled(status):
-                return _without_logs(status)
+                yield End(_without_logs(status))
+                return
             if not status.state.is_final and not _awaits_logs(status):
                 if until(status):
-                    return status
+                    yield End(status)
+                    return
                 if in_vain(status):
-                    return end_in_vain(cluster, ref, status)
+                    yield End(end_in_vain(cluster, ref, status))
+                    return
         pause_s = limits.pause_s()
         if timeout_s is not None and pause_s <= 0:
-            return _at_the_deadline(ref, previous, timeout_s)
+            yield End(_at_the_deadline(ref, previous, timeout_s))
+            return
         yield Pause(pause_s)
 
 
@@ -220,7 +248,11 @@ def _without_logs(status: JobStatus) -> JobStatus:
     return replace(status, evidence=Evidence.UNREADABLE) if _awaits_logs(status) else status
 
 
-def _change_key(status: JobStatus) -> tuple[object, ...]:
+def _pace_key(status: JobStatus) -> tuple[object, ...]:
+    """Return what shortens the pauses when it changes. Progress does not: a training that reports a
+    step each second would be looked at each second. What people are told of is compared where it is
+    told: `sdk.handle`, `report.follow_text`, `gateway.watchers`.
+    """
     report, app = status.report, status.app
     return (
         status.state,

@@ -71,7 +71,7 @@ class EventLines:
         """Yield the lines for an event; none if nothing changed or progress came too soon."""
         if isinstance(event, JobStatus):
             self._last = event
-            yield from self._status(event)
+            yield from self._lines_of_status(event)
         elif isinstance(event, PrintedLine):
             yield event.text
         elif isinstance(event, Notice):
@@ -96,7 +96,8 @@ class EventLines:
             f"submit_tf_job stop {name}"
         )
 
-    def _status(self, status: JobStatus) -> Iterator[str]:
+    def _lines_of_status(self, status: JobStatus) -> Iterator[str]:
+        """Yield a line if its text has changed: at once for another state, else at its time."""
         report, now = status.report, self._clock()
         state = (status.state, report and report.state, bool(report and report.standstill))
         text = change_text(status)

@@ -13,15 +13,15 @@ from submit_tf_job.observation import JobStatus
 from submit_tf_job.operations.change import Change, scale
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.delete import delete
-from submit_tf_job.operations.follow import End, NextRun, Notice, follow, until_end
 from submit_tf_job.operations.follow import Event as Followed
+from submit_tf_job.operations.follow import NextRun, Notice, follow
 from submit_tf_job.operations.links import Links, all_links
 from submit_tf_job.operations.logs import logs
 from submit_tf_job.operations.read_status import describe, status
 from submit_tf_job.operations.stacks import JobStacks, take_stacks
 from submit_tf_job.operations.stop import stop
 from submit_tf_job.operations.submit import Submission
-from submit_tf_job.operations.watch_run import Pause
+from submit_tf_job.operations.watch_run import End, Pause, until_end
 from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
 from submit_tf_job.sdk.events import Event, Status
 
@@ -117,9 +117,7 @@ class JobHandle:
             if not isinstance(event, JobStatus) or on_change is None:
                 return
             seen = Status(event)
-            told = event.report and event.report.retried
-            progress = json.dumps(seen.progress, sort_keys=True, default=str)
-            key = (seen.state, seen.reason, progress, told and told.count)
+            key = _callback_key(seen)
             if key != last:
                 on_change(seen)
             last = key
@@ -402,3 +400,10 @@ class Lines(Iterator["LogLine"]):
         from submit_tf_job.report.log_text import log_json
 
         return log_json(self._reading)
+
+
+def _callback_key(seen: Status) -> tuple[object, ...]:
+    """Return what `on_change` is called for when it changes."""
+    retried = seen.job.report and seen.job.report.retried
+    progress = json.dumps(seen.progress, sort_keys=True, default=str)
+    return seen.state, seen.reason, progress, retried and retried.count
