@@ -209,7 +209,7 @@ class BadAnswer(ClusterUnavailable):
 
 
 class UnknownHost(ClusterUnavailable):
-    """No address is known for the host, or it is none: waiting does not help."""
+    """No address is known for the host, or its name is not valid: waiting does not help."""
 
 
 class DeadlinePassed(SubmitTFJobError):

@@ -287,7 +287,7 @@ class Retried:
     generations: tuple[Generation, ...] = ()
 
     def words(self, generation: Generation) -> str:
-        """Return which retry follows a generation, or that it is none."""
+        """Return which retry follows a generation, or that it counts as no retry."""
         if generation.kind == contract.REASON_GROWN:
             return "to take in tasks that have come"
         if generation.is_resized:
@@ -620,7 +620,7 @@ def with_outcome(content: bytes, read_end: Callable[[str, int], bytes]) -> bytes
 
     Args:
         content: The report as it was read.
-        read_end: Returns so many bytes from the end of a log file of the report's container.
+        read_end: Returns a number of bytes from the end of a log file of the report's container.
     """
     report = JobReport.parse(content)
     if report is None or report.is_over:

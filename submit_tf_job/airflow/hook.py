@@ -1,6 +1,6 @@
 """The hook: a client with a connection's settings, and the operations of the operator.
 
-Errors become Airflow's exceptions, and the JSON of a trigger's event and back.
+It converts errors to Airflow's exceptions, and to the JSON of a trigger's event and back.
 """
 
 from __future__ import annotations

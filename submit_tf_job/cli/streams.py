@@ -55,7 +55,7 @@ class _Messages(io.FileIO):
 
 
 def take_over() -> None:
-    """Replace the process's stdout and stderr by `_Result` and `_Messages`; a test's streams stay.
+    """Replace the process's stdout and stderr by `_Result` and `_Messages`; keep a test's streams.
 
     The number of a stream that was closed before the start (`>&-`) is reserved first: otherwise the
     next file or connection would get it.

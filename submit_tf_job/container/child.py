@@ -70,7 +70,7 @@ class Signals:
         return next((number for number in self.seen if number in STOPS), 0)
 
     def must_end(self) -> bool:
-        """Return whether a signal ends this task, and nobody waits for it any more."""
+        """Return whether a signal ends this task now: its time to save is over."""
         return bool(self.stop()) and time.monotonic() >= self.patient_until
 
     def stop_from_inside(self, until: float) -> None:

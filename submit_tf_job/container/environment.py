@@ -235,8 +235,8 @@ def _krb5_conf(info: Info, env: dict[str, str], warnings: list[str]) -> None:
 def _libhdfs(info: Info, env: dict[str, str]) -> None:
     """Set CLASSPATH without wildcards and the library paths for libhdfs, if the image has it.
 
-    A class path that is longer than a variable may be becomes the manifest of one jar (a "pathing
-    jar", as YARN makes of long class paths).
+    Linux limits the length of a variable. A longer class path is written to the manifest of one jar
+    (a "pathing jar"), as YARN does.
     """
     homes = [env[name] for name in ("HADOOP_HDFS_HOME", "HADOOP_HOME") if name in env]
     homes = [h for h in homes if os.path.exists(os.path.join(h, "lib/native/libhdfs.so"))]

@@ -56,7 +56,7 @@ def parse(text: str) -> Any:
     """Parse JSON; NaN, infinities, 1e999 and numbers of many digits become None.
 
     Raises:
-        ValueError: It is no JSON, or nested too deeply.
+        ValueError: It is not JSON, or nested too deeply.
     """
     try:
         found = json.loads(

@@ -70,7 +70,7 @@ class Login:
         """Log in for the first time, with retries.
 
         Raises:
-            LoginFailed: There is no ticket.
+            LoginFailed: The login gave no ticket.
         """
         for number, pause_s in enumerate(ATTEMPTS_S):
             time.sleep(pause_s)

@@ -89,7 +89,7 @@ def all_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
     files that they name, by path: facts, TF_CONFIG, and what other frameworks and systems read.
 
     Raises:
-        BootstrapProblem: One for other systems is longer than the kernel accepts.
+        BootstrapProblem: A variable for other systems is longer than the kernel accepts.
     """
     value = ""
     if info.task.get("tf_config", "counts") == "counts":

@@ -197,7 +197,7 @@ class TaskNews:
         self.tasks, self.began = {}, now
 
     def heard(self, at: float, name: str, step: float | None = None) -> None:
-        """Record that a task printed something, or told a step, at a time."""
+        """Record that a task printed something, or reported a step, at a time."""
         task = self.tasks.setdefault(name, LastNews(self.began))
         if at > task.news_at:
             early = self.began + STARTING * self.still_s

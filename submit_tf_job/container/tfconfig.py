@@ -102,9 +102,9 @@ def rendezvous_ports(ports: Mapping[str, Any], run: str) -> list[int]:
 
 
 def other_ports(ports: Mapping[str, Any], run: str, port: int, tasks: int) -> list[int]:
-    """Return the ports to try instead of a task's own one, `port`, in a job of so many tasks.
+    """Return the ports to try if a task's own port, `port`, is in use.
 
-    The first of the rendezvous is none of them. No other task's comes first, if there are enough.
+    The rendezvous' first port is not among them. Ports that no other of the `tasks` has come first.
     `ports` and `run` are those of `task_port`.
     """
     if ports["mode"] == "own-address":

@@ -263,7 +263,7 @@ _NETWORKS = "yarn.nodemanager.runtime.linux.docker.allowed-container-networks"
 
 
 def check_docker(examined: Examined) -> Check:
-    """Read some NodeManagers' configurations, for whether images are run by Docker."""
+    """Check in the configurations of some NodeManagers whether they run images with Docker."""
     client = examined.cluster
     scheme = client.node_scheme
     running = [node for node in examined.nodes if node.state == "RUNNING" and node.http_address]

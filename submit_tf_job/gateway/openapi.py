@@ -215,7 +215,7 @@ def _with_description(shape: Shape, description: str) -> Shape:
 
 
 def _answer_schemas() -> Shape:
-    """Return the schemas of what is no view of a job."""
+    """Return the schemas of problems, requests and events; `jsonview` has those of jobs."""
     codes = sorted({row.code for row in TABLE.values()} | set(CODES))
     return {
         "Problem": _object_schema(

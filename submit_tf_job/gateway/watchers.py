@@ -215,7 +215,9 @@ _AGAIN_S = 2.0  # at first, then twice as long each time: logs are collected a w
 
 
 class Causes:
-    """Causes by application id. A gateway that does not have one finds it on the cluster."""
+    """Stores the causes of failed jobs by application id; a cause that is not stored is determined
+    again from the cluster.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

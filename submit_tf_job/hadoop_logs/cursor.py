@@ -30,7 +30,7 @@ class Piece(NamedTuple):
         position: Position of the first of these bytes.
         data: The bytes.
         offset: How many bytes of the stream were taken from the file.
-        inflate: The state of the decompressor there, with those that it has not inflated yet.
+        inflate: The state of the decompressor there, with the bytes that it has not inflated yet.
     """
 
     start: int

@@ -24,7 +24,7 @@ def memory(text: str) -> int:
     """Return an amount of memory in MiB, YARN's unit for containers (Resource.java).
 
     Raises:
-        ValueError: It is none; the text is a sentence.
+        ValueError: The text is not valid; the error's text is a sentence for users.
     """
     match = MEMORY.fullmatch(text)
     if match:
@@ -77,7 +77,7 @@ def duration_s(text: str) -> float:
     """Return a duration in seconds, as settings and options have it: also 0s, and milliseconds.
 
     Raises:
-        ValueError: It is none; the text is a sentence.
+        ValueError: The text is not valid; the error's text is a sentence for users.
     """
     match = _DURATION.fullmatch(text)
     if match:
@@ -97,7 +97,7 @@ def duration(text: str) -> int:
     """Return a duration in whole seconds, as a job spec has it: from 1s to ten years.
 
     Raises:
-        ValueError: It is none; the text is a sentence.
+        ValueError: The text is not valid; the error's text is a sentence for users.
     """
     seconds = duration_s(text)
     if seconds < 1:

@@ -236,7 +236,7 @@ def _data_notes(tree: Table) -> Iterator[str]:
 
 
 def by_option(error: JobSpecError, asked: RunOptions) -> JobSpecError:
-    """Return an error of such a job spec with the options of `run` instead of lines."""
+    """Return the error with the options of `run` instead of lines: the user has written no file."""
     uris = "|".join(_input(text)[0] for text in asked.data_uris)
     known = ((rf"inputs\.({uris})(\..*)?", "--data-uri"), *_OPTIONS)
     problems: dict[tuple[str, str], Problem] = {}

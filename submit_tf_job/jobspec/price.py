@@ -1,4 +1,4 @@
-"""Bound what reading somebody else's job spec costs this host.
+"""Bound the time and memory that reading another user's job spec costs this host.
 
 What is a few bytes to write can be hours to do: patterns over deep directories, archives that
 unpack to terabytes. The loops that such a text can make long count here what they do.
@@ -55,7 +55,7 @@ class Price:
 
     @classmethod
     def of_others(cls, has_ended: Callable[[], bool] = lambda: False) -> Price:
-        """Return the price of a job spec that somebody else has sent."""
+        """Return the price of a job spec that another user has sent."""
         return cls(CPU_S, ENTRIES, ROLE_FILES, UNPACKED, MEMBERS, RATIO, has_ended)
 
     @property

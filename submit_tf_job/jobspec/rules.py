@@ -520,7 +520,7 @@ def restart_refusal(
 def _all_or_nothing(
     strategy: Strategy, role: str, deciding: str | None, kind: RoleKind | None
 ) -> str:
-    """Return why no task of a role can be missed; "" if one can."""
+    """Return why the training needs every task of a role; "" if it can continue without some."""
     default = default_kind(strategy, role, deciding)
     trains = default is RoleKind.TRAINS and kind in (None, RoleKind.TRAINS)
     return RULES[strategy].all_or_nothing if trains else ""

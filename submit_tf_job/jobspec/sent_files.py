@@ -1,4 +1,4 @@
-"""Find and open the files that came with the job spec of somebody else: a gateway's caller.
+"""Find and open the files that a gateway's caller has sent with a job spec.
 
 Patterns are compared with the names of the files that arrived, and never with the file system; a
 file is opened component by component, without following a link. So no text reaches another file of

@@ -391,7 +391,7 @@ class _ContainerTask(LocalTask):
 
     @property
     def _owner(self) -> tuple[int, int]:
-        """The user and group of the container: the caller's, for root `NOBODY`."""
+        """The user and group of the container: the caller's; `NOBODY` if the caller is root."""
         if os.geteuid() == 0:
             return NOBODY, NOBODY
         return os.geteuid(), os.getegid()

@@ -263,8 +263,8 @@ def start_of_tail(
 def begins_at(
     count: int, dates: Dates, hidden: re.Pattern[bytes] | None = None
 ) -> Callable[[bytes], int | None]:
-    """Return a function for `start_of_tail`: the offset of the last `count` lines, or of the line
-    with a time before them.
+    """Return a function for `start_of_tail`. It returns the offset of the last line with a time
+    before the last `count` lines; without such a line, the offset of the `count` lines.
     """
 
     def enough(data: bytes) -> int | None:

@@ -112,7 +112,7 @@ def _is_elastic(component: ObservedComponent, count: int) -> bool:
     """Return whether a role is elastic.
 
     Raises:
-        UsageError: It is, and cannot have so many tasks.
+        UsageError: The role is elastic, and cannot have this number of tasks.
     """
     bounds = component.properties.get(service_properties.INSTANCES)
     if not bounds:
@@ -180,7 +180,7 @@ def _kind_of(service: ObservedService, component: ObservedComponent) -> str | No
 
 
 def _await_count(cluster: Cluster, ref: JobRef, role: str, count: int) -> None:
-    """Wait until a role has so many running tasks.
+    """Wait until a role has a number of running tasks.
 
     Raises:
         Refused: The job has ended, or another command has set another number.

@@ -133,7 +133,7 @@ def runs_of(planned: Plan) -> frozenset[str]:
 
 
 def _of_first(planned: Plan, run: str) -> Resubmission | None:
-    """Return that a run is none that was submitted again; None if it may be one."""
+    """Return that a run is the first submission of its job; None if it may be a later one."""
     is_first = any(run == planned.run_of(number) for number in range(FIRST_RUNS))
     return Resubmission() if is_first else None
 

@@ -149,11 +149,11 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
 
 
 def stored_run(cluster: Cluster, run: str) -> StoredRun | None:
-    """Return what a run's record tells of a key that is used; YARN may have forgotten the run, and
-    its stored service may be deleted.
+    """Return the key and the application of a run, by its record: YARN may have forgotten the run,
+    and its stored service may be deleted.
 
     Raises:
-        SubmitTFJobError: It cannot be read.
+        SubmitTFJobError: The record cannot be read.
     """
     record = read(cluster, run)
     if record is None:
@@ -272,7 +272,7 @@ def _open_storage(cluster: Cluster) -> Storage:
     """Open the staging directory's storage.
 
     Raises:
-        SettingsError: There is none.
+        SettingsError: No staging directory is configured.
     """
     root = staging_root(cluster.settings)
     if root is None:

@@ -188,8 +188,8 @@ def properties_of_run(cluster: Cluster, run: str) -> Mapping[str, str]:
 
 
 def full_name(cluster: Cluster, run: str) -> str:
-    """Return the job of a run; where the run's name may show only its beginning, by its service or
-    its record.
+    """Return the full name of a run's job. The run's name may hold a shortened one; then the full
+    one is read from the run's service or its record.
     """
     head = job_of(run)
     if not may_be_short(head):

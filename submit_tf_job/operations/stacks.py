@@ -22,7 +22,7 @@ class TaskStacks:
     Attributes:
         task: The task.
         host: Its node.
-        where: The innermost frame of the program's own code, or why there is none.
+        where: The innermost frame of the program's own code, or why it is not known.
         text: The stacks of all threads of its Python processes, as Python's faulthandler writes
             them; the task's log has it whole (`stacks.txt`).
     """
@@ -40,7 +40,8 @@ class JobStacks:
     Attributes:
         ref: The run.
         at_ms: When they were taken.
-        differs: The task that stands elsewhere than the others that train; None if there is none.
+        differs: The task whose stack differs from those of the others that train; None without
+            one.
         tasks: The tasks; the one that differs first.
     """
 

@@ -82,8 +82,8 @@ def stop_run(
     reason: str = "",
     on_wait: Callable[[str], None] = lambda _line: None,
 ) -> None:
-    """Have YARN end a run at once, without time to save; arguments and errors are those of `stop`,
-    and `containers` applies without `wait`, too.
+    """Have YARN end a run at once, without time to save. Arguments and errors are those of `stop`;
+    `containers` also applies if `wait` is False.
     """
     from submit_tf_job.yarn.stopping import places_of, wait_until_gone
     from submit_tf_job.yarn.stopping import stop as stop_service

@@ -131,7 +131,7 @@ class Plan:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What neither YARN nor a NodeManager refuses, and is seldom meant, with its solution."""
+        """Settings that YARN accepts but that are probably mistakes, each with its solution."""
         return tuple(check.warnings(self.job, self.site))
 
     def run_of(self, number: int) -> str:

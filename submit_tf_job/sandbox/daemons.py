@@ -236,7 +236,7 @@ def check_registered(name: str, state: SandboxState) -> None:
     """Check that a NodeManager is a running node of the ResourceManager, and no other sandbox's is.
 
     Raises:
-        NotWell: It is missing, or there is one of another sandbox.
+        NotWell: It is missing, or a NodeManager of another sandbox is registered.
     """
     found = get_json(f"{_active(state)}/ws/v1/cluster/nodes", state)
     nodes = (found.get("nodes") or {}).get("node") or []

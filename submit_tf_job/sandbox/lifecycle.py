@@ -418,7 +418,7 @@ def _check_path(home: Path) -> None:
 
 
 def _check_nodes(options: SandboxOptions) -> None:
-    """Refuse several nodes with Kerberos or TLS, whose principals and certificate are of
+    """Refuse several nodes with Kerberos or TLS: the principals and the certificate are for
     `localhost`.
     """
     if (options.nodes or 1) > 1 and {"kerberos", "tls"} & set(options.modes or ()):

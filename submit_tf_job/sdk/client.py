@@ -334,12 +334,12 @@ class Client:
         return JobHandle(self, done.ref, submission=done, planned=planned)
 
     def live(self, job: str) -> tuple[JobHandle, ...]:
-        """Return the handles of the live runs of one's own job, the oldest first."""
+        """Return the handles of the live runs of the user's own job, the oldest first."""
         found = live_runs(self.cluster, job)
         return tuple(JobHandle(self, ref) for ref in found)
 
     def starting(self, job: str, within_s: float = 20.0) -> JobHandle | None:
-        """Wait for the first live run of one's own job; return None if none appears: a POST's
+        """Wait for the first live run of the user's own job; return None if none appears: a POST's
         application is seen some seconds after the service was stored.
         """
         end = self.cluster.clock() + within_s
@@ -404,7 +404,7 @@ class Client:
 
         Raises:
             AuthError: The cluster takes the client for another user than the settings name.
-            UsageError: There is no check of such a name.
+            UsageError: No check has this name.
         """
         from submit_tf_job.doctor.checks import doctor
 
@@ -514,7 +514,7 @@ class Client:
 
 
 def _check_list(name: str, value: Iterable[str]) -> None:
-    """Refuse what is no list, and a text, which would be read letter by letter."""
+    """Raise an error unless the value is a list; a text would be read letter by letter."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         hint = f"write [{value!r}]" if isinstance(value, str) else ""
         raise UsageError(f"{name}: expected a list, found {value!r}", hint=hint)

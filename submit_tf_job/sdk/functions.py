@@ -292,7 +292,7 @@ def _completed_job(
     tasks where it states none.
 
     Raises:
-        UsageError: It is no mapping, or no memory is known.
+        UsageError: It is not a mapping, or no memory is known.
     """
     if not isinstance(job, Mapping):
         raise UsageError(

@@ -285,7 +285,7 @@ class JobHandle:
 
         Raises:
             NoSuchJob: The job has no logs; the message has the reason.
-            UsageError: `files` is no list.
+            UsageError: `files` is not a list.
         """
         if isinstance(files, str):
             raise UsageError(f"files: expected a list, found {files!r}", hint=f"write [{files!r}]")
@@ -362,7 +362,7 @@ class JobHandle:
         Args:
             role: The role.
             count: Its new number of tasks.
-            wait: Return only when so many containers of it run.
+            wait: Return only when this number of its containers run.
 
         Raises:
             UsageError: The role cannot be scaled, or not to that number.

@@ -314,7 +314,7 @@ class _Submitting:
         """Return an application that was found; None to look again.
 
         Raises:
-            NameTaken: Another submission's run was there before it, for which it is withdrawn.
+            NameTaken: Another submission's run started first, so this one was ended.
         """
         app = action.app
         if app is not None and _may_be_withdrawn(app):

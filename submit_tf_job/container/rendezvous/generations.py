@@ -54,8 +54,8 @@ class Generations:
         return (self._inherited + own)[-KEPT:]
 
     def refusal(self, cause: Mapping[str, Any], step: float | None) -> str:
-        """Return why no generation follows a failure, "" if one does; `step` is the last one that
-        the job reported, if any.
+        """Return why the tasks do not start again after a failure, "" if they do; `step` is the
+        last step that the job reported, None without one.
         """
         if cause.get("reason") == contract.REASON_PREPARE:
             return "not retried: `prepare` failed, which runs once"
@@ -115,7 +115,7 @@ class Generations:
         """Return that YARN leaves a node out since the last loss, "" if it does not.
 
         YARN counts the failures of each component on each node; a container that was preempted or
-        stopped is none.
+        stopped is not left out.
         """
         role, host = _place_of_loss(self._own[-1])
         times = sum(_place_of_loss(entry) == (role, host) for entry in self.past)
@@ -151,7 +151,7 @@ def _ended_generation(entry: Mapping[str, Any]) -> dict[str, Any]:
 def kind_of(cause: Mapping[str, Any]) -> str:
     """Return the word of `retries.on` for a failure; "" for the program's own.
 
-    "grown" or "shrunk" for the end of a generation that was none.
+    "grown" or "shrunk" if the generation ended without a failure, because an elastic role changed.
     """
     reason = str(cause.get("reason"))
     if reason in ("lost", contract.REASON_KILLED):

@@ -179,7 +179,7 @@ def released(job: Rendezvous, now: float) -> list[str]:
 def check_held(job: Rendezvous, now: float, read: float) -> None:
     """End the job if a role's commands wait for tasks that never run theirs.
 
-    A sidecar need not come, and no other deadline is that of a server that has not begun.
+    A sidecar may never come, and a server that has not begun has no other deadline.
     """
     timeout_s = job.info.task["start_timeout_s"]
     for role in sorted(job.held):
@@ -287,7 +287,9 @@ def awaiting_growth(job: Rendezvous, now: float) -> list[Member]:
 
 
 def shrinks(job: Rendezvous, task: str) -> bool:
-    """Return whether all tasks start again without one that YARN has ended, which is no retry."""
+    """Return whether all tasks start again without a task that YARN has ended; it counts as no
+    retry.
+    """
     m = job.members.get(task)
     if m is None or not job.is_elastic(m) or not m.stopping or job.me.state in states.OUT:
         return False

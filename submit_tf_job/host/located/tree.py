@@ -216,7 +216,7 @@ class Diagnostics:
         return len(self.problems) > MAX_PROBLEMS
 
     def problem(self, place: Location, path: str, message: str) -> None:
-        """Add one problem; the location of another format has the path in that format."""
+        """Add one problem; in a file of another format its path there, `place.path`, is shown."""
         path = place.path or path
         path = (
             path
