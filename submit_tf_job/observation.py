@@ -214,8 +214,8 @@ class JobStatus:
 
     @property
     def tasks_still_wanted(self) -> tuple[str, ...]:
-        """The tasks for which YARN still wants a container; one that came and is not started again
-        is none of them, also when the ApplicationMaster lists it no more.
+        """The tasks for which YARN still wants a container. A task that came and is not started
+        again is not among them, even if the ApplicationMaster no longer lists it.
         """
         found = []
         tasks = self.report.tasks if self.report else ()

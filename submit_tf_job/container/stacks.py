@@ -193,7 +193,7 @@ class AllStacks:
         self.judges = False  # they are taken because nothing moves
 
     def look(self, now: float) -> bool:
-        """Begin if somebody asks for it; return True once all have answered, or the time is up."""
+        """Begin if a signal asks for it; return True once all have answered, or the time is up."""
         signals = self.command.signals
         if signals.asked_at and now >= signals.asked_at + CALM_S:
             signals.asked_at = 0.0

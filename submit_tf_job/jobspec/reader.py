@@ -242,8 +242,8 @@ def _read_roles(
 
 
 def _without_set_roles(root: Node, notes: Diagnostics) -> Node:
-    """Return the tree without roles that only `--set` adds, without the memory that a role needs;
-    report them.
+    """Return the tree without those roles that only `--set` adds and that state no memory; report
+    each of them.
     """
     entry = root.find("roles") if isinstance(root, Table) else None
     if not isinstance(root, Table) or entry is None or not isinstance(entry.value, Table):

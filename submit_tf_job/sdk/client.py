@@ -101,11 +101,11 @@ class Client:
         return replace(made, own_jobs_only=self._own_jobs_only)
 
     def ended_by(self, over: threading.Event) -> Client:
-        """Return a client of the same connection, for a thread that another one can end.
+        """Return a client of the same connection whose calls another thread can end.
 
         Args:
-            over: Within a second after it is set, whatever waits in a call of the client, or of its
-                handles, raises `concurrent.futures.CancelledError`.
+            over: Within a second after it is set, calls of the client and of its handles that wait
+                raise `concurrent.futures.CancelledError`.
         """
         sleep, made = self.cluster.sleep, copy.copy(self)
 
@@ -164,7 +164,7 @@ class Client:
 
         Raises:
             JobSpecError: Every problem at once, each with its line.
-            UsageError: `spec` is nothing of these; an argument is of a wrong kind; `overrides`,
+            UsageError: `spec` is none of these types; an argument is of a wrong kind; `overrides`,
                 `name` or `dialect` was given with a loaded job.
         """
         from submit_tf_job.jobspec import read_file
@@ -374,11 +374,11 @@ class Client:
         return gpus_of_run(self.cluster, run)
 
     def check_identity(self) -> None:
-        """Check that the cluster takes the client for the user of its settings, and with `as_user`
-        for no other one.
+        """Check that the cluster takes the client for the user of its settings. With `as_user` an
+        answer without a user is an error, too.
 
         Raises:
-            AuthError: It takes it for another user, or with `as_user` does not say for whom.
+            AuthError: The cluster names another user, or with `as_user` names no user.
         """
         check_identity(self.cluster)
         # Hadoop before 3.1.1 does not return it

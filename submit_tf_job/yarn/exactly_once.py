@@ -556,9 +556,9 @@ class _Submitting:
             return None, error
 
     def _is_given_up(self) -> bool:
-        """Return whether this call has given the number up, or another one has: the next number is
-        there. Without HDFS a command does not see how old a service without an id is, and would
-        wait for each of several again.
+        """Return whether this call or another one has given the number up; another call has if the
+        next number is stored. Without HDFS a command does not see how old a service without an
+        id is, and would wait for each of several again.
         """
         if self._tried.number in self._given_up_numbers or self._stored is not None:
             return self._tried.number in self._given_up_numbers
