@@ -45,12 +45,15 @@ class Archive:
         logs: The source that reads them.
         containers: Containers and their tasks, in order.
         warnings: Sentences about missing logs.
+        is_complete: Whether it has the logs of every task and of the ApplicationMaster; False where
+            that is not known.
     """
 
     source: str
     logs: LogSource
     containers: tuple[TaskContainer, ...]
     warnings: tuple[str, ...] = ()
+    is_complete: bool = False
 
 
 def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
@@ -73,18 +76,34 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
         if said is not None and alone and _never_restarted(said):
             return Archive("collected", logs, tuple(alone), logs.warnings)
     known: dict[str, TaskContainer] = {}
+    said = None
     nodes: dict[str, list[TaskContainer]] = {}
     for one in logs.containers():
         file = one.file(contract.REPORT_FILE)
-        known |= from_report(JobReport.parse(_content_or_empty(file.snapshots[-1]))) if file else {}
+        if file:
+            said = JobReport.parse(_content_or_empty(file.snapshots[-1]))
+            known |= from_report(said)
         host = one.node.rpartition(":")[0]
         nodes.setdefault(one.node, []).append(TaskContainer("", one.container_id, host))
 
     def of_node(containers: list[TaskContainer]) -> list[TaskContainer]:
         return [_with_task_name(logs, container, known) for container in containers]
 
-    named = chain.from_iterable(in_threads(of_node, list(nodes.values())))
-    return Archive("collected", logs, _in_task_order(named), logs.warnings)
+    named = _in_task_order(chain.from_iterable(in_threads(of_node, list(nodes.values()))))
+    is_complete = said is not None and said.is_over and _has_all(named, said)
+    return Archive("collected", logs, named, logs.warnings, is_complete)
+
+
+def _has_all(containers: Sequence[TaskContainer], report: JobReport) -> bool:
+    """Return whether the last report of a job in which nothing was restarted lists no container
+    that is not among these, which have that of the ApplicationMaster, too.
+    """
+    restarted = report.attempt or report.generation
+    restarted = restarted or any(role.restarts for role in report.roles.values())
+    listed = from_report(report)
+    has_master = any(container.task == AM_TASK for container in containers)
+    there = {container.id for container in containers}
+    return not restarted and has_master and bool(listed) and listed.keys() <= there
 
 
 def _content_or_empty(report: Snapshot) -> bytes:

@@ -293,12 +293,14 @@ class JobLogs:
         return found
 
     def _are_missing(self, app: AppReport, archive: Archive) -> bool:
-        """Whether selected logs of a node are not collected yet."""
+        """Whether selected logs of a node are not collected yet. Hadoop 3.5 may call the collection
+        unfinished for ever (seen on 3.5.0).
+        """
         from submit_tf_job.logs.collected import UNDER_WAY
 
-        if app.log_aggregation_status not in UNDER_WAY or any(
-            found.task == self.task for found in archive.containers
-        ):
+        if app.log_aggregation_status not in UNDER_WAY or archive.is_complete:
+            return False
+        if any(found.task == self.task for found in archive.containers):
             return False
         now_ms = self.cluster.client.now_ms()
         if not app.finished_ms or now_ms is None:

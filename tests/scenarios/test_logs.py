@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from typing import Any
 
 import pytest
 
@@ -189,6 +190,45 @@ def test_logs_of_a_job_that_is_over(world: World, two: dict[str, str]) -> None:
     world.collects()
     done = world("logs", "mnist")
     assert (done.status, done.out.splitlines()[0], len(done.out.splitlines())) == (0, FIRST, 4)
+
+
+@pytest.mark.parametrize(
+    ("missing", "report", "waits"),
+    [
+        ("", {}, False),
+        ("worker-1", {}, True),
+        ("am", {}, True),
+        # what an earlier container has written may still come
+        ("", {"attempt": 1}, True),
+        ("", {"roles": {"worker": {"wanted": 2, "restarts": 1}}}, True),
+        # the report is not the last one, or names no container
+        ("", {"state": "running"}, True),
+        ("", {"tasks": []}, True),
+    ],
+)
+def test_logs_wait_for_the_collection_only_where_something_may_be_missing(
+    world: World, missing: str, report: dict[str, Any], *, waits: bool
+) -> None:
+    """Hadoop 3.5 calls the collection unfinished for ever."""
+    found = world.running()
+    tasks = [{"task": task, "container": one, "host": "node1"} for task, one in found.items()]
+    told = {"state": "succeeded", "tasks": tasks, **report}
+    world.reports(found["chief-0"], told.pop("state"), **told)
+    for container in found.values():
+        world.writes(container, "stdout.txt", "a line\n")
+    world.am_says("it began\n")
+    world.ends()
+    logs = world.cluster.node.logs
+    gone = found.get(missing, "_01_000001")
+    for one in [key for key in logs if missing and gone in key[0]]:
+        del logs[one]
+    world.hdfs()
+    world.collects("RUNNING")
+    begun = world.cluster.clock()
+    done = world("logs", "mnist")
+    assert (done.status, "a line" in done.out) == (0, True), done
+    assert (world.cluster.clock() - begun > 50) is waits
+    assert ("is collecting its logs; waiting" in done.err) is waits
 
 
 @pytest.mark.parametrize(
