@@ -166,7 +166,8 @@ class Shipper:
             return at.fail(_NO_HOST)
         if not (self._sent.exact(src) or self._sent.matching(src)):
             return at.fail(
-                f"{clip(src)} did not come with the request; send it as a part `files` of this name"
+                f"{clip(src)} did not come with the request; send the file as a part `files`, and "
+                f"write the part's filename here: a relative path without '..'"
             )
         return self._sent.root
 

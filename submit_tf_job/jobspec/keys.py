@@ -352,8 +352,8 @@ OUTPUT = Keys(
             "written nothing is passed over.",
             ("every-task",), otherwise="`deciding-task`", words="from"),
         Key("on_failure", enum(OnFailure, delete="discard", drop="discard"),
-            "What becomes of it when the command failed. `keep` stores it beside `uri`, as "
-            "`<uri>.failed-<run>`.", ("keep",), otherwise="`discard`", words="if_failed"),
+            "What becomes of it when the command failed or was stopped. `keep` stores it beside "
+            "`uri`, as `<uri>.failed-<run>`.", ("keep",), otherwise="`discard`", words="if_failed"),
         Key("on_retry", enum(OnRetry), "What a restart of all tasks (`retries`) finds in its "
             "directory: nothing, or what the task has written, if its container is the same.",
             ("keep",), otherwise="`empty`"),

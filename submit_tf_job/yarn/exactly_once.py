@@ -174,7 +174,7 @@ def submit(
         what: The submission.
         stored: YARN's copies of services; without them, the services API shows them.
         deadline: For the whole operation, default 300 s. It is extended by the duration of
-            `before`.
+            `prepare`.
         on_wait: Called with one line when it waits for more than `SETTLE_S`.
 
     Returns:

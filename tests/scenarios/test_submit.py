@@ -214,7 +214,7 @@ POST = ("POST", SERVICES)
 
 
 def test_each_request_before_a_post_has_its_reason(world: World) -> None:
-    """docs/internals/architecture.md has the reasons."""
+    """docs/verdict.md#lost-answers has the reasons."""
     world.spec()
     assert world("submit", SPEC, "-d").status == 0
     asked = world.asked()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 from functools import cache
 from pathlib import Path
 
@@ -11,9 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/internals/promises.md"
-IN_MAKE_TEST = re.compile(
-    r"tests/(promises|scenarios|unit|golden|histories|processes|hostile)/|tests/bootstrap/test_(jobs|outputs|stacks)\.py"
-)
+STAGES = runpy.run_path(str(ROOT / ".ci/stages"), run_name="stages")
+IN_MAKE_TEST = tuple(STAGES["UNIT"] + STAGES["FAST"] + STAGES["PROMISES"])
 
 
 def table(page: Path, columns: int, heading: str = "") -> list[list[str]]:
@@ -33,6 +33,13 @@ def functions(path: Path) -> frozenset[str]:
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
+def is_in_make_test(test: str) -> bool:
+    """Return whether `.ci/stages` names a test, its file, or a folder that it is in."""
+    return any(
+        test == named or test.startswith((f"{named}/", f"{named}::")) for named in IN_MAKE_TEST
+    )
+
+
 @pytest.mark.parametrize("row", PROMISES, ids=lambda row: str(row[0])[:60])
 def test_promise_has_a_test_that_make_test_runs(row: list[str]) -> None:
     tests = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", row[2])
@@ -40,7 +47,7 @@ def test_promise_has_a_test_that_make_test_runs(row: list[str]) -> None:
     for path, name in tests:
         assert (ROOT / path).exists(), path
         assert name in functions(ROOT / path), f"{path}::{name} is gone"
-    fast = [path for path, _name in tests if IN_MAKE_TEST.match(path)]
+    fast = [f"{path}::{name}" for path, name in tests if is_in_make_test(f"{path}::{name}")]
     assert fast or "not in `make test`" in row[2], f"`make test` does not prove: {row[0]}"
 
 
