@@ -3,7 +3,8 @@
 
 Programs, other tasks and full disks may leave anything in it, so nothing here trusts it: texts are
 cleaned, and a field that is missing, unknown or of another type has the value of an absent one. It
-costs neither the other fields nor the verdict. Readers get typed attributes, never the JSON.
+costs neither the other fields nor the verdict; only an object without a fact that it needs
+(`needed`) is left out as a whole. Readers get typed attributes, never the JSON.
 
 A fact of the report is one line here: an attribute with its type, and what reads its value
 (`fact`). Its place in the writer: docs/internals/architecture.md#a-fact-of-the-report.
@@ -34,54 +35,54 @@ _UNREADABLE = "a task failed, and what the report says of it cannot be read"
 
 
 def as_text(value: Any) -> str:
-    """Return a text, or a number as one."""
+    """Return a text, or a number as text; "" for any other value."""
     return str(value) if isinstance(value, (str, int, float)) and type(value) is not bool else ""
 
 
 def as_name(value: Any) -> str | None:
-    """Return a text, and None for an empty one."""
+    """Return a text, or a number as text; None for an empty text and any other value."""
     return as_text(value) or None
 
 
 def as_flag(value: Any) -> bool:
-    """Return whether a value is true."""
+    """Return whether a value is JSON's true."""
     return value is True
 
 
 def as_number(value: Any) -> float | None:
-    """Return a number."""
+    """Return a number; None for any other value."""
     good = isinstance(value, (int, float)) and type(value) is not bool and abs(value) < _LARGEST
     return value if good else None
 
 
 def as_moment(value: Any) -> float | None:
-    """Return seconds since 1970, or a duration."""
+    """Return seconds (since 1970, or a duration); None if negative or not a number."""
     given = as_number(value)
     return given if given is not None and 0 <= given < _LATEST else None
 
 
 def as_whole(value: Any) -> int | None:
-    """Return a whole number."""
+    """Return a whole number; None for any other value."""
     return value if type(value) is int and abs(value) < 2**63 else None
 
 
 def as_count(value: Any) -> int:
-    """Return a whole number that is not negative."""
+    """Return a whole number, at least 0; 0 for any other value."""
     return max(0, as_whole(value) or 0)
 
 
 def as_list(value: Any) -> tuple[Any, ...]:
-    """Return the entries of a list."""
+    """Return the entries of a list; () for any other value."""
     return tuple(value) if isinstance(value, list) else ()
 
 
 def as_texts(value: Any) -> tuple[str, ...]:
-    """Return a list of texts."""
+    """Return the texts and numbers of a list as texts; () for any other value."""
     return tuple(as_text(entry) for entry in as_list(value) if isinstance(entry, (str, int, float)))
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return an object as it is."""
+    """Return an object as it is; an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 

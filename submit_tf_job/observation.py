@@ -621,8 +621,8 @@ def _lifetime_hint(seen: JobStatus, app: AppReport) -> str:
 
 
 def _failure_diagnostics(app: AppReport) -> str:
-    """Return the ResourceManager's diagnostics if they describe a failure
-    (hadoop-facts.md#diagnostics-of-an-application).
+    """Return the ResourceManager's diagnostics as the end of a sentence (": …"), without Java's
+    stack trace; "" if there are none (hadoop-facts.md#diagnostics-of-an-application).
     """
     lines = [
         line.strip()

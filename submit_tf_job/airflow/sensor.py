@@ -43,7 +43,7 @@ class SubmitTFJobSensor(BaseSensorOperator):
         self.deferrable = deferrable
 
     def execute(self, context: Any) -> Any:
-        """Wait in the worker, or in the triggerer."""
+        """Wait for the job's end: in the worker, or deferred in the triggerer if `deferrable`."""
         if not self.deferrable:
             return super().execute(context)
         from submit_tf_job.airflow.trigger import SubmitTFJobTrigger

@@ -112,8 +112,9 @@ def print_events(
     *,
     progress_every_s: float = 0.0,
 ) -> int:
-    """Print the lines of a job's events and its end, and return its exit status; report on
-    interrupts that the job continues.
+    """Print a line for each event of a job and for its end, and return the exit status.
+
+    On an interrupt (Ctrl-C) it prints that the job continues.
 
     Args:
         context: The command's output.

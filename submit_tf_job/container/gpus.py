@@ -27,7 +27,7 @@ _MIG = re.compile(r" +MIG (?P<profile>\S+) +Device +\d+: \(UUID: ")
 
 
 def check(info: Info, env: Mapping[str, str]) -> None:
-    """Store the models of the GPUs that this task sees.
+    """Store in `info` the models of the GPUs that this task sees, and check their number.
 
     Raises:
         BootstrapProblem: They are fewer than its role asked for.

@@ -85,7 +85,7 @@ def versions(python: str, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def uses_legacy(env: Mapping[str, str]) -> bool:
-    """Return whether TensorFlow takes tf_keras for tf.keras (its lazy loader of Keras)."""
+    """Return whether `TF_USE_LEGACY_KERAS` makes TensorFlow use tf_keras as tf.keras."""
     return env.get(LEGACY_KERAS, "") in ("1", "true", "True")
 
 

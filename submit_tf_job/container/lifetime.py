@@ -25,9 +25,11 @@ LATE_S = 15.0  # YARN looks every 3 s whether a lifetime is over
 
 
 def watch(info: Info, ends: Callable[[float], None]) -> None:
-    """Call `ends` when the tasks have to save, with the time by which YARN has ended the job.
+    """Wait until the tasks have to save, then call `ends` with the monotonic time by which YARN will
+    have ended the job, and return.
 
-    It returns then, or if the job has no limit: call it in a thread.
+    Returns without a call if the job has no lifetime, or its record is missing. It blocks: run it
+    in a thread.
     """
     grace_s = info.stop_grace_s + MARGIN_S
     until: float | None = None  # of the monotonic clock

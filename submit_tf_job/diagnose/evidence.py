@@ -278,7 +278,9 @@ def _is_consequence(block: Block) -> bool:
 def _words_after(
     blocks: Sequence[tuple[Block, Sequence[OutputLine]]], block: Block, lines: Sequence[OutputLine]
 ) -> LastWords | None:
-    """Return what the process wrote after its exceptions, None if that is nothing of its own."""
+    """Return the last words that the process wrote after its exceptions; None if it wrote only
+    blank lines and trailers.
+    """
     end = max(other.end for other, _ in blocks if other.process == block.process)
     rest = [line for line in lines[end:] if line.text.strip() and not is_trailer(line)]
     return last_words(rest, after=True) if rest else None
@@ -347,7 +349,9 @@ _WRAPPERS = frozenset(
 
 
 def _says_own_words(block: Block) -> bool:
-    """Return whether the exception is the user's own sentence, which no pattern reads."""
+    """Return whether the user's program raised the exception with a sentence of its own; no
+    pattern reads such a sentence.
+    """
     root = block.root
     if not root.frames or root.short_name in ("OSError", "ImportError") or "." in root.name:
         return False

@@ -451,8 +451,8 @@ def _root(clues: FailureEvidence, cause: Cause) -> Cause:
 
 
 def _last_lines(clues: FailureEvidence, cause: Cause) -> tuple[str, ...]:
-    """Return the end of the output that tells the cause, up to where it stands; including the
-    bootstrap's lines if the bootstrap failed.
+    """Return the last lines of the output that shows the cause, up to the lines of the cause; if
+    the bootstrap failed, its own lines are included.
     """
     outputs = _outputs(clues)
     of_bootstrap = clues.suspect.reason in ("", "bootstrap-error", "login-failed")

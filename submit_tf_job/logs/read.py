@@ -265,7 +265,9 @@ def filtered(
     start: int,
     stamps: Stamps,
 ) -> Iterable[Run]:
-    """Yield the selected lines of a file's runs, which begin at an offset."""
+    """Yield the lines of a file that the selection takes; `start` is the offset in the file at
+    which `runs` begin.
+    """
     if stamps:
         runs = lines.stamped(runs, start, stamps)
     if selection.since is not None:

@@ -98,8 +98,8 @@ def _check_owner(cluster: Cluster, job: str, ref: JobRef) -> None:
 
 
 def owner(cluster: Cluster, job: str) -> str | None:
-    """Return the user of an application id; None for a name, which is always the caller's, and if
-    the ResourceManager does not know it.
+    """Return the user who submitted an application, given its id; None if the ResourceManager does
+    not know the id, and for a job's name, which always means a job of the caller.
     """
     app = cluster.client.app(job) if job.startswith("application_") else None
     return app.user if app else None

@@ -35,7 +35,7 @@ KEY_KEPT_S = 7 * 86400.0
 
 
 def find(cluster: Cluster, job: str | JobRef) -> JobRef:
-    """Return what `find_with_record` returns, without the record."""
+    """Return the run that a user names by id, run or job; only reads."""
     return find_with_record(cluster, job)[0]
 
 

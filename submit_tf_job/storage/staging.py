@@ -277,7 +277,9 @@ def stage_secret(storage: Storage, path: str, content: bytes, *, user: str, leve
 
 
 def _refuse_strangers(storage: Storage, found: Stat, user: str) -> None:
-    """Raise an error if another user owns it, and may have stored other bytes under our hash."""
+    """Raise AuthError if `found` belongs to another user, who may have stored other bytes under
+    our hash.
+    """
     if found.owner and found.owner != user:
         message = f"{storage.url(found.path)}: belongs to {found.owner}, not to {user}"
         raise AuthError(message, hint="Use a staging directory of your own, or remove this one.")

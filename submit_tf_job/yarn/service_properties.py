@@ -44,7 +44,7 @@ class Resubmission:
 
     @property
     def text(self) -> str:
-        """How it is written into the service."""
+        """The resubmission as the text of a property of the service."""
         sizes = (f"{role}={mib}" for role, mib in sorted(self.memory.items()))
         return " ".join([str(self.number), self.former, *sizes])
 

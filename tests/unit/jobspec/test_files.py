@@ -343,9 +343,8 @@ def test_files_takes_uploads_only(tmp_path: Path) -> None:
         loads(text, source="job.yaml", base=None, host=Host(uploads=tmp_path / "src"))
     for path in ("../train.py", "src/../train.py", "../*.py", f"{tmp_path}/train.py"):
         with pytest.raises(JobSpecError, match=r"filename here: a relative path without '\.\.'"):
-            loads(
-                text.replace(listed, f"['{path}']"), base=None, host=Host(uploads=tmp_path / "src")
-            )
+            one = text.replace(listed, f"['{path}']")
+            loads(one, source="job.yaml", base=None, host=Host(uploads=tmp_path / "src"))
 
 
 # --- files of HDFS and of web servers ---
