@@ -25,8 +25,8 @@ LATE_S = 15.0  # YARN looks every 3 s whether a lifetime is over
 
 
 def watch(info: Info, ends: Callable[[float], None]) -> None:
-    """Wait until the tasks have to save, then call `ends` with the monotonic time by which YARN will
-    have ended the job, and return.
+    """Wait until the tasks have to save, then call `ends` with the monotonic time by which YARN has
+    ended the job, and return.
 
     Returns without a call if the job has no lifetime, or its record is missing. It blocks: run it
     in a thread.

@@ -129,7 +129,7 @@ def stop(job: Rendezvous, now: float, graceful: bool = False) -> None:
 
 
 def end_of_missing(job: Rendezvous, now: float, m: Member, text: str) -> None:
-    """End the job as failed because tasks have not arrived in time; `m` is recorded as the first."""
+    """End the job as failed because tasks have not arrived in time; `m` is the first of them."""
     job.first = job.record(m, now, "peers-missing", text)
     job.exit = contract.EXIT_PEERS_MISSING
     end(job, now, states.FAILED, text)

@@ -1,1 +1,4 @@
-"""The one reader of YAML, JSON and XML that users write: a text becomes a tree whose values know their location."""
+"""The one reader of YAML, JSON and XML that users write.
+
+A text becomes a tree whose values know their location.
+"""

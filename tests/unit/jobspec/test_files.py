@@ -342,8 +342,8 @@ def test_files_takes_uploads_only(tmp_path: Path) -> None:
     with pytest.raises(JobSpecError, match=r"'train\.py' did not come with the request"):
         loads(text, source="job.yaml", base=None, host=Host(uploads=tmp_path / "src"))
     for path in ("../train.py", "src/../train.py", "../*.py", f"{tmp_path}/train.py"):
+        one = text.replace(listed, f"['{path}']")
         with pytest.raises(JobSpecError, match=r"filename here: a relative path without '\.\.'"):
-            one = text.replace(listed, f"['{path}']")
             loads(one, source="job.yaml", base=None, host=Host(uploads=tmp_path / "src"))
 
 
