@@ -165,8 +165,9 @@ def refuse_framework(framework: At) -> None:
     """Report a framework that is not TensorFlow, with the command that prints a starter for it."""
     name = framework.text()
     strategy = _STRATEGIES.get(name.lower(), "custom")
+    variables = " with `variables: horovod`" if name.lower() == "horovod" else ""
     framework.fail(
-        f"{clip(name)} is not TensorFlow; write a job spec: "
+        f"{clip(name)} is not TensorFlow; write a job spec{variables}: "
         f"`submit_tf_job init --strategy {strategy}`"
     )
 

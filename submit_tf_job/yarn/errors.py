@@ -205,6 +205,14 @@ _MEANINGS = (
         "Let the administrator create /user/{user}, owned by {user}; or check --user.",
     ),
     _Meaning(
+        r'Permission denied: user=(?P<user>[^,]+), access=(?P<right>\w+), inode="(?P<path>[^"]*)"'
+        r":(?P<owner>[^:\s]+):(?P<group>[^:\s]+):(?P<mode>[-\w+]+)",
+        AuthError,
+        "HDFS denied {user} the right to {right} {path}, which is {owner}'s (group {group}, "
+        "{mode}).",
+        "Let {owner} or an administrator give it to {user} (hdfs dfs -chown); or check --user.",
+    ),
+    _Meaning(
         r'Permission denied: user=(?P<user>[^,]+), access=(?P<right>\w+), inode="(?P<path>[^"]*)"',
         AuthError,
         "HDFS denied {user} the right to {right} {path}.",

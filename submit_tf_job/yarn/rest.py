@@ -471,7 +471,7 @@ class HttpClient:
             said = f"No ResourceManager answered {wanted.method} {wanted.path}"
         return ClusterUnavailable(
             f"{said}: {tried}.",
-            hint=advice or "Check --rm and resource_managers.",
+            hint=advice or _of_every_address(self.rms.urls) or "Check --rm and resource_managers.",
             details=details,
         )
 
@@ -487,6 +487,17 @@ class HttpClient:
                 self._sessions[node] = Session(self._ca_file, self._adapter)
                 self.auth.prepare(self._sessions[node], node=node)
             return self._sessions[node]
+
+
+def _of_every_address(urls: Iterable[str]) -> str:
+    """Return what to do where a configured address means every address of a machine."""
+    every = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened at
+    if not any(urlsplit(url).hostname in every for url in urls):
+        return ""
+    return (
+        "0.0.0.0 is this machine; name the host of the ResourceManager: --rm, resource_managers, "
+        "or yarn.resourcemanager.hostname in yarn-site.xml."
+    )
 
 
 def _auth_error_of_all(seen: Mapping[str, TransportError]) -> SubmitTFJobError | None:

@@ -23,6 +23,7 @@ from submit_tf_job.errors import (
 from tests.builders.command_line import Cli, Done
 from tests.builders.host import hadoop_xml
 from tests.world import RM, World, gateway
+from tests.world.transport import Answer
 
 
 def break_network(world: World, error: BaseException) -> None:
@@ -94,6 +95,42 @@ def test_an_interrupt_is_no_error_and_says_what_may_have_been_sent(world: World)
     break_network(world, KeyboardInterrupt())
     assert world("list") == Done(130, "", "")
     assert world("stop", "mnist").err == f"\n{sent}"
+
+
+DENIED = 'Permission denied: user=carol, access=WRITE, inode="/user/carol/.yarn/services"'
+
+
+@pytest.mark.parametrize(
+    ("words", "owner", "hint"),
+    [
+        (f"{DENIED}:hdfs:supergroup:drwxr-xr-x", "which is hdfs's (group supergroup, drwx", True),
+        (f"{DENIED}:hdfs:supergroup:drwxrwx---+", "drwxrwx---+).", True),
+        (DENIED, "to write /user/carol/.yarn/services.", False),
+    ],
+)
+def test_a_denied_right_on_hdfs_names_the_owner(
+    world: World, words: str, owner: str, *, hint: bool
+) -> None:
+    world.spec()
+    told = {"diagnostics": words}
+    world.fails(1, "POST", "/app/v1/services$", Answer.json(told, 403))
+    done = world("submit", "mnist.yaml", "-d")
+    assert (done.status, owner in done.err) == (4, True), done
+    assert "HDFS denied carol the right to write /user/carol/.yarn/services" in done.err
+    assert ("Let hdfs or an administrator give it to carol" in done.err) is hint
+
+
+@pytest.mark.parametrize("address", ["http://0.0.0.0:8088", "http://[::]:8088"])
+def test_an_address_of_every_machine_is_named_as_one(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    def refuse(*_address: object, **_options: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setenv("SUBMIT_TF_JOB_TIMEOUTS_FAILOVER", "100ms")
+    monkeypatch.setattr("urllib3.connection.connection.create_connection", refuse)
+    done = cli("list", "--rm", address)
+    assert (done.status, "0.0.0.0 is this machine; name the host" in done.err) == (7, True), done
 
 
 @pytest.mark.parametrize(
