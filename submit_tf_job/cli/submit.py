@@ -345,8 +345,8 @@ def run(
     if save is not None:
         _save(save, made.text)
     if print_only:
-        for note in made.notes:
-            context.say(f"note: {note}")
+        for line in _notes(made, job):
+            context.say(line)
         context.result(made.text.splitlines(), lambda: to_python(made.tree))
         return 0
     for line in _shown(made, job):
@@ -397,7 +397,12 @@ def _shown(made: ProgramJob, job: Job) -> Iterator[str]:
         names[_SHOWN_FILES - 1 :] = [f"and {len(names) - _SHOWN_FILES + 1} more"]
     if names:
         yield f"sent with it ({size(sum(file.size for file in files))}): {', '.join(names)}"
+    yield from _notes(made, job)
+
+
+def _notes(made: ProgramJob, job: Job) -> Iterator[str]:
     yield from (f"note: {note}" for note in made.notes)
+    yield from (f"{remark.level}: {remark.sentence}" for remark in job.remarks)
 
 
 # --- a job without a cluster ---

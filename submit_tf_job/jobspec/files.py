@@ -16,7 +16,8 @@ from typing import Any, BinaryIO
 from submit_tf_job.container import contract
 from submit_tf_job.host.located.tree import Where, clip
 from submit_tf_job.jobspec.file_contents import KnownContents, opened_again
-from submit_tf_job.jobspec.job import PATTERN, HostFile, RemoteFile, ShippedFile
+from submit_tf_job.jobspec.job import PATTERN, HostFile, Remark, RemoteFile, ShippedFile
+from submit_tf_job.jobspec.left_out import LeftOut
 from submit_tf_job.jobspec.path_kinds import ON_HDFS, ON_THE_WEB, without_secrets
 from submit_tf_job.jobspec.price import Price, TooMuch
 from submit_tf_job.jobspec.sent_files import SentFiles
@@ -30,7 +31,8 @@ HELD_FILE = 1024**2
 HELD = 8 * 1024**2
 HADOOP_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
 _UNPACKED_BY_YARN = (".tar.gz", ".tgz", ".tar", ".zip")  # FSDownload.unpack
-_SKIPPED = frozenset(("__pycache__", ".git"))
+_NEVER = frozenset(("__pycache__", ".git"))
+_GITIGNORE_BYTES = 100_000
 _NO_HOST = "files of this host are not read here; put them on HDFS or into the image"
 
 
@@ -67,12 +69,16 @@ class _Entry:
 
     Attributes:
         name: "." for a directory's content; "" to derive it from the path.
+        exclude: Patterns of what is not sent.
+        gitignore: Whether what .gitignore names is not sent, too.
     """
 
     src: str
     name: str = ""
     unpack: bool = False
     sha256: str = ""
+    exclude: tuple[str, ...] = ()
+    gitignore: bool = False
 
     @property
     def scheme(self) -> str:
@@ -82,9 +88,14 @@ class _Entry:
 
 @dataclass
 class Shipper:
-    """Reads or hashes each file once, and limits the number and size of files."""
+    """Reads or hashes each file once, and limits the number and size of files.
+
+    Attributes:
+        remarks: What users should know of the files that are sent, or not.
+    """
 
     host: Host
+    remarks: list[Remark] = field(default_factory=list)
     _read: dict[tuple[int, int], bytes | HostFile] = field(default_factory=dict)
     _packed: dict[str, bytes] = field(default_factory=dict)  # small archives, by their hash
     _bytes: int = 0
@@ -113,9 +124,18 @@ class Shipper:
             return None
         # without dst an archive is unpacked where a file keeps its own name
         name = values.get("dst", "." if values.get("unpack") else "")
-        asked = _Entry(values["src"], name, values.get("unpack", False), values.get("sha256", ""))
+        asked = _Entry(
+            values["src"],
+            name,
+            values.get("unpack", False),
+            values.get("sha256", ""),
+            tuple(filter(None, values.get("exclude") or ())),
+            values.get("gitignore", False),
+        )
         if asked.sha256 and asked.scheme not in ON_THE_WEB:
             return at.fail("sha256 is for a file that is downloaded; leave it out")
+        if asked.scheme and (asked.exclude or asked.gitignore):
+            return at.fail("exclude and gitignore are for a directory of this host; leave them out")
         if asked.scheme in ON_HDFS:
             return _remote(asked, at)
         if asked.scheme:
@@ -124,7 +144,14 @@ class Shipper:
         if base is None:
             return None
         try:
-            return list(self._shipped(asked, base))
+            left = self._left_out(asked)
+            found = list(self._shipped(asked, base, left))
+            place = at.place
+            self.remarks += [
+                Remark(level, place.source, place.line, place.column, at.path, text)
+                for level, text in left.remarks(asked.src)
+            ]
+            return found
         except CannotShip as error:
             return at.fail(f"{clip(asked.src)}: {error}")
 
@@ -140,7 +167,8 @@ class Shipper:
             where, most = (self.host.cache or Path()) / "downloads", MAX_BYTES - self._bytes
             path = download(asked.src, where, most=most, sha256=asked.sha256)
             entry = _Entry(shown_url(asked.src), asked.name, asked.unpack)
-            return list(self._files(entry, path, asked.name or name_of(asked.src)))
+            left = self._left_out(entry)
+            return list(self._files(entry, path, asked.name or name_of(asked.src), left))
         except OSError as error:
             return at.fail(f"{shown}: the cache cannot be written: {error.strerror or error}")
         except (CannotShip, DownloadFailed) as error:
@@ -184,7 +212,7 @@ class Shipper:
             found = sorted({*glob(src, root_dir=base, recursive=True)})  # noqa: PTH207
         if "**" in src:  # it matches directories, too, besides the files in them
             found = [match for match in found if not self._is_directory(base / match)]
-        found = [match for match in found if not _SKIPPED & set(match.split("/"))]
+        found = [match for match in found if not _NEVER & set(match.split("/"))]
         if not found and self._sent:
             raise CannotShip("the pattern matches no file that came with the request")
         if not found:
@@ -291,26 +319,53 @@ class Shipper:
         """Return names and hashes of the files of a Python project."""
         from submit_tf_job.jobspec import wheels
 
-        root = os.path.realpath(project)
-        found = self._directory(os.fspath(project), root, "", wheels.NO_SOURCE, wheels.CACHES)
+        root, left = os.path.realpath(project), LeftOut(self.host.price)
+        left.add_patterns(wheels.NO_SOURCE)
+        found = self._directory(os.fspath(project), root, left, "")
         return [(file.name, file.sha256) for file in found]
 
     # --- files ---
 
-    def _shipped(self, asked: _Entry, base: Path) -> Iterator[ShippedFile]:
+    def _left_out(self, asked: _Entry) -> LeftOut:
+        left = LeftOut(self.host.price, asked.gitignore)
+        left.add_patterns(asked.exclude)
+        return left
+
+    def _shipped(self, asked: _Entry, base: Path, left: LeftOut) -> Iterator[ShippedFile]:
         matches = self._matches(asked.src, base)
         if not PATTERN.search(asked.src) or matches == [posixpath.normpath(asked.src)]:
-            yield from self._files(asked, base / matches[0], asked.name or _own_name(asked.src))
+            path = base / matches[0]
+            with shown_path(asked.src, path):
+                if (asked.exclude or asked.gitignore) and not self._is_directory(path):
+                    raise CannotShip("is not a directory, of which exclude leaves out files")
+            yield from self._files(asked, path, asked.name or _own_name(asked.src), left)
             return
         fixed = posixpath.dirname(PATTERN.split(asked.src, maxsplit=1)[0])
         above = "" if fixed.startswith(("/", "..")) else fixed
         for match in matches:
             inner = posixpath.relpath(match, fixed or ".")
+            path, is_directory = base / match, self._is_directory(base / match)
+            environments = self._environments(base / fixed, inner)
             name = posixpath.normpath(posixpath.join(asked.name or above, inner))
             target = asked.name if asked.unpack else name
-            yield from self._files(_Entry(match, name, asked.unpack), base / match, target)
+            if is_directory and not asked.unpack:
+                if not left.covers_below(f"{inner}/.", environments):
+                    yield from self._files_below(path, f"{name}/", left, inner)
+            elif not left.covers_below(inner, environments):
+                yield from self._files(_Entry(match, name, asked.unpack), path, target, left)
 
-    def _files(self, asked: _Entry, path: Path, name: str) -> Iterator[ShippedFile]:
+    def _environments(self, top: Path, inner: str) -> frozenset[str]:
+        """Return the directories above a name, and the name, that hold a virtual environment."""
+        parts = inner.split("/")
+        names = ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
+        return frozenset(name for name in names if self._is_environment(top / name))
+
+    def _is_environment(self, path: Path) -> bool:
+        if self._sent:
+            return self._sent.exact(f"{self._sent.name_of(path)}/pyvenv.cfg") is not None
+        return (path / "pyvenv.cfg").is_file()
+
+    def _files(self, asked: _Entry, path: Path, name: str, left: LeftOut) -> Iterator[ShippedFile]:
         with shown_path(asked.src, path):
             is_directory = self._is_directory(path)
             if asked.unpack and is_directory:
@@ -321,32 +376,57 @@ class Shipper:
                 yield self._archive(self.described(path), name)
             elif is_directory:
                 prefix = "" if name == "." else name + "/"
-                found = list(self._files_below(path, prefix))
+                found = list(self._files_below(path, prefix, left, ""))
                 if not found:
-                    raise CannotShip("the directory holds no file")
+                    raise CannotShip("the directory holds no file that is sent")
                 yield from found
             elif name in (".", ""):
                 raise CannotShip("only a directory can have the name '.'; give the file a name")
             else:
                 yield self._file(path, name)
 
-    def _files_below(self, directory: Path, prefix: str) -> Iterator[ShippedFile]:
+    def _files_below(
+        self, directory: Path, prefix: str, left: LeftOut, inner: str
+    ) -> Iterator[ShippedFile]:
+        """Yield the files of a directory.
+
+        Args:
+            directory: The directory.
+            prefix: What their names in the task's working directory begin with.
+            left: Which of them are left out.
+            inner: The directory's name below the top that `left` knows.
+        """
         if self._sent is None:
-            yield from self._directory(os.fspath(directory), os.path.realpath(directory), prefix)
+            root = os.path.realpath(directory)
+            yield from self._directory(os.fspath(directory), root, left, inner, prefix)
             return
         start = self._sent.name_of(directory)
-        for name in self._sent.below(start):
-            inner = posixpath.relpath(name, start)
-            if not _SKIPPED & set(inner.split("/")):
-                yield self._file(self._sent.root / name, prefix + inner)
+        names = {posixpath.relpath(name, start): name for name in self._sent.below(start)}
+        below = f"{inner}/" if inner else ""
+        for name in names:
+            if posixpath.basename(name) == ".gitignore":
+                self._add_gitignore(
+                    self._sent.root / names[name], posixpath.dirname(below + name), left
+                )
+        environments = frozenset(
+            below + posixpath.dirname(name) for name in names if name.endswith("/pyvenv.cfg")
+        )
+        for name, sent in names.items():
+            if not left.covers_below(below + name, environments):
+                yield self._file(self._sent.root / sent, prefix + name)
+
+    def _add_gitignore(self, path: Path, inner: str, left: LeftOut) -> None:
+        with self._opened(path) as (file, _status):
+            text = file.read(_GITIGNORE_BYTES).decode("utf-8", "replace")
+        left.add_patterns(text.splitlines(), gitignore_of=inner)
 
     def _directory(
         self,
         path: str,
         root: str,
-        prefix: str,
-        skipped: frozenset[str] = _SKIPPED,
-        skipped_below: frozenset[str] = _SKIPPED,
+        left: LeftOut,
+        inner: str,
+        prefix: str = "",
         above: tuple[tuple[int, int], ...] = (),
     ) -> Iterator[ShippedFile]:
         status = Path(path).stat()
@@ -363,19 +443,22 @@ class Shipper:
             )
         with os.scandir(path) as entries:
             children = sorted(entries, key=lambda entry: entry.name)
+        if any(child.name == ".gitignore" and child.is_file() for child in children):
+            self._add_gitignore(Path(path) / ".gitignore", inner, left)
         for child in children:
-            if child.name in skipped:
+            is_directory = child.is_dir()
+            name = f"{inner}/{child.name}" if inner else child.name
+            is_environment = is_directory and self._is_environment(Path(child.path))
+            if left.covers(name, is_directory=is_directory, is_environment=is_environment):
                 continue
             if child.is_symlink() and not _is_below(os.path.realpath(child.path), root):
                 raise CannotShip(
                     f"the symbolic link {clip(prefix + child.name)} leads out of the "
-                    f"directory; copy the file in, or list it by itself"
+                    f"directory; copy the file in, list it by itself, or name it in exclude"
                 )
-            if child.is_dir():
+            if is_directory:
                 inside = f"{prefix}{child.name}/"
-                yield from self._directory(
-                    child.path, root, inside, skipped_below, skipped_below, (*above, here)
-                )
+                yield from self._directory(child.path, root, left, name, inside, (*above, here))
             else:
                 yield self._file(Path(child.path), prefix + child.name)
 

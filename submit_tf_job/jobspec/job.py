@@ -218,7 +218,7 @@ class Stall:
 
 @dataclass(frozen=True)
 class Remark:
-    """A remark about the conversion of a file of another format.
+    """A remark about the files that are sent, or the conversion of a file of another format.
 
     Attributes:
         level: "warning" for a dropped value, "note" for a decision.

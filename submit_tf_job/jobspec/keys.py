@@ -381,7 +381,8 @@ SHIPPED = Keys(
         Key("dst", DESTINATION,
             "Path in the task's working directory; `.` puts a directory's content there.",
             ("conf.yaml",), missing="say the file's name in the task's working directory; without "
-            "one, write the path alone", otherwise="required with `src`, but not with `unpack`",
+            "one, write the path alone", otherwise="required with `src`, unless `unpack`, "
+            "`exclude` or `gitignore` stands there",
             words="dest name target to"),
         Key("unpack", FLAG, "Unpack the archive (.zip, .tar, .tar.gz, .tar.bz2, .tar.xz) in the "
             "task's working directory, or in `dst` below it.", (True,), otherwise="`false`",
@@ -390,6 +391,14 @@ SHIPPED = Keys(
             "The SHA-256 of a file that is downloaded; other content is refused, and `http://` "
             "is allowed.", ("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",),
             words="checksum digest hash"),
+        Key("exclude", list_of(matching(r"[^\x00-\x1f\x7f]{1,1024}", "is not a pattern of names"),
+            "a list of patterns, as in [data, '*.ckpt']"),
+            "What of a directory is not sent: patterns as those of .gitignore. Virtual "
+            "environments, `.git`, caches, and `node_modules` at its top are not sent in any case, "
+            "unless `!name` stands here.", (["data", "*.ckpt"],), otherwise="`[]`",
+            words="ignore skip without"),
+        Key("gitignore", FLAG, "Whether what the directory's .gitignore files name is not sent, "
+            "too.", (True,), otherwise="`false`"),
         Key("project", LOCAL_PATH, "A Python project of this host (pyproject.toml or setup.py): "
             "its wheel is built here and unpacked where Python finds it.", ("../mylib",),
             words="package"),
@@ -399,7 +408,14 @@ SHIPPED = Keys(
     rules={
         "anyOf": [
             {"required": keys}
-            for keys in (["src", "dst"], ["src", "unpack"], ["project"], ["wheels"])
+            for keys in (
+                ["src", "dst"],
+                ["src", "unpack"],
+                ["src", "exclude"],
+                ["src", "gitignore"],
+                ["project"],
+                ["wheels"],
+            )
         ],
         "dependencies": {"project": {"maxProperties": 1}, "wheels": {"maxProperties": 1}},
     },

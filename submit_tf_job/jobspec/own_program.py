@@ -15,14 +15,10 @@ from pathlib import Path
 
 from submit_tf_job.errors import UsageError
 from submit_tf_job.host.located.tree import clip
+from submit_tf_job.jobspec.secret_names import is_secret
 
 SMALL = 1_000_000  # bytes of a file that is sent because the command line names it
 _PROGRAMS = (".py", ".sh")
-_SECRETS = re.compile(
-    r"\.env(\..*)?|\.netrc|\.pypirc|\.git-credentials|id_(rsa|dsa|ecdsa|ed25519)|credentials(\..*)?"
-    r"|.*\.(keytab|pem|key|p12|pfx|jks)",
-    re.IGNORECASE,
-)
 _OF_THE_IMAGE = "a program of the image has an absolute path, such as /opt/train.py"
 _PYTHON = re.compile(r"(.*/)?(python|pypy)[\d.]*")
 _SHELL = re.compile(r"(.*/)?(ba|da|z|k)?sh")
@@ -167,7 +163,7 @@ class _Search:
                 what = "a directory here"
             elif not path.is_file():
                 continue
-            elif _SECRETS.fullmatch(path.name):
+            elif is_secret(path.name):
                 what = "a file here that looks like a secret"
             elif path.stat().st_size > SMALL:
                 what = f"a file here of {path.stat().st_size / 1e6:.1f} MB"
@@ -436,8 +432,3 @@ def _module(root: Path, name: str) -> Path | None:
 def find_secret(path: Path) -> Path | None:
     """Return a file of a package that by its name is a secret, such as .env or a keytab."""
     return next((file for file in sorted(path.rglob("*")) if is_secret(file.name)), None)
-
-
-def is_secret(name: str) -> bool:
-    """Return whether a file's name is that of a secret."""
-    return _SECRETS.fullmatch(name) is not None

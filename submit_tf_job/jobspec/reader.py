@@ -166,7 +166,7 @@ def read(
     job = _read_job(root, notes, host, defaults)
     assert isinstance(root, Table)  # any other is refused
     if reading is not None:
-        job = replace(job, remarks=tuple(reading.remarks))
+        job = replace(job, remarks=(*reading.remarks, *job.remarks))
     if reading is not None or overrides or name is not None:
         text = None
     return ReadJob(job, root, source, text, reading)
@@ -198,7 +198,8 @@ def _read_job(root: Node, notes: Diagnostics, host: Host, defaults: Defaults) ->
     }
     shipper.contents.save()
     notes.check()
-    return _build(draft, {name: role for name, role in roles.items() if role}, deciding)
+    job = _build(draft, {name: role for name, role in roles.items() if role}, deciding)
+    return replace(job, remarks=tuple(shipper.remarks))
 
 
 def _read_draft(

@@ -89,7 +89,7 @@ class SentFiles:
         found = []
         for name in candidates:
             self._price.look()
-            if _matches(name.split("/"), tests):
+            if matches_components(name.split("/"), tests):
                 found.append(name)
         return sorted(found)
 
@@ -129,8 +129,16 @@ def _test_of(part: str) -> re.Pattern[str]:
     return re.compile(hidden + fnmatch.translate(part))
 
 
-def _matches(components: list[str], tests: list[re.Pattern[str] | None]) -> bool:
-    """Return whether a name matches; the time is at most the product of the two lengths."""
+def matches_components(
+    components: list[str], tests: list[re.Pattern[str] | None], *, hidden: bool = False
+) -> bool:
+    """Return whether a name matches; the time is at most the product of the two lengths.
+
+    Args:
+        components: The parts of the name.
+        tests: A pattern for each part; None is `**`.
+        hidden: Whether `**` stands for names with a leading dot, too.
+    """
     # the numbers of the tests that the next component may be for; None is `**`
     after = [True] + [False] * len(tests)
     for component in (*components, None):
@@ -141,7 +149,7 @@ def _matches(components: list[str], tests: list[re.Pattern[str] | None]) -> bool
         before, after = after, [False] * len(after)
         for number, test in enumerate(tests):
             if before[number] and test is None:
-                after[number] = not component.startswith(".")
+                after[number] = hidden or not component.startswith(".")
             elif before[number] and test is not None and test.match(component):
                 after[number + 1] = True
     return after[-1]

@@ -36,12 +36,8 @@ GLIBCS = ("2014", "_2_17", "_2_24", "_2_26", "_2_27", "_2_28", "_2_31", "_2_34",
 _WHEEL = re.compile(
     r"[\w.!+]+-[\w.!+]+(-\d[\w.]*)?-(?P<python>[\w.]+)-(?P<abi>[\w.]+)-(?P<platform>[\w.]+)\.whl"
 )
-# Caches: they are never sources, wherever they lie.
-CACHES = frozenset(
-    ("__pycache__", ".git", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache")
-)
-# Names that are not sources at the top of a project; below it they are packages.
-NO_SOURCE = CACHES | {".venv", "venv", "build", "dist"}
+# What is no source at the top of a project; below it these are packages.
+NO_SOURCE = ("/.venv", "/venv", "/build", "/dist")
 # what is left out of a copy does not make its version a dirty one
 _FORGET_DELETED = (
     'cd "$(git rev-parse --show-toplevel)" && '

@@ -491,3 +491,79 @@ def test_python_says_what_a_build_has_printed(tree: Path, tmp_path: Path) -> Non
     a_project(tree / "mylib", "", needs="Requires-Dist: other @ file:///home/me/other\\n")
     with pytest.raises(JobSpecError, match=r"mylib requires other @ file:///home/me/other: name"):
         loaded(tree, "[train.py]", tmp_path, "python: {requirements: requirements.txt}\n")
+
+
+# --- a directory can be sent ---
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a directory as programmers have it."""
+    contents = dict.fromkeys(
+        "a.py .env data/big.csv data/keep.csv logs/a.log pkg/dist/x.py pkg/run.log my/pyvenv.cfg "
+        "my/bin/activate .venv/pyvenv.cfg .git/HEAD pkg/.mypy_cache/x pkg/__pycache__/x.pyc "
+        "node_modules/x.js pkg/deep/data/y.csv".split(),
+        "",
+    )
+    contents[".gitignore"] = "# ours\nlogs/\n*.log\n!/pkg/run.log\n"
+    contents["pkg/.gitignore"] = "/deep\n"
+    for name, text in contents.items():
+        (tmp_path / "c" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "c" / name).write_text(text)
+    return tmp_path / "c"
+
+
+SENT = ".env .gitignore a.py data/big.csv data/keep.csv logs/a.log pkg/.gitignore"
+REST = f"{SENT} pkg/deep/data/y.csv pkg/dist/x.py pkg/run.log"
+NO_DATA = ".env .gitignore a.py logs/a.log pkg/.gitignore pkg/dist/x.py pkg/run.log"
+NOT_SENT = "note: files[0]: not sent of .: "
+ENV = "files[0]: .env looks like a secret, and is sent; leave it out by exclude: [.env]"
+
+
+@pytest.mark.parametrize(
+    ("entry", "sent", "told"),
+    [
+        ("{src: ., dst: .}", REST, [".git, .venv, my, node_modules, pkg/.mypy_cache", "logs, pkg/deep", ENV]),
+        ("{src: ., exclude: [data]}", NO_DATA, ["data, my, node_modules, and 2 more", "logs", ENV]),
+        ("{src: ., exclude: [/data, '*.log']}", "pkg/deep/data/y.csv !logs", ["not sent of"]),
+        ("{src: ., exclude: ['data/*', '!keep.csv', logs/]}", "data/keep.csv !data/big.csv", ["not"]),
+        ("{src: ., exclude: ['pkg/**/*.csv', .env]}", "!pkg/deep !.env data/big.csv", ["not sent"]),
+        ("{src: ., exclude: ['!my']}", "my/bin/activate", [ENV]),
+        ("{src: ., gitignore: true}", "data/big.csv pkg/run.log !logs !pkg/deep", ["logs", ENV]),
+        ("'*'", "a.py data/big.csv pkg/dist/x.py !my !node_modules", ["not sent of *: my"]),
+        ("'**/*.py'", "a.py pkg/dist/x.py", []),
+        ("{src: '**/*', dst: ., exclude: [data]}", "a.py !data !my", ["not sent"]),
+    ],
+)  # fmt: skip
+def test_files_of_a_directory_are_sent_without_what_is_left_out(
+    checkout: Path, tmp_path: Path, entry: str, sent: str, told: list[str]
+) -> None:
+    text = (
+        f"name: t\nimage: i\ncommand: c\nstrategy: single\nroles: {{worker: {{memory: 1Gi}}}}\n"
+        f"files: [{entry}]\n"
+    )
+    local = loads(text, source="job.yaml", base=checkout)
+    uploaded = loads(text, source="job.yaml", base=None, host=Host(uploads=checkout))
+    assert uploaded == local
+    names = [file.name for file in local.roles["worker"].files]
+    for name in sent.split():
+        assert any(found.startswith(name.lstrip("!")) for found in names) != name.startswith("!")
+    if sent in (REST, NO_DATA):
+        assert " ".join(names) == sent
+    remarks = "\n".join(f"{remark.level}: {remark.sentence}" for remark in local.remarks)
+    assert all(text in remarks for text in told), remarks
+    assert bool(remarks) == bool(told)
+    assert sorted(map(str, uploaded.remarks)) == sorted(map(str, local.remarks))
+
+
+@pytest.mark.parametrize(
+    "entry", ["{src: a.py, exclude: [x]}", "{src: 'hdfs:///a', gitignore: true}"]
+)
+def test_files_refuses_exclude_of_no_directory(checkout: Path, entry: str) -> None:
+    assert "exclude" in refused(checkout, f"[{entry}]")
+
+
+def test_files_of_a_directory_may_hold_links_that_exclude_names(checkout: Path) -> None:
+    (checkout / "pkg" / "out").symlink_to("/etc")
+    assert "or name it in exclude" in refused(checkout, "[pkg]")
+    assert "pkg/dist/x.py" in names(checkout, "[{src: pkg, exclude: [out]}]")

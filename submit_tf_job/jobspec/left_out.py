@@ -1,0 +1,155 @@
+"""Decide which files of a directory in `files` are not sent, by patterns as those of .gitignore."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from submit_tf_job.jobspec.price import Price
+from submit_tf_job.jobspec.secret_names import is_secret
+from submit_tf_job.jobspec.sent_files import LONGEST_PATH, matches_components
+
+CACHES = frozenset(
+    (
+        "__pycache__",
+        ".git",
+        ".ipynb_checkpoints",
+        ".mypy_cache",
+        ".nox",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".tox",
+    )
+)
+AT_TOP = frozenset((".venv", "node_modules"))
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class _Rule:
+    below: str  # the directory that the pattern stands in, "" for the top
+    tests: list[re.Pattern[str] | None]
+    is_negated: bool
+    of_directories: bool
+    of_gitignore: bool
+
+
+@dataclass
+class LeftOut:
+    """The files of one directory that are not sent.
+
+    Attributes:
+        price: What matching may cost.
+        follows_gitignore: Whether files that .gitignore names are left out, too.
+    """
+
+    price: Price
+    follows_gitignore: bool = False
+    _rules: list[_Rule] = field(default_factory=list)
+    _decided: dict[str, bool] = field(default_factory=dict)
+    _left: list[str] = field(default_factory=list)
+    _ignored: list[str] = field(default_factory=list)
+    _secrets: list[str] = field(default_factory=list)
+
+    def add_patterns(self, lines: Iterable[str], *, gitignore_of: str | None = None) -> None:
+        """Add patterns; the last one that matches decides.
+
+        Args:
+            lines: The patterns, as lines of a .gitignore.
+            gitignore_of: The directory of the .gitignore that they are from; None for `exclude`.
+        """
+        for line in lines:
+            text = line.rstrip()
+            if not text or text.startswith("#") or len(text) > LONGEST_PATH:
+                continue
+            is_negated = text.startswith("!")
+            text = text.removeprefix("!").removeprefix("\\").removeprefix("./")
+            parts = [part for part in text.split("/") if part]
+            if "/" not in text.rstrip("/"):
+                parts = ["**", *parts]
+            tests = [None if x == "**" else re.compile(fnmatch.translate(x)) for x in parts]
+            of_git = gitignore_of is not None
+            rule = _Rule(gitignore_of or "", tests, is_negated, text.endswith("/"), of_git)
+            self._rules.append(rule)
+
+    def covers(self, name: str, *, is_directory: bool, is_environment: bool = False) -> bool:
+        """Return whether a file or directory is left out, whose directory is not.
+
+        Args:
+            name: Its name below the top.
+            is_directory: Whether it is a directory.
+            is_environment: Whether it is a directory with a virtual environment.
+        """
+        own = self._decision(name, is_directory=is_directory, of_gitignore=False)
+        if own is None:
+            last = posixpath.basename(name)
+            own = is_environment or last in CACHES or (is_directory and name in AT_TOP)
+            if not own and self._decision(name, is_directory=is_directory, of_gitignore=True):
+                own = self.follows_gitignore
+                is_below = any(name.startswith(f"{last}/") for last in self._ignored[-1:])
+                self._ignored += [] if own or is_below else [name]
+        if own and posixpath.basename(name) != "__pycache__":
+            self._left.append(name)
+        if not own and not is_directory and is_secret(posixpath.basename(name)):
+            self._secrets.append(name)
+        return own
+
+    def covers_below(self, name: str, environments: frozenset[str]) -> bool:
+        """Return whether a file or a directory above it is left out.
+
+        Args:
+            name: The file's name below the top.
+            environments: The names of directories with a virtual environment.
+        """
+        ends = [end for end, letter in enumerate(name) if letter == "/"]
+        for directory in (name[:end] for end in ends):
+            if directory not in self._decided:
+                is_environment = directory in environments
+                self._decided[directory] = self.covers(
+                    directory, is_directory=True, is_environment=is_environment
+                )
+            if self._decided[directory]:
+                return True
+        return self.covers(name, is_directory=False)
+
+    def remarks(self, shown: str) -> Iterator[tuple[Literal["note", "warning"], str]]:
+        """Yield level and text of what users should know.
+
+        Args:
+            shown: The directory's name.
+        """
+        if self._left:
+            yield "note", f"not sent of {shown}: {_listed(self._left)}"
+        if self._ignored:
+            sent = f"{_listed(self._ignored)}, which {_are(self._ignored)} sent"
+            yield "note", f".gitignore names {sent}; gitignore: true leaves it out"
+        if self._secrets:
+            looks = "looks like a secret" if len(self._secrets) == 1 else "look like secrets"
+            sent = f"{_listed(self._secrets)} {looks}, and {_are(self._secrets)} sent"
+            name = posixpath.basename(self._secrets[0])
+            yield "warning", f"{sent}; leave it out by exclude: [{name}]"
+
+    def _decision(self, name: str, *, is_directory: bool, of_gitignore: bool) -> bool | None:
+        for rule in reversed(self._rules):
+            self.price.look()
+            below = f"{rule.below}/" if rule.below else ""
+            if rule.of_gitignore != of_gitignore or not name.startswith(below):
+                continue
+            if rule.of_directories and not is_directory:
+                continue
+            if matches_components(name[len(below) :].split("/"), rule.tests, hidden=True):
+                return not rule.is_negated
+        return None
+
+
+def _listed(names: list[str]) -> str:
+    more = [f"and {len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
+    return ", ".join([*names[:_SHOWN], *more])
+
+
+def _are(names: list[str]) -> str:
+    return "is" if len(names) == 1 else "are"
