@@ -499,12 +499,12 @@ def test_python_says_what_a_build_has_printed(tree: Path, tmp_path: Path) -> Non
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """Return a directory as programmers have it."""
-    contents = dict.fromkeys(
+    listed = (
         "a.py .env data/big.csv data/keep.csv logs/a.log pkg/dist/x.py pkg/run.log my/pyvenv.cfg "
         "my/bin/activate .venv/pyvenv.cfg .git/HEAD pkg/.mypy_cache/x pkg/__pycache__/x.pyc "
-        "node_modules/x.js pkg/deep/data/y.csv".split(),
-        "",
+        "node_modules/x.js pkg/deep/data/y.csv"
     )
+    contents = dict.fromkeys(listed.split(), "")
     contents[".gitignore"] = "# ours\nlogs/\n*.log\n!/pkg/run.log\n"
     contents["pkg/.gitignore"] = "/deep\n"
     for name, text in contents.items():
