@@ -52,7 +52,7 @@ def clean(value: Any, depth: int = DEPTH) -> Any:
     return [clean(item, depth - 1) for item in value]
 
 
-def parse(text: str) -> Any:
+def parse(text: str | bytes) -> Any:
     """Parse JSON; NaN, infinities, 1e999 and numbers of many digits become None.
 
     Raises:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
+from submit_tf_job.container import foreign
 from submit_tf_job.errors import AuthError, BadAnswer, ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.logs.entries import FileInfo, TaskContainer
 from submit_tf_job.logs.lines import node_time
@@ -208,7 +208,7 @@ class LogServer:
         if outcome.status != 200:
             raise _server_failure(outcome, container_id)
         try:
-            answer = json.loads(outcome.body)
+            answer = foreign.parse(outcome.body)
         except ValueError:
             raise _server_failure(outcome, container_id) from None
         files = log_files_of(answer)

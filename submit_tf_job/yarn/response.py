@@ -9,13 +9,13 @@ HTML page, and plain text (hadoop-facts.md#error-responses).
 from __future__ import annotations
 
 import http.client
-import json
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import mktime_tz, parsedate_tz
 
+from submit_tf_job.container import foreign
 from submit_tf_job.errors import BadAnswer, SubmitTFJobError
 
 _WORDS_MAX = 600  # maximum number of characters of Hadoop's message in an error message
@@ -150,9 +150,10 @@ class Reply:
         return out
 
     def _parsed_body(self) -> object:
+        """Return the JSON; programs write diagnostics, names and log names, so texts are cleaned."""
         try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError):
+            return foreign.parse(self.body)
+        except ValueError:
             return None
 
     def _error_object(self) -> Mapping[str, object]:

@@ -308,6 +308,17 @@ def test_no_text_of_others_costs_a_success_or_its_record(kept: World) -> None:
     assert kept("history").status == kept("list").status == 0
 
 
+@pytest.mark.parametrize("words", ["by \ud800", "by \x1b[2Jann", "by \udcff\x9b\x00"])
+def test_what_yarn_quotes_of_others_is_text(kept: World, words: str) -> None:
+    """Diagnostics have what a container wrote; names and tags are what any client sent."""
+    app = kept.yarn.apps[kept.submitted()]
+    kept.runs("chief-0")
+    app.words, app.state, app.final = words, "KILLED", "KILLED"
+    seen = submit_tf_job.Client(resource_managers=[RM]).attach("mnist").status()
+    assert seen.reason.startswith("it was stopped: by ")
+    assert seen.reason.isprintable()
+
+
 @pytest.mark.parametrize("content", [b"[" * 100_000, b'{"a": NaN}', b"\xff", b"5"])
 def test_a_damaged_last_report_beside_the_record_is_none(kept: World, content: bytes) -> None:
     kept.submitted()
