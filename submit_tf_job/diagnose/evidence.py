@@ -162,10 +162,10 @@ _OF_TORCHRUN = re.compile(
 )
 _OF_CHILD = (
     re.compile(
-        r"mpi(?:run|exec) noticed that process rank (?P<rank>\d+) [^\n]*exited on signal (?P<signal>\d+)"  # noqa: E501
+        r"mpi(?:run|exec) noticed that process rank (?P<rank>\d+) [^\n]{0,300}exited on signal (?P<signal>\d+)"  # noqa: E501
     ),
     re.compile(r"Process name: (?:\[\[\d+,\d+\],)?(?P<rank>\d+)\]?\n\s*Exit code: +(?P<code>\d+)"),
-    re.compile(r"\[launch\.py[^\n]*exits with return code = (?P<code>-?\d+)"),
+    re.compile(r"\[launch\.py[^\n]{0,300}exits with return code = (?P<code>-?\d+)"),
 )
 
 
@@ -447,7 +447,9 @@ _BYTES = {
     "TiB": 2.0**20,
     "PiB": 2.0**30,
 }
-_WANTED = re.compile(r"(?:[Aa]llocat\w+|malloc of size) ([\d.]+) ?(bytes|[KMGTP]iB|failed)")
+_WANTED = re.compile(
+    r"(?:[Aa]llocat\w{1,20}|malloc of size) ([\d.]{1,40}) ?(bytes|[KMGTP]iB|failed)"
+)
 _FAR_TOO_MUCH_MIB = 4 * 2**20
 
 

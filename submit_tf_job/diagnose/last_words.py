@@ -42,7 +42,7 @@ _BASH = re.compile(r"^(?P<script>[^\s:]+): (?:line )?(?P<line>\d+): (?P<words>.+
 _WHAT = re.compile(r"^\s*what\(\): +(?P<words>.*)$")
 _TERMINATE = re.compile(r"terminate called (?:after throwing an instance of '(?P<type>[^']+)'|.*)$")
 _ABORT = re.compile(
-    r"(?P<words>(?:Check failed: |Assertion [`'].+' failed|\*\*\* stack smashing|double free or|free\(\): |malloc\(\): "  # noqa: E501
+    r"(?P<words>(?:Check failed: |Assertion [`'].{1,600}' failed|\*\*\* stack smashing|double free or|free\(\): |malloc\(\): "  # noqa: E501
     r"|munmap_chunk|corrupted (?:size|double|top)|realloc\(\): |libc\+\+abi|Fatal Python error: |INTEL MKL ERROR"  # noqa: E501
     r"|LLVM ERROR|Unexpected error|Terminating process because|terminated? due to|CHECK failed).*)$"
 )

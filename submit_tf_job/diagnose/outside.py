@@ -241,7 +241,7 @@ _CODES = {"login-failed": "kerberos-login", "lost": "task-lost", "peers-missing"
 
 # Message of a task while the deciding task does not respond (container/other_task.py).
 _UNANSWERED = re.compile(
-    r"(?P<host>\S+) \((?P<address>[\d.]+)\) does not answer at port (?P<port>\d+)"
+    r"(?<!\S)(?<!\S)(?P<host>\S+) \((?P<address>[\d.]+)\) does not answer at port (?P<port>\d+)"
 )
 
 

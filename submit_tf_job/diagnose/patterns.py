@@ -104,11 +104,11 @@ PROGRAM: tuple[Pattern, ...] = (
     Pattern(
         "gpu-out-of-memory",
         r"CUDA_ERROR_OUT_OF_MEMORY|(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory|(?:CUDA|HIP) error: out of memory"  # noqa: E501
-        r"|cudaErrorMemoryAllocation|hipErrorOutOfMemory|cuda\w*[^\n]{0,80}out of memory|CUBLAS_STATUS_ALLOC_FAILED"  # noqa: E501
-        r"|OOM when allocating tensor with shape ?(?P<shape>\[[\d,]*\])?[^\n]*GPU|Allocator \(GPU_\d+_bfc\) ran out of memory",  # noqa: E501
+        r"|cudaErrorMemoryAllocation|hipErrorOutOfMemory|cuda[^\n]{0,100}out of memory|CUBLAS_STATUS_ALLOC_FAILED"  # noqa: E501
+        r"|OOM when allocating tensor with shape ?(?P<shape>\[[\d,]{0,80}\])?[^\n]{0,300}GPU|Allocator \(GPU_\d+_bfc\) ran out of memory",  # noqa: E501
         "{task} ran out of GPU memory",
         f"{_MEMORY_HINT}, or set TF_FORCE_GPU_ALLOW_GROWTH: does another process use that GPU?",
-        near=r"^(?:tensorflow\.\S*|\S*XlaRuntimeError)[^\n]*(?:OOM|out of memory|RESOURCE_EXHAUSTED)",  # noqa: E501
+        near=r"^(?=tensorflow\.|\S*XlaRuntimeError)[^\n]*(?:OOM|out of memory|RESOURCE_EXHAUSTED)",
     ),
     Pattern(
         "out-of-memory",
@@ -239,14 +239,14 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "hdfs-path-missing",
-        r"File does not exist: (?P<path>/[^\s'\"]*)|(?:FileNotFoundError|NotFoundError|FileNotFound\w*)[^\n]*(?P<uri>hdfs://[^\s'\";)]+)",
+        r"File does not exist: (?P<path>/[^\s'\"]*)|(?:NotFoundError|FileNotFound)[^\n]{0,600}(?P<uri>hdfs://[^\s'\";)]+)",
         "{task} did not find {path}{uri} on HDFS",
         "does it exist, for the user that the job runs as? hdfs dfs -ls shows",
     ),
     Pattern(
         "hdfs-unreachable",
-        r"Call From [^\n]* to (?P<peer>\S+) failed on connection exception|UnknownHostException: (?P<host>[\w.:-]+)"  # noqa: E501
-        r"|(?:hdfs|webhdfs|namenode|NameNode)[^\n]*(?:[Cc]onnection refused|timed out)",
+        r"Call From [^\n]{0,300} to (?P<peer>\S+) failed on connection exception|UnknownHostException: (?P<host>[\w.:-]+)"  # noqa: E501
+        r"|(?:hdfs|webhdfs|namenode|NameNode)[^\n]{0,600}(?:[Cc]onnection refused|timed out)",
         "{task} did not reach HDFS {peer}{host}",
         "give the job its cluster's configuration (`hadoop: {{conf: inline}}`); can "
         "containers reach the NameNode?",
@@ -290,7 +290,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "name-not-found",
-        r"DNS resolution failed for (?P<name>[\w.-]+)|(?P<peer>[\w.-]+):\d*:? (?:Name or service not known|Domain name not found)"  # noqa: E501
+        r"DNS resolution failed for (?P<name>[\w.-]+)|(?<![\w.-])(?P<peer>[\w.-]+):\d*:? (?:Name or service not known|Domain name not found)"  # noqa: E501
         r"|\[Errno -[235]\] (?P<why>[\w ]+)|Failed to resolve '(?P<host>[\w.-]+)'|Could not resolve host: (?P<asked>[\w.-]+)",  # noqa: E501
         "{task} could not resolve the host name {name}{peer}{host}{asked}",
         "does Registry DNS answer, and does the containers' resolver ask it? see "
@@ -337,9 +337,9 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "peer-failed",
-        r"^\S*(?:UnavailableError|AbortedError)\b|Collective ops is aborted|[Hh]eartbeat timeout|(?:ABORTED|UNAVAILABLE): [^\n]*(?:/job:|task|peer|[Cc]onnection)"  # noqa: E501
+        r"^\S*(?:UnavailableError|AbortedError)\b|Collective ops is aborted|[Hh]eartbeat timeout|(?:ABORTED|UNAVAILABLE): [^\n]{0,600}(?:/job:|task|peer|[Cc]onnection)"  # noqa: E501
         r"|Connection (?:reset|closed) by peer|JAX distributed service detected fatal errors"
-        r"|DistNetworkError: Failed to recv|gloo/transport/[^\n]*\] Timed out waiting \d+ms for"
+        r"|DistNetworkError: Failed to recv|gloo/transport/[^\n]{0,300}\] Timed out waiting \d+ms for"  # noqa: E501
         r"|Socket closed|failed to connect to all addresses|HorovodInternalError|Received collective error",  # noqa: E501
         "{task} lost the connection to another task: the failure is elsewhere",
         "look at the task that ended first; its logs say why",
@@ -431,7 +431,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "library-missing",
-        r"(?P<library>lib[\w.+-]+\.so[\w.]*): cannot open shared object file",
+        r"(?P<library>lib[\w.+-]{1,120}): cannot open shared object file",
         "{task} lacks the library {library}",
         "install it in the image",
     ),
@@ -487,12 +487,12 @@ PROGRAM: tuple[Pattern, ...] = (
         "file-missing",
         r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<path>[^']+)'"
         r"|Unable to (?:synchronously )?open file \(unable to open file: name = '(?P<h5>[^']+)', errno = 2"  # noqa: E501
-        r"|NotFoundError: [^\n]*?(?P<tf>[\w./-]+); No such file or directory|matching files for (?P<checkpoint>[^\s\[]+)"  # noqa: E501
+        r"|NotFoundError: [^\n]{0,600}?(?<![\w./-])(?P<tf>[\w./-]+); No such file or directory|matching files for (?P<checkpoint>[^\s\[]+)"  # noqa: E501
         r"|SavedModel file does not exist at: (?P<model>[^\s{]+?)/?(?:\{|\s|$)|File not found: filepath=(?P<keras>\S+?)\. "  # noqa: E501
-        r"|No (?:file or directory|model|such file)[^\n]*? found at (?P<old>\S+)|Could not find directory (?P<folder>\S+)"  # noqa: E501
-        r"|Opening (?P<xgb>\S+) failed: No such file|(?:Could not|Cannot) open (?:data )?(?:file )?(?P<lgb>[\w./-]*[./][\w./-]*)|ListDirectory (?P<folder2>\S+) error: No such file|Data file (?P<data>\S+) doesn't exist"  # noqa: E501
-        r"|(?P<hub>/[\w./-]+|\./[\w./-]+) is not a local folder and is not a valid model|Unable to find '(?P<set>[^']+)'"  # noqa: E501
-        r"|FileNotFoundError: (?:[^\n]*?['\"\s])?(?P<other>/[^\s'\":;]+)",
+        r"|No (?:file or directory|model|such file)[^\n]{0,300}? found at (?P<old>\S+)|Could not find directory (?P<folder>\S+)"  # noqa: E501
+        r"|Opening (?P<xgb>\S+) failed: No such file|(?:Could not|Cannot) open (?:data )?(?:file )?(?=[\w-]*[./])(?P<lgb>[\w./-]+)|ListDirectory (?P<folder2>\S+) error: No such file|Data file (?P<data>\S+) doesn't exist"  # noqa: E501
+        r"|(?P<hub>\.?/[\w./-]{1,255}) is not a local folder and is not a valid model|Unable to find '(?P<set>[^']+)'"  # noqa: E501
+        r"|FileNotFoundError: (?:[^\n]{0,300}?['\"\s])?(?P<other>/[^\s'\":;]+)",
         "{task} did not find {path}{h5}{tf}{checkpoint}{model}{keras}{old}{folder}{xgb}{lgb}{folder2}{data}{hub}{set}{other}",  # noqa: E501
         "ship it under `files`, or mount its directory; paths are those inside the container",
     ),
@@ -523,13 +523,13 @@ PROGRAM: tuple[Pattern, ...] = (
 LINES: tuple[Pattern, ...] = (
     Pattern(
         "command-not-found",
-        r"\$?'?(?P<line>\\r)'?: command not found|'?(?P<interpreter>[^\s']+\\r|[^\s']+\^M)'?: (?:bad interpreter|No such file)|env: .(?P<env>\w+)\\r",  # noqa: E501
+        r"\$?'?(?P<line>\\r)'?: command not found|(?<![^\s'])(?P<interpreter>[^\s']+(?:\\r|\^M))'?: (?:bad interpreter|No such file)|env: .(?P<env>\w+)\\r",  # noqa: E501
         "{task} has a script with line ends of Windows",
         "write it with line ends of Unix: sed -i 's/\\r$//' FILE, or dos2unix",
     ),
     Pattern(
         "command-not-found",
-        r"(?:line \d+: |^)(?:\S*/)?(?P<command>[^\s:]+): (?:command not found|not found|No such file or directory)$"  # noqa: E501
+        r"(?:line \d+: |^)(?:\S*/)?(?P<command>[^\s:/]+): (?:command not found|not found|No such file or directory)$"  # noqa: E501
         r"|^env: [‘']?(?P<env>[\w.-]+)[’']?: No such file or directory",  # noqa: RUF001
         "{task} did not find the command {command}{env}",
         "is it in the image, and on its PATH? python is often called python3",
@@ -571,7 +571,7 @@ LINES: tuple[Pattern, ...] = (
     ),
     Pattern(
         "file-missing",
-        r"^\S+: (?:line \d+: )?(?:(?:cannot|can't) [\w ]+ |cd: )?[‘'\"]?(?P<path>[\w./*-]*[./][\w./*-]*)[’'\"]?: (?:Cannot open: )?No such file or directory",  # noqa: E501, RUF001
+        r"^\S+: (?:line \d+: )?(?:(?:cannot|can't) [\w ]+ |cd: )?[‘'\"]?(?=[\w*-]*[./])(?P<path>[\w./*-]+)[’'\"]?: (?:Cannot open: )?No such file or directory",  # noqa: E501, RUF001
         "{task} did not find {path}",
         "ship it under `files`, or mount its directory; paths are those inside the container",
     ),
