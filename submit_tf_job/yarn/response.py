@@ -150,7 +150,7 @@ class Reply:
         return out
 
     def _parsed_body(self) -> object:
-        """Return the JSON; programs write diagnostics, names and log names, so texts are cleaned."""
+        """Return the JSON with clean texts: diagnostics and names are what others wrote."""
         try:
             return foreign.parse(self.body)
         except ValueError:
