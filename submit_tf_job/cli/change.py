@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
 from submit_tf_job.cli.context import Context, JobArgument, completed
-from submit_tf_job.cli.jobs import seconds
+from submit_tf_job.cli.jobs import json_of_job, seconds
 from submit_tf_job.errors import UsageError
-from submit_tf_job.jsonview import deletion_object, job_object
 from submit_tf_job.operations import change
 from submit_tf_job.operations.delete import delete as delete_job
 from submit_tf_job.operations.delete import owner
@@ -165,7 +165,7 @@ def stop(
     status = stop_job(
         cluster, job, wait=wait, grace_s=seconds(grace, "--grace"), on_wait=context.say
     )
-    context.result(job_lines(status), lambda: job_object(status))
+    context.result(job_lines(status), lambda: json_of_job(status))
 
 
 def delete(
@@ -189,9 +189,16 @@ def delete(
         on_trouble=lambda error: context.say(f"{error.message}; {error.hint}"),
     )
     text = f"deleted: {', '.join(deleted)}" if deleted else f"nothing of {job} to delete"
-    context.result([text], lambda: deletion_object(job, deleted))
+    context.result([text], lambda: _json_of_deletion(job, deleted))
     if deleted:
         what = "it until YARN forgets its application"
         if len(deleted) > 1:
             what = "them until YARN forgets their applications"
         context.say(f"list, status and logs show {what}")
+
+
+def _json_of_deletion(job: str, deleted: Sequence[str]) -> dict[str, Any]:
+    """Return the object for `-o json`, which alone needs the classes of `jsonview`."""
+    from submit_tf_job.jsonview import deletion_object
+
+    return deletion_object(job, deleted)

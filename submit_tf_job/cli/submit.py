@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,7 +26,6 @@ from submit_tf_job.cli.jobs import (
 from submit_tf_job.diagnose.amounts import size
 from submit_tf_job.errors import JobSpecError, UsageError
 from submit_tf_job.host.located.tree import to_python
-from submit_tf_job.jsonview import submission_object
 from submit_tf_job.operations.follow import OUTPUT_EVERY_S, TAIL, Event, Restarts, follow
 from submit_tf_job.operations.submit import load_job, make_plan
 from submit_tf_job.operations.submit import submit as submit_job
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from submit_tf_job.jobspec.from_command import ProgramJob
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.observation import JobStatus
+    from submit_tf_job.operations.submit import Submission
     from submit_tf_job.plan import Plan
     from submit_tf_job.settings import Settings
     from submit_tf_job.storage.staging import Sent
@@ -160,7 +160,7 @@ def submit_plan(context: Context, settings: Settings, planned: Plan, how: How) -
                 "warning: retries.memory is done by who follows: the same command without "
                 "--detach follows this job, too"
             )
-        context.result([str(done.ref.application_id)], lambda: submission_object(done))
+        context.result([str(done.ref.application_id)], lambda: _json_of_submission(done))
         return 0
     logs = how.logs
     if logs is None:
@@ -490,3 +490,10 @@ def local(
     if done.directory is not None:
         context.say(f"working directories and logs: {done.directory}")
     return finish(context, done.status, done.cause)
+
+
+def _json_of_submission(done: Submission) -> dict[str, Any]:
+    """Return the object for `-o json`, which alone needs the classes of `jsonview`."""
+    from submit_tf_job.jsonview import submission_object
+
+    return submission_object(done)

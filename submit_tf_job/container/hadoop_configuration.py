@@ -12,9 +12,15 @@ import os
 import pwd
 import re
 from collections.abc import Iterator
-from typing import Callable, Mapping  # Python 3.6 cannot subscript those of collections.abc
+from typing import (
+    TYPE_CHECKING,
+    Callable,
+    Mapping,
+)  # Python 3.6 cannot subscript those of collections.abc
 from urllib.parse import unquote, urlsplit
-from xml.etree import ElementTree as ET
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 CORE, HDFS, YARN = "core", "hdfs", "yarn"
 FILES = {
@@ -252,6 +258,8 @@ class _FileParser:
         self.fallback_allowed = self.fallback_entered = False
 
     def items(self) -> list[tuple[str, str | None, bool]]:
+        from xml.etree import ElementTree as ET  # most tasks and commands read no such file
+
         try:
             root = ET.fromstring(self.read(self.path))  # noqa: S314 - the cluster's configuration
         except FileNotFoundError:
@@ -263,7 +271,7 @@ class _FileParser:
         self._walk(root)
         return self.found
 
-    def _walk(self, element: ET.Element) -> None:
+    def _walk(self, element: Element) -> None:
         kind = str(element.tag).rpartition("}")[2]
         if kind in _TEXTS:
             self.token = ""

@@ -48,6 +48,7 @@ class ResourceManagers:
                 ("GET", "/userinfo", self._user),
                 ("GET", "/nodes", self._nodes),
                 ("GET", "/scheduler", self._scheduler),
+                ("GET", "/scheduler/app-activities/([^/]+)", self._activities),
                 ("GET", f"{queue}/access", self._access),
             )
         ]
@@ -285,6 +286,11 @@ class ResourceManagers:
             return Answer.json({"scheduler": {"schedulerInfo": info}})
         info = {"type": "capacityScheduler", "queues": queues}
         return Answer.json({"scheduler": {"schedulerInfo": info}})
+
+    def _activities(self, _asked: Asked, app_id: str) -> Answer:
+        """Answer as a scheduler that has recorded nothing yet (RMWebServices.getAppActivities)."""
+        told = {"applicationId": app_id, "diagnostic": "waiting for next allocation"}
+        return Answer.json({"appActivities": told})
 
     def _access(self, asked: Asked, queue: str) -> Answer:
         if queue.rpartition(".")[2] not in self.yarn.site.queues:
