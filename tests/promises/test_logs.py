@@ -46,10 +46,11 @@ def test_logs_are_exact_while_followed_and_after_the_end(
     followed = tool.start("logs", name, *ONE, "-f")
     assert followed.stdout is not None
     assert followed.stderr is not None
-    first = followed.stdout.readline()
-    seen.touch()
-    live = followed.stdout.read()  # `communicate` would lose what `readline` has read ahead
-    assert followed.wait(SUBMIT_S) == 0, followed.stderr.read()
+    with followed:  # closes its pipes
+        first = followed.stdout.readline()
+        seen.touch()
+        live = followed.stdout.read()  # `communicate` would lose what `readline` has read ahead
+        assert followed.wait(SUBMIT_S) == 0, followed.stderr.read()
     assert tool("wait", name).status == 0
     gone(name)
     wanted = written.read_text().splitlines()

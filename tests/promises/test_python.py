@@ -177,7 +177,7 @@ def test_second_start_of_a_script_that_was_interrupted(cluster_user: User) -> No
     again = interrupted(cluster_user.start("calls.py", "waits", WAIT_S="600"), application)
     assert f"{name} was submitted already, as {name}-" in again
     ends, _said = cluster_user.result(cluster_user.start("calls.py", "waits", WAIT_S="0"))
-    taken = raised(ends["waits"], "NameTaken", f"{name} is running already")
+    taken = raised(ends["waits"], "NameTaken", name, "is running already")
     if sys.version_info >= (3, 11):  # since then an exception can have notes
         assert f"hint: An earlier start of this script may run: submit_tf_job watch {name}" in taken
     assert cluster_user.tool("stop", name).returncode == 0

@@ -36,7 +36,8 @@ LASTING = (
     "Pathname too long",
     "Permission denied",
     "Unsupported",
-    "maximum path component name limit",  # a DataNode passes on the message alone
+    "is a reserved name",  # these two: a DataNode passes on the message alone
+    "maximum path component name limit",
 )
 LASTING_ERRNOS = (
     errno.EACCES,
