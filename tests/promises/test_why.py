@@ -17,6 +17,14 @@ pytestmark = pytest.mark.cluster
 SLEEP = ["sleep", "3600"]
 
 
+# as TensorFlow's collectives end where a task has gone
+LOST = """
+names = {"__module__": "tensorflow.python.framework.errors_impl"}
+words = "Collective ops is aborted by: failed to connect /job:worker/replica:0/task:0"
+raise type("UnavailableError", (Exception,), names)(words)
+"""
+
+
 @pytest.fixture(scope="module")
 def failed(fleet: Fleet, tool: Tool) -> Mapping[str, Future[Result]]:
     (tool.cwd / "train.py").write_text("def main():\n    import pandaz\n\n\nmain()\n")
@@ -29,17 +37,18 @@ def failed(fleet: Fleet, tool: Tool) -> Mapping[str, Future[Result]]:
         f"python3 -c 'raise KeyError(\"label\")'; touch {raised}; {wait_for_chief}; {half}; exit 1"
     )
     wait_for_worker = f"echo $$ > {pid}; until [ -e {raised} ]; do sleep 0.05; done"
-    lost = "python3 -c 'raise ConnectionError(\"UnavailableError: /job:worker/replica:0/task:0\")'"
+    lost = "python3 lost.py"
     chief = f"{wait_for_worker}; exec {lost}"
     worker = f"until [ -s {pid} ]; do sleep 0.05; done; {worker}"
     elsewhere = f"if [ $TFJOB_ROLE = worker ]; then {worker}; else {chief}; fi"
+    (tool.cwd / "lost.py").write_text(LOST)
     one = {"strategy": "single", "roles": {"worker": SMALL}}
     pair = {"strategy": "multi-worker", "roles": {"chief": SMALL, "worker": SMALL}}
     return fleet(
         {
             "why-memory": {**one, "command": memory},
             "why-module": {**one, "command": "python3 train.py", "files": ["train.py"]},
-            "why-elsewhere": {**pair, "command": elsewhere},
+            "why-elsewhere": {**pair, "command": elsewhere, "files": ["lost.py"]},
         }
     )
 
