@@ -62,6 +62,11 @@ TIMES_FILE = "tfjob-times.txt"
 TIMES_PACES = ((3600.0, 1.0), (86400.0, 10.0), (float("inf"), 60.0))
 # in the log directory of the deciding task; the NodeManager serves it at once
 REPORT_FILE = "job-report.json"
+# beside it: what the tasks use, and the curves of metrics and of use
+USAGE_FILE = "job-usage.json"
+SERIES_POINTS = 240  # of one curve; older ones are thinned out
+# how JSON has numbers that are not finite; Python's float() reads them
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 # in the log directory: what Python's faulthandler writes at a signal, which no program is known to
 # use (real-time, far from both ends); and in the deciding task's the stacks of all tasks
 STACKS_FILE, ALL_STACKS_FILE, STACKS_SIGNAL = "stacks.txt", "job-stacks.json", 50

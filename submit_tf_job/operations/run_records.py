@@ -2,8 +2,9 @@
 
 It is one small JSON file in the staging directory, `records/JOB/RUN.json`: the submission, written
 after the POST, and how the run ended, added by the first command that learns it. Until then the
-deciding task's last report lies beside it, `RUN.report`. The files of a job whose name is shortened
-in its runs' names lie below the shortened one.
+deciding task's last report lies beside it, `RUN.report`. What its tasks used and its curves stay
+in a file of their own, `RUN.usage`, which only those read who show it. The files of a job whose
+name is shortened in its runs' names lie below the shortened one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from submit_tf_job.job_report import JobReport
 from submit_tf_job.observation import AWAITED, JobState, Verdict
 from submit_tf_job.operations.cluster import Cluster, JobRef, staging_root, storage_of
 from submit_tf_job.program_version import VERSION
+from submit_tf_job.usage_report import UsageReport
 from submit_tf_job.yarn.run_names import is_run, job_of, short_head
 from submit_tf_job.yarn.submission_steps import StoredRun
 
@@ -36,7 +38,7 @@ FORMAT = 1
 _SPEC_MAX, _REPORT_MAX = 256 * 1024, 64 * 1024
 _FORGOTTEN_AT_ONCE = 3
 _CLOCKS_DIFFER_S = 300  # of the ResourceManager, in a record, and of the NameNode, at its file
-_REPORT = ".report"
+_REPORT, _USAGE = ".report", ".usage"
 LIFETIME = "lifetime_s"  # from the time of the file on; the deciding task reads it
 _CAUSE = ("code", "task", "sentence", "hint")
 
@@ -76,7 +78,8 @@ def begin(cluster: Cluster, done: Submission) -> None:
             _list_entries(storage, storage.path(directory)), key=lambda s: s.modified_ms
         )
         for old in stored[: max(0, len(stored) - settings.keep_records)][:_FORGOTTEN_AT_ONCE]:
-            storage.remove(f"{old.path.removesuffix('.json')}{_REPORT}")
+            for beside in (_REPORT, _USAGE):
+                storage.remove(f"{old.path.removesuffix('.json')}{beside}")
             storage.remove(old.path)
 
 
@@ -146,6 +149,20 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
             report = JobReport.parse(storage.read(f"{path}{_REPORT}"))
             record["report"] = report and report.record(_REPORT_MAX)
     return record
+
+
+def usage_of(cluster: Cluster, run: str) -> UsageReport | None:
+    """Return what the tasks of a run used, and its curves, as its record has them; None if it has
+    none.
+    """
+    root = staging_root(cluster.settings)
+    if root is None:
+        return None
+    with suppress(SubmitTFJobError):
+        storage = storage_of(cluster.settings, root)
+        path = storage.path(f"{_records_directory(cluster)}/{job_of(run)}/{run}{_USAGE}")
+        return UsageReport.parse(storage.read(path))
+    return None
 
 
 def stored_run(cluster: Cluster, run: str) -> StoredRun | None:
@@ -292,7 +309,8 @@ def _list_entries(storage: Storage, path: str) -> Iterator[Stat]:
     from submit_tf_job.storage import NoSuchPath
 
     with suppress(NoSuchPath):
-        yield from (item for item in storage.list_dir(path) if not item.name.endswith(_REPORT))
+        beside = (_REPORT, _USAGE)
+        yield from (item for item in storage.list_dir(path) if not item.name.endswith(beside))
 
 
 def _write_record(storage: Storage, directory: str, record: Mapping[str, Any]) -> None:

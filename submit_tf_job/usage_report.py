@@ -1,0 +1,257 @@
+"""What the tasks of a job use, and the curves of its metrics: the file `job-usage.json`, which the
+deciding task's bootstrap writes beside the job's report (container/usage_file.py), and which only
+those read who show it.
+
+As in `job_report`, nothing here trusts what it reads: what is missing, unknown or of another type
+has the value of an absent one. Amounts are cores of CPU, bytes of memory, and percent of a GPU's
+time; a moment of a curve is in seconds since `started_at`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from submit_tf_job.container import contract
+from submit_tf_job.job_report import (
+    as_count,
+    as_list,
+    as_moment,
+    as_name,
+    as_number,
+    as_text,
+    by_name,
+    each,
+    fact,
+    one,
+)
+from submit_tf_job.json_values import read_foreign_json
+
+MOST_POINTS = contract.SERIES_POINTS  # of one curve
+KIND_METRIC, KIND_USAGE = "metric", "usage"
+
+
+def as_value(value: Any) -> float | None:
+    """Return a number, also one that is not finite, which JSON has as a text ("NaN"); None for any
+    other value.
+    """
+    return float(value) if value in contract.NOT_FINITE else as_number(value)
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """An amount that one task uses.
+
+    Attributes:
+        now: At the last look.
+        mean: Since its command started.
+        peak: The most.
+    """
+
+    now: float | None = fact(as_number)
+    mean: float | None = fact(as_number)
+    peak: float | None = fact(as_number)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One amount of all tasks of a role: the least, the mean, the most, and whose these are."""
+
+    least: float = fact(as_number, needed=True)
+    mean: float = fact(as_number, needed=True)
+    most: float = fact(as_number, needed=True)
+    least_task: str = fact(as_text)
+    most_task: str = fact(as_text)
+
+
+@dataclass(frozen=True)
+class RoleAmounts:
+    """An amount that the tasks of a role use; each is None where no task told it."""
+
+    now: Spread | None = fact(one(Spread))
+    mean: Spread | None = fact(one(Spread))
+    peak: Spread | None = fact(one(Spread))
+
+
+@dataclass(frozen=True)
+class GpuUse:
+    """One GPU that a task sees.
+
+    Attributes:
+        percent: The part of the time in which a program ran on it, from 0 to 100; None where the
+            GPU does not tell (MIG).
+        memory_bytes: What is allocated on it; TensorFlow allocates all by default.
+        memory_total_bytes: What it has.
+    """
+
+    percent: Amounts | None = fact(one(Amounts))
+    memory_bytes: Amounts | None = fact(one(Amounts))
+    memory_total_bytes: float | None = fact(as_number)
+
+
+@dataclass(frozen=True)
+class TaskUse:
+    """What one task uses.
+
+    Attributes:
+        for_s: The seconds since its command started.
+        cpu_cores: Of all processes of the command, those that have ended included.
+        memory_bytes: The sum over its processes, as the NodeManager counts it.
+        peak_by: How the peak is known: `kernel` (the kernel's own mark), `bound` (the sum of the
+            kernel's marks of several processes, an upper bound), or `sample` (the largest sample).
+        gpus: The GPUs, in the tool's order.
+        gpus_unknown: Why the use of its GPUs is not known; "" if it is, or if it asked for none.
+    """
+
+    task: str = fact(as_name, needed=True)
+    for_s: float | None = fact(as_moment)
+    cpu_cores: Amounts | None = fact(one(Amounts))
+    memory_bytes: Amounts | None = fact(one(Amounts))
+    peak_by: str = fact(as_text)
+    gpus: tuple[GpuUse, ...] = fact(each(GpuUse))
+    gpus_unknown: str = fact(as_text)
+
+
+@dataclass(frozen=True)
+class RoleUse:
+    """What the tasks of a role use, for any number of tasks.
+
+    Attributes:
+        tasks: How many have told their use.
+        for_s: The longest time that one has run.
+        peak_by: How the largest peak of memory is known, as in `TaskUse`.
+        gpu_percent: The mean over the GPUs of a task.
+        gpus_used: Of all GPUs of a task, how many were used at all (as a count; `peak` alone).
+        gpu_memory_bytes: Of the fullest GPU of a task.
+        gpus_unknown: Why a task's use of its GPUs is not known, or "".
+    """
+
+    tasks: int = fact(as_count)
+    for_s: float | None = fact(as_moment)
+    cpu_cores: RoleAmounts | None = fact(one(RoleAmounts))
+    memory_bytes: RoleAmounts | None = fact(one(RoleAmounts))
+    peak_by: str = fact(as_text)
+    gpu_percent: RoleAmounts | None = fact(one(RoleAmounts))
+    gpus_used: RoleAmounts | None = fact(one(RoleAmounts))
+    gpu_memory_bytes: RoleAmounts | None = fact(one(RoleAmounts))
+    gpus_unknown: str = fact(as_text)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of a curve.
+
+    Attributes:
+        at: Seconds since `started_at` of the usage.
+        step: The step or epoch, or None.
+        value: The value; NaN and infinite for a metric that is.
+    """
+
+    at: float
+    step: float | None
+    value: float
+
+    def to_json(self) -> list[Any]:
+        """Return what `-o json` prints."""
+        return [self.at, self.step, self.value]
+
+
+def _as_point(value: Any) -> Point | None:
+    at, step, told = (*as_list(value), None, None, None)[:3]
+    moment, number = as_moment(at), as_value(told)
+    return None if moment is None or number is None else Point(moment, as_number(step), number)
+
+
+def _as_points(value: Any) -> tuple[Point, ...]:
+    points = (_as_point(entry) for entry in as_list(value)[-MOST_POINTS:])
+    return tuple(point for point in points if point is not None)
+
+
+@dataclass(frozen=True)
+class Series:
+    """A curve, thinned out to 240 points at most; the last value is always there.
+
+    Attributes:
+        name: The metric's name as the program told it; of use `cpu`, `memory`, `gpu` or
+            `gpu_memory`.
+        kind: `metric` or `usage`.
+        unit: Of a value: "" for a metric, else `cores`, `bytes` or `percent`.
+        step_unit: What a step is, such as `epoch`; "" for a step, and for use.
+        task: The task that told the metric; "" for use.
+        role: The role whose use it is; "" for a metric. `cpu`, `gpu` are means over its tasks,
+            `memory` and `gpu_memory` those of the task that has most.
+        points: The points, by time; steps may go back where all tasks started again.
+        least, most: The smallest and the largest finite value, of all that were told.
+    """
+
+    name: str = fact(as_name, needed=True)
+    kind: str = fact(as_text)
+    unit: str = fact(as_text)
+    step_unit: str = fact(as_text)
+    task: str = fact(as_text)
+    role: str = fact(as_text)
+    points: tuple[Point, ...] = fact(_as_points)
+    least: Point | None = fact(_as_point)
+    most: Point | None = fact(_as_point)
+
+    @property
+    def last(self) -> Point | None:
+        """The newest value."""
+        return self.points[-1] if self.points else None
+
+    @property
+    def is_metric(self) -> bool:
+        """Whether it is a metric of the program."""
+        return self.kind == KIND_METRIC
+
+    def values(self) -> list[float]:
+        """Return the finite values, for a line of 80 columns."""
+        return [point.value for point in self.points if math.isfinite(point.value)]
+
+
+@dataclass(frozen=True)
+class UsageReport:
+    """What the tasks of a run use, or used, and its curves.
+
+    Attributes:
+        run: The run's name.
+        started_at: When the deciding task's bootstrap started, in seconds since 1970.
+        updated_at: When this was written.
+        roles: The use of each role that told any.
+        tasks: The use of each task, where tasks are listed (at most 200).
+        series: The curves: metrics as they were told first, then use.
+    """
+
+    run: str = fact(as_text)
+    started_at: float | None = fact(as_moment)
+    updated_at: float | None = fact(as_moment)
+    roles: Mapping[str, RoleUse] = fact(by_name(one(RoleUse)))
+    tasks: tuple[TaskUse, ...] = fact(each(TaskUse))
+    series: tuple[Series, ...] = fact(each(Series))
+
+    @classmethod
+    def parse(cls, content: bytes) -> UsageReport | None:
+        """Parse the file; None if the bytes are not one."""
+        try:
+            written = read_foreign_json(content)
+        except ValueError:
+            return None
+        known = isinstance(written, dict) and written.get("version") == contract.REPORT_VERSION
+        return one(cls)(written) if known and written.get("run") else None
+
+    @property
+    def metrics(self) -> tuple[Series, ...]:
+        """The curves of the program's metrics."""
+        return tuple(series for series in self.series if series.is_metric)
+
+    @property
+    def main_metric(self) -> Series | None:
+        """The first metric that the program told; None if it told none."""
+        return next(iter(self.metrics), None)
+
+    def use_of(self, role: str, name: str) -> Series | None:
+        """Return the curve of a role's `cpu`, `memory`, `gpu` or `gpu_memory`."""
+        found = (s for s in self.series if not s.is_metric and (s.role, s.name) == (role, name))
+        return next(found, None)
