@@ -22,6 +22,7 @@ from submit_tf_job.errors import SettingsError, SubmitTFJobError
 from submit_tf_job.job_report import JobReport
 from submit_tf_job.observation import AWAITED, JobState, Verdict
 from submit_tf_job.operations.cluster import Cluster, JobRef, staging_root, storage_of
+from submit_tf_job.operations.run_values import values_of_job
 from submit_tf_job.program_version import VERSION
 from submit_tf_job.usage_report import UsageReport
 from submit_tf_job.yarn.run_names import is_run, job_of, short_head
@@ -45,16 +46,32 @@ _CAUSE = ("code", "task", "sentence", "hint")
 
 def begin(cluster: Cluster, done: Submission) -> None:
     """Write the record of a run that was submitted; errors are only logged."""
-    job, settings = done.plan.job, cluster.settings
-    if staging_root(settings) is None:
+    if staging_root(cluster.settings) is None:
         return  # no history is kept
-    record = {
+    with _errors_logged(done.ref.run):
+        storage = _open_storage(cluster)
+        directory = f"{_records_directory(cluster)}/{job_of(done.ref.run)}"
+        storage.mkdirs(storage.path(directory), 0o700)
+        _write_record(storage, directory, _begun_record(cluster, done))
+        stored = sorted(
+            _list_entries(storage, storage.path(directory)), key=lambda s: s.modified_ms
+        )
+        beyond = stored[: max(0, len(stored) - cluster.settings.keep_records)]
+        for old in beyond[:_FORGOTTEN_AT_ONCE]:
+            for beside in (_REPORT, _USAGE):
+                storage.remove(f"{old.path.removesuffix('.json')}{beside}")
+            storage.remove(old.path)
+
+
+def _begun_record(cluster: Cluster, done: Submission) -> dict[str, Any]:
+    job = done.plan.job
+    return {
         "kind": "RunRecord",
         "format": FORMAT,
         "name": job.name,
         "run": done.ref.run,
         "application_id": done.ref.application_id,
-        "user": settings.user,
+        "user": cluster.settings.user,
         "submission": {
             "key": done.plan.key,
             "content": done.plan.content,
@@ -65,22 +82,11 @@ def begin(cluster: Cluster, done: Submission) -> None:
             "version": VERSION,
             "spec": job.given.text[:_SPEC_MAX] if job.given else "",
             "overrides": list(job.given.overrides) if job.given else [],
+            "values": values_of_job(job),
         },
         "end": None,
         LIFETIME: done.plan.service.lifetime,
     }
-    with _errors_logged(done.ref.run):
-        storage = _open_storage(cluster)
-        directory = f"{_records_directory(cluster)}/{job_of(done.ref.run)}"
-        storage.mkdirs(storage.path(directory), 0o700)
-        _write_record(storage, directory, record)
-        stored = sorted(
-            _list_entries(storage, storage.path(directory)), key=lambda s: s.modified_ms
-        )
-        for old in stored[: max(0, len(stored) - settings.keep_records)][:_FORGOTTEN_AT_ONCE]:
-            for beside in (_REPORT, _USAGE):
-                storage.remove(f"{old.path.removesuffix('.json')}{beside}")
-            storage.remove(old.path)
 
 
 def extend(cluster: Cluster, run: str, seconds: int) -> None:

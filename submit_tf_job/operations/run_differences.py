@@ -1,0 +1,159 @@
+"""What differs between runs: exactly those keys, arguments, variables, files, packages and images
+that are not the same in all of them. Pure functions of their records.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from submit_tf_job.operations.run_values import has_values, values_of_record
+
+UNKNOWN = "?"  # the value of a run whose record does not tell what it was given
+KINDS = ("key", "argument", "variable", "file", "package", "image")
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_OPTION = re.compile(r"--?[A-Za-z][^\s=]*")
+_ASSIGNED = re.compile(r"(--?[A-Za-z][^\s=]*|\+{0,2}[A-Za-z_][\w.@/]*)=(.*)", re.DOTALL)
+_SHELL = re.compile(r"[\n;&|<>`$(]")  # a command for bash that is more than one program's words
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not the same in all runs.
+
+    Attributes:
+        kind: One of `KINDS`.
+        name: Of a key its path, such as `roles.worker.memory`; else the argument (`--lr`,
+            `argument 2`), the variable, the file's name in the task, the package's archive, or
+            `image`.
+        role: The role that it is of, where roles differ in it; else "".
+        values: Of each run: the value as text, of a file's content its hash; None where the run
+            does not have it, or has the default; `UNKNOWN` where that is not known.
+    """
+
+    kind: str
+    name: str
+    role: str
+    values: tuple[str | None, ...]
+
+    @property
+    def label(self) -> str:
+        """The name with its role, for people."""
+        return f"{self.name} of {self.role}" if self.role else self.name
+
+
+_Item = tuple[str, str]  # kind and name
+_OfRoles = Mapping[str, str]  # role → value; "" for the job itself
+
+
+def differences(records: Sequence[Mapping[str, Any]]) -> tuple[Difference, ...]:
+    """Return what differs between runs by their records: keys first, and each kind by its names.
+
+    Args:
+        records: Records of runs (docs/json.md#runrecord), also those of earlier versions, whose
+            job specs are then compared as they were written.
+    """
+    written = not all(map(has_values, records))
+    found = [values_of_record(record, written=written) for record in records]
+    items = [None if values is None else dict(_items_of(values)) for values in found]
+    names = {item for known in items if known is not None for item in known}
+    made = (one for item in sorted(names, key=_rank_of_item) for one in _compared_item(item, items))
+    return tuple(made)
+
+
+def _rank_of_item(item: _Item) -> tuple[int, str]:
+    return KINDS.index(item[0]), item[1]
+
+
+def _items_of(values: Mapping[str, Any]) -> Iterator[tuple[_Item, _OfRoles]]:
+    """Yield what a run was given, each with its value in each role."""
+    for path, value in values["keys"].items():
+        yield ("key", str(path)), {"": str(value)}
+    found: dict[_Item, dict[str, str]] = {}
+    for role, own in values["roles"].items():
+        parts = {
+            "argument": arguments_of(own["command"]),
+            "variable": own["variables"],
+            "file": own["files"],
+            "package": own["packages"],
+            "image": {"image": own["image"]},
+        }
+        for kind, part in parts.items():
+            for name, value in part.items():
+                found.setdefault((kind, str(name)), {})[str(role)] = str(value)
+    yield from found.items()
+
+
+def _compared_item(
+    item: _Item, items: Sequence[Mapping[_Item, _OfRoles] | None]
+) -> Iterator[Difference]:
+    """Yield one difference for all roles, if those that have it agree in each run; else one for
+    each role in which runs differ.
+    """
+    told = [None if known is None else known.get(item, {}) for known in items]
+    if all(len(set((one or {}).values())) <= 1 for one in told):
+        values = [UNKNOWN if one is None else next(iter(one.values()), None) for one in told]
+        yield from _differing_values(item, "", values)
+        return
+    for role in dict.fromkeys(role for one in told for role in one or ()):
+        values = [UNKNOWN if one is None else one.get(role) for one in told]
+        yield from _differing_values(item, role, values)
+
+
+def _differing_values(item: _Item, role: str, values: Sequence[str | None]) -> Iterator[Difference]:
+    if len({value for value in values if value != UNKNOWN}) > 1:
+        yield Difference(*item, role, tuple(values))
+
+
+# --- a command's arguments ---
+
+
+def arguments_of(command: str | Sequence[Any]) -> dict[str, str]:
+    """Return the arguments of a command by name: `--lr` for `--lr 0.1` and `--lr=0.1`, `lr` for
+    `lr=0.1`, `argument 1` for the first word after the program that is none of these.
+
+    A command for bash that is more than the words of one program is one argument, `command`.
+    """
+    words = _words_of(command)
+    if words is None:
+        return {"command": str(command)}
+    found: dict[str, list[str]] = {}
+    plain, at = 0, 0
+    while at < len(words):
+        word, at = words[at], at + 1
+        if assigned := _ASSIGNED.fullmatch(word):
+            found.setdefault(assigned[1], []).append(assigned[2])
+        elif _OPTION.fullmatch(word):
+            values = list(_option_values(words[at:]))
+            at += len(values)
+            found.setdefault(word, []).append(" ".join(values) or "yes")
+        else:
+            name = "program" if at == 1 else f"argument {plain}"
+            found[name], plain = [word], plain + 1
+    return {name: ", ".join(values) for name, values in found.items()}
+
+
+def _words_of(command: str | Sequence[Any]) -> list[str] | None:
+    if not isinstance(command, str):
+        return list(map(str, command))
+    if _SHELL.search(command):
+        return None
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return None
+
+
+def _option_values(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words that belong to the option before them: the next one, and all numbers that
+    follow a number.
+    """
+    for at, word in enumerate(words):
+        if _OPTION.fullmatch(word) or _ASSIGNED.fullmatch(word):
+            return
+        if at and not (_NUMBER.fullmatch(word) and _NUMBER.fullmatch(words[0])):
+            return
+        yield word
