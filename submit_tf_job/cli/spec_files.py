@@ -156,22 +156,26 @@ def validate(
     overrides: SetOption = None,
     dialect: FromOption = None,
 ) -> int:
-    """Report every problem of job spec files, without a cluster.
+    """Report every problem of job spec files, and what is probably a mistake, without a cluster.
 
     \b
     Example: submit_tf_job validate specs/*.yaml
     """
     settings = context.settings()
     problems: dict[str, list[Any]] = {}
+    warnings: dict[str, list[str]] = {}
     for spec in specs:
-        problems[spec] = []
+        problems[spec], warnings[spec] = [], []
         try:
             job = read_job(spec, settings, overrides, None, context.say, dialect)
-            make_plan(job, settings)
+            warnings[spec] += make_plan(job, settings).warnings
         except JobSpecError as error:
             problems[spec] = list(error.problems)
     found = [str(problem) for spec in specs for problem in problems[spec]]
     good = [f"{spec}: ok" for spec in specs if not problems[spec]]
+    for spec in specs:
+        for warning in warnings[spec]:
+            context.say(f"warning: {spec}: {warning}")
     context.result(
         [*good, *found],
         lambda: document(
@@ -183,6 +187,7 @@ def validate(
                 ]
                 for spec, items in problems.items()
             },
+            warnings=warnings,
         ),
     )
     return 2 if found else 0

@@ -345,7 +345,7 @@ def run(
     if save is not None:
         _save(save, made.text)
     if print_only:
-        for line in _notes(made, job):
+        for line in (*_notes(made, job), *(f"warning: {text}" for text in planned.warnings)):
             context.say(line)
         context.result(made.text.splitlines(), lambda: to_python(made.tree))
         return 0

@@ -346,6 +346,8 @@ def _cannot_start(argv: Sequence[str], err: Exception, path: str | None) -> Boot
             hint = "; this image has python3"
         elif " " in name:
             hint = "; it is one word, with blanks: write the words without quotes around them"
+        elif "$" in (path or ""):
+            hint = f"; its PATH is {path}, as `env` has it: nothing expands the $ in it"
         text = f"the command {name!r} was not found in the container{hint}"
         return BootstrapProblem(text, "command-not-found")
     why = getattr(err, "strerror", None) or str(err)

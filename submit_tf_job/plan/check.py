@@ -21,6 +21,7 @@ from submit_tf_job.host.kerberos import short_name
 from submit_tf_job.host.located.tree import BUILT_IN
 from submit_tf_job.host.units import memory_text
 from submit_tf_job.jobspec.job import Command, HostFile, Job, Role, Strategy, TFConfigMode
+from submit_tf_job.plan.literal_words import literal_words
 from submit_tf_job.plan.site import Cap, Names, Site
 from submit_tf_job.yarn.observed import version_tuple
 from submit_tf_job.yarn.records import dumps
@@ -386,7 +387,7 @@ def warnings(job: Job, site: Site) -> list[str]:
     """Return a warning with its solution for each problem that YARN does not detect at the POST."""
     return [
         *_without_chief(job),
-        *_without_shell(job),
+        *literal_words(job),
         *_without_configuration(job),
         *_of_kerberos(job, site),
     ]
@@ -400,16 +401,6 @@ def _without_chief(job: Job) -> list[str]:
         "roles: without a chief worker-0 decides, as in TensorFlow 1's replicated training: say so "
         "by deciding_role: worker. ParameterServerStrategy of TensorFlow 2 needs a chief: add "
         "chief: {memory: 4Gi}"
-    ]
-
-
-def _without_shell(job: Job) -> list[str]:
-    words = [word for role in job.roles.values() for word in role.command.argv or ()]
-    return [
-        f"command: {word} stays as it is in a list, which no shell reads; write the command as "
-        f"text, or the directory tfjob-outputs/NAME or tfjob-inputs/NAME"
-        for word in dict.fromkeys(words)
-        if word.startswith("$TFJOB_")
     ]
 
 
