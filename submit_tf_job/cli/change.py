@@ -14,7 +14,6 @@ from submit_tf_job.operations import change
 from submit_tf_job.operations.delete import delete as delete_job
 from submit_tf_job.operations.delete import owner
 from submit_tf_job.operations.stop import stop as stop_job
-from submit_tf_job.report.follow_text import change_object
 from submit_tf_job.report.job_text import job_lines
 
 WaitOption = Annotated[
@@ -112,6 +111,8 @@ def extend(
 
 
 def _print(context: Context, made: change.Change) -> None:
+    from submit_tf_job.report.follow_text import change_object
+
     context.result([made.message], lambda: change_object(made))
 
 

@@ -13,18 +13,13 @@ import typer
 
 from submit_tf_job.cli.context import Context
 from submit_tf_job.errors import UsageError
-from submit_tf_job.operations.follow import Event
-from submit_tf_job.operations.read_status import error_of
-from submit_tf_job.operations.submit import load_job
-from submit_tf_job.operations.watch_run import until_end
-from submit_tf_job.report.follow_text import EventLines
-from submit_tf_job.report.job_text import job_lines
 from submit_tf_job.settings import Settings
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.observation import JobStatus
+    from submit_tf_job.operations.follow import Event
 
 SetOption = Annotated[
     list[str] | None,
@@ -78,6 +73,8 @@ def read_job(
         say: Called with each remark about a file of another format.
         dialect: What `--from` gave.
     """
+    from submit_tf_job.operations.submit import load_job
+
     job = load_job(
         Path(spec),
         settings,
@@ -126,6 +123,9 @@ def print_events(
     Raises:
         DeadlinePassed: The time to follow has passed; the message states that the job continues.
     """
+    from submit_tf_job.operations.watch_run import until_end
+    from submit_tf_job.report.follow_text import EventLines
+
     lines = EventLines(progress_every_s=progress_every_s)
 
     def show(event: Event) -> None:
@@ -142,6 +142,9 @@ def print_events(
 
 def finish(context: Context, status: JobStatus, cause: Cause | None = None) -> int:
     """Print a job's status and the cause of its failure, and return its exit status."""
+    from submit_tf_job.operations.read_status import error_of
+    from submit_tf_job.report.job_text import job_lines
+
     context.result(job_lines(status, cause=cause), lambda: json_of_job(status, cause=cause))
     error = error_of(status)
     return error.exit_status if error else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -14,16 +14,11 @@ from submit_tf_job.cli.context import Context, completed, printable
 from submit_tf_job.cli.jobs import finish, print_events, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.json_values import document
-from submit_tf_job.jsonview import listing_object
-from submit_tf_job.operations.follow import follow
-from submit_tf_job.operations.history import run_history
 from submit_tf_job.operations.listing import Listing, list_jobs
-from submit_tf_job.operations.runs import find
-from submit_tf_job.operations.watch_run import until_end
 from submit_tf_job.report.table import history_lines, listing_lines
 
 if TYPE_CHECKING:
-    from submit_tf_job.operations.listing import JobSelection
+    from submit_tf_job.operations.listing import JobSelection, ListedJob
 
 DEFAULT_LIMIT = 50
 
@@ -82,8 +77,15 @@ def list_(
     jobs = list_jobs(context.cluster(settings), chosen)
     context.result(
         listing_lines(jobs, width=context.width, with_user=chosen.user != settings.user, runs=runs),
-        lambda: listing_object(jobs),
+        lambda: _json_of_list(jobs),
     )
+
+
+def _json_of_list(jobs: Sequence[ListedJob]) -> dict[str, object]:
+    """Return the object for `-o json`, which alone needs the classes of `jsonview`."""
+    from submit_tf_job.jsonview import listing_object
+
+    return listing_object(jobs)
 
 
 def history(
@@ -109,6 +111,8 @@ def history(
       submit_tf_job history mnist
       submit_tf_job history mnist -o json | jq -r '.runs[].end.state'
     """
+    from submit_tf_job.operations.history import run_history
+
     records = run_history(context.cluster(), job, limit)
     context.result(
         history_lines(records, width=context.width), lambda: document("RunHistory", runs=records)
@@ -218,6 +222,9 @@ def watch(
                 f"{option} selects among many jobs, but one job is given",
                 hint=f"leave out {option}, or {job}",
             )
+    from submit_tf_job.operations.follow import follow
+    from submit_tf_job.operations.runs import find
+    from submit_tf_job.operations.watch_run import until_end
     from submit_tf_job.report.follow_text import DETAILS_EVERY_S, JobView
 
     cluster = context.cluster(settings)
@@ -238,7 +245,7 @@ def watch(
 
 def _watch_all(context: Context, listing: Listing, every: str | None) -> int:
     from submit_tf_job.jsonview import listed_job_object
-    from submit_tf_job.report.table import listed_job_line, listing_lines
+    from submit_tf_job.report.table import listed_job_line
 
     looks = listing.watch(
         every_s=seconds(every, "--every") or 5.0,

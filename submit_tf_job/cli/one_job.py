@@ -15,20 +15,10 @@ from submit_tf_job.errors import UsageError
 from submit_tf_job.json_values import document, plain
 from submit_tf_job.observation import JobState, JobStatus
 from submit_tf_job.operations import read_status
-from submit_tf_job.operations.description import events_of
-from submit_tf_job.operations.follow import follow
-from submit_tf_job.operations.links import find_links, is_reachable, tunnel_command
 from submit_tf_job.operations.logs import log_files
 from submit_tf_job.operations.logs import logs as read_logs
 from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.why import diagnose
-from submit_tf_job.report.detail_text import (
-    description_lines,
-    events_lines,
-    events_object,
-    stacks_lines,
-    stacks_object,
-)
 from submit_tf_job.report.job_text import job_lines
 
 
@@ -76,6 +66,8 @@ def wait(
     """
     if condition not in ("ready", "done"):
         raise UsageError(f"--for takes ready or done, not {condition!r}")
+    from submit_tf_job.operations.follow import follow
+
     timeout_s, cluster = seconds(timeout), context.cluster()
     ref = find(cluster, job)
 
@@ -106,12 +98,13 @@ def describe(context: Context, job: JobArgument) -> None:
       submit_tf_job describe mnist
       submit_tf_job describe mnist -o json | jq '.task_list[].host'
     """
+    from submit_tf_job.jsonview import description_object
+    from submit_tf_job.report.detail_text import description_lines
+
     cluster = context.cluster()
     found = read_status.describe(cluster, job)
     diagnosis = diagnose(cluster, found)
     lines = description_lines(found, diagnosis, now_ms=int(time.time() * 1000), width=context.width)
-    from submit_tf_job.jsonview import description_object
-
     context.result(lines, lambda: description_object(found, diagnosis.pending, diagnosis.failure))
 
 
@@ -121,6 +114,9 @@ def events(context: Context, job: JobArgument) -> None:
     \b
     Example: submit_tf_job events mnist
     """
+    from submit_tf_job.operations.description import events_of
+    from submit_tf_job.report.detail_text import events_lines, events_object
+
     found = read_status.describe(context.cluster(), job)
     happened = events_of(found)
     context.result(events_lines(happened), lambda: events_object(found.name, happened))
@@ -237,6 +233,7 @@ def stacks(
       submit_tf_job logs mnist worker-1 --file stacks.txt
     """
     from submit_tf_job.operations.stacks import take_stacks
+    from submit_tf_job.report.detail_text import stacks_lines, stacks_object
 
     found = take_stacks(context.cluster(), job, task)
     context.result(stacks_lines(found), lambda: stacks_object(found))
@@ -277,6 +274,8 @@ def open_(
       submit_tf_job open mnist
       submit_tf_job open mnist tensorboard --browser
     """
+    from submit_tf_job.operations.links import find_links, is_reachable
+
     link, *others = find_links(context.cluster(), job, role, port)
     reachable = is_reachable(link)
     context.result([link.url], lambda: document("Link", **plain(link), reachable=reachable))
@@ -325,6 +324,8 @@ def tunnel(
       submit_tf_job tunnel mnist tensorboard
       $(submit_tf_job tunnel mnist tensorboard --via edge01 -q)
     """
+    from submit_tf_job.operations.links import find_links, tunnel_command
+
     link = find_links(context.cluster(), job, role, port)[0]
     words, url = tunnel_command(link, via=via, local_port=local_port)
     context.result(

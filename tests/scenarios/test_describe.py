@@ -134,7 +134,7 @@ def test_links_in_a_docker_network_name_the_node(world: World) -> None:
 def test_open(
     world: World, words: tuple[str, ...], status: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("submit_tf_job.cli.one_job.is_reachable", lambda *_given: True)
+    monkeypatch.setattr("submit_tf_job.operations.links.is_reachable", lambda *_given: True)
     world.running("chief-0", "board-0", roles=ROLES)
     done = world("open", "mnist", *words)
     assert (done.status, said in done.out + done.err) == (status, True), done
