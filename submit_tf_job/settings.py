@@ -769,7 +769,6 @@ def _os_user() -> str:
 def _choose_profile(
     argument: str | None, env: Mapping[str, str], files: list[SettingsLayer]
 ) -> str | None:
-    known = sorted({name for layer in files for name in layer.profiles})
     wanted = (
         argument
         or env.get(ENV_PREFIX + "PROFILE")
@@ -777,6 +776,7 @@ def _choose_profile(
     )
     if wanted is None:
         return None
+    known = sorted({name for layer in files for name in layer.profiles})
     if wanted not in known:
         hint = f"known profiles: {', '.join(known) or 'none'}"
         if wanted.startswith(SANDBOX_PROFILE):

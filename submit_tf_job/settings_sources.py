@@ -106,9 +106,11 @@ class Sources:
         Raises:
             SettingsError: A variable with the prefix is not a setting.
         """
-        values: dict[str, tuple[Any, str]] = {}
         own = [name for name in env if name.startswith(ENV_PREFIX)]
-        known = {key.variable: key.name for key in self.keys.values() if own and key.env}
+        if not own:
+            return {}
+        values: dict[str, tuple[Any, str]] = {}
+        known = {key.variable: key.name for key in self.keys.values() if key.env}
         for variable in own:
             if variable == ENV_PREFIX + "PROFILE" or variable.startswith(TEST_PREFIX):
                 continue

@@ -171,6 +171,27 @@ def check_command(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
 
 def check(job: JobDraft, deciding: str | None) -> None:
     """Report each combination of keys that cannot work."""
+    _check_role_names(job)
+    if job.strategy is not None and job.roles_read:
+        _check_roles(job, RULES[job.strategy])
+    if job.values.get("network") == "none" and sum(r.instances for r in job.roles.values()) > 1:
+        job.fail(
+            "network",
+            "without a network the tasks cannot find one another; use host, bridge, or the name "
+            "of a network",
+        )
+    for key, rule in _RULES_OF_JOB_KEYS.items():
+        if job.values.get(key):
+            rule(job)
+    if job.roles_read and (why := _cannot_decide(job, deciding)):
+        job.fail("deciding_role", why)
+    for role in job.roles.values():
+        for key, rule_of_role in _RULES_OF_ROLE_KEYS.items():
+            if role.values.get(key):
+                rule_of_role(job, role, deciding)
+
+
+def _check_role_names(job: JobDraft) -> None:
     for role in job.roles.values():
         if _is_misspelt(job, role):
             meant = role_meant(role.name)
@@ -186,26 +207,6 @@ def check(job: JobDraft, deciding: str | None) -> None:
             role.at.fail(
                 f"TensorFlow takes at most one {role.name}, not {role.instances}", "instances"
             )
-    if job.strategy is not None and job.roles_read:
-        _check_roles(job, RULES[job.strategy])
-    if job.values.get("network") == "none" and sum(r.instances for r in job.roles.values()) > 1:
-        job.fail(
-            "network",
-            "without a network the tasks cannot find one another; use host, bridge, or the name "
-            "of a network",
-        )
-    for role in job.roles.values():
-        _check_kind(job, role, deciding)
-    _check_master(job)
-    _check_keras(job)
-    _check_retries(job)
-    if job.roles_read and (why := _cannot_decide(job, deciding)):
-        job.fail("deciding_role", why)
-    for role in job.roles.values():
-        _check_ports(role)
-        _check_failures(job, role, deciding)
-        _check_elastic(job, role, deciding)
-        _check_after(job, role)
 
 
 def _is_misspelt(job: JobDraft, role: RoleDraft) -> bool:
@@ -219,10 +220,9 @@ def _is_misspelt(job: JobDraft, role: RoleDraft) -> bool:
 
 
 def _check_kind(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
-    stated: RoleKind | None = role.values.get("kind")
-    if stated is None or job.strategy is None:
+    if job.strategy is None:
         return
-    rules = RULES[job.strategy]
+    stated, rules = role.values["kind"], RULES[job.strategy]
     default = default_kind(job.strategy, role.name, deciding)
     if role.name == deciding and stated is not default:
         role.at.fail(
@@ -337,7 +337,7 @@ RULES = {
 
 
 def _check_master(job: JobDraft) -> None:
-    if not job.values.get("legacy_master") or job.strategy is None:
+    if job.strategy is None:
         return
     if job.strategy is Strategy.CUSTOM:
         if job.values.get("tf_config") is TFConfigMode.NONE:
@@ -360,10 +360,10 @@ def _check_master(job: JobDraft) -> None:
         )
 
 
-def _check_ports(role: RoleDraft) -> None:
+def _check_ports(_job: JobDraft, role: RoleDraft, _deciding: str | None) -> None:
     """Refuse one port under two names."""
     seen: set[int] = set()
-    for name, number in (role.values.get("ports") or {}).items():
+    for name, number in role.values["ports"].items():
         if number in seen:
             message = f"port {number} has a name already; one port has one name"
             role.at.fail(message, f"ports.{name}")
@@ -382,8 +382,6 @@ def _check_keras(job: JobDraft) -> None:
 
 
 def _check_retries(job: JobDraft) -> None:
-    if not job.values.get("retries"):
-        return
     if job.values.get("network") == "none":
         job.fail("retries", "without a network a lost task is not missed; use host or bridge")
     for role in job.roles.values():
@@ -395,9 +393,9 @@ def _check_retries(job: JobDraft) -> None:
 
 def _check_elastic(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
     """Report a role that cannot do with fewer tasks."""
-    if role.values.get("elastic") and (why := _elastic_refusal(job, role, deciding)):
+    if why := _elastic_refusal(job, role, deciding):
         role.at.fail(f"{why} say one number", "instances")
-    elif role.values.get("elastic") and role.values.get("tolerate"):
+    elif role.values.get("tolerate"):
         role.at.fail(
             "an elastic role goes on without its lost tasks, and takes them back; leave tolerate "
             "out, or say one number of instances",
@@ -457,11 +455,10 @@ def _cannot_decide(job: JobDraft, deciding: str | None) -> str | None:
     return None
 
 
-def _check_after(job: JobDraft, role: RoleDraft) -> None:
-    after: tuple[str, ...] = role.values.get("after") or ()
-    if not after or not job.roles_read:
+def _check_after(job: JobDraft, role: RoleDraft, _deciding: str | None) -> None:
+    if not job.roles_read:
         return
-    unknown = [name for name in after if name not in job.roles]
+    unknown = [name for name in role.values["after"] if name not in job.roles]
     if unknown:
         names = ", ".join(job.roles)
         role.at.fail(f"the job has no role {clip(unknown[0])}; its roles are {names}", "after")
@@ -488,12 +485,31 @@ def _before(job: JobDraft, name: str) -> set[str]:
     return found
 
 
-def _check_failures(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
+def _check_restart(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
     kind = kind_of(job, role, deciding)
     if role.restarts and (why := restart_refusal(job.strategy, role.name, deciding, kind)):
         role.at.fail(f"{why}; remove `restart` and retry the whole job", "restart")
-    if role.values.get("tolerate") and (why := _tolerate_refusal(job, role, deciding, kind)):
+
+
+def _check_tolerate(job: JobDraft, role: RoleDraft, deciding: str | None) -> None:
+    if why := _tolerate_refusal(job, role, deciding, kind_of(job, role, deciding)):
         role.at.fail(why, "tolerate")
+
+
+# Key of a job or a role → the rule that joins it with others, evaluated where the key has a value.
+_RULES_OF_JOB_KEYS: Mapping[str, Callable[[JobDraft], None]] = {
+    "legacy_master": _check_master,
+    "keras": _check_keras,
+    "retries": _check_retries,
+}
+_RULES_OF_ROLE_KEYS: Mapping[str, Callable[[JobDraft, RoleDraft, str | None], None]] = {
+    "kind": _check_kind,
+    "ports": _check_ports,
+    "restart": _check_restart,
+    "tolerate": _check_tolerate,
+    "elastic": _check_elastic,
+    "after": _check_after,
+}
 
 
 def restart_refusal(

@@ -168,8 +168,10 @@ class StatusReader:
         """Return the lifetime that was asked for a job that a lifetime has ended, 0 for none; None
         if it cannot be read.
         """
+        if app is None or not app.outlived_lifetime or of_other_user:
+            return None
         stored = stored_services(self._cluster)
-        if app is None or not app.outlived_lifetime or of_other_user or stored is None:
+        if stored is None:
             return None
         with suppress(SubmitTFJobError):
             return whole_of(stored.content(self._ref.run), "lifetime") or 0

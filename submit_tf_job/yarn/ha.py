@@ -45,7 +45,8 @@ class ResourceManagers:
 
     def worked(self, url: str) -> None:
         """Move the address that responded to the front; other threads try it first from now on."""
-        self.urls = (url, *(other for other in self.urls if other != url))
+        if self.urls[0] != url:
+            self.urls = (url, *(other for other in self.urls if other != url))
 
     def standby(self, reply: Reply, asked: str) -> TransportError | None:
         """Return what a standby's response means, or None for any other response.

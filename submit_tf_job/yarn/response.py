@@ -14,6 +14,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import mktime_tz, parsedate_tz
+from functools import cached_property
 
 from submit_tf_job.container import foreign
 from submit_tf_job.errors import BadAnswer, SubmitTFJobError
@@ -118,7 +119,7 @@ class Reply:
         if "json" not in self.content_type:
             kind = self.content_type or "no content type"
             raise self.bad(f"{self.url} answered {self.status} with {kind} instead of JSON.")
-        value = self._parsed_body()
+        value = self._parsed_body
         if isinstance(value, (dict, list)):
             return value
         raise self._bad_shape()
@@ -149,8 +150,11 @@ class Reply:
             out["java_class"] = self.java_class
         return out
 
+    @cached_property
     def _parsed_body(self) -> object:
-        """Return the JSON with clean texts: diagnostics and names are what others wrote."""
+        """The JSON with clean texts, as diagnostics and names are what others wrote; None if it is
+        not valid.
+        """
         try:
             return foreign.parse(self.body)
         except ValueError:
@@ -159,7 +163,7 @@ class Reply:
     def _error_object(self) -> Mapping[str, object]:
         value: object = None
         if self.body[:1] in (b"{", b"\n", b" "):
-            value = self._parsed_body()
+            value = self._parsed_body
         elif "<RemoteException>" in self.text:
             value = xml_fields(self.text, ("exception", "message", "javaClassName"))
         if isinstance(value, dict):

@@ -313,8 +313,8 @@ class HttpClient:
                     outcome = TransportError.of_gateway(outcome)
                 else:
                     self.rms.worked(url)
-                    if outcome.sent_s is not None and outcome.is_hadoops:
-                        self._sent = outcome.sent_s, self.clock()
+                    if (sent_s := outcome.sent_s) is not None and outcome.is_hadoops:
+                        self._sent = sent_s, self.clock()
                     return self._acceptable_reply(outcome, wanted)
             # an error caused by the deadline is less specific than an earlier one
             if deadline.left_s or url not in seen:
