@@ -16,7 +16,7 @@ PAGE = PATH.read_text("utf-8")
 WORDS = {"string": "text", "boolean": "true or false", "integer": "number"}
 
 # Objects whose keys are names that a user or a cluster chose: `*` in the page.
-OPEN = {"roles", "files", "origins", "settings", "environment"}
+OPEN = {"roles", "files", "origins", "settings", "environment", "warnings"}
 # Objects and lists whose content is described in a sentence.
 CLOSED = {
     *("findings[].facts", "pending[].facts", "root_cause.facts", "details", "formats", "tf_config"),

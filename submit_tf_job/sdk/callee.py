@@ -2,6 +2,10 @@
 
 Standard library only, Python 3.7 and later: this file travels with the job of `submit_tf_job.run`,
 beside the pickled call and the module that reads it (cloudpickle as one file).
+
+The function's code arrives by value, without its modules. Processes that it starts
+(`multiprocessing`, `ProcessPoolExecutor`) find functions and classes by module and name: so modules
+of these names are made, in each process that begins with this file, too.
 """
 
 from __future__ import annotations
@@ -12,8 +16,9 @@ import os
 import pickle
 import sys
 import traceback
-from collections.abc import Callable
-from types import ModuleType
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 CALL_FILE = "tfjob-call.txt"  # first line: the Python version that pickled the call; then base64
@@ -28,11 +33,17 @@ VALUE, ERROR, REFUSED = "value", "error", "refused"
 # the call could not be unpickled: another Python, or a module that the image lacks
 EXIT_CANNOT_CALL = 97
 LINE = 76
+MOST_ENTRIES = 1000  # of a container that is searched for functions
+HERE = os.path.dirname(os.path.abspath(__file__))  # the program may change the working directory
+NOT_SENT = (
+    "module %r was sent with what the function uses of it, and %r is not; "
+    "`files` of the job sends the whole module"
+)
 
 
 def module_of(name: str, file: str) -> ModuleType:
     """Load a module that travels with the call, under the name that pickles use."""
-    location = importlib.util.spec_from_file_location(name, os.path.join(os.getcwd(), file))
+    location = importlib.util.spec_from_file_location(name, os.path.join(HERE, file))
     assert location is not None
     assert location.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(location)
@@ -75,7 +86,7 @@ def cloudpickle() -> ModuleType:
 
 def read_call() -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """Return the function and its arguments."""
-    with open(CALL_FILE, encoding="ascii") as file:
+    with open(os.path.join(HERE, CALL_FILE), encoding="ascii") as file:
         version, _, packed = file.read().partition("\n")
     here = "%d.%d" % sys.version_info[:2]
     if version != here:
@@ -85,6 +96,115 @@ def read_call() -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
         )
     function, args, kwargs = pickle.loads(base64.b64decode(packed))
     return function, args, kwargs
+
+
+# --- the modules of the function ---
+
+
+def has_module(value: Any) -> bool:
+    """Return whether other processes find a function or class by its module and name already."""
+    found: Any = sys.modules.get(value.__module__ or "")
+    for part in value.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is value
+
+
+def parts_of(value: Any) -> Iterator[Any]:
+    """Yield what a function, class or object that was sent by value is made of."""
+    if isinstance(value, FunctionType):
+        yield from value.__globals__.values()
+        yield from value.__defaults__ or ()
+        yield from vars(value).values()
+        for cell in value.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:  # noqa: PERF203 - an empty cell
+                continue
+    elif isinstance(value, (list, tuple, set, frozenset, dict)):
+        if len(value) <= MOST_ENTRIES:
+            yield from value.values() if isinstance(value, dict) else value
+    elif isinstance(value, partial):
+        yield from (value.func, value.args, value.keywords)
+    elif isinstance(value, MethodType):
+        yield from (value.__func__, value.__self__)
+    elif isinstance(value, (staticmethod, classmethod)):
+        yield value.__func__
+    elif isinstance(value, property):
+        yield from (value.fget, value.fset, value.fdel)
+    elif isinstance(value, (type, ModuleType)):
+        yield from list(vars(value).values())
+        yield from getattr(value, "__bases__", ())
+    elif not has_module(type(value)):  # an object of the user's own class
+        yield type(value)
+        yield getattr(value, "__dict__", None)
+
+
+def own_names(*values: Any) -> dict[str, dict[str, Any]]:
+    """Return module → name → object of what was sent by value, reached from some objects."""
+    found: dict[str, dict[str, Any]] = {"__main__": {}}
+    queue, seen = list(values), set()
+    while queue:
+        value = queue.pop()
+        is_named = isinstance(value, (FunctionType, type))
+        by_reference = value.__name__ in sys.modules if isinstance(value, ModuleType) else False
+        if id(value) in seen or by_reference or (is_named and has_module(value)):
+            continue
+        seen.add(id(value))
+        if isinstance(value, ModuleType):
+            found.setdefault(value.__name__, {}).update(vars(value))
+        elif is_named and value.__module__:
+            names = found.setdefault(value.__module__, {})
+            if isinstance(value, FunctionType):
+                names.update(value.__globals__)
+            if "." not in value.__qualname__:
+                names[value.__name__] = value
+        queue.extend(parts_of(value))
+    return found
+
+
+def can_import(name: str) -> bool:
+    """Return whether the task has a module."""
+    try:
+        return name in sys.modules or importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):  # a parent that is not there
+        return False
+
+
+def make_modules(names: dict[str, dict[str, Any]], pickler: ModuleType) -> None:
+    """Make the modules of what was sent by value, where the task has none of that name."""
+    for name in sorted(names):
+        if name == "__main__" or can_import(name):
+            continue
+        parts = name.split(".")
+        for end in range(1, len(parts)):
+            parent = ".".join(parts[:end])
+            if not can_import(parent):
+                package_of(parent)
+        module = package_of(name)
+        module.__dict__.update(names[name], __name__=name, __getattr__=refusal_of(name))
+        if len(parts) > 1:
+            setattr(sys.modules[".".join(parts[:-1])], parts[-1], module)
+        pickler.register_pickle_by_value(module)
+
+
+def refusal_of(module: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module that is not whole (PEP 562)."""
+
+    def refuse(name: str) -> Any:
+        raise AttributeError(NOT_SENT % (module, name))
+
+    return refuse
+
+
+def make_main(names: dict[str, Any]) -> None:
+    """Make the `__main__` of the function; processes that are spawned begin with this file."""
+    main = ModuleType("__main__")
+    main.__dict__.update(names, __name__="__main__", __file__=os.path.abspath(__file__))
+    sys.modules["tfjob_callee"] = sys.modules["__main__"]  # it goes on
+    sys.modules["__main__"] = main
+
+
+# --- the result ---
 
 
 def leave(directory: str, kind: str, packed: bytes | None, text: str) -> None:
@@ -130,9 +250,13 @@ def main() -> int:
     """Call the function, and return the exit status."""
     directory = os.path.abspath((os.environ.get("LOG_DIRS") or ".").split(",")[0])
     try:
-        pack = cloudpickle().dumps
+        pickler = cloudpickle()
+        pack = pickler.dumps
         compat()
         function, args, kwargs = read_call()
+        names = own_names(function, args, kwargs)
+        make_modules(names, pickler)
+        make_main(names["__main__"])
     except Exception as error:
         traceback.print_exc()
         text = "the function could not be called: %s: %s" % (type(error).__name__, error)
@@ -155,5 +279,16 @@ def main() -> int:
     return 0
 
 
+def names_for_spawned() -> dict[str, Any]:
+    """Return the names of `__main__` in a process that `multiprocessing` has spawned."""
+    pickler = cloudpickle()
+    compat()
+    names = own_names(*read_call())
+    make_modules(names, pickler)
+    return names["__main__"]
+
+
 if __name__ == "__main__":
     sys.exit(main())
+if __name__ == "__mp_main__":
+    globals().update(names_for_spawned())

@@ -211,7 +211,7 @@ def test_a_script_that_calls_its_functions_on_this_machine(user: User) -> None:
 def test_results_and_exceptions_that_pickle_alone_does_not_bring_back(user: User) -> None:
     raising = ("Rejected", "local rejects with a lock", "local raises of its own")
     returning = ("local returns of its own", "local ends its process", "local leaves with 0")
-    more = ("local without environment", "coroutine", "no function")
+    more = ("local without environment", "local processes", "coroutine", "no function")
     ends, _said = user.result(user.start("calls.py", *raising, *returning, *more))
     *of_the_class, last = ends["Rejected"]
     assert (of_the_class, last.endswith("Rejected: row 7: bad")) == (["row 7: bad", 7], True)
@@ -231,6 +231,7 @@ def test_results_and_exceptions_that_pickle_alone_does_not_bring_back(user: User
     raised(ends["local ends its process"], "JobFailed", "worker-0 returned nothing")
     assert ends["local leaves with 0"] is None
     assert ends["local without environment"] == "done"
+    assert ends["local processes"] == [4, 9, "haha"]
     raised(ends["coroutine"], "UsageError", "coroutine is a coroutine function")
     raised(ends["no function"], "UsageError", "3 is not a function")
 

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
 import own_module  # type: ignore[import-not-found]
@@ -164,6 +164,17 @@ def without_environment() -> str:
     return "done"
 
 
+def square(number: int) -> int:
+    return number * number
+
+
+def in_processes() -> list[Any]:
+    with multiprocessing.Pool(2) as forked:
+        squares = forked.map(square, [2, 3])
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as spawned:
+        return [*squares, *spawned.map(own_module.multiply, ["ha"], [2])]
+
+
 async def coroutine() -> None: ...
 
 
@@ -207,6 +218,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "local leaves with 0": lambda: run(leaves, 0, job=ONE, local=True),
     "local ends its process": lambda: run(os._exit, 0, job=ONE, local=True),
     "local without environment": lambda: run(without_environment, job=ONE, local=True),
+    "local processes": lambda: run(in_processes, job=ONE, local=True),
     "coroutine": lambda: run(coroutine, job=ONE, local=True),
     "no function": lambda: run(3, job=ONE, local=True),  # type: ignore[call-overload]
     "command": lambda: run(waits, 1, job={**ONE, "command": "true"}, local=True),
