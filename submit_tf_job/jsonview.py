@@ -14,6 +14,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from submit_tf_job.diagnose.cause import Cause, CauseEvidence, Consequence
+from submit_tf_job.diagnose.since_success import NewValue, SinceSuccess
 from submit_tf_job.job_report import (
     Awaited,
     Failure,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from submit_tf_job.job_report import JobReport
     from submit_tf_job.observation import JobStatus
+    from submit_tf_job.operations.explain import Why
     from submit_tf_job.operations.listing import ListedJob
     from submit_tf_job.operations.submit import Submission
 
@@ -221,6 +223,22 @@ class SubmissionJson(Json):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WhyJson(Json):
+    """Why a job waits or failed, and what is new since a run of it succeeded."""
+
+    kind: str = "Why"
+    format: Literal[1] = FORMAT_VERSION
+    name: str
+    run: Run
+    application_id: str | None
+    state: JobState
+    reason: str
+    root_cause: Cause | None
+    pending: tuple[Annotated[Free, "PendingCause"], ...]
+    since_success: SinceSuccess | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeletionJson(Json):
     """The result of a deletion."""
 
@@ -307,6 +325,23 @@ def _report_fields(report: JobReport | None, *, live: bool) -> dict[str, Any]:
     }
 
 
+def why_object(found: Why) -> dict[str, Any]:
+    """Return the object that `why -o json` prints, and the gateway sends."""
+    status = found.status
+    return plain(
+        WhyJson(
+            name=status.name,
+            run=status.run,
+            application_id=status.application_id or None,
+            state=status.verdict.state,
+            reason=status.verdict.reason or status.trouble,
+            root_cause=found.root_cause,
+            pending=tuple(map(_pending_cause, found.pending)),
+            since_success=found.since_success,
+        )
+    )
+
+
 def listing_object(jobs: Sequence[ListedJob]) -> dict[str, Any]:
     """Return the object that `list -o json` prints."""
     return plain(WholeListJson(jobs=tuple(map(ListedJobJson.of, jobs))))
@@ -348,7 +383,7 @@ def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:
 # what was observed and is printed as it is, with other names in `_NAMES`; a `Generation` stands
 # inside of the retries
 _OBSERVED = (
-    *(Failure, Awaited, Cause, CauseEvidence, Consequence, Remark),
+    *(Failure, Awaited, Cause, CauseEvidence, Consequence, Remark, SinceSuccess, NewValue),
     *(RoleCounts, StoredOutput, Standstill, Retried),
     service_properties.Resubmission,
     *(description.StartTimes, description.Link, description.TaskDetail, description.Limit),

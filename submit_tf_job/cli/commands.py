@@ -22,6 +22,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "list": ("many_jobs", "List jobs, the newest first."),
         "history": ("many_jobs", "List runs, beyond what the ResourceManager remembers."),
         "status": ("one_job", "Show the state of a job."),
+        "why": ("one_job", "Show why a job waits or failed, and what is new."),
         "describe": ("one_job", "Show a job in detail: tasks, limits, links, last events."),
         "watch": ("many_jobs", "Watch a job, or all jobs, in a live view."),
         "wait": ("one_job", "Wait until a job is ready or done."),

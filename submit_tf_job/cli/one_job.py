@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +19,7 @@ from submit_tf_job.operations.logs import log_files
 from submit_tf_job.operations.logs import logs as read_logs
 from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.why import diagnose
-from submit_tf_job.report.job_text import job_lines
+from submit_tf_job.report.job_text import job_lines, why_lines
 
 
 def status(context: Context, job: JobArgument) -> None:
@@ -85,6 +85,28 @@ def wait(
         timeout_s=timeout_s,
     )
     return print_events(context, ref.name, events, cluster.sleep)
+
+
+def why(context: Context, job: JobArgument) -> None:
+    """Show why a job waits or failed, in ten lines, and what is new since a run of it succeeded:
+    files, packages, keys, arguments, node, and lines that no such run had printed.
+
+    \b
+    Examples:
+      submit_tf_job why mnist
+      submit_tf_job why mnist -o json | jq .since_success.changes
+    """
+    from submit_tf_job.operations.explain import explain
+
+    cluster = context.cluster()
+    found = explain(cluster, read_status.status(cluster, job))
+
+    def json() -> dict[str, Any]:
+        from submit_tf_job.jsonview import why_object
+
+        return why_object(found)
+
+    context.result(why_lines(found), json)
 
 
 # --- describe and events --------------------------------------------------------------------------

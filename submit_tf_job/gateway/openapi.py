@@ -136,6 +136,12 @@ DESCRIPTION = _route(
     s200=_json_response("The job, and more.", "JobDescription"),
     s304=_UNCHANGED,
 )
+WHY = _route(
+    "explain_job",
+    "Get why a job waits or failed",
+    s200=_json_response("Why, and what is new since a run of it succeeded.", "Why"),
+    s304=_UNCHANGED,
+)
 STOP = _route(
     "stop_job",
     "Stop a job",

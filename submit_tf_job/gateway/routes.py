@@ -28,7 +28,7 @@ from submit_tf_job.gateway.problems import code_of
 from submit_tf_job.gateway.running import Gateway, in_thread
 from submit_tf_job.gateway.watchers import Causes
 from submit_tf_job.host.units import duration_s
-from submit_tf_job.jsonview import deletion_object, description_object, page_object
+from submit_tf_job.jsonview import deletion_object, description_object, page_object, why_object
 from submit_tf_job.sdk.client import Client, JobHandle, job_schema
 
 if TYPE_CHECKING:
@@ -278,6 +278,16 @@ async def description(caller: Caller, name: Name) -> Response:
         return description_object(found.job, job.why_pending(found), cause)
 
     return caller.json(await caller.with_job(name, describe))
+
+
+@router.get("/jobs/{name}/why", tags=["jobs"], **openapi.WHY)
+async def why(caller: Caller, name: Name) -> Response:
+    """Get why a job waits or failed, and what is new since a run of it succeeded.
+
+    It takes several requests to the cluster; do not poll it.
+    """
+    found = await caller.with_job(name, lambda job, _causes: job.why())
+    return caller.json(why_object(found))
 
 
 @router.post("/jobs/{name}/stop", tags=["jobs"], **openapi.STOP)

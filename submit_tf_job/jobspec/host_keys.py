@@ -332,4 +332,5 @@ def _bundled(
             archive = shipper.described(made)
     except (CannotShip, wheels.PipFailed) as error:
         return at.fail(str(error))
-    return Packages(PackageKind.SITE, archive, next(iter(bound), ""))
+    names = tuple(file.path.name for file in found)
+    return Packages(PackageKind.SITE, archive, next(iter(bound), ""), names)

@@ -398,11 +398,13 @@ class Packages:
     Attributes:
         archive: The .tar.gz or .zip.
         version: The Python version that they need, as in 3.11; "" for any.
+        wheels: The names of the wheels in it.
     """
 
     kind: PackageKind
     archive: HostFile
     version: str = ""
+    wheels: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

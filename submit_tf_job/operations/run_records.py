@@ -257,6 +257,34 @@ def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[st
     return chosen[:limit]
 
 
+def successes(
+    cluster: Cluster, job: str, before_s: int, *, most: int, most_read: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the records of a job's runs that succeeded, the last changed first.
+
+    Args:
+        cluster: The cluster.
+        job: The job.
+        before_s: Only runs that were submitted before, in seconds since 1970.
+        most: The largest number of them.
+        most_read: The largest number of records to read for it.
+
+    Raises:
+        SubmitTFJobError: They cannot be read.
+    """
+    storage, found = _open_storage(cluster), _record_files(cluster, job)
+    found.sort(key=lambda item: item.modified_ms, reverse=True)
+    for item in found[:most_read]:
+        record = _parse_record(storage.read(item.path))
+        if record is None or record["name"] != job or record["submission"]["at"] >= before_s:
+            continue
+        if (record["end"] or {}).get("state") == JobState.SUCCEEDED:
+            yield record
+            most -= 1
+        if most <= 0:
+            return
+
+
 def names(cluster: Cluster, job: str) -> list[str]:
     """Return the names of a job's runs that have records; none without a staging directory.
 

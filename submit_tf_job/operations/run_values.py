@@ -65,7 +65,8 @@ def _values_of_packages(packages: Packages | None) -> dict[str, str]:
     if packages is None:
         return {}
     archive = packages.archive
-    return {archive.path.name: archive.sha256[:HASH_DIGITS]}
+    versions = dict(wheel.split("-")[:2] for wheel in packages.wheels)
+    return {archive.path.name: archive.sha256[:HASH_DIGITS], **versions}
 
 
 def _fewer_files(files: Mapping[str, str]) -> dict[str, str]:

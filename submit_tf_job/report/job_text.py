@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +18,16 @@ from submit_tf_job.job_report import (
     RoleCounts,
     StoredOutput,
 )
+from submit_tf_job.json_values import instant
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations.description import Link, links_of
 from submit_tf_job.report.table import number
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause, Consequence
+    from submit_tf_job.diagnose.since_success import NewValue, SinceSuccess
     from submit_tf_job.observation import JobStatus
+    from submit_tf_job.operations.explain import Why
 
 _MAX_NAMED = 5
 _MAX_GENERATIONS = 5  # the last ones, in text
@@ -322,6 +326,45 @@ def _root_cause_lines(cause: Cause) -> Iterator[str]:
         yield "  YARN reports:"
         yield from (f"    {line}" for line in said[:_QUOTED])
     yield from _consequence_lines(cause.consequences)
+
+
+_OF_WHY = 10  # lines
+
+
+def why_lines(found: Why) -> list[str]:
+    """Return at most ten lines: why a job waits or failed, and what is new since it succeeded."""
+    verdict, cause = found.status.verdict, found.root_cause
+    lines = [f"{found.status.name}  {verdict.state.value}{_duration(found.status)}"]
+    if cause is not None:
+        lines += list(_root_cause_lines(replace(cause, last_lines=(), diagnostics="")))[:4]
+    elif verdict.reason:
+        lines.append(f"  {verdict.reason}")
+    lines += cause_lines(found.pending)
+    if found.since_success is not None:
+        lines += _since_lines(found.since_success, _OF_WHY - len(lines))
+    return lines[:_OF_WHY]
+
+
+def _since_lines(since: SinceSuccess, room: int) -> Iterator[str]:
+    when = (instant(since.submitted_ms) or "").replace("T", " ")
+    same = "" if since.changes else ": no file, package, image, key, argument, variable or node"
+    yield f"  new since {since.run} of {when}, which succeeded{same}"
+    printed = [f"    printed  {line}" for line in since.lines or ()][-2:]
+    shown = [f"    {new_value_words(one)}" for one in since.changes]
+    room -= 1 + len(printed)
+    if len(shown) > room:
+        shown = [*shown[: room - 1], f"    and {len(shown) - room + 1} more; -o json shows all"]
+    yield from (*shown, *printed)
+
+
+def new_value_words(change: NewValue) -> str:
+    """Return one difference between two runs in words."""
+    before, now = change.before, change.now
+    named = f"{change.kind:<8} {change.name}"
+    if change.kind == "file":
+        how = "is new" if before is None else "is gone" if now is None else "has changed"
+        return f"{named} {how}"
+    return f"{named}  {'none' if before is None else before} → {'none' if now is None else now}"
 
 
 def _cause_status(cause: Cause) -> str:

@@ -13,6 +13,7 @@ from submit_tf_job.observation import JobStatus
 from submit_tf_job.operations.change import Change, scale
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.delete import delete
+from submit_tf_job.operations.explain import Why, explain
 from submit_tf_job.operations.follow import Event as Followed
 from submit_tf_job.operations.follow import NextRun, Notice, follow
 from submit_tf_job.operations.links import Links, all_links
@@ -345,6 +346,18 @@ class JobHandle:
             seen: Its last status, if that was read already.
         """
         return why_failed(self._cluster, (seen or self.status()).job)
+
+    def why(self) -> Why:
+        """Return why the job waits or failed, and what is new since a run of it succeeded.
+
+        Returns:
+            `root_cause`, `pending`, and `since_success` with its `changes` (files, packages, keys,
+            arguments, node) and the `lines` that no successful run had printed.
+
+        Example:
+            >>> handle.why().since_success.changes  # doctest: +SKIP
+        """
+        return explain(self._cluster, status(self._cluster, self.ref))
 
     def stop(self, *, wait: bool = True, grace_s: float | None = None) -> Status:
         """Stop the job, and by default wait until it is over; do nothing if it is over.

@@ -1,0 +1,144 @@
+"""`why`: what is new since a run of the job succeeded, by records and collected logs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import submit_tf_job
+from tests.json_page import documented, produced
+from tests.scenarios.conftest import ME
+from tests.world import RM, World
+
+ROLES = {"chief": {"memory": "1Gi"}, "worker": {"memory": "1Gi", "instances": 2}}
+COMMAND = ["python3", "train.py", "--lr", "0.1", "--epochs", "3"]
+
+
+@pytest.fixture
+def patient(kept: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Return a world with records, whose comparisons may take their time."""
+    monkeypatch.setattr("submit_tf_job.operations.explain.LIMIT_S", 60.0)
+    return kept
+
+
+def ran(world: World, status: int, printed: str = "", program: str = "a", **changes: Any) -> str:
+    """Let a run of the job end with a status; return its name."""
+    (world.home / "train.py").write_text(f"# {program}\n")
+    host = changes.pop("host", "node1")
+    given = {"command": COMMAND, "files": ["train.py"], "roles": ROLES, **changes}
+    world.submitted(**given)
+    run, containers = world.name, world.runs("chief-0", "worker-0")
+    world.hdfs(ME)
+    world.writes(containers["worker-0"], "stderr.txt", printed)
+    tasks = [{"task": name, "host": host, "container": containers[name]} for name in containers]
+    failure = {"task": "worker-0", "status": status, "reason": "exited", "host": host}
+    failure |= {"container": containers["worker-0"], "message": "worker-0 exited"}
+    told: dict[str, Any] = {"tasks": tasks, "outcome": {"status": status}}
+    told |= {"first_failure": failure} if status else {}
+    world.reports(containers["chief-0"], "failed" if status else "succeeded", **told)
+    world.ends("FAILED" if status else "SUCCEEDED")
+    world.collects()
+    logs = world.home / "logs" / ME
+    if not logs.exists():
+        logs.symlink_to(world.home / "logs/alice")
+    world("status", run)
+    return run
+
+
+def why(world: World, job: str = "mnist") -> Any:
+    found = world("why", job, "-o", "json").json
+    told = set(produced(found))
+    assert told <= documented("Why") | documented("Job"), told
+    return found
+
+
+def changed(found: Any) -> dict[tuple[str, str], tuple[str | None, str | None]]:
+    return {
+        (one["kind"], one["name"]): (one["before"], one["now"])
+        for one in found["since_success"]["changes"]
+    }
+
+
+LOG = "".join(
+    f"2026-11-2{{day}} 10:00:0{n} INFO step {n} of {{steps}} in /data/{{day}}\n" for n in range(9)
+)
+
+
+def test_why_tells_what_is_new_since_a_run_succeeded(patient: World) -> None:
+    good = ran(patient, 0, LOG.format(day=1, steps=50))
+    ran(patient, 7, "", "c")  # a failed run in between is not compared
+    roles = {**ROLES, "worker": {"memory": "2Gi", "instances": 2, "env": {"DAY": "monday"}}}
+    command = ["python3", "train.py", "--lr", "0.5", "--epochs", "3"]
+    ends = LOG.format(day=4, steps=70) + "shard 17 is not what it was\nstep 8 of 70\n"
+    ran(patient, 3, ends, "b", command=command, roles=roles, host="node2")
+    found = why(patient)
+    new = changed(found)
+    assert found["root_cause"]["code"] == "exited"
+    assert found["since_success"]["run"] == good
+    assert new["argument", "--lr"] == ("0.1", "0.5")
+    assert new["key", "roles.worker.memory"] == ("1Gi", "2Gi")
+    assert new["variable", "DAY"] == (None, "monday")
+    assert new["node", "worker-0"] == ("node1", "node2")
+    before, now = new["file", "train.py"]
+    assert None not in (before, now)
+    assert before != now
+    assert len(new) == 5
+    assert found["since_success"]["lines"] == ["shard 17 is not what it was", "step 8 of 70"]
+    text = patient("why", "mnist").out
+    assert len(text.splitlines()) <= 10
+    for words in (
+        "train.py has changed",
+        "and 2 more",
+        "printed  shard 17 is not what it was",
+        good,
+    ):
+        assert words in text, text
+    client = submit_tf_job.Client(resource_managers=[RM])
+    since = client.attach("mnist").why().since_success
+    assert since is not None
+    assert [(one.kind, one.name) for one in since.changes] == list(new)
+
+
+def test_why_says_that_nothing_is_new(patient: World) -> None:
+    ran(patient, 0, "begin\n")
+    ran(patient, 3, "begin\n")
+    assert "which succeeded: no file, package" in patient("why", "mnist").out
+    since = why(patient)["since_success"]
+    assert (since["changes"], since["lines"]) == ([], None)
+
+
+def test_why_compares_no_lines_if_the_cause_is_known(patient: World) -> None:
+    ran(patient, 0, "begin\n")
+    raised = 'Traceback (most recent call last):\n  File "train.py", line 1, in <module>\n    f()\n'
+    ran(patient, 1, f"{raised}ModuleNotFoundError: No module named 'wisdom'\n")
+    found = why(patient)
+    assert found["root_cause"]["code"] == "module-missing"
+    assert found["since_success"]["lines"] is None
+
+
+def test_why_without_an_earlier_success(patient: World) -> None:
+    assert patient("why", "mnist").status == 5
+    ran(patient, 3, "begin\n")
+    assert why(patient)["since_success"] is None
+    ran(patient, 0, "begin\n")
+    found = why(patient)
+    assert (found["state"], found["root_cause"], found["since_success"]) == (
+        "SUCCEEDED",
+        None,
+        None,
+    )
+
+
+def test_why_with_records_of_another_version_and_with_damaged_ones(patient: World) -> None:
+    good = ran(patient, 0, "begin\n")
+    ran(patient, 3, "end\n", "b")
+    [path] = (patient.home / "staging/records/mnist").glob(f"{good}.json")
+    record = json.loads(path.read_text())
+    for damage in ({"values": None}, {"values": {"keys": 3}}, {"values": [], "spec": "{"}):
+        submission = {**record["submission"], **damage, "version": "0.0.1"}
+        path.write_text(json.dumps({**record, "submission": submission, "end": record["end"]}))
+        assert ("version", "submit_tf_job") in changed(why(patient))
+    path.write_text("{")
+    assert why(patient)["since_success"] is None
