@@ -46,8 +46,16 @@ class Login:
     def __init__(self, info: Info, env: Mapping[str, str]) -> None:
         self.info, self.task = info, info.task["kerberos"]
         self.cache = os.path.join(info.cwd, CACHE)
-        self.keytab = os.path.join(info.cwd, self.task["keytab"])
         self.env = dict(env)
+        self._read_keytab()
+        self.until = 0.0
+
+    def _read_keytab(self) -> None:
+        """Choose the principal, and write the keytab that has only its keys, if it has others.
+
+        Before each login: an administrator may have put a keytab with new keys on the node.
+        """
+        self.keytab = os.path.join(self.info.cwd, self.task["keytab"])
         try:
             with open(self.keytab, "rb") as source:
                 content = source.read(keytab.LONGEST)
@@ -59,12 +67,11 @@ class Login:
             raise LoginFailed(f"the keytab {self.keytab} cannot be used: {why}")
         entries = keytab.read(content)
         principals = [entry.principal for entry in entries]
-        self.principal = choose(principals, self.task["principal"], info.node)
+        self.principal = choose(principals, self.task["principal"], self.info.node)
         # GSSAPI always uses the first principal of a keytab
         if any(entry.principal != self.principal for entry in entries):
-            self.keytab = os.path.join(info.cwd, OWN_KEYTAB)
+            self.keytab = os.path.join(self.info.cwd, OWN_KEYTAB)
             task_files.write_file(self.keytab, keytab.extract(entries, self.principal), 0o600)
-        self.until = 0.0
 
     def begin(self) -> None:
         """Log in for the first time, with retries.
@@ -91,6 +98,7 @@ class Login:
         Raises:
             LoginFailed: The login failed.
         """
+        self._read_keytab()
         fresh = self.cache + ".new"
         if os.path.exists(fresh):
             os.unlink(fresh)

@@ -120,20 +120,56 @@ def test_the_ticket_is_renewed_while_the_program_runs(task: Cluster, kdc: Kdc, s
     assert [text for text in warnings if "logged in again" in text] != []
 
 
+def test_a_keytab_that_its_administrator_rotates(
+    task: Cluster, kdc: Kdc, svc: Path, tmp_path: Path
+) -> None:
+    """The file on the node has the new keys; the old ones log nobody in any more."""
+    rotated = tmp_path / "node.keytab"
+    shutil.copy(svc, rotated)
+    look = "klist -s && stat -c %i tfjob-krb5cc"
+    command = f"touch ../went; until [ -e ../turned ]; do sleep 0.1; done; {look}; sleep 20; {look}"
+
+    def rotate() -> None:
+        task.until(lambda: (task.root / "app" / "went").exists())
+        kdc.admin(f"cpw -randkey {PRINCIPAL}")
+        kdc.admin(
+            f"ktadd -norandkey -k {tmp_path}/new svc/another",
+            f"ktadd -norandkey -k {tmp_path}/new {PRINCIPAL}",
+        )
+        (tmp_path / "new").replace(rotated)
+        (task.root / "app" / "turned").touch()
+
+    turning = threading.Thread(target=rotate)
+    turning.start()
+    try:
+        status, said = run(task, kdc, rotated, command)
+    finally:
+        turning.join(60)
+        kdc.admin(
+            f"ktadd -norandkey -k {svc}.new svc/another",
+            f"ktadd -norandkey -k {svc}.new {PRINCIPAL}",
+        )
+        Path(f"{svc}.new").replace(svc)
+    assert (status, "could not be renewed" in said) == (0, False), said
+    assert len(set(task.stdout("chief-0").split())) == 2, "the ticket is another one"
+
+
 def test_by_kinit_without_a_library(task: Cluster, kdc: Kdc, svc: Path, tmp_path: Path) -> None:
     """An image with a Kerberos of its own, whose library has another name."""
-    blocked = tmp_path / "site"
+    blocked = tmp_path / "lib"
     blocked.mkdir()
-    (blocked / "sitecustomize.py").write_text(
-        "import ctypes\nreal = ctypes.CDLL\ndef none(name, *rest, **more):\n"
-        "    if name == 'libgssapi_krb5.so.2': raise OSError('none')\n    return "
-        "real(name, *rest, **more)\nctypes.CDLL = none\n"
-    )
-    status, said = run(task, kdc, svc, PYTHONPATH=str(blocked))
+    (blocked / "libgssapi_krb5.so.2").write_text("no library")
+    hidden = {"LD_LIBRARY_PATH": str(blocked)}
+    for program in ("kinit", "klist"):
+        found = blocked / program
+        found.write_text(f'#!/bin/sh\nunset LD_LIBRARY_PATH\nexec {shutil.which(program)} "$@"\n')
+        found.chmod(0o755)
+    own = f"{blocked}:{os.environ['PATH']}"
+    status, said = run(task, kdc, svc, "klist", PATH=own, **hidden)
     assert status == 0, said
     assert f"Default principal: {PRINCIPAL}" in task.stdout("chief-0")
-    own = {"PYTHONPATH": str(blocked), "PATH": os.fspath(_only(tmp_path / "bin", "bash", "env"))}
-    status, said = run(task, kdc, svc, "true", **own)
+    bare = os.fspath(_only(tmp_path / "bin", "bash", "env"))
+    status, said = run(task, kdc, svc, "true", PATH=bare, **hidden)
     assert status == 0
     assert f"the login of svc/_HOST@{REALM} failed: the image has neither " in said
     assert "libgssapi_krb5.so.2 nor kinit" in said
