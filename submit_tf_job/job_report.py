@@ -92,7 +92,9 @@ def as_mappings(value: Any) -> tuple[Mapping[str, Any], ...]:
 
 
 def by_name(read: Callable[[Any], Any]) -> Callable[[Any], Mapping[str, Any]]:
-    """Return what reads an object with values of one kind; it leaves out those that are None."""
+    """Return a function that reads an object whose values are all of one kind, without those that
+    are None.
+    """
 
     def values(value: Any) -> Mapping[str, Any]:
         read_values = {name: read(inner) for name, inner in as_mapping(value).items()}
@@ -107,7 +109,9 @@ def _value_of(written: Mapping[str, Any], item: Field[Any]) -> Any:
 
 
 def one(kind: type[T]) -> Callable[[Any], T | None]:
-    """Return what reads an object with the facts of a class; None without those it needs."""
+    """Return a function that reads an object with the facts of a class, or None if a needed one is
+    absent.
+    """
 
     def made(value: Any) -> T | None:
         if not isinstance(value, dict):
@@ -121,7 +125,7 @@ def one(kind: type[T]) -> Callable[[Any], T | None]:
 
 
 def each(kind: type[T]) -> Callable[[Any], tuple[T, ...]]:
-    """Return what reads a list of objects with the facts of a class."""
+    """Return a function that reads a list of objects with the facts of a class."""
 
     def made(value: Any) -> tuple[T, ...]:
         return tuple(entry for entry in map(one(kind), as_list(value)) if entry is not None)
@@ -140,7 +144,7 @@ def fact(
     Args:
         read: What reads its value.
         key: Its key in the report, if that is not the attribute's name.
-        needed: Whether an object is nothing without it.
+        needed: Whether an object without this fact is left out as a whole.
         json: Its name in what `-o json` prints, if that is not the attribute's; None if it is not
             printed.
     """
@@ -663,7 +667,7 @@ class OutcomeLine:
 
 
 def outcome_line(stderr: bytes) -> OutcomeLine | None:
-    """Return the last line of a bootstrap; None without one."""
+    """Return the last line of a bootstrap in the end of its stderr; None if it is not there."""
     _before, mark, line = stderr.rpartition(contract.OUTCOME_MARK.encode())
     try:
         return one(OutcomeLine)(read_foreign_json(line.partition(b"\n")[0])) if mark else None

@@ -46,7 +46,7 @@ class LogsLink(_Link):
 
 
 class TensorBoardLink(_Link):
-    """The port that the role `tensorboard` serves, else the first port of any role."""
+    """A link to the port that the role `tensorboard` serves, else to the first port of any role."""
 
     name = "TensorBoard"
 

@@ -35,9 +35,9 @@ def main(argv: list[str] | None = None) -> int:
 def _leave(status: int) -> None:
     """End the process without Python's cleanup while a call to HDFS is pending: it would abort.
 
-    `python -m` ends by SIGINT, not with the status that it is given, where an interrupt came while
-    Python ran a text (dataclasses do so in an import), though it was caught (Python's
-    pythonrun.c, `run_eval_code_obj`). The next text that runs resets this.
+    If an interrupt came while Python executed a string (dataclasses do so during an import),
+    `python -m` ends by SIGINT instead of with the given status, although the interrupt was caught
+    (Python's pythonrun.c, `run_eval_code_obj`). Executing another string resets this.
     """
     if status == EXIT_INTERRUPTED:
         exec("")  # noqa: S102 - see above

@@ -19,7 +19,7 @@ _JOBS = 200
 
 @dataclass(frozen=True)
 class _CommandLine:
-    """What stands before a value that is completed.
+    """The words before the value that is being completed.
 
     Attributes:
         params: The options and arguments, by name.

@@ -116,7 +116,8 @@ class ProgramCommand(HelpCommand):
         """Parse the arguments; without `--` an option of the command may not follow the program.
 
         Raises:
-            UsageError: One does: it may be meant for either.
+            UsageError: Such an option follows it, and may be meant for the command or for the
+                program.
         """
         given = list(args)
         rest: list[str] = super().parse_args(ctx, args)

@@ -389,7 +389,9 @@ def _save(path: Path, text: str) -> None:
 
 
 def _shown(made: ProgramJob, job: Job) -> Iterator[str]:
-    """Yield the job spec, what travels with it, and what may be missing."""
+    """Yield the lines of the job spec, of the files that are sent with it, and of files that may be
+    missing.
+    """
     yield from (f"  {line}" for line in made.text.splitlines()[1:])
     files = job.roles[job.deciding_role].files
     names = [file.name for file in files]

@@ -98,7 +98,9 @@ class TFNodeContext:
         return self.executor_id
 
     def absolute_path(self, path: str) -> str:
-        """Return a path with a scheme; a relative one is in the user's home, as there."""
+        """Return a path with a scheme; a relative one is in the user's home, as in
+        TensorFlowOnSpark.
+        """
         import getpass
 
         if "://" in path or path.startswith("file:"):

@@ -55,8 +55,8 @@ class TrainingJob:
     """A job as the methods of `TrainingClient` return it.
 
     Attributes:
-        metadata: Has its `name`.
-        status: Has its `conditions`.
+        metadata: An object with the job's `name`.
+        status: An object with the job's `conditions`.
     """
 
     metadata: SimpleNamespace
@@ -71,7 +71,8 @@ class TrainingClient:
         context: Not allowed.
         client_configuration: Not allowed.
         namespace: Has no meaning on YARN; a warning says so.
-        job_kind: PyTorchJob, as there, or TFJob: how the tasks of a function train together.
+        job_kind: PyTorchJob, as in Kubeflow's client, or TFJob: how the tasks of a function train
+            together.
         job: Keys of a job spec for such jobs, such as `{"roles": {"worker": {"memory": "8Gi"}}}`.
         client: The client; default: one with the settings.
 
@@ -424,7 +425,9 @@ def _resources(stated: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _mapping(job: object) -> Mapping[str, Any]:
-    """Return a job as JSON has it; objects of Kubernetes' clients know their names there."""
+    """Return a job as plain JSON values; an object of a Kubernetes client has the names of its
+    fields in JSON.
+    """
     plain = _plain(job)
     if not isinstance(plain, Mapping):
         raise ValueError(f"job is a {type(job).__name__}; a TFJob or a mapping is needed")

@@ -29,7 +29,7 @@ class Caller:
         hello: Callable[[str], dict[str, Any]],
         message: Callable[[float, Mapping[str, Any]], None],
     ) -> None:
-        """Start without a connection; `message` handles what comes of one.
+        """Start without a connection; `message` handles each message of one.
 
         `hello` returns the first message of a connection from an address of this task.
         """
@@ -104,7 +104,7 @@ class Caller:
             self.drop(busy=True)
 
     def _not_connected(self, error: int) -> None:
-        """Count a closed port; look an address up again that does not even refuse.
+        """Count a refused connection; where nothing even refuses it, look up the address again.
 
         YARN may have started the deciding task on another node meanwhile.
         """
@@ -116,9 +116,9 @@ class Caller:
             self.deaf, self.refusals, self.deaf_since = 0, len(self.ports), None
 
     def look_elsewhere(self, now: float) -> None:
-        """Look whether YARN has started the deciding task elsewhere, while it is connected.
+        """While connected, check whether YARN has started the deciding task in another container.
 
-        The connection to a node that YARN gave up may last.
+        The connection to a node that YARN has given up may stay open.
         """
         if self.welcomed:
             self.place.look(now, lambda: self.address, self._moved)
@@ -185,7 +185,8 @@ class Caller:
 
         Args:
             busy: Whether another process of this task is connected.
-            silent_s: How long the deciding task has been out of reach already; part of `grace`.
+            silent_s: For how long the deciding task has not been reached; this time counts towards
+                `grace`.
         """
         if not self.channel:
             return

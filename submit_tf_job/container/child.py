@@ -112,7 +112,7 @@ def _processes() -> list[Process]:
 
 
 def descendants() -> list[Process]:
-    """Return the processes that this one has started, and theirs, by number."""
+    """Return all processes below this one, children of children too, by process id."""
     families: dict[int, list[Process]] = {}
     for process in _processes():
         families.setdefault(process.parent, []).append(process)
@@ -162,7 +162,7 @@ def run(
 def argv_of(command: str | Sequence[str], path: str | None) -> list[str]:
     """Return the argument list to execute: a string runs in bash with `pipefail`, a list as it is.
 
-    Every container has bash: YARN starts it by that.
+    Every container has bash, because YARN starts each container with it.
     """
     if not isinstance(command, str):
         return list(command)
@@ -171,8 +171,10 @@ def argv_of(command: str | Sequence[str], path: str | None) -> list[str]:
 
 
 def is_shell(command: str | Sequence[str], path: str | None, cwd: str) -> bool:
-    """Return whether a command runs in a shell, which tells the signal that ended its program by
-    the exit status 128 + n: a text does, a shell with its arguments, and a shell's script.
+    """Return whether a command runs in a shell: it is a string, begins with a shell, or is a shell
+    script.
+
+    A shell reports the signal n that ended its program by the exit status 128 + n.
     """
     if isinstance(command, str):
         return True
@@ -250,7 +252,7 @@ class Child:
                 self.send(number)
 
     def spare(self, until: float) -> None:
-        """Put the SIGKILL of a command off that is being stopped."""
+        """Postpone the SIGKILL of a command that is being stopped."""
         if self.kill_at is not None:
             self.kill_at = max(self.kill_at, until)
 

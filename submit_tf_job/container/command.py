@@ -79,7 +79,7 @@ class TaskCommand:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the command has ended, or is to end, and not all of its processes have."""
+        """Whether the command has ended or must end, while some of its processes still run."""
         child = self.child
         return bool(child and (child.kill_at or child.code is not None) and not child.over)
 
@@ -91,7 +91,7 @@ class TaskCommand:
         self.post(lambda: self.warn(text, about))
 
     def warn_unstored(self) -> None:
-        """Warn of each output that a stop finds not stored."""
+        """Warn about each output that is not stored when the task is stopped."""
         if self.data and not self.record:
             for text, name in self.data.unstored():
                 self.warn(text, name)
@@ -173,7 +173,8 @@ class TaskCommand:
                 out.write(content)
 
     def run(self, doing: str, command: str | list[str]) -> None:
-        """Run a command, a string for bash or arguments, as the child; the log says `doing` of it.
+        """Run a command, a string for bash or arguments, as the child; `doing` describes it in the
+        log.
 
         Raises:
             BootstrapProblem: It cannot be started.

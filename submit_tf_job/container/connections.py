@@ -48,10 +48,10 @@ class Peer:
             self.channel.send(data)
 
     def age(self, now: float, message: Mapping[str, Any]) -> float:
-        """Return how long ago its command ended.
+        """Return how many seconds ago the task's command ended, by the message that says so.
 
-        The message may have waited in a buffer, but the task tells how long after which `pong` of
-        ours that was, too.
+        The message may have waited in a buffer. So it also has the number of the last `pong` that
+        the task got from this one, and how long after that the command ended.
         """
         ago, after = (foreign.seconds(message.get(key)) for key in ("ago", "after"))
         place = (foreign.whole(message.get("number")) or 0) - self.pongs - 1
@@ -172,7 +172,9 @@ class Peers:
 
     # --- silence ----------------------------------------------------------------------------------
     def waited(self) -> None:
-        """After a wait for events: what has arrived is read before anything is judged."""
+        """Note that a wait for events has ended: what arrived in it is read before a silence is
+        judged.
+        """
         self.read_until, self.accepted_until = self.accepted_until, self.loop.waited_at
 
     def check_silence(self) -> None:
@@ -187,7 +189,7 @@ class Peers:
             self.close(peer)
 
     def heard_late(self, now: float, seconds: float) -> None:
-        """Count no time in which this task was suspended as another task's silence."""
+        """Do not count the time in which this task was suspended as silence of another task."""
         for peer in self.known.values():
             peer.heard = min(now, peer.heard + seconds)
 

@@ -203,7 +203,7 @@ class DecidingTask:
             self._may_go(peer, m)
 
     def _may_go(self, peer: Peer, m: Member) -> None:
-        """Have a task that waits start its command, if the others have."""
+        """Have a task that waits start its command, if the other tasks have started theirs."""
         runs = self.job.phase in (states.RUNNING, states.FINISHING)
         if (runs or m.is_sidecar) and m.role not in self.job.held:
             peer.send_packed(self.go)
@@ -252,9 +252,11 @@ class DecidingTask:
         return self.announced if self.info.by_place else self.job.me.address
 
     def _moved(self, _address: str) -> None:
-        """Leave to a later container, if no other task is here.
+        """Note that YARN has started this task again in another container, if it waits for the
+        others.
 
-        After a partition none may come back to this one, and so tell it.
+        After a network partition the other tasks may never connect to this container again, so no
+        message of theirs would say it.
         """
         self.job.superseded = self.job.phase == states.WAITING and self.job.generation > 0
 
@@ -331,7 +333,7 @@ class DecidingTask:
         self.resolver.start(list(tasks), found)
 
     def _look_for_stillness(self, now: float) -> None:
-        """Count no time in which this task was suspended as another task's silence."""
+        """Do not count the time in which this task was suspended as silence of another task."""
         since, self.ticked = self.ticked, now
         if since is None or now <= since + SUSPENDED_S or self.info.total == 1:
             return

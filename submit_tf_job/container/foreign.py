@@ -104,6 +104,6 @@ def port(value: Any) -> int:
 
 
 def ports(value: Any, most: int | None = LISTED) -> dict[str, int]:
-    """Return the valid ports of an object, by name: at most so many."""
+    """Return the valid ports of an object, by name; only the first `most`."""
     pairs = list(value.items())[:most] if isinstance(value, Mapping) else []
     return {str(name)[:63]: item for name, item in pairs if port(item)}

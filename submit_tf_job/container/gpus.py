@@ -68,7 +68,9 @@ def _seen(env: Mapping[str, str]) -> tuple[list[str], str]:
 def _listed(
     tool: str, options: list[str], models: Callable[[str], list[str]]
 ) -> tuple[list[str], str]:
-    """Return the GPUs that a vendor's tool lists, and its name or what it says instead."""
+    """Return the GPUs that a vendor's tool lists, with the name of the tool; if it lists none, with
+    the reason that it gives.
+    """
     name = os.path.basename(tool)
     try:
         done = run([tool, *options], ANSWER_S)

@@ -54,10 +54,11 @@ class Store(ThreadingMixIn, HTTPServer):
         self.server_close()
 
     def finish(self, scope: str, key: str) -> None:
-        """Note that a process has read what it needs.
+        """Note that a process has read all that it needs from a scope.
 
-        The common scopes are emptied by the last process, so that a second `hvd.init()` meets no
-        addresses of the first; others lose this process's value.
+        A scope that all processes read is emptied when the last one has finished, so that a second
+        `hvd.init()` finds no addresses of the first. Any other scope loses the value of this
+        process.
         """
         with self.lock:
             if not scope.startswith(("global_", "local_", "cross_")):

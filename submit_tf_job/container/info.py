@@ -25,7 +25,7 @@ class BootstrapProblem(Exception):
     """The reason why the command cannot run; it becomes the task's outcome."""
 
     def __init__(self, message: str, reason: str = "bootstrap-error") -> None:
-        """Keep one sentence, and the reason: a code of the report, of which the status follows."""
+        """Keep one sentence, and the reason: a code of the report that decides the exit status."""
         super().__init__(message)
         self.message, self.reason = message, reason
         self.status = contract.STATUS_OF_REASON.get(reason, contract.EXIT_BOOTSTRAP_ERROR)
@@ -95,7 +95,7 @@ class Info:
         return role_kind
 
     def leave_out(self, tasks: Mapping[str, Collection[int]]) -> None:
-        """Have programs not know some tasks of elastic roles; their ranks leave no gap."""
+        """Hide some tasks of elastic roles from programs; the ranks of the others leave no gap."""
         self._present = {
             role: [index for index in range(self.counts[role]) if index not in left_out]
             for role, left_out in tasks.items()

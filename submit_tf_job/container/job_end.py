@@ -69,8 +69,8 @@ class JobEnd:
             self._tell_end(peer, m, grace_s=round(left_s, 3))
 
     def save(self, now: float) -> bool:
-        """Give the tasks time to save as long as whoever stops the job waits; return True once all
-        have ended, and then not again.
+        """Give the tasks time to save, for as long as the client that stops the job waits. Return
+        True in one call only: the first after all of them have ended.
         """
         job, command, until = self.job, self.command, self.loop.signals.patient_until
         if until > job.linger_until:

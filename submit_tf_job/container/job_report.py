@@ -84,8 +84,8 @@ def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
 
 
 def _task(job: StateMachine, m: Member) -> dict[str, Any]:
-    """Describe a task; of those that a generation awaits again, the connected ones are ending their
-    commands.
+    """Describe a task. While the next generation is awaited, a connected task that is not ready yet
+    is ending its command.
     """
     keys = ("host", "address", "container", "state", "attempt", "status")
     found = {key: getattr(m, key) for key in keys}
@@ -96,7 +96,9 @@ def _task(job: StateMachine, m: Member) -> dict[str, Any]:
 
 
 def _outputs(job: StateMachine, state: str) -> list[dict[str, Any]]:
-    """List what tasks have stored; after a success also what the program writes itself."""
+    """List the outputs that tasks have stored; after a success also those that the program writes
+    itself.
+    """
     found = [(name, uri, len(tasks)) for (name, uri), tasks in sorted(job.stored.items())]
     data = job.info.task.get("data") if state == states.SUCCEEDED else None
     for name, item in (data or {"outputs": {}})["outputs"].items():

@@ -62,7 +62,9 @@ class OtherTask:
 
     # --- messages ---------------------------------------------------------------------------------
     def _hello(self, address: str) -> dict[str, Any]:
-        """Return what the deciding task cannot know, in another container or suspended."""
+        """Return the first message: all that a deciding task does not know if it is in a new
+        container or was suspended.
+        """
         info, command, now = self.info, self.command, time.monotonic()
         self.told_done = False
         self.calls += 1
@@ -150,10 +152,10 @@ class OtherTask:
             self.caller.send("running")
 
     def _left_out(self, message: Mapping[str, Any]) -> dict[str, list[int]]:
-        """Return the tasks that the generation does without, by role; this one is none of them.
+        """Return the numbers of the tasks that the generation does without, by role.
 
         Raises:
-            ChannelClosed: The message names others.
+            ChannelClosed: The message names this task, or a role that does not exist.
         """
         history = message.get("history")
         found = history.get("left_out") if isinstance(history, dict) else None
@@ -211,7 +213,9 @@ class OtherTask:
         self._report(now)
 
     def renewed(self) -> None:
-        """Tell the deciding task that the next command may start, now or by the next hello."""
+        """Tell the deciding task that the next command may start, at once or with the next
+        hello.
+        """
         command = self.command
         if command.problem:
             self.loop.exit = exit_status(command.problem.status)
@@ -236,8 +240,9 @@ class OtherTask:
     def _await_deciding(self, now: float) -> None:
         """Wait for a deciding task that YARN may start again in another container.
 
-        Without it the command of a task that stays is ended after `grace`, because the next
-        generation starts it again; a deciding task that was suspended calls it when it learns that.
+        Until it comes, a task that keeps its container ends its command after `grace`, because the
+        next generation starts the command again. A deciding task that was only suspended calls that
+        generation when this task reports the end.
         """
         task, command, lost_at = self.info.task, self.command, self.caller.lost_at
         runs = command.child and not (command.renewing or command.record or command.ending)

@@ -213,7 +213,7 @@ class TaskNews:
         return max(known, default=self.began)
 
     def found(self, now: float, names: list[str], wall: float) -> dict[str, Any] | None:
-        """Return what the report says of the tasks that stand still; None if all move.
+        """Return the tasks that stand still, as the report has them; None if all move.
 
         Args:
             names: The tasks whose news counts: those that train, and run.

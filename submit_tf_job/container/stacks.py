@@ -83,7 +83,9 @@ def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, Any]:
 
 
 def _ask(path: str, process: Process, deadline: float, cwd: str) -> tuple[str, tuple[str, str]]:
-    """Return the stacks of a process, "" if it is none of Python's, and its place in short."""
+    """Return the stacks of a process, "" if it does not run Python; and the place where it stands,
+    with its key.
+    """
     listens = _listens(path, process.pid)
     if not listens and not process.name.startswith("python"):
         return "", ("", "")

@@ -36,7 +36,9 @@ class ChannelClosed(Exception):
     """The other side closed the connection, or sent something else than our messages."""
 
     def __init__(self, text: str, ended: bool = False) -> None:
-        """`ended`: the other side's kernel closed it, as it does for a process that ended."""
+        """`ended`: whether the other side's kernel closed the connection, as it does when a process
+        ends.
+        """
         super().__init__(text)
         self.ended = ended
 

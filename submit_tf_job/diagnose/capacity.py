@@ -323,7 +323,7 @@ _PLAIN = "containers are plain processes (DefaultContainerExecutor)"
 
 
 def ways_out(why: str = _PLAIN) -> str:
-    """Return what helps against what `why_no_images` returns."""
+    """Return the ways out of the problem that `why_no_images` has found."""
     own = "`image: none` runs the command as a plain process on purpose"
     # LinuxContainerExecutor refuses a container whose runtime is not allowed (seen on 3.4.2)
     spite = (

@@ -68,7 +68,7 @@ class ProgramEnd:
 
 @dataclass(frozen=True)
 class _Output:
-    """The output of a program, read.
+    """The parsed output of a program.
 
     Attributes:
         lines: Its lines, of all processes.
@@ -82,7 +82,7 @@ class _Output:
 
 
 def by_program(ending: ProgramEnd, streams: Mapping[str, str]) -> Cause | None:
-    """Return the cause that a program's output tells; None if it tells none.
+    """Return the cause that a program's output shows; None if it shows none.
 
     Args:
         ending: How it ended.
@@ -170,7 +170,7 @@ _OF_CHILD = (
 
 
 def _below_launcher(ending: ProgramEnd, output: _Output) -> tuple[ProgramEnd, str]:
-    """Return how the process ended that a launcher names as the first to fail, and its rank."""
+    """Return the end and the rank of the process that a launcher names as the first to fail."""
     text = "\n".join(line.text for line in output.lines[-600:])
     for pattern in (_OF_TORCHRUN, *_OF_CHILD):
         if found := pattern.search(text):
@@ -204,8 +204,8 @@ def _usable(output: _Output, rank: str) -> list[tuple[Block, Sequence[OutputLine
 def _ended_by(
     blocks: Sequence[tuple[Block, Sequence[OutputLine]]],
 ) -> tuple[Block, Sequence[OutputLine]] | None:
-    """Return the exception that ended the program, if one did: the first that it did not survive
-    and that is no consequence of another one.
+    """Return the exception that ended the program, if one did: the first after which the program
+    did not go on, and that is no consequence of another exception.
     """
     alive = [
         one
@@ -307,7 +307,7 @@ def _ended(ending: ProgramEnd) -> str:
 
 
 def _of_block(ending: ProgramEnd, output: _Output, block: Block, *, certain: bool) -> Cause:
-    """Return the cause that an exception is."""
+    """Return the cause for an exception."""
     cause = None if _says_own_words(block) else _recognised(ending, output, block)
     if cause is None:
         words = block.root.words
@@ -460,7 +460,7 @@ def _completed(
     error: Raised | None,
     block: Block | None = None,
 ) -> Cause:
-    """Add to a known cause what the pattern alone does not tell."""
+    """Complete a known cause with facts that the pattern alone does not have."""
     task = ending.task
     if cause.code in ("program-missing", "file-missing"):
         return _without_command(cause, ending, output)
@@ -543,7 +543,9 @@ def _of_host(ending: ProgramEnd, cause: Cause, block: Block | None) -> Cause:
 
 
 def _without_command(found: Cause, ending: ProgramEnd, output: _Output) -> Cause:
-    """Return the command that the shell lacked as the cause of a file that it was to bring."""
+    """Return a command that the shell did not find as the cause, where a file is missing that this
+    command should have made.
+    """
     lacked = _NO_COMMAND.search("\n".join(line.text for line in output.lines))
     if lacked is None:
         return found

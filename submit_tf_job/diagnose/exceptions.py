@@ -218,7 +218,7 @@ _SAYS_NOTHING = (
 
 
 def blocks_of(lines: Sequence[OutputLine]) -> list[Block]:
-    """Return what the lines of one process tell of exceptions, in order."""
+    """Return the exceptions that the lines of one process show, in order."""
     found: list[Block] = []
     at = 0
     while at < len(lines):
@@ -232,7 +232,7 @@ def blocks_of(lines: Sequence[OutputLine]) -> list[Block]:
 
 
 def _introduced(lines: Sequence[OutputLine], block: Block) -> Block:
-    """Add what the lines before a block say of it."""
+    """Complete a block with the facts in the lines before it."""
     at = block.first - 1
     while at >= 0 and not lines[at].text.strip() and at >= block.first - 2:
         at -= 1
@@ -248,7 +248,9 @@ def _introduced(lines: Sequence[OutputLine], block: Block) -> Block:
 
 
 def _is_introduction(line: OutputLine) -> bool:
-    """Return whether a line is of a log of Python's that tells of an exception: no line of C++."""
+    """Return whether a line of a Python log announces an exception; lines of C++ logs do not
+    count.
+    """
     return line.level in ("error", "warning") and not re.search(r"\.(?:cc|cpp|cu):\d+\]", line.text)
 
 
@@ -310,7 +312,9 @@ _SILENT = frozenset(
 
 
 def _one(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
-    """Return the exception that begins at a line, its own cause first, and where it ends."""
+    """Return the exceptions of a chain that begins at a line, the first cause first, and the index
+    of the line behind them; None if none begins there.
+    """
     text = lines[at].text
     if _BOX.match(text):
         return _boxed(lines, at)
@@ -363,7 +367,9 @@ def _raised(
     frames: list[Frame],
     indent: int = 0,
 ) -> tuple[list[Raised], int]:
-    """Return an exception with its whole message, the exception that the message quotes first."""
+    """Return an exception with its whole message; before it the exception that its message
+    quotes.
+    """
     is_open = bool(_OPEN.search(words.strip()))
     message, end = [words], at + 1
     longest = _OPEN_LINES if is_open else _MESSAGE_LINES

@@ -259,8 +259,8 @@ def _told_for_all(clues: FailureEvidence, cause: Cause) -> Cause:
 
 
 def _by_its_last_line(suspect: Failure, stderr: str) -> Failure:
-    """Return a task that only YARN reports with the status and the reason of its bootstrap's last
-    line, if that is there: its container's exit status does not tell whose status it is.
+    """Complete a task that only YARN reports with the status and the reason in its bootstrap's last
+    line, if there is one: the container's exit status does not tell which program set it.
     """
     said = outcome_line(stderr.encode("utf-8", "replace"))
     if said is None or suspect.reason or not suspect.task or said.task != suspect.task:
@@ -358,8 +358,8 @@ def _outputs(clues: FailureEvidence) -> dict[str, str]:
 
 
 def _from_outside(clues: FailureEvidence, cause: Cause) -> Cause:
-    """Add to the cause of a task that was ended from outside what may have ended it, and the other
-    tasks of its node that ended the same way.
+    """Complete the cause of a task that was ended from outside: with what may have ended it, and
+    with the other tasks of its node that ended the same way.
 
     YARN sets a negative status for a container that it ends itself. A dockerd that stops or
     restarts sends SIGTERM to its containers, and does not log it (seen with Docker 20.10).
@@ -469,7 +469,9 @@ def _last_lines(clues: FailureEvidence, cause: Cause) -> tuple[str, ...]:
 
 
 def _end_of_evidence(lines: Sequence[str], told: Sequence[str]) -> int:
-    """Return behind which line the words of a cause end; all lines if these are near their end."""
+    """Return the number of lines up to the end of a cause's words; that of all lines if the words
+    are near the end.
+    """
     last = told[-1] if told else ""
     found = [at for at, line in enumerate(lines) if last and without_workdir(line).endswith(last)]
     return len(lines) if not found or found[-1] >= len(lines) - KEPT // 2 else found[-1] + 1

@@ -80,7 +80,8 @@ def may_not_fit(job: Job) -> bool:
 def fits_never(
     job: Job, gpu_resource: str, nodes: Sequence[Node], scheduler: Scheduler | None
 ) -> tuple[Obstacle, ...]:
-    """Return why a job can never have all its containers at once, whatever else ends.
+    """Return why a job can never have all its containers at once, even after all other jobs have
+    ended.
 
     Args:
         job: The job.
@@ -411,8 +412,8 @@ def larger_than_queue(job: Job, site: Site, queue: Queue) -> tuple[Obstacle, ...
 
 
 def cut_by_queue(lifetime_s: int | None, queue: Queue) -> str:
-    """Return how a queue limits the life of a job that asks for so many seconds, or for none; "" if
-    it does not (CapacityScheduler.checkAndGetApplicationLifetime).
+    """Return how a queue limits the life of a job that asks for this many seconds, or for no limit;
+    "" if it does not (CapacityScheduler.checkAndGetApplicationLifetime).
     """
     most, default = queue.lifetime_max_s, queue.lifetime_default_s
     if lifetime_s and most and lifetime_s > most:

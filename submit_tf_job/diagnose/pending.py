@@ -162,8 +162,8 @@ def _log_hint(situation: Situation) -> str:
 
 
 def _late(situation: Situation) -> Iterator[Cause]:
-    """Yield the causes for tasks that have a container and have not reported: YARN for one that was
-    lost, the node before the launch script has run, the task after that.
+    """Yield the causes for tasks that have a container and have not reported. The cause is YARN for
+    a task that was lost, the node until the launch script has run, and the task after that.
     """
     waiting = [task for task in situation.late if not task.started and not task.lost]
     what, hint = "the container is being started", "its node is slow, or has much to do"

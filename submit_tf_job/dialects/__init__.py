@@ -145,7 +145,7 @@ def recognise(root: Table) -> tuple[str, str] | None:
 
 
 def _version(name: str, root: Table) -> str | None:
-    """Return the version of a tree of a format; None for a tree of another one."""
+    """Return the version of a tree of a format; None for a tree of another format."""
     from submit_tf_job.dialects.translation import Translation
 
     dialect = dialect_of(name)

@@ -98,7 +98,9 @@ def _job_spec(
 def _shaped_like_job(
     job: Job, spec: dict[str, Any], nodes: tuple[Node, ...], *, spread: bool
 ) -> dict[str, Any]:
-    """Add what decides where the containers of a job run, and what they see there."""
+    """Add the keys of a job that decide on which nodes its containers run, and what they see
+    there.
+    """
     from submit_tf_job.doctor.probe import ENV_MOUNTS
 
     wanted = _mounts_of(job)
@@ -291,7 +293,9 @@ _MOST_NODES = 20  # a container on each; larger clusters are sampled
 
 
 def _mounts_of(job: Job) -> tuple[Mount, ...]:
-    """Return the mounts of all roles, each path of the node once; to write to, if any role does."""
+    """Return the mounts of all roles, each path of the node once; writable if any role may write to
+    it.
+    """
     found: dict[str, Mount] = {}
     for mount in (mount for role in job.roles.values() for mount in role.mounts):
         if not mount.read_only or mount.source not in found:

@@ -66,7 +66,7 @@ class Authenticated:
         """Call a function with the caller's client, and whether the HTTP client has left.
 
         Raises:
-            ClientDisconnect: It left, and the function ended for it.
+            ClientDisconnect: The client left, and the function was ended because of that.
         """
         has_left = threading.Event()
         work = asyncio.ensure_future(self.with_client(lambda it: call(it, has_left.is_set)))

@@ -23,7 +23,7 @@ class _UserName:
         self._before: str | None = None
 
     def of_caller(self, environ: Mapping[str, str]) -> str:
-        """Return what whoever started this process has set; "" if it is not set."""
+        """Return the value with which this process was started; "" if the variable was not set."""
         with self._change:
             if self._calls and environ is os.environ:
                 return self._before or ""

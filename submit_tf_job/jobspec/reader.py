@@ -352,7 +352,9 @@ def _witness(deciding: Role, interpreter: str) -> Role:
 
 
 def _chief_for_master(places: Mapping[str, Location]) -> Iterator[tuple[str, Location]]:
-    """Yield every location; those under roles.master also under roles.chief, the job's name."""
+    """Yield path and location of every value; what is under roles.master also under roles.chief,
+    which is the role's name in the job.
+    """
     for path, place in places.items():
         yield path, place
         if path == "roles.master" or path.startswith("roles.master."):

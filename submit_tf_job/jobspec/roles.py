@@ -44,9 +44,9 @@ class Layer:
     """The shared keys of one level: the site, the job or one role.
 
     Attributes:
-        values: What it states, None for a wrong value.
+        values: The values that this level states; None for a wrong value.
         files: The files of its `files`, each with its path.
-        mounts: Its good mounts, each with its location.
+        mounts: Its valid mounts, each with its location.
     """
 
     values: Mapping[str, Any]
@@ -54,7 +54,7 @@ class Layer:
     mounts: Mounts
 
     def mapping(self, key: str) -> Mapping[str, Any]:
-        """Return a mapping that it states; an empty one if it states none, or a wrong one."""
+        """Return the mapping of a key; an empty one if the key is absent, or its value is wrong."""
         return self.values.get(key) or {}
 
 

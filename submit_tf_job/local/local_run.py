@@ -235,8 +235,8 @@ class LocalRun:
         return conclude(clues)
 
     def _let_others_end(self) -> None:
-        """Wait for the other tasks to end, as long as YARN does; the deciding task's bootstrap has
-        already ordered it.
+        """Wait for the other tasks to end, for as long as YARN would; the deciding task's bootstrap
+        has already ordered it.
         """
         for _ in waiting.LOCAL_TASKS_HAVE_ENDED.attempts():
             self._forward_lines()

@@ -95,8 +95,8 @@ def collected(logs: AggregatedLogs, wanted: str | None) -> Archive:
 
 
 def _has_all(containers: Sequence[TaskContainer], report: JobReport) -> bool:
-    """Return whether the last report of a job in which nothing was restarted lists no container
-    that is not among these, which have that of the ApplicationMaster, too.
+    """Return whether these containers are certainly all of a job: that of the ApplicationMaster is
+    among them, and each in the last report of a job in which nothing was restarted.
     """
     restarted = report.attempt or report.generation
     restarted = restarted or any(role.restarts for role in report.roles.values())

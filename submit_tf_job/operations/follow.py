@@ -103,8 +103,8 @@ def follow(
         ref: The run.
         plan: The plan of the submission: a job that ran out of memory is submitted again by its
             `retries.memory`. Only the first plan of a job, never that of a later run.
-        own: Whether the caller answers for the job, as who has submitted it or waits for it: then
-            it is stopped if it can never start. So it is with `plan`.
+        own: Whether the caller is responsible for the job, because it has submitted it or waits for
+            it: a job that can never start is then stopped. With `plan` that is always so.
         next_runs: Whether to wait for the run that somebody else with the job spec starts after
             one that ran out of memory, and to follow it.
         until: Returns whether to end before the job is over.
@@ -173,7 +173,7 @@ class Restarts:
 
 
 class _EventsOfRun:
-    """What is said of one run beside its statuses."""
+    """The events of one run beside its statuses."""
 
     def __init__(
         self, cluster: Cluster, output_every_s: float | None, tail: int | None, explain: bool
@@ -366,8 +366,8 @@ class TaskOutput:
             self._trouble = ""
 
     def _note_trouble(self, sentence: str) -> None:
-        """Keep a problem for later: a container that has ended cannot be read either, which is
-        normal.
+        """Keep a problem, which is reported only if the container still runs: reading from one that
+        has ended fails, too, and that is normal.
         """
         self._trouble = sentence
 

@@ -179,7 +179,9 @@ def _end_of(cluster: Cluster, place: tuple[str, str], name: str, most: int) -> b
 
 
 def _deciding_task(cluster: Cluster, app: AppReport) -> str | None:
-    """Return the deciding task by YARN's copy of the service, if it is still this application's."""
+    """Return the deciding task that YARN's copy of the service names; None if the copy cannot be
+    read, or belongs to another application by now.
+    """
     settings = cluster.settings
     if settings.hadoop_conf is None:
         return None

@@ -181,7 +181,7 @@ class Listing:
     """
 
     def __init__(self, cluster: Cluster, selection: JobSelection) -> None:
-        """Send no request yet."""
+        """Prepare a list of the selected jobs; no request is sent yet."""
         self._cluster, self._selection = cluster, replace(selection, every_run=True)
         # fixed at the first poll: a job stays in the selection while it is watched
         self._started_after_ms: int | None = None

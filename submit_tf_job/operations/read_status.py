@@ -193,7 +193,9 @@ class StatusReader:
         return report.updated_at is not None and now > report.updated_at + OUTDATED_S
 
     def _find_former_report(self, app: AppReport) -> None:
-        """Read the deciding task's report where its ApplicationMaster cannot say where that is."""
+        """Read the deciding task's report from its last known node, while the ApplicationMaster
+        does not tell its container.
+        """
         if app.state.is_final:
             return
         found = read_from_its_node(self._cluster, app)
@@ -345,7 +347,9 @@ class StatusReader:
 
 
 def _of_master(app: AppReport, error: SubmitTFJobError) -> str:
-    """Return which server did not answer: the ResourceManager itself did."""
+    """Return why the tasks cannot be read: the ApplicationMaster does not answer, or the words of
+    the server that did.
+    """
     if "tried" not in error.details or app.state is not AppState.RUNNING:
         return error.message  # somebody answered
     node = (str(app.raw.get("amHostHttpAddress") or "")).partition(":")[0]

@@ -107,7 +107,7 @@ def next_step(
 
 
 def next_step_of_json(planned: Plan, ended: Mapping[str, Any]) -> Step | None:
-    """Return what `next_step` returns, of the JSON of a job's last status."""
+    """Return the result of `next_step`, for the JSON of a job's last status."""
     from submit_tf_job.diagnose.cause import Cause
 
     found, again = ended.get("root_cause") or {}, ended.get("resubmission")
@@ -133,7 +133,9 @@ def runs_of(planned: Plan) -> frozenset[str]:
 
 
 def _of_first(planned: Plan, run: str) -> Resubmission | None:
-    """Return that a run is the first submission of its job; None if it may be a later one."""
+    """Return the resubmission of a run that is a first submission (its number is 0); None if the
+    run may be a later one.
+    """
     is_first = any(run == planned.run_of(number) for number in range(FIRST_RUNS))
     return Resubmission() if is_first else None
 

@@ -207,10 +207,11 @@ def forgotten(cluster: Cluster, ref: JobRef) -> tuple[JobReport | None, Verdict]
 
 
 def _end_of(report: JobReport | None) -> dict[str, Any]:
-    """Return the end that only the deciding task has told.
+    """Return the end of a run from its deciding task's last report, which no command has completed
+    yet.
 
     Raises:
-        KeyError: It has not told one.
+        KeyError: The report has no end.
     """
     ends = {"succeeded": JobState.SUCCEEDED, "failed": JobState.FAILED}
     state = ends[report.state if report else ""]

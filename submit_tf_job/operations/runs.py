@@ -138,7 +138,9 @@ def _recorded_run(cluster: Cluster, job: str) -> JobRef | None:
 
 
 def _similar_names(cluster: Cluster, job: str, own: Sequence[AppReport]) -> str:
-    """Return a hint: the user's jobs whose names are like it, or another user's job."""
+    """Return a hint for an unknown name: the user's jobs with similar names, or another user's job
+    of that name.
+    """
     names = list(dict.fromkeys(job_of(app.name) for app in own if app.name))
     with suppress(SubmitTFJobError):
         names += [other for other in run_records.recorded_jobs(cluster) if other not in names]

@@ -358,7 +358,7 @@ class _Preparation:
         self.said: tuple[str, ...] = ()  # what the job may meet on this cluster
 
     def prepare(self, number: int) -> None:
-        """Check what can refuse the job, and stage its files."""
+        """Make the checks that may refuse the job, and stage its files."""
         from submit_tf_job.diagnose.fit import check_largest
 
         cluster, settings = self._cluster, self._cluster.settings

@@ -72,10 +72,12 @@ def check_capacity(planned: Plan, cluster: Cluster) -> tuple[str, ...]:
 def _limits_of_queue(
     planned: Plan, cluster: Cluster, scheduler: Scheduler | None
 ) -> tuple[str, ...]:
-    """Return what the job's queue cuts or never grants: its lifetime, its largest container.
+    """Return the warnings about the job's queue: that it shortens the job's lifetime, or never
+    allocates a container of the job's size.
 
     Raises:
-        Refused: A container is larger, and `capacity_check` of the settings is `refuse`.
+        Refused: A container is larger than the queue's largest, and `capacity_check` of the
+            settings is `refuse`.
     """
     from submit_tf_job.diagnose import fit
 

@@ -111,7 +111,8 @@ def watch_run(
 
     Args:
         until: Returns whether to end before the run is over; never by default.
-        own: Whether the caller answers for the run: then it is stopped if it can never start.
+        own: Whether the caller is responsible for the run: it is then stopped if it can never
+            start.
         timeout_s: Time limit in seconds; None for no limit.
         details_every_s: Seconds between requests for the node and start of each task; None if these
             are not needed.
@@ -178,7 +179,7 @@ class _Limits:
         self._changed_at = self._clock()
 
     def answered(self, status: JobStatus, *, is_change: bool) -> None:
-        """Take a status."""
+        """Note that the cluster has answered, with this status."""
         self._answered_at = self._clock()
         if is_change:
             self._changed_at = self._answered_at

@@ -174,7 +174,9 @@ class _Place(NamedTuple):
         return cls(kind, authority, re.sub("/+", "/", path).rstrip("/") or "/")
 
     def may_be_on(self, other: _Place) -> bool:
-        """Whether both are on one file system; without an authority that may be any."""
+        """Whether both places may be on one file system: a URI without an authority may name
+        any.
+        """
         named = bool(self.authority and other.authority)
         return self.kind == other.kind and not (named and self.authority != other.authority)
 
@@ -241,7 +243,7 @@ def _shared_directory(target: _Place) -> str:
 
 
 def _protected_uris(job: Job, site: Site, output: Output) -> Iterator[tuple[str, str]]:
-    """Yield what must not lie at or below an output: words, and a URI."""
+    """Yield description and URI of each place that must not be at or below an output."""
     if site.staging:
         yield "the staging directory", site.staging
     for item in job.inputs:

@@ -166,8 +166,8 @@ class Upload:
 
     @property
     def directory(self) -> str:
-        """The URI of its directory, which contains only this file and is named by its hash; a
-        keytab's is named by the run.
+        """The URI of the directory of this upload, which contains nothing else. Its name is the
+        hash of the content; for a keytab it is the run's name.
         """
         return self.uri.rpartition("/")[0]
 

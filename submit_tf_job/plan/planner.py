@@ -248,7 +248,7 @@ def plan(
 
 
 def _contributions_of(job: Job, site: Site, run: str, room: int) -> tuple[Contribution, ...]:
-    """Return what the parts of a job add to its plan.
+    """Return the contribution of each part of a job to its plan.
 
     Raises:
         JobSpecError: YARN or a NodeManager would refuse the job; with all problems.

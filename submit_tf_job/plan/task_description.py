@@ -34,8 +34,8 @@ _FRAMEWORKS = {
 
 
 def task_text(description: Mapping[str, object]) -> str:
-    """Return it without the patterns that the AM replaces: `${TOKEN}` and `{{content}}`
-    (ProviderUtils, ConfigUtils.replaceProps).
+    """Return the task description as text, without the patterns that the AM replaces: `${TOKEN}`
+    and `{{content}}` (ProviderUtils, ConfigUtils.replaceProps).
     """
     text = json.dumps(description, indent=1, ensure_ascii=True)
     return text.replace("${", "\\u0024{").replace("{{", "{\\u007b")

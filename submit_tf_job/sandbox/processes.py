@@ -126,7 +126,8 @@ def call(
     """Run a program to its end; return its output.
 
     Raises:
-        SandboxError: It fails, or does not end in time; the message has its first word or two.
+        SandboxError: It fails, or does not end in time; the message has the first words of the
+            command.
     """
     done = run(argv, environ, cwd=cwd, stdin=stdin)
     if done.returncode != 0:

@@ -124,9 +124,9 @@ def result_of(handle: JobHandle, task: str) -> Any:
 
 
 def _left(handle: JobHandle, task: str, *, needed: bool) -> bytes | None:
-    """Return what a task left, after waiting until its logs can be read; None for nothing.
+    """Wait until a task's logs can be read, and return the result in them; None if there is none.
 
-    What is not `needed` is not there where its other files are.
+    A result that is not `needed` counts as absent once any other file of the task can be read.
     """
     cluster, were_read = handle.client.cluster, False
     for _ in waiting.LOGS_ARE_COLLECTED.attempts(cluster.clock, cluster.sleep):

@@ -298,7 +298,8 @@ def forget(storage: Storage, path: str) -> None:
 def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
     """Remove what earlier runs of the same job have staged, and this run does not use.
 
-    What was used in the last minutes before, or later, may be another one's, whose POST is late.
+    Files that were used in the last minutes before this run, or later, stay: they may be those of
+    another submission, whose POST is late.
 
     Args:
         storage: The storage that contains it.
@@ -343,7 +344,7 @@ def forget_leftover(storage: Storage, found: Leftover) -> None:
 
 
 def _remove_unused(storage: Storage, item: Stat, limit: datetime) -> None:
-    """Remove a file or directory that was last used by `limit`."""
+    """Remove a file or directory that was not used after `limit`."""
     if _used(storage, item) > limit:
         return
     if storage.renames:

@@ -134,7 +134,7 @@ class Next:
 
 @dataclass(frozen=True)
 class Fail:
-    """Fail: what has to be read cannot be, and another attempt would not help."""
+    """Fail: the facts that decide cannot be read, and another attempt would not help."""
 
     error: SubmitTFJobError
 

@@ -97,9 +97,10 @@ class FileStore(ABC):
         raise StoreError(f"{source}: what is in an object store cannot be moved to {target}")
 
     def version(self, path: str) -> Version | None:
-        """Return what changes when something else is put at a path; None if nothing is there.
+        """Return a value that changes when something else is put at a path; None if nothing is
+        there.
 
-        A rename does not change it.
+        A rename does not change the value.
         """
         return [0, 0] if self.exists(path) else None
 
@@ -139,7 +140,7 @@ def store_errors(path: str) -> Iterator[None]:
 
 
 def may_pass(error: str) -> bool:
-    """Return whether an error with this text and class may be gone later."""
+    """Return whether an error with this text and class may be temporary."""
     return not any(word in error for word in LASTING)
 
 
@@ -173,7 +174,9 @@ def retry(
 
 
 class Copying:
-    """What the steps share: counts, reports to the task, and trying again; for several threads."""
+    """The state that all steps share, for several threads: counts, reports to the task, and
+    retries.
+    """
 
     def __init__(self, tell: Callable[..., None], patience_s: float) -> None:
         """Start at zero; `patience_s` is how long an operation is tried again."""
@@ -193,7 +196,8 @@ class Copying:
     def retry(self, call: Callable[[], Any], *, entry: bool = False) -> Any:
         """Call a function, and again after errors that may pass.
 
-        With `entry` a lasting error concerns one entry of several, and others are tried on.
+        With `entry` a permanent error concerns this entry alone, and the copying of others
+        continues.
         """
         try:
             return retry(call, self.patience_s, self.failed.wait, self._waiting)

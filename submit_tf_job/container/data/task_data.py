@@ -37,7 +37,7 @@ FETCH_FAILED, STORE_FAILED = "input-failed", "output-failed"
 
 
 class Stopped(Exception):
-    """A signal ends the task during a copy, and nobody waits for it."""
+    """A signal ends the task during a copy, and nothing waits for the copy any more."""
 
 
 class Data:
@@ -200,8 +200,8 @@ class Data:
         return steps
 
     def unstored(self) -> Iterator[tuple[str, str]]:
-        """Yield a warning for each output of a task that is being stopped, and its name: until the
-        output is stored, it is not.
+        """Yield a warning for each output of a task that is being stopped, and the output's name.
+        The warning holds until the output is stored.
         """
         for name, item, uri in self._own_outputs():
             rule = ", and its `on_failure` is discard" * (item["on_failure"] == "discard")
@@ -242,9 +242,9 @@ class Data:
 
 
 class _Copy:
-    """A copy by a process of its own, and by another one if that dies.
+    """Copies in a process of its own, and in a second one if the first dies.
 
-    It tells how it goes: in the log, and in the report what its readers should know.
+    Its progress goes to the log, and its warnings to the job's report, too.
     """
 
     def __init__(
@@ -390,7 +390,9 @@ class _Copy:
 
 
 def _message(line: bytes) -> dict[str, Any]:
-    """Return a message; {} for what something in the image prints when Python starts."""
+    """Return a line of the copying process as a message; {} for a line that other code of the image
+    prints when Python starts.
+    """
     try:
         found = json.loads(line.decode("utf-8"))
     except ValueError:

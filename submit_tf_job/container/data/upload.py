@@ -36,7 +36,8 @@ FILE, DIRECTORY, LEFT, NOTHING = "file", "directory", "left", "nothing"
 
 
 def entries(root: str) -> Iterator[tuple[str, str, str]]:
-    """Yield what is below a directory, or the file itself: kind, path relative to it, and why.
+    """Yield kind, relative path and, for what is not stored, the reason: of each entry below a
+    directory, or of the file itself.
 
     Links are followed. `LEFT` is an entry that cannot be stored. `NOTHING` is one that holds
     nothing of its own: a link to a directory around itself, a socket, a pipe.
@@ -219,7 +220,9 @@ class OutputUpload:
         return "; ".join(texts + [f"and {more} more, which the log names"] * (more > 0))
 
     def _leave_out(self, name: str, err: StoreError) -> None:
-        """Go on without an entry whose error lasts, such as a name that HDFS does not accept."""
+        """Continue without an entry whose error is permanent, such as a name that HDFS does not
+        accept.
+        """
         self.left[name] = "is refused: " + str(err).partition(": ")[2]
         self.refused.append(name)
         text = f"the output {self.step['name']}: {shown(name)} is refused: {err}"
@@ -243,7 +246,9 @@ class OutputUpload:
             self.copying.tell(t="found", name=self.step["name"], was=self.was)
 
     def _renamed_away(self) -> list[tuple[int, str]]:
-        """Return what uploads to this place have renamed away: when, and its path, by time."""
+        """Return time and path of each output that an upload to this place has renamed away, by
+        time.
+        """
         found = []
         with contextlib.suppress(NotFound):  # the directory does not exist
             for path, _, _ in self.store.list(posixpath.dirname(self.target)):
@@ -489,7 +494,7 @@ class OutputUpload:
         self.store.rename(old, self.cleared[old])
 
     def _sweep(self) -> None:
-        """Remove what uploads to this target have left that were killed more than a day ago."""
+        """Remove the leftovers of uploads to this target that were killed more than a day ago."""
         written = self.store.version(self.target)
         before = (written or [0])[0] - LEFT_MS
         mine = f"{self.prefix}{self.step['run']}-{self.step['task']}-"

@@ -151,7 +151,7 @@ class WebHdfs(FileStore):
         return [found["modificationTime"], found.get("fileId", 0)]
 
     def trash(self, path: str) -> str:
-        """Return the user's trash, which an encryption zone has of its own."""
+        """Return the user's trash; an encryption zone has a trash of its own."""
         return str(self._send("GET", path, "GETTRASHROOT")["Path"])
 
     def remove(self, path: str) -> None:

@@ -178,7 +178,9 @@ def _awaits_its_generation(
 
 
 def _count_replaced_process(job: Rendezvous, now: float, m: Member) -> bool:
-    """Count a restarted task whose former process told no end as lost; return if the job ends."""
+    """Count the former process of a restarted task as lost if it reported no end; return whether
+    the job ends.
+    """
     if m.state != states.LOST:
         return False
     failures.failed(job, now, m, failures.lost_record(job, m))

@@ -53,8 +53,8 @@ def _open_tasks(job: Rendezvous, role_kind: str) -> list[Member]:
 
 
 def finish(job: Rendezvous, now: float, read: float) -> bool:
-    """End the job once the other tasks have ended, or had their time; return whether one that had
-    to end has not, which is recorded as a failure.
+    """End the job once the other tasks have ended, or their time to end is over. Return whether a
+    task that had to end has not ended: this is recorded as a failure.
     """
     waits = read < job.finish_deadline
     if waits and _count_open(job, contract.KIND_TRAINS, contract.KIND_EVALUATES):

@@ -28,7 +28,9 @@ def lost_record(job: Rendezvous, m: Member) -> dict[str, Any]:
 
 
 def ended_alone(job: Rendezvous, m: Member) -> str:
-    """Return that a task has ended its command because it was cut off."""
+    """Return the message about a task that has ended its command after it had lost the
+    connection.
+    """
     text = "%s ended its program: it had lost the connection to %s for longer than `grace`"
     return text % (m.name, job.me.name) + _stall_message(job)
 
@@ -123,10 +125,9 @@ def stalled(job: Rendezvous, now: float, name: str, text: str) -> None:
 
 
 def fail_lost(job: Rendezvous, now: float, late: bool = False) -> None:
-    """Count vanished tasks as failed once another failure is recorded.
+    """Count lost tasks as failed once another failure is recorded: one of them may be the cause.
 
-    One of the vanished tasks is then the cause. One that may well come back has time for that:
-    only if it is `late`, it has vanished.
+    A lost task that may connect again has time for that, and is counted only in a call with `late`.
     """
     for m in list(job.away.values()):
         if m.state != states.LOST or not _can_end_job(job, m):

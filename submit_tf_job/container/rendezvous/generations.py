@@ -112,7 +112,7 @@ class Generations:
         )
 
     def left_out(self) -> str:
-        """Return that YARN leaves a node out since the last loss, "" if it does not.
+        """Return a sentence if YARN uses a node no more since the last loss; "" if not.
 
         YARN counts the failures of each component on each node; a container that was preempted or
         stopped is not left out.

@@ -160,7 +160,7 @@ class StateMachine(Rendezvous):
         self.warn(now, text % (self.me.name, seconds))
 
     def exclude_suspension(self, now: float, seconds: float) -> None:
-        """Count no time in which the deciding task was suspended as one of waiting for others."""
+        """Exclude the time in which the deciding task was suspended from its waits for others."""
         for m in self.away.values():
             m.since = min(now, m.since + seconds)
         self.wary_until = now + 2 * self.info.settle_s

@@ -20,7 +20,7 @@ WITNESS_S = 60.0  # the start waits so long for a witness that was lost
 
 
 def await_all(job: Rendezvous, now: float) -> None:
-    """Wait for all tasks to be ready for the next generation; sidecars go on."""
+    """Wait until all tasks are ready for the next generation; sidecars keep running."""
     job.await_start(now)
     _await_elastic(job, now)
     for m in job.cluster:
@@ -29,7 +29,9 @@ def await_all(job: Rendezvous, now: float) -> None:
 
 
 def begin(job: Rendezvous, now: float, read: float) -> None:
-    """Start the commands, or what comes before them, if all is there; end the job if it is late."""
+    """Start `prepare` or the commands if every task has come; end the job if the start deadline has
+    passed.
+    """
     if not _may_start(job, now):
         if read >= job.start_deadline:
             _peers_missing(job, now)
@@ -200,7 +202,9 @@ def _ends_by_itself(job: Rendezvous, role: str) -> bool:
 
 
 def _has_run(job: Rendezvous, role: str) -> bool:
-    """Return whether all tasks of a role have succeeded; of one that need not end, run."""
+    """Return whether all tasks of a role have succeeded; for a role that need not end, whether all
+    of them run.
+    """
     wanted = sum(job.counts[role].values()) - job.count(role, states.LEFT_OUT)
     if _ends_by_itself(job, role):
         tolerated = min(job.count(role, states.FAILED), job.info.roles[role]["tolerate"])
@@ -218,7 +222,7 @@ def here(job: Rendezvous, role: str) -> int:
 
 
 def _do_without(job: Rendezvous, now: float) -> None:
-    """Leave out the tasks that have not come, if the others are enough and have waited."""
+    """Leave out the tasks that have not come, if the others suffice and have waited long enough."""
     missing = [m for m in job.cluster if m.state in states.AWAITED]
     if not all(job.is_elastic(m) and m.peer is None for m in missing):
         return
@@ -298,9 +302,10 @@ def shrinks(job: Rendezvous, task: str) -> bool:
 
 
 def goes_on_without(job: Rendezvous, m: Member, lost: bool) -> bool:
-    """Return whether the others go on without a lost task that serves.
+    """Return whether the other tasks continue without a lost task of a role that serves.
 
-    ParameterServerStrategy gives a worker's steps to the others, and takes it back.
+    ParameterServerStrategy gives the steps of a lost worker to the other workers, and uses the
+    worker again when it is back.
     """
     serves = job.is_elastic(m) and m.role_kind == contract.KIND_SERVES
     calm = job.phase == states.RUNNING and not job.failures
