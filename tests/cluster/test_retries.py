@@ -188,9 +188,11 @@ def test_a_node_on_which_a_task_was_lost_is_left_out(
 
 @pytest.mark.long
 def test_job_that_ran_out_of_memory_is_submitted_again_with_more(tool: Tool) -> None:
-    marker = tool.cwd / "held"
-    program = (
-        f"held = bytearray(500 << 20); import time; time.sleep(20); open({str(marker)!r}, 'w')"
+    first, marker = tool.cwd / "first", tool.cwd / "held"
+    program = (  # the first run holds its memory until it is ended for it
+        "import os, time; held = bytearray(500 << 20); "
+        f"again = os.path.exists({str(first)!r}); open({str(first)!r}, 'w').close(); "
+        f"time.sleep(20 if again else 600); open({str(marker)!r}, 'w').close()"
     )
     spec = tool.spec(
         "grows",
