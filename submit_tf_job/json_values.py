@@ -65,6 +65,8 @@ def plain_value(value: Any) -> Any:
         return [plain_value(inner) for inner in value]
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(value)  # "NaN", "Infinity", "-Infinity", which JSON has no numbers for
     return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 

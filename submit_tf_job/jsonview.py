@@ -25,7 +25,7 @@ from submit_tf_job.job_report import (
     StoredOutput,
 )
 from submit_tf_job.jobspec.job import Remark
-from submit_tf_job.json_values import FORMAT_VERSION, MOMENT, instant, plain, shown_fields
+from submit_tf_job.json_values import FORMAT_VERSION, MOMENT, document, instant, plain, shown_fields
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations import description
 from submit_tf_job.yarn import service_properties
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from submit_tf_job.job_report import JobReport
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.explain import Why
+    from submit_tf_job.operations.history import RecordedRun
     from submit_tf_job.operations.listing import ListedJob
     from submit_tf_job.operations.submit import Submission
 
@@ -205,6 +206,33 @@ class JobListJson(WholeListJson):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunRecordJson(Json):
+    """One run by its record, with what is read out of it."""
+
+    kind: str = "RunRecord"
+    format: Literal[1] = FORMAT_VERSION
+    name: str
+    run: Run
+    application_id: str
+    user: str
+    state: JobState
+    duration_s: int | None
+    metrics: Free
+    outputs: tuple[StoredOutput, ...]
+    submission: Free
+    end: Free | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunHistoryJson(Json):
+    """Runs by their records."""
+
+    kind: str = "RunHistory"
+    format: Literal[1] = FORMAT_VERSION
+    runs: tuple[RunRecordJson, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SubmissionJson(Json):
     """The result of a submission."""
 
@@ -356,6 +384,11 @@ def page_object(jobs: Sequence[ListedJob], next_cursor: str | None, caller: str)
 def listed_job_object(job: ListedJob) -> dict[str, Any]:
     """Return the object of one row."""
     return plain(ListedJobJson.of(job))
+
+
+def history_object(runs: Sequence[RecordedRun]) -> dict[str, Any]:
+    """Return the object that `history -o json` prints and the gateway sends."""
+    return document("RunHistory", runs=[run.to_json() for run in runs])
 
 
 def submission_object(done: Submission, warnings: Sequence[str] = ()) -> dict[str, Any]:

@@ -13,7 +13,6 @@ import typer
 from submit_tf_job.cli.context import Context, completed, printable
 from submit_tf_job.cli.jobs import finish, print_events, seconds
 from submit_tf_job.errors import UsageError
-from submit_tf_job.json_values import document
 from submit_tf_job.operations.listing import Listing, list_jobs
 from submit_tf_job.report.table import history_lines, listing_lines
 
@@ -102,21 +101,21 @@ def history(
         int, typer.Option(metavar="N", min=1, help="Show at most N runs, the newest.")
     ] = DEFAULT_LIMIT,
 ) -> None:
-    """List runs with how they ended, from the records that each leaves in the staging directory.
+    """List runs: for how long, how they ended, last metrics, outputs.
 
-    The records stay when the ResourceManager has forgotten a run, and when `delete` has removed it.
+    By the records in the staging directory, which stay when the ResourceManager has forgotten a
+    run, and when `delete` has removed it.
 
     \b
     Examples:
       submit_tf_job history mnist
-      submit_tf_job history mnist -o json | jq -r '.runs[].end.state'
+      submit_tf_job history mnist -o json | jq '.runs[].metrics.loss'
     """
+    from submit_tf_job.jsonview import history_object
     from submit_tf_job.operations.history import run_history
 
-    records = run_history(context.cluster(), job, limit)
-    context.result(
-        history_lines(records, width=context.width), lambda: document("RunHistory", runs=records)
-    )
+    runs = run_history(context.cluster(), job, limit)
+    context.result(history_lines(runs, width=context.width), lambda: history_object(runs))
 
 
 def selection(

@@ -129,6 +129,12 @@ LIST = _route(
     ),
     s304=_UNCHANGED,
 )
+HISTORY = _route(
+    "list_runs",
+    "List runs by their records",
+    s200=_json_response("The runs.", "RunHistory"),
+    s304=_UNCHANGED,
+)
 JOB = _route("get_job", "Get a job", s200=_json_response("The job.", "Job"), s304=_UNCHANGED)
 DESCRIPTION = _route(
     "describe_job",

@@ -28,7 +28,13 @@ from submit_tf_job.gateway.problems import code_of
 from submit_tf_job.gateway.running import Gateway, in_thread
 from submit_tf_job.gateway.watchers import Causes
 from submit_tf_job.host.units import duration_s
-from submit_tf_job.jsonview import deletion_object, description_object, page_object, why_object
+from submit_tf_job.jsonview import (
+    deletion_object,
+    description_object,
+    history_object,
+    page_object,
+    why_object,
+)
 from submit_tf_job.sdk.client import Client, JobHandle, job_schema
 
 if TYPE_CHECKING:
@@ -39,10 +45,11 @@ _bearer = HTTPBearer(
     auto_error=False, description="A token that `submit_tf_job gateway token` printed."
 )
 
+_JOB = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 Name = Annotated[
     str,
     Path(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+        pattern=_JOB,
         description="Name of the job, or an application id.",
     ),
 ]
@@ -256,6 +263,23 @@ async def listing(
     ]
     rows, following = _page_of(jobs, limit, cursor)
     return caller.json(page_object(rows, following, caller.user))
+
+
+@router.get("/history", tags=["jobs"], **openapi.HISTORY)
+async def history(
+    caller: Caller,
+    name: Annotated[
+        str | None,
+        Query(pattern=_JOB, description="Only runs of this job, or one run by its own name."),
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many, the newest.")] = 50,
+) -> Response:
+    """List the caller's runs by their records, which stay when YARN has forgotten a run.
+
+    A run whose end is not in its record takes several requests to the cluster.
+    """
+    runs = await caller.with_client(lambda client: client.history(name, limit=limit))
+    return caller.json(history_object(runs))
 
 
 @router.get("/jobs/{name}", tags=["jobs"], **openapi.JOB)

@@ -2,20 +2,60 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.job_report import JobReport, StoredOutput
+from submit_tf_job.json_values import plain_value
+from submit_tf_job.observation import JobState
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.why import why_failed
 
+if TYPE_CHECKING:
+    from submit_tf_job.observation import JobStatus
 
-def run_history(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
-    """Return the records of a job's runs, the newest first, of one run by its own name, or of all
-    jobs.
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """One run by its record.
+
+    Attributes:
+        name, run, application_id: The job, its run, YARN's application.
+        state: How it ended, or the state of a run that lives; UNKNOWN where neither is known.
+        submitted_ms: When it was submitted, in milliseconds since 1970.
+        duration_s: Seconds from its submission to its end, or until now; None if its end is not
+            known.
+        metrics: The last value of each metric that the program told.
+        outputs: Where its outputs are.
+        record: The record (docs/json.md#runrecord).
+    """
+
+    name: str
+    run: str
+    application_id: str
+    state: JobState
+    submitted_ms: int
+    duration_s: int | None
+    metrics: Mapping[str, float]
+    outputs: tuple[StoredOutput, ...]
+    record: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record with what is read out of it, as `history -o json` prints it."""
+        told = {name: getattr(self, name) for name in ("state", "duration_s", "metrics", "outputs")}
+        return {**self.record, **{name: plain_value(value) for name, value in told.items()}}
+
+
+def run_history(cluster: Cluster, job: str | None, limit: int) -> tuple[RecordedRun, ...]:
+    """Return a job's runs by their records, the newest first; one run by its own name; or the runs
+    of all jobs.
 
     Raises:
         NoSuchJob: Neither a record nor YARN knows the job.
@@ -25,16 +65,55 @@ def run_history(cluster: Cluster, job: str | None, limit: int) -> list[dict[str,
     records = run_records.recorded_runs(cluster, job, limit)
     if job and not records:
         find(cluster, job)
-    return [_with_end(cluster, record) for record in records]
+    return tuple(recorded_run(cluster, record) for record in records)
 
 
-def _with_end(cluster: Cluster, record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with the run's end, which this command may be the first to learn."""
-    if record.get("end"):
-        return record
-    ref = JobRef(record["name"], record["application_id"], record["run"])
-    with suppress(SubmitTFJobError):
-        status = read_status(cluster, ref)
-        why_failed(cluster, status)
-        return run_records.read(cluster, ref.run) or record
-    return record
+def recorded_run(cluster: Cluster, record: dict[str, Any]) -> RecordedRun:
+    """Return the run of a record, with its end, which this command may be the first to learn."""
+    status: JobStatus | None = None
+    if not record.get("end"):
+        ref = JobRef(record["name"], record["application_id"], record["run"])
+        with suppress(SubmitTFJobError):
+            status = read_status(cluster, ref)
+            why_failed(cluster, status)
+            record = run_records.read(cluster, ref.run) or record
+    return _run_of_record(cluster, record, status)
+
+
+def _run_of_record(
+    cluster: Cluster, record: dict[str, Any], status: JobStatus | None
+) -> RecordedRun:
+    end, at_s = record.get("end") or {}, int(record["submission"]["at"])
+    written = end.get("report") or record.get("report")
+    report = status.report if status else JobReport.parse(json.dumps(written).encode())
+    told = report.progress.metrics if report and report.progress else {}
+    return RecordedRun(
+        name=record["name"],
+        run=record["run"],
+        application_id=record["application_id"],
+        state=_state_of_run(end, status),
+        submitted_ms=at_s * 1000,
+        duration_s=_duration_s(cluster, end, status, at_s),
+        metrics={name: value for name, value in told.items() if value is not None},
+        outputs=report.outputs if report else (),
+        record=record,
+    )
+
+
+def _state_of_run(end: Mapping[str, Any], status: JobStatus | None) -> JobState:
+    if end.get("state") in list(JobState):
+        return JobState(end["state"])
+    return status.state if status else JobState.UNKNOWN
+
+
+def _duration_s(
+    cluster: Cluster, end: Mapping[str, Any], status: JobStatus | None, at_s: int
+) -> int | None:
+    began, ended = end.get("started_at") or at_s, end.get("finished_at")
+    if status and status.app and status.app.finished_ms:
+        ended = status.app.finished_ms // 1000
+    elif status and not status.state.is_final:
+        ended = (cluster.client.now_ms() or int(cluster.wall() * 1000)) // 1000
+    if isinstance(began, int) and isinstance(ended, int):
+        return max(0, ended - began)
+    return None

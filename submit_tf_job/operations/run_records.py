@@ -252,7 +252,7 @@ def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[st
         if len(chosen) >= limit and chosen[limit - 1]["submission"]["at"] >= written_s:
             break
         record = _parse_record(storage.read(item.path))
-        if record and (not job or job in (record["name"], record["run"])):
+        if record and _is_selected(cluster, record, job):
             chosen.append(record)
             chosen.sort(key=lambda record: -int(record["submission"]["at"]))
     return chosen[:limit]
@@ -284,6 +284,13 @@ def successes(
             most -= 1
         if most <= 0:
             return
+
+
+def _is_selected(cluster: Cluster, record: Mapping[str, Any], job: str | None) -> bool:
+    # a staging directory may be that of several users
+    if cluster.own_jobs_only and record.get("user") != cluster.settings.user:
+        return False
+    return not job or job in (record["name"], record["run"])
 
 
 def names(cluster: Cluster, job: str) -> list[str]:

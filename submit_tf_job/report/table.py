@@ -5,13 +5,15 @@ others without control characters.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.host.units import duration_text
 from submit_tf_job.json_values import instant
+from submit_tf_job.observation import JobState
 
 if TYPE_CHECKING:
+    from submit_tf_job.operations.history import RecordedRun
     from submit_tf_job.operations.listing import ListedJob
 
 _GAP = "  "
@@ -130,21 +132,36 @@ def _row(job: ListedJob, name: str) -> list[str]:
     ]
 
 
-def history_lines(
-    records: Sequence[Mapping[str, Any]], *, width: int | None = None
-) -> Iterator[str]:
-    """Return the table of runs that records tell of."""
-    if not records:
+def history_lines(runs: Sequence[RecordedRun], *, width: int | None = None) -> Iterator[str]:
+    """Return the table of runs that records tell of; each with its reason, if it has not succeeded,
+    or else with its outputs.
+    """
+    if not runs:
         yield "no runs"
         return
-    rows = [["RUN", "STATE", "SUBMITTED", "STEP", "REASON"]]
-    for record in records:
-        end = record.get("end") or {}
-        step = (end.get("progress") or {}).get("step")
+    rows = [["RUN", "STATE", "SUBMITTED", "FOR", "STEP", "METRICS", "REASON OR OUTPUTS"]]
+    for run in runs:
+        end = run.record.get("end") or {}
         reason = (end.get("root_cause") or {}).get("sentence") or end.get("reason") or ""
-        submitted = instant(1000 * record["submission"]["at"]) or "-"
-        rows.append([record["run"], end.get("state") or "-", submitted, number(step), reason])
-    yield from columns(rows, width, optional=(3,))
+        stored = ", ".join(output.uri for output in run.outputs)
+        rows.append(
+            [
+                run.run,
+                run.state.value,
+                instant(run.submitted_ms) or "-",
+                duration_text(run.duration_s),
+                number((end.get("progress") or {}).get("step")),
+                "  ".join(metrics_text(run.metrics)) or "-",
+                reason if run.state is not JobState.SUCCEEDED or not stored else stored,
+            ]
+        )
+    yield from columns(rows, width, optional=(2, 4))
+
+
+def metrics_text(metrics: Mapping[str, float]) -> Iterator[str]:
+    """Yield each metric with its value, as a person reads them."""
+    for name, value in metrics.items():
+        yield f"{name} {value:.4g}"
 
 
 def listed_job_line(job: ListedJob) -> str:

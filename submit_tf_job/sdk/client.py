@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from submit_tf_job.errors import AuthError, UsageError
 from submit_tf_job.operations.cluster import Cluster, check_identity, connect
 from submit_tf_job.operations.delete import delete
+from submit_tf_job.operations.history import run_history
 from submit_tf_job.operations.listing import gpus_of_run, list_jobs
 from submit_tf_job.operations.resubmission import next_step_of_json, runs_of
 from submit_tf_job.operations.runs import find, has_run, live_runs, other_job_of_key
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause as Cause
     from submit_tf_job.doctor.findings import Check as Check
     from submit_tf_job.jobspec.job import Job as Job
+    from submit_tf_job.operations.history import RecordedRun as RecordedRun
     from submit_tf_job.operations.listing import ListedJob as ListedJob
     from submit_tf_job.plan import Plan as Plan
     from submit_tf_job.sdk.notebook import ListedJobs
@@ -502,8 +504,7 @@ class Client:
         _check_list("states", states)
         _check_list("names", names)
         _check_texts(user=user, queue=queue)
-        if limit is not None and not (isinstance(limit, int) and limit >= 1):
-            raise UsageError(f"limit: expected a whole number of at least 1, found {limit!r}")
+        _check_limit(limit)
         whose = self.settings.user if user == "" else user
         try:
             chosen_states = frozenset(map(JobState, states))
@@ -511,6 +512,31 @@ class Client:
             raise UsageError(f"{error}; states are {', '.join(JobState)}") from None
         chosen = JobSelection(whose, queue, chosen_states, within_s, limit, frozenset(names))
         return ListedJobs(list_jobs(self.cluster, chosen))
+
+    def history(self, job: str | None = None, *, limit: int = 50) -> tuple[RecordedRun, ...]:
+        """Return runs by their records, the newest first: state, duration, metrics, outputs.
+
+        Args:
+            job: A job, or one run by its own name; None for all jobs.
+            limit: Maximum number of runs.
+
+        Raises:
+            NoSuchJob: Neither a record nor YARN knows the job.
+            SettingsError: There is no staging directory, and so no history.
+            UsageError: An argument is of a wrong kind, or `limit` is below 1.
+
+        Example:
+            >>> [run.metrics.get("loss") for run in client.history("mnist")]  # doctest: +SKIP
+        """
+        _check_texts(job=job)
+        _check_limit(limit)
+        return run_history(self.cluster, job, limit)
+
+
+def _check_limit(limit: int | None) -> None:
+    """Refuse what is neither None nor a whole number of at least 1."""
+    if limit is not None and not (isinstance(limit, int) and limit >= 1):
+        raise UsageError(f"limit: expected a whole number of at least 1, found {limit!r}")
 
 
 def _check_list(name: str, value: Iterable[str]) -> None:

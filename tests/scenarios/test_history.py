@@ -16,12 +16,14 @@ from tests.scenarios.conftest import ME
 from tests.world import RM, World
 
 SPEC = "mnist.yaml"
+OUTPUTS = [{"name": "model", "uri": "hdfs://nn/models/mnist", "tasks": 1}]
 PER_RUN = ("keytabs", "lists", "rendezvous")
 
 
 def succeeds(world: World) -> None:
     chief = world.runs("chief-0")["chief-0"]
-    told: dict[str, Any] = {"progress": {"step": 40}, "outcome": {"status": 0}}
+    progress = {"step": 40, "metrics": {"loss": 0.25, "accuracy": 0.9125}}
+    told: dict[str, Any] = {"progress": progress, "outcome": {"status": 0}, "outputs": OUTPUTS}
     world.reports(chief, "succeeded", **told)
     world.yarn.containers["chief"][0]["state"] = "SUCCEEDED"
 
@@ -30,7 +32,15 @@ def test_a_run_is_known_after_yarn_has_forgotten_it(kept: World) -> None:
     app = kept.submitted()
     run = kept.name
     succeeds(kept)
-    assert kept("history").out.split()[5:7] == [run, "-"]
+    kept.passes(30)
+    heading, row = (line.split() for line in kept("history").out.splitlines())
+    assert (heading[0], heading[3], row[0], row[1], row[3]) == (
+        "RUN",
+        "FOR",
+        run,
+        "FINISHING",
+        "40s",
+    )
     kept.cluster.clock.after(1, kept.ends)
     assert kept("wait", "mnist").status == 0
     staged = [kept.home / "staging" / kind / "mnist" / run for kind in PER_RUN]
@@ -50,6 +60,15 @@ def test_a_run_is_known_after_yarn_has_forgotten_it(kept: World) -> None:
     [record] = found["runs"]
     check("RunRecord", record)
     assert (record["run"], record["end"]["state"]) == (run, "SUCCEEDED")
+    assert record["metrics"] == {"loss": 0.25, "accuracy": 0.9125}
+    assert (record["state"], record["outputs"]) == ("SUCCEEDED", OUTPUTS)
+    assert record["duration_s"] == record["end"]["finished_at"] - record["end"]["started_at"] > 29
+    [shown] = kept("history", "mnist").out.splitlines()[1:]
+    assert "accuracy 0.9125  loss 0.25" in shown
+    assert shown.endswith("hdfs://nn/models/mnist")
+    assert [one.to_json() for one in submit_tf_job.history("mnist")] == [record]
+    with pytest.raises(submit_tf_job.UsageError, match="limit"):
+        submit_tf_job.history(limit=0)
     assert record["submission"]["spec"] == (kept.home / SPEC).read_text()
     assert kept("history", run, "-o", "json").json["runs"] == [record]
     for verb in ("status", "history", "delete"):

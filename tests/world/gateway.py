@@ -45,6 +45,7 @@ class World:
         limits: Limits | None = None,
         fake: FakeCluster | None = None,
         policy: str = "",
+        **settings: Any,
     ) -> None:
         self.fake = fake or FakeCluster()
         self.fake.yarn.site.users = frozenset({"alice", "bob", "etl"})
@@ -61,7 +62,7 @@ class World:
         self.policy.write_text(policy)
         self.policy.chmod(0o600)
         self.settings = load_settings(
-            arguments={"resource_managers": ["http://rm1:8088"], "user": "etl"},
+            arguments={"resource_managers": ["http://rm1:8088"], "user": "etl", **settings},
             environ={"HOME": "/nowhere"},
             cwd=Path("/"),
         )

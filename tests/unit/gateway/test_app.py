@@ -23,6 +23,7 @@ from submit_tf_job.gateway.app import document, served
 from submit_tf_job.gateway.callers import CallersFile, Clusters, line_of
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.running import Gateway, Limits, Slots
+from tests.builders.records import write_record
 from tests.world.gateway import JOB, World, is_a, refused
 
 ROOT = Path(__file__).parents[3]
@@ -142,6 +143,24 @@ def test_every_route_hides_the_jobs_of_others(world: World, method: str, path: s
     assert "bob" not in str(answer("mnist")), "nor by its name"
     assert not world.fake.yarn.apps[theirs].over
     assert world.ask("GET", f"/v1/jobs/{theirs}", "bob").status_code == 200
+
+
+def test_history_has_the_callers_runs_alone(world: World, tmp_path: Path) -> None:
+    refused(world.ask("GET", "/v1/history"), 500, "settings")  # there is no staging directory
+    world = World(tmp_path, staging=(tmp_path / "staging").as_uri())
+    for at_s, (caller, run) in enumerate(
+        [("alice", "first-aaaaaaaa"), ("bob", "theirs-aaaaaaaa"), ("alice", "second-aaaaaaaa")]
+    ):
+        write_record(tmp_path / "staging", run, user=caller, at_s=at_s)
+    for query, names in (
+        ("", ["second", "first"]),
+        ("?limit=1", ["second"]),
+        ("?name=first", ["first"]),
+    ):
+        found = world.ask("GET", f"/v1/history{query}").json()
+        assert is_a("RunHistory", found)
+        assert [run["name"] for run in found["runs"]] == names
+    refused(world.ask("GET", "/v1/history?name=theirs"), 404, "no-such-job")
 
 
 def test_lists_pages_and_filters(world: World) -> None:
