@@ -166,6 +166,7 @@ _OF_CHILD = (
     ),
     re.compile(r"Process name: (?:\[\[\d+,\d+\],)?(?P<rank>\d+)\]?\n\s*Exit code: +(?P<code>\d+)"),
     re.compile(r"\[launch\.py[^\n]{0,300}exits with return code = (?P<code>-?\d+)"),
+    re.compile(r"^make(?:\[\d+\])?: \*\*\* \[[^\]\n]{0,300}\] Error (?P<code>\d+)", re.MULTILINE),
 )
 
 
@@ -177,7 +178,7 @@ def _below_launcher(ending: ProgramEnd, output: _Output) -> tuple[ProgramEnd, st
             groups = found.groupdict()
             code = int(groups.get("code") or 0) or -int(groups.get("signal") or 0)
             status = 128 - code if code < 0 else code
-            if code and ending.status in (None, 1, status, code & 255):
+            if code and ending.status in (None, 1, 2, status, code & 255):  # 2 of make
                 return replace(ending, status=status, reason=""), groups.get("rank") or ""
     return ending, ""
 
@@ -437,6 +438,7 @@ _PEER = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 _NO_COMMAND = re.compile(r"^(?:\S+: )?line \d+: ([^\s:]+): command not found$", re.MULTILINE)
 _OF_TASK = re.compile(r"^[a-z][\w-]*-\d+(?:\.|$)")
 _HOST = re.compile(r"host='([\w.-]+)'")
+_DOWNLOADS = re.compile(r"^(?:Downloading|Download|Fetching|Using)\b")
 _URL = re.compile(r"https?://(?:[^\s/@'\"]*@)?([\w.-]+)")
 _BYTES = {
     "bytes": 1 / 2**20,
@@ -473,7 +475,7 @@ def _completed(
         )
         return replace(cause, hint=hint, facts={**cause.facts, "asked_mib": ending.asked_mib})
     if cause.code in ("host-unreachable", "name-not-found"):
-        return _of_host(ending, cause, block)
+        return _of_host(ending, output, cause, block)
     if cause.code in ("shapes-differ", "weights-differ", "versions-differ") and error:
         return replace(cause, sentence=f"{cause.sentence}: {error.words}")
     if cause.code == "peer-failed" and (peer := _named_peer(task, output)):
@@ -514,7 +516,7 @@ def _wanted_mib(text: str) -> float:
     return float(found[1]) * _BYTES.get(found[2], 0.0) if found else 0.0
 
 
-def _of_host(ending: ProgramEnd, cause: Cause, block: Block | None) -> Cause:
+def _of_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block | None) -> Cause:
     """Return which host a program did not reach; tasks of the job have names of their own."""
     told = ("name", "peer", "host", "asked", "hub", "end", "url", "to")
     host = next((str(cause.facts[key]) for key in told if cause.facts.get(key)), "")
@@ -524,6 +526,8 @@ def _of_host(ending: ProgramEnd, cause: Cause, block: Block | None) -> Cause:
         host = next((found[1] for found in named if found), "")
     if not host and block is not None:
         texts += [frame.source for frame in own_frames(block)]
+        near = output.lines[max(0, block.first - _AROUND) : block.first]
+        texts += [line.text for line in reversed(near) if _DOWNLOADS.search(line.text)]
         host = next((found[1] for text in texts if (found := _URL.search(text))), "")
     host = host.rstrip(".")
     if host and (_OF_TASK.match(host) or (cause.code == "name-not-found" and "." not in host)):

@@ -13,18 +13,18 @@ from submit_tf_job.diagnose.output import OutputLine, without_workdir
 
 OF_LAUNCHER = frozenset({"ChildFailedError", "CalledProcessError"})
 _LONGEST = 500
-_MESSAGE_LINES, _OPEN_LINES, _FOREIGN_LINES = 40, 400, 20
+_MESSAGE_LINES, _OPEN_LINES, _FOREIGN_LINES, _SENTENCE_LINES = 40, 400, 20, 4
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
 _FRAME = re.compile(
     r'^(?:>|\s)\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?'
 )
 _LAST = re.compile(
-    r"^(?P<name>[A-Za-z_][\w.]*\.\w+|(?![A-Z_\d]+\b)[A-Z_]\w*)(?:\([\w.]+\))?(?:: ?(?P<words>.*))?$"
+    r"^(?P<name>[A-Za-z_][\w.]*\.\w+|(?![A-Z_\d]+\b)[A-Z_]\w*)(?:\([\w.]+\)| \(see above for traceback\))?(?:: ?(?P<words>.*))?$"  # noqa: E501
 )
 # Names of exception classes, for errors without a traceback such as SyntaxError.
 _BARE = re.compile(
-    r"^(?P<name>(?:[A-Za-z_][\w.]*\.)?_?[A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?:: (?P<words>.*))?$"  # noqa: E501
+    r"^(?P<name>(?:[A-Za-z_][\w.]*\.)?_?[A-Z]\w*(?:Error|Exception|Interrupt|Exit))(?: \(see above for traceback\))?(?:: (?P<words>.*))?$"  # noqa: E501
 )
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib/python\d(?:\.\d+)?/|/python\d(?:\.\d+)?/lib/|/bin/[^/.]+$|^<frozen "  # noqa: E501
@@ -48,6 +48,11 @@ _GUTTER = re.compile(
 _OPEN = re.compile(
     r"^$|:$|^in user code:|^Graph execution error:|^Exception encountered when calling"
     r"|^Caught \w+ in |^Error\(s\) in loading state_dict|^ray::|\(most recent call last\)"
+)
+# first lines that tell nothing of what follows them
+_SHELL = re.compile(
+    r"^$|^in user code:|^Graph execution error:|^Exception encountered when calling"
+    r"|^Caught \w+ in |^ray::|\(most recent call last\)|look up to see its traceback"
 )
 # their messages have one line: what follows is not theirs
 ONE_LINE = frozenset(
@@ -185,7 +190,8 @@ def telling(message: str) -> str:
     lines = message.split("\n")
     first = lines[0].strip()
     if first and not _OPEN.search(first):
-        return first
+        # of Java below Python: `An error occurred while calling f.` and `: Class: words`
+        return f"{first} {lines[1][2:].strip()}" if lines[1:2] and lines[1][:2] == ": " else first
     found: list[str] = []
     skip_source = False
     for line in lines[1:]:
@@ -194,16 +200,24 @@ def telling(message: str) -> str:
             skip_source = False
             continue
         skip_source = words.startswith('File "')
+        if (
+            found
+            and len(found) < _SENTENCE_LINES
+            and words[:1].islower()
+            and found[-1][-1:].isalpha()
+        ):
+            found.append(words)  # the sentence goes on
+            continue
+        if found and len(" ".join(found)) > 12:
+            break
         if skip_source or not words or re.match(_SAYS_NOTHING, words):
             continue
         found.append(re.sub(r"^(?:\(\d+\) [A-Z_]+: *|\{\{function_node \S*\}\} *)", "", words))
-        if len(found[0]) > 12 or len(found) == 2:
+        if len(found) == 2:
             break
     if not found:
         return first
-    kept = "" if _OPEN.search(first) and not first.endswith(("):", "Net:")) else f"{first} "
-    if first.startswith("Error(s) in loading"):
-        kept = f"{first} "
+    kept = "" if _SHELL.search(first) else f"{first} "
     return f"{kept}{' '.join(found)}".strip()
 
 
@@ -303,6 +317,8 @@ def _translated(chain: list[Raised]) -> list[Raised]:
     first, second = chain[0], chain[1]
     if not second.frames or not second.frames[-1].source.startswith("raise"):
         return chain
+    if _OPEN.search(second.message.split("\n")[0].strip()):
+        return chain  # it quotes the first
     return [second, first, *chain[2:]] if len(chain) == 2 else [*chain[1:], first]
 
 

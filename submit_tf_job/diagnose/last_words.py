@@ -17,10 +17,10 @@ _ERRORISH = re.compile(
 # what trackers, shells, build tools and run times write behind the words of a program
 _TRAILER = re.compile(
     r"^(?:wandb|comet|COMET \w+|clearml|ClearML \w+|neptune|mlflow|aim|swanlab)\b ?:|^🏃|^🧪|^View run "  # noqa: E501
-    r"|^Set the environment variable HYDRA_FULL_ERROR|^make(?:\[\d+\])?: \*\*\*|^npm ERR!|^srun: |^slurmstepd: "  # noqa: E501
+    r"|^Set the environment variable HYDRA_FULL_ERROR|^make(?:\[\d+\])?: \*\*\*|^\S*[Mm]akefile:\d+: recipe for target|^npm ERR!|^srun: |^slurmstepd: "  # noqa: E501
     r"|^(?:\S+: )?(?:line \d+: +)?(?:\d+ )?(?:Aborted|Killed|Segmentation fault|Terminated|Bus error)\b.*$"  # noqa: E501
     r"|^Exception ignored |^sys:\d+: \w*Warning|^\s*warnings\.warn\(|^\S+:\d+: \w*Warning: |^note: run with `RUST_BACKTRACE"  # noqa: E501
-    r"|^\S+: (?:line )?\d+: `.*'$|^\s*\[\[\{\{|^exit status \d+$|^Node\.js v|^Execution halted$|^Calls: |^Elapsed|^real\t|^user\t|^sys\t|^\(core dumped\)|^=+$|^-+$|^\*+$"  # noqa: E501
+    r"|^\S+: (?:line )?\d+: `.*'$|^\s*\[\[(?:\{\{|[Nn]ode)|^exit status \d+$|^Node\.js v|^Execution halted$|^Calls: |^Elapsed|^real\t|^user\t|^sys\t|^\(core dumped\)|^=+$|^-+$|^\*+$"  # noqa: E501
     r"|^For more information|^Extension modules: |^If you want to see the full|^Please (?:report|check|file)|^\[Inferior"  # noqa: E501
     r"|^Error executing job with overrides:|^The above exception was the direct"
 )
@@ -46,6 +46,8 @@ _ABORT = re.compile(
     r"|munmap_chunk|corrupted (?:size|double|top)|realloc\(\): |libc\+\+abi|Fatal Python error: |INTEL MKL ERROR"  # noqa: E501
     r"|LLVM ERROR|Unexpected error|Terminating process because|terminated? due to|CHECK failed).*)$"
 )
+# a line that C++ logs before it aborts, by its level
+_FATAL = re.compile(r"^(?:: )?F(?:\d{4,8} [\d:.]+ +\d+)? (?P<words>\S+:\d+\] .*)$")
 _FAULT_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in ')
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<frozen ")
 
@@ -150,6 +152,10 @@ def _of_abort(lines: Sequence[OutputLine]) -> LastWords:
         if found := _ABORT.search(text):
             place = _of_faulthandler(lines[at:])
             words = text if "Assertion" in text else found["words"]
+            if words.startswith("Fatal Python error: Aborted"):
+                logged = [one.text for one in lines[max(0, at - 5) : at]]
+                fatal = (m["words"] for one in reversed(logged) if (m := _FATAL.match(one)))
+                words = next(fatal, words)
             more = (
                 " ".join(one.text for one in lines[at + 1 : at + 4])
                 if "Terminating" in text

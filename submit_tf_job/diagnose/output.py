@@ -157,7 +157,7 @@ def _is_record(text: str) -> bool:
     """Return whether a line without a time is one of a log, and not a sentence such as `Error: x`."""  # noqa: E501
     return bool(
         re.match(
-            r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)(?::[\w.]*:| *[|\]]| - |: )"
+            r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)(?::[\w.]*:| *[|\]]| - |: | \[\d+[/-]\d+ )"
             r"|\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\]|[DIWEF]\d{4,8} |\[[DIWEFC]\d* |: [DIWEF] ",  # noqa: E501
             text,
         )
@@ -171,7 +171,8 @@ def _without_prefixes(lines: list[OutputLine]) -> list[OutputLine]:
         prefix, start, _ = line.text.partition(START)
         if not start or not prefix.strip() or len(prefix) > 120 or at + 1 >= len(done):
             continue
-        if prefix.lstrip()[:1] in "╭+|│" or prefix.rstrip()[-1:] in "─-=":
+        is_box = prefix.lstrip()[:1] in "╭+|│" and not re.search(r"\d", prefix)
+        if is_box or prefix.rstrip()[-1:] in "─-=":
             continue
         shape = re.compile(re.sub(r"\d+", r"\\d+", re.escape(prefix.rstrip())))
         if not shape.match(done[at + 1].text):

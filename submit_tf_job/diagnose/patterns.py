@@ -114,7 +114,7 @@ PROGRAM: tuple[Pattern, ...] = (
         "out-of-memory",
         r"^(?:[\w.]+\.)?_?(?:Array)?MemoryError\b(?:: Unable to allocate (?P<wanted>[\d.]+ \w+))?"
         r"|^std::bad_alloc|DefaultCPUAllocator: [^\n]*tried to allocate (?P<bytes>\d+) bytes"
-        r"|^(?:tensorflow\S*ResourceExhaustedError|(?:\S*XlaRuntimeError|\S*JaxRuntimeError)): [^\n]*(?:OOM when|Out of memory)[^\n]*?(?:allocate (?P<size>\d+) bytes|$)"  # noqa: E501
+        r"|^(?:tensorflow\S*ResourceExhaustedError|(?:\S*XlaRuntimeError|\S*JaxRuntimeError)): [^\n]*(?:OOM when|[Oo]ut of memory)[^\n]*?(?:allocate (?P<size>\d+) bytes|$)"  # noqa: E501
         r"|^OSError: \[Errno 12\]|^\S+: [^\n]*(?:Cannot allocate memory|malloc of size (?P<malloc>\d+) failed|std::bad_alloc)"  # noqa: E501
         r"|java\.lang\.OutOfMemoryError",
         "{task} ran out of memory",
@@ -128,7 +128,8 @@ PROGRAM: tuple[Pattern, ...] = (
     Pattern(
         "shared-memory",
         r"insufficient shared memory \(shm\)|[Uu]nable to (?:open|allocate|write) (?:to )?(?:file </torch|shared memory)|/dev/shm[^\n]*(?:No space|full)"  # noqa: E501
-        r"|DataLoader worker \(pid[^)]*\) is killed by signal: Bus error",
+        r"|DataLoader worker \(pid[^)]*\) is killed by signal: Bus error"
+        r"|\[Errno 28\][^\n]*\nin (?:[^\n]*, )?(?:synchronize|shared_memory|heap)\.py$",
         "{task} found /dev/shm full: Docker gives a container 64 MB of it",
         "read data with threads instead of processes",
     ),
@@ -276,7 +277,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "rendezvous-failed",
-        r"DEADLINE_EXCEEDED[^\n]*\n*RPC: /\S*CoordinationService/RegisterTask",
+        r"DEADLINE_EXCEEDED[^\n]*\n*RPC: /\S*CoordinationService/RegisterTask|DEADLINE_EXCEEDED[^\n]*Barrier_id: PjRT_Client_Connect",  # noqa: E501
         "{task} did not meet the other processes of JAX within initialization_timeout",
         "did another task end before it called jax.distributed.initialize? can the containers "
         "reach the port of process 0? see: submit_tf_job help frameworks",
@@ -544,7 +545,7 @@ LINES: tuple[Pattern, ...] = (
     ),
     Pattern(
         "not-executable",
-        r"(?:line \d+: |^)(?P<command>\S+): (?:Permission denied|cannot execute[^\n]*|Is a directory)$",  # noqa: E501
+        r"(?:line \d+: |^(?:\S*sh: )?)(?P<command>\S+): (?:Permission denied|cannot execute[^\n]*|Is a directory)$",  # noqa: E501
         "{task} found the command {command}, but may not execute it",
         "make it executable before it is shipped, or start it with its interpreter: bash "
         "{command}, python {command}",
