@@ -55,6 +55,13 @@ def as_number(value: Any) -> float | None:
     return value if good else None
 
 
+def as_value(value: Any) -> float | None:
+    """Return a number, also one that is not finite, which JSON has as a text ("NaN"); None for any
+    other value.
+    """
+    return float(value) if value in contract.NOT_FINITE else as_number(value)
+
+
 def as_moment(value: Any) -> float | None:
     """Return seconds (since 1970, or a duration); None if negative or not a number."""
     given = as_number(value)
@@ -306,7 +313,7 @@ class Retried:
 
 
 def _metrics(value: Any) -> Mapping[str, float | None]:
-    return {name: as_number(inner) for name, inner in as_mapping(value).items()}
+    return {name: as_value(inner) for name, inner in as_mapping(value).items()}
 
 
 @dataclass(frozen=True)
@@ -314,6 +321,8 @@ class ReportedProgress:
     """What a training program has told of its progress.
 
     Attributes:
+        metrics: The metrics of the last whole epoch or step; one may be NaN or infinite.
+        metrics_step: The step whose metrics these are, if that is not `step`.
         unit: What a step is; "" for a step.
         part: The completed part of the training, from 0 to 1.
         task: The task that told it.
@@ -325,6 +334,7 @@ class ReportedProgress:
     step: float | None = fact(as_number)
     total: float | None = fact(as_number)
     metrics: Mapping[str, float | None] = fact(_metrics)
+    metrics_step: float | None = fact(as_number)
     unit: str = fact(as_text)
     part: float | None = fact(as_number)
     task: str = fact(as_text)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from submit_tf_job.container import contract
 from submit_tf_job.job_report import (
@@ -22,6 +22,7 @@ from submit_tf_job.job_report import (
     as_name,
     as_number,
     as_text,
+    as_value,
     by_name,
     each,
     fact,
@@ -31,13 +32,6 @@ from submit_tf_job.json_values import read_foreign_json
 
 MOST_POINTS = contract.SERIES_POINTS  # of one curve
 KIND_METRIC, KIND_USAGE = "metric", "usage"
-
-
-def as_value(value: Any) -> float | None:
-    """Return a number, also one that is not finite, which JSON has as a text ("NaN"); None for any
-    other value.
-    """
-    return float(value) if value in contract.NOT_FINITE else as_number(value)
 
 
 @dataclass(frozen=True)
@@ -139,8 +133,7 @@ class RoleUse:
     gpus_unknown: str = fact(as_text)
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """One value of a curve.
 
     Attributes:
@@ -152,10 +145,6 @@ class Point:
     at: float
     step: float | None
     value: float
-
-    def to_json(self) -> list[Any]:
-        """Return what `-o json` prints."""
-        return [self.at, self.step, self.value]
 
 
 def _as_point(value: Any) -> Point | None:
@@ -216,6 +205,7 @@ class UsageReport:
     """What the tasks of a run use, or used, and its curves.
 
     Attributes:
+        version: Of the file.
         run: The run's name.
         started_at: When the deciding task's bootstrap started, in seconds since 1970.
         updated_at: When this was written.
@@ -224,6 +214,7 @@ class UsageReport:
         series: The curves: metrics as they were told first, then use.
     """
 
+    version: int = fact(as_count)
     run: str = fact(as_text)
     started_at: float | None = fact(as_moment)
     updated_at: float | None = fact(as_moment)
@@ -235,11 +226,11 @@ class UsageReport:
     def parse(cls, content: bytes) -> UsageReport | None:
         """Parse the file; None if the bytes are not one."""
         try:
-            written = read_foreign_json(content)
+            found = one(cls)(read_foreign_json(content))
         except ValueError:
             return None
-        known = isinstance(written, dict) and written.get("version") == contract.REPORT_VERSION
-        return one(cls)(written) if known and written.get("run") else None
+        known = found is not None and found.version == contract.REPORT_VERSION and found.run
+        return found if known else None
 
     @property
     def metrics(self) -> tuple[Series, ...]:

@@ -21,6 +21,7 @@ from submit_tf_job.container.child import STOPS, Child, Signals, is_shell, oom_k
 from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
 from submit_tf_job.container.progress import Progress
+from submit_tf_job.container.usage import Sampler
 
 LEFT = (
     "the command of %s has ended, and had left processes in the background, which are not waited "
@@ -55,6 +56,7 @@ class TaskCommand:
         self.nofile: tuple[int, int] | None = None
         self.progress = Progress("")
         self.stamps = task_files.Stamps(info)
+        self.usage = Sampler(info)
         self.data: Data | None = None  # the job's inputs and outputs, if it declares any
         self.reserved: ports.Reservation | None = None  # the port of this task
         self.held: list[ports.Reservation] = []  # the ports that the command serves
@@ -187,6 +189,7 @@ class TaskCommand:
         self.by_shell = is_shell(command, self.env.get("PATH"), workdir)
         self.child = Child(command, self.env, self.nofile, workdir)
         self.started_at = time.monotonic()
+        self.usage.begin(self.started_at, self.env, self.child.guard)
         self.signals.forward = self.child.send
         for number in self.signals.seen:  # received before `forward` was set
             if number in STOPS:
@@ -219,12 +222,14 @@ class TaskCommand:
         """Look for output, and for the end of the command and of its process group."""
         self.stamps.look(now)
         if self.child and not self.child.over:
+            self.usage.look(now)
             over = self.child.poll(now)
             if self.child.left:
                 self.warn(LEFT % (self.info.name, ", ".join(self.child.left[:5])))
                 self.child.left = []
             if self.child.code is not None and not self.record and not self.ending:
                 self.ended_at = time.monotonic()  # `now` may be from before a suspension
+                self.usage.end(self.ended_at)
                 if not self.renewing:
                     self._judge(self.child.code)
             # the whole process group has ended, so no process writes to the outputs any more
@@ -302,6 +307,7 @@ class TaskCommand:
     def close(self) -> None:
         """Give up what remains of the processes, because the task ends."""
         self.stamps.look(time.monotonic(), last=True)
+        self.usage.close()
         self.forget()
 
     def forget(self) -> None:

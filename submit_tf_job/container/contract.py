@@ -64,6 +64,8 @@ TIMES_PACES = ((3600.0, 1.0), (86400.0, 10.0), (float("inf"), 60.0))
 REPORT_FILE = "job-report.json"
 # beside it: what the tasks use, and the curves of metrics and of use
 USAGE_FILE = "job-usage.json"
+# endings of the files beside a run's record: the last report, and that of the usage
+RECORD_REPORT, RECORD_USAGE = ".report", ".usage"
 SERIES_POINTS = 240  # of one curve; older ones are thinned out
 # how JSON has numbers that are not finite; Python's float() reads them
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")

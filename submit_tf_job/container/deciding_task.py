@@ -140,6 +140,7 @@ class DecidingTask:
         elif kind == "ping":
             if "probe" not in message:
                 self.job.news.heard(now - foreign.seconds(message.get("quiet")), m.name)
+            self.job.usage.heard(m.name, message.get("use"))
             self.peers.pong(peer, message)
         elif kind == "stopping":
             m.stopping = True
@@ -168,6 +169,7 @@ class DecidingTask:
             if m.state == states.ARRIVED:
                 self._may_go(peer, m)
         elif kind == "done":
+            self.job.usage.heard(m.name, message.get("use"))
             self.job.done(now, m, dict(message, ago=peer.age(now, message)))
             peer.send("noted")
 
@@ -305,6 +307,7 @@ class DecidingTask:
             self.peers.check_silence()
             self._own_progress(now)
             job.news.heard(self.command.stamps.grew_at, self.info.name)
+            job.usage.heard(self.info.name, self.command.usage.take(now, 0.0))
         if job.phase == states.WAITING and not job.failures:
             self._look_up(now)
         if job.failures and job.phase != states.ENDING:
@@ -412,12 +415,19 @@ class DecidingTask:
             text = f"prepare of the job failed: {record['message']}"
             command.record = dict(record, reason=contract.REASON_PREPARE, message=text)
         command.preparing = False
+        job.usage.heard(self.info.name, command.usage.take(now, 0.0))
         job.done(now, job.me, command.done_message())
         if job.me.state == states.SUCCEEDED:  # in case this container is lost
             self._remind(all_tasks=True)
 
     # --- the end ----------------------------------------------------------------------------------
-    def outcome(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """Return the job's verdict and first failed task for the outcome line; the last report."""
+    def outcome(self) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]:
+        """Return the job's verdict and first failed task for the outcome line; the last report, and
+        what the tasks used.
+        """
         task = self.job.first["task"] if self.job.first else None
-        return {"job": self.job.verdict, "first_failure": task}, self.writer.last
+        return (
+            {"job": self.job.verdict, "first_failure": task},
+            self.writer.last,
+            self.writer.usage.last,
+        )

@@ -7,8 +7,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from submit_tf_job.container import contract
 
 DIGITS = 18  # of a whole number: any program can hold it
 DEPTH = 20  # of lists and objects in one another
@@ -52,8 +54,9 @@ def clean(value: Any, depth: int = DEPTH) -> Any:
     return [clean(item, depth - 1) for item in value]
 
 
-def parse(text: str | bytes) -> Any:
-    """Parse JSON; NaN, infinities, 1e999 and numbers of many digits become None.
+def parse(text: str | bytes, constant: Callable[[str], Any] = lambda _name: None) -> Any:
+    """Parse JSON; 1e999 and numbers of many digits become None, and NaN and infinities what
+    `constant` makes of their names.
 
     Raises:
         ValueError: It is not JSON, or nested too deeply.
@@ -61,7 +64,7 @@ def parse(text: str | bytes) -> Any:
     try:
         found = json.loads(
             text,
-            parse_constant=lambda _name: None,
+            parse_constant=constant,
             parse_int=lambda digits: int(digits) if len(digits) <= DIGITS else None,
         )
         return clean(found)
@@ -90,6 +93,16 @@ def number(value: Any) -> float | None:
     """Return a number; None for anything else."""
     good = isinstance(value, (int, float)) and not isinstance(value, bool)
     return value if good and abs(value) < 1e300 else None
+
+
+def metric(value: Any) -> float | str | None:
+    """Return a number, or the text that JSON has for one that is not finite; None for anything
+    else.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        sign = "-" if value < 0 else ""
+        return "NaN" if math.isnan(value) else sign + "Infinity"
+    return value if value in contract.NOT_FINITE else number(value)
 
 
 def seconds(value: Any) -> float:

@@ -19,6 +19,7 @@ from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.rendezvous.members import Member
 from submit_tf_job.container.rendezvous.start import elastic_sizes
+from submit_tf_job.container.usage_file import UsageWriter, fitted
 
 TASKS_LISTED = 200
 # an unchanged report is rewritten, so that its age shows whether the deciding task is running
@@ -139,12 +140,14 @@ class Writer:
         """Write into the log directory, if it is writable."""
         folder = job.info.log_dir
         self.job, self.path = job, folder and os.path.join(folder, contract.REPORT_FILE)
+        self.usage = UsageWriter(job, folder and os.path.join(folder, contract.USAGE_FILE))
         self._written, self._state = -HEARTBEAT_S, ""
         self.failed_at: float | None = None  # since when it cannot be written
         self.last: dict[str, Any] | None = None
 
     def write(self, now: float, changed: bool, over: bool = False) -> bool:
         """Write the report if it is due; return True once all changes are in the file."""
+        self.usage.write(now, over)
         state = self.job.phase + self.job.verdict
         pause_s = 1.0 if changed or self.failed_at is not None else HEARTBEAT_S
         due = over or state != self._state or now >= self._written + pause_s
@@ -164,19 +167,26 @@ class Writer:
 
 
 # --- the record of the run ------------------------------------------------------------------------
-def leave_record(info: Info, report: Mapping[str, Any]) -> None:
-    """Write the last report of a job that is over; a failure costs the record alone."""
+def leave_record(
+    info: Info, report: Mapping[str, Any], usage: Mapping[str, Any] | None = None
+) -> None:
+    """Write the last report of a job that is over, and what its tasks used; a failure costs the
+    record alone.
+    """
     found = dict(report)
     text = json.dumps(found, sort_keys=True).encode("utf-8")
     if len(text) > RECORD_BYTES:
         found.pop("tasks", None)
         text = json.dumps(found, sort_keys=True).encode("utf-8")
-    writing = threading.Thread(target=_write_record, args=(info, text), name="record", daemon=True)
+    files = {contract.RECORD_REPORT: text}
+    if usage:
+        files[contract.RECORD_USAGE] = fitted(usage)
+    writing = threading.Thread(target=_write_record, args=(info, files), name="record", daemon=True)
     writing.start()
     writing.join(RECORD_S)
 
 
-def _write_record(info: Info, text: bytes) -> None:
+def _write_record(info: Info, files: Mapping[str, bytes]) -> None:
     from submit_tf_job.container.data.store import NotFound, StoreError
     from submit_tf_job.container.data.webhdfs_client import WebHdfs
 
@@ -185,8 +195,10 @@ def _write_record(info: Info, text: bytes) -> None:
         store = WebHdfs(
             rule["protocol"], rule["addresses"], dict(info.env, HADOOP_USER_NAME=rule["user"])
         )
-        with contextlib.suppress(NotFound):
-            store.remove(rule["path"])
-        store.write(rule["path"], [text], len(text))
+        for ending, text in files.items():
+            path = rule["path"][: -len(contract.RECORD_REPORT)] + ending
+            with contextlib.suppress(NotFound):
+                store.remove(path)
+            store.write(path, [text], len(text))
     except StoreError as err:
         log(f"the record of this run has no report: {err}")

@@ -78,14 +78,14 @@ def _run(info: Info, signals: Signals) -> int:
     record = command.record or dict(record, duration_s=0.0)
     outcome = {key: record[key] for key in ("status", "signal", "reason", "message", "duration_s")}
     outcome.update(task=info.name, run=info.run, attempt=info.attempt, exit=status)
-    more, report = part.outcome()
+    more, report, usage = part.outcome()
     outcome.update(more)
     task_files.write_marker(info, loop.final, status, outcome, report)
     _outcome(outcome)
     if report and loop.final and info.task.get("record"):
         from submit_tf_job.container import job_report
 
-        job_report.leave_record(info, report)
+        job_report.leave_record(info, report, usage)
     return status
 
 

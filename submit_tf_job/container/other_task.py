@@ -49,9 +49,11 @@ class OtherTask:
     def open(self) -> None:
         """Do nothing: no other task connects to this one."""
 
-    def outcome(self) -> tuple[dict[str, Any], None]:
-        """Return nothing more for the outcome line, and no report: both are the deciding task's."""
-        return {}, None
+    def outcome(self) -> tuple[dict[str, Any], None, None]:
+        """Return nothing more for the outcome line, no report and no usage: all are the deciding
+        task's.
+        """
+        return {}, None, None
 
     def warn(self, text: str, about: str = "") -> None:
         """Log a warning, and have the deciding task put it into the report, if it is there."""
@@ -198,14 +200,23 @@ class OtherTask:
                 after=ended - caller.pong_at,
                 number=caller.pong,
                 **command.done_message(),
+                **self._use(now),
             )
         elif now >= self.pinged + self.info.ping_s:
             self.pinged = now
             quiet = int(now - command.stamps.grew_at)
-            caller.send("ping", **({"quiet": quiet} if quiet > self.info.ping_s else {}))
+            silent = {"quiet": quiet} if quiet > self.info.ping_s else {}
+            caller.send("ping", **silent, **self._use(now))
         if self.news and now >= self.sent + self.progress_s:
             self.sent, news, self.news = now, self.news, None
             caller.send("progress", data=news)
+
+    def _use(self, now: float) -> dict[str, Any]:
+        """Return what the command uses, for a message that is sent anyway; of thousands of tasks
+        the deciding one hears a hundred a second.
+        """
+        found = self.command.usage.take(now, self.info.total / 100.0)
+        return {"use": found} if found else {}
 
     def ended(self, now: float) -> None:
         """Report the end of the command to the deciding task, now or after the next connect."""

@@ -28,13 +28,16 @@ def clean_progress(value: Any) -> dict[str, Any] | None:
     clean: dict[str, Any] = {
         "step": foreign.number(value.get("step")),
         "total": foreign.number(value.get("total")),
-        "metrics": {_name(name)[:100]: foreign.number(number) for name, number in pairs},
+        "metrics": {_name(name)[:100]: foreign.metric(number) for name, number in pairs},
     }
     unit, part = value.get("unit"), foreign.number(value.get("part"))
     if isinstance(unit, str) and unit:
         clean["unit"] = _name(unit)[:20]
     if part is not None and 0 <= part <= 1:
         clean["part"] = part
+    told = foreign.number(value.get("metrics_step"))
+    if told is not None:
+        clean["metrics_step"] = told
     return clean
 
 
@@ -88,9 +91,18 @@ class Progress:
                 return None
             self._seen = mark
             with open(open_regular(self.path), "rb") as source:
-                return clean_progress(foreign.parse(source.read(PROGRESS_LIMIT).decode("utf-8")))
+                return _parsed(source.read(PROGRESS_LIMIT).decode("utf-8"))
         except (OSError, ValueError):
             return None
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    """Return the progress that a program has written.
+
+    Raises:
+        ValueError: It is not JSON.
+    """
+    return clean_progress(foreign.parse(text, constant=str))
 
 
 def _marked(text: str) -> dict[str, Any] | None:
@@ -98,7 +110,7 @@ def _marked(text: str) -> dict[str, Any] | None:
     for line in reversed(text.replace("\r", "\n").split("\n")):
         if line.startswith(contract.PROGRESS_MARK):
             try:
-                found = clean_progress(foreign.parse(line[len(contract.PROGRESS_MARK) :]))
+                found = _parsed(line[len(contract.PROGRESS_MARK) :])
             except ValueError:
                 continue
             if found:
@@ -112,7 +124,7 @@ _LINE_ENDS = "[\n\r\b]+"
 _STYLE = "\x1b\\[[0-9;]*m"  # Keras 3 colours its bar
 _EPOCH = r"Epoch (\d{1,9})/(\d{1,9})\b"
 _BATCH = r"(\d{1,12})/(\d{1,12}|Unknown)\s"
-_METRIC = r" - ([A-Za-z_][\w./-]{0,99}): (-?\d[\d.e+-]{0,30}|nan|inf)(?=\s|$)"
+_METRIC = r" - ([A-Za-z_][\w./-]{0,99}): (-?\d[\d.e+-]{0,30}|nan|-?inf)(?=\s|$)"
 
 
 class Keras:
@@ -127,6 +139,7 @@ class Keras:
     def __init__(self) -> None:
         self._epoch = self._epochs = 0
         self._metrics: dict[str, float] = {}
+        self._whole = 0  # the epoch whose metrics these are
 
     def read(self, text: str) -> dict[str, Any] | None:
         """Return the last progress in these whole lines, or None if they contain none."""
@@ -153,9 +166,11 @@ class Keras:
             return None  # any program may print `3/10 `
         # "ETA" stands in Keras 2's bar of the last batch, until the epoch has ended
         if batch and batch.group(1) == batch.group(2) and " ETA: " not in line:
-            self._metrics = metrics
+            self._metrics, self._whole = metrics, self._epoch
         part = (self._epoch - 1 + done) / self._epochs
+        earlier = self._metrics and self._whole != self._epoch
         return {
+            **({"metrics_step": self._whole} if earlier else {}),
             "step": self._epoch,
             "total": self._epochs,
             "unit": "epoch",

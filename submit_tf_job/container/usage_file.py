@@ -1,65 +1,69 @@
-"""What the tasks of a job use, and the curves of its metrics: `job-usage.json` in the log directory
-of the deciding task, beside the job's report. A look at the job does not read it.
+"""The file of what the tasks use, and of curves: `job-usage.json` in the log directory of the
+deciding task, beside the job's report. A look at the job does not read it.
 """
 
 from __future__ import annotations
 
-import math
+import contextlib
+import json
+from collections.abc import Mapping
 from typing import Any
 
-from submit_tf_job.container import contract
+from submit_tf_job.container import contract, task_files
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.machine import StateMachine
 
-NEWEST, MEAN, MOST = "newest", "mean", "most"  # what stands for several values of a curve
+TASKS_LISTED = 200
+EVERY_S = 10.0  # between two points of the use
+RECORD_BYTES = 65536
+FEWEST = 30  # points of a curve that a record keeps before it leaves tasks out
 
 
-class Curve:
-    """Some values over time; at most `contract.SERIES_POINTS` of them are kept, evenly.
+class UsageWriter:
+    """Writes the file every few seconds, and at the end."""
 
-    Each point stands for equally many values: for their newest one (of a metric), their mean (of
-    CPU), or the largest (of memory, whose peaks count).
+    def __init__(self, job: StateMachine, path: str) -> None:
+        """`path` is "" where there is no log directory."""
+        self.job, self.path, self.due = job, path, 0.0
+        self.last: dict[str, Any] | None = None
+
+    def write(self, now: float, over: bool) -> None:
+        """Write the file if it is due; one that cannot be written costs the curves alone."""
+        job = self.job
+        if not (job.usage.tasks or job.usage.curves) or not (over or now >= self.due):
+            return
+        self.due = now + max(EVERY_S, len(job.usage.tasks) / 200)
+        alive = {m.name for m in job.members.values() if m.state == states.ALIVE}
+        roles = job.usage.roles(alive)
+        job.usage.look(now - job.started, roles)
+        self.last = {
+            "version": contract.REPORT_VERSION,
+            "run": job.info.run,
+            "started_at": job.info.wall + job.started,
+            "updated_at": job.info.wall + now,
+            "roles": roles,
+            "tasks": [
+                dict(use, task=name) for name, use in list(job.usage.tasks.items())[:TASKS_LISTED]
+            ],
+            "series": job.usage.series(),
+        }
+        if self.path:
+            with contextlib.suppress(OSError):
+                task_files.write_json(self.path, self.last)
+
+
+def fitted(found: Mapping[str, Any], most_bytes: int = RECORD_BYTES) -> bytes:
+    """Return the file for the run's record: with fewer points, and then without tasks, if it would
+    be larger.
     """
-
-    def __init__(self, keeps: str) -> None:
-        """Know no value; `keeps` says what stands for several."""
-        self.keeps = keeps
-        self.points: list[list[Any]] = []  # seconds, step, value
-        self.each = 1  # values of a point
-        self.in_last = 0
-        self.least: list[Any] | None = None
-        self.most: list[Any] | None = None
-
-    def add(self, at: float, step: float | None, value: float) -> None:
-        """Add a value; one of the same step takes the place of the last."""
-        point = [round(at, 1), step, value]
-        self._compare(point)
-        if step is not None and self.points and self.points[-1][1] == step:
-            self.points[-1] = point
-        elif self.in_last < self.each and self.points:
-            self.points[-1] = self._joined(self.points[-1], point, self.in_last)
-            self.in_last += 1
+    kept = dict(found, series=[dict(curve) for curve in found["series"]])
+    while True:
+        text = json.dumps(kept, separators=(",", ":"), sort_keys=True).encode("utf-8")
+        points = max((len(curve["points"]) for curve in kept["series"]), default=0)
+        if len(text) <= most_bytes or (points <= 1 and not kept["tasks"]):
+            return text if len(text) <= most_bytes else b""
+        if points <= FEWEST and kept["tasks"]:
+            kept["tasks"] = []
         else:
-            self.points.append(point)
-            self.in_last = 1
-        if len(self.points) > contract.SERIES_POINTS:
-            self.halve()
-
-    def _compare(self, point: list[Any]) -> None:
-        if math.isfinite(point[2]):
-            self.least = point if self.least is None or point[2] < self.least[2] else self.least
-            self.most = point if self.most is None or point[2] > self.most[2] else self.most
-
-    def _joined(self, former: list[Any], new: list[Any], count: int) -> list[Any]:
-        """Return the point of `count` values and of one more, or of as many more."""
-        if self.keeps == MOST:
-            return [new[0], new[1], max(former[2], new[2])]
-        if self.keeps == MEAN:
-            return [new[0], new[1], (former[2] * count + new[2]) / (count + 1)]
-        return new
-
-    def halve(self) -> None:
-        """Have each point stand for twice as many values; the newest stays."""
-        pairs = zip(self.points[0::2], self.points[1::2])
-        odd = self.points[len(self.points) // 2 * 2 :]
-        self.points = [self._joined(former, new, 1) for former, new in pairs] + odd
-        self.in_last += 0 if odd else self.each
-        self.each *= 2
+            for curve in kept["series"]:
+                curve["points"] = curve["points"][len(curve["points"]) % 2 ^ 1 :: 2]

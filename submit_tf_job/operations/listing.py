@@ -319,6 +319,21 @@ class _FullNames:
         return self._known.get(job.name, job.name)
 
 
+def listed_jobs(
+    cluster: Cluster, selection: JobSelection
+) -> tuple[tuple[ListedJob, AppReport], ...]:
+    """Return the selected runs with the ResourceManager's records of them, by one request for all
+    (and one for its time, if they are selected by age).
+    """
+    within = None
+    if selection.within_s is not None:
+        now_ms = _now_ms(cluster, cluster.client.deadline(None))
+        within = now_ms - int(selection.within_s * 1000)
+    apps = cluster.client.apps(user=selection.user, queue=selection.queue, started_after_ms=within)
+    by_id = {app.id: app for app in apps}
+    return tuple((job, by_id[job.application_id]) for job in selection.jobs(apps))
+
+
 def list_jobs(
     cluster: Cluster,
     selection: JobSelection,

@@ -18,8 +18,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from submit_tf_job.container import contract
 from submit_tf_job.errors import SettingsError, SubmitTFJobError
 from submit_tf_job.job_report import JobReport
+from submit_tf_job.json_values import plain_value
 from submit_tf_job.observation import AWAITED, JobState, Verdict
 from submit_tf_job.operations.cluster import Cluster, JobRef, staging_root, storage_of
 from submit_tf_job.operations.run_values import values_of_job
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.submit import Submission
+    from submit_tf_job.plan import Plan
     from submit_tf_job.storage import Stat, Storage
 
 _LOG = logging.getLogger(__name__)
@@ -39,7 +42,7 @@ FORMAT = 1
 _SPEC_MAX, _REPORT_MAX = 256 * 1024, 64 * 1024
 _FORGOTTEN_AT_ONCE = 3
 _CLOCKS_DIFFER_S = 300  # of the ResourceManager, in a record, and of the NameNode, at its file
-_REPORT, _USAGE = ".report", ".usage"
+_REPORT, _USAGE = contract.RECORD_REPORT, contract.RECORD_USAGE
 LIFETIME = "lifetime_s"  # from the time of the file on; the deciding task reads it
 _CAUSE = ("code", "task", "sentence", "hint")
 
@@ -83,9 +86,24 @@ def _begun_record(cluster: Cluster, done: Submission) -> dict[str, Any]:
             "spec": job.given.text[:_SPEC_MAX] if job.given else "",
             "overrides": list(job.given.overrides) if job.given else [],
             "values": values_of_job(job),
+            "asked": _asked(done.plan),
         },
         "end": None,
         LIFETIME: done.plan.service.lifetime,
+    }
+
+
+def _asked(plan: Plan) -> dict[str, Any]:
+    """Return what each role asks for, for one task."""
+    return {
+        one.name: {
+            "tasks": one.number_of_containers,
+            "memory_mib": int(one.resource.memory),
+            "cpus": one.resource.cpus,
+            "gpus": sum(amount.value for amount in one.resource.additional.values()),
+        }
+        for one in plan.service.components
+        if one.resource and one.name != contract.WITNESS_ROLE
     }
 
 
@@ -126,7 +144,7 @@ def _end_of_status(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
         "hint": verdict.hint,
         "confirmed": verdict.confirmed,
         "root_cause": cause and {name: getattr(cause, name) for name in _CAUSE},
-        "progress": report and report.progress and report.progress.to_json(),
+        "progress": report and report.progress and plain_value(report.progress.to_json()),
         "started_at": app and app.started_ms and app.started_ms // 1000,
         "finished_at": app and app.finished_ms and app.finished_ms // 1000,
         "report": report and report.record(_REPORT_MAX),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -183,6 +184,8 @@ def _hour(at: float) -> str:
 
 def _number(value: Any) -> str:
     if isinstance(value, float):
+        if math.isnan(value):
+            return "NaN"
         return f"{value:.4g}"
     return number(value)
 

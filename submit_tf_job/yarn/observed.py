@@ -313,6 +313,44 @@ class AppReport:
 
 
 @dataclass(frozen=True)
+class Charge:
+    """What the ResourceManager has counted for an application, its ApplicationMaster included.
+
+    Attributes:
+        memory_mib_s: MiB times seconds.
+        vcore_s: Virtual cores times seconds.
+        gpu_s: GPUs times seconds.
+    """
+
+    memory_mib_s: int = 0
+    vcore_s: int = 0
+    gpu_s: int = 0
+
+    @classmethod
+    def of(cls, answer: Answer) -> Charge:
+        """Parse an `app` object. GPUs are in `resourceSecondsMap` alone, whose `entry` is an object
+        where it has one entry, else a list; other versions write a plain object of numbers.
+        """
+        table = object_of(answer, "resourceSecondsMap")
+        counted: dict[str, int] = {}
+        for entry in items(table.get("entry")) if "entry" in table else ():
+            counted[text_of(entry, "key") or ""] = whole_of(entry, "value") or 0
+        counted.update((name, whole_of(table, name) or 0) for name in table if name != "entry")
+        return cls(
+            max(0, whole_of(answer, "memorySeconds") or counted.get("memory-mb", 0)),
+            max(0, whole_of(answer, "vcoreSeconds") or counted.get("vcores", 0)),
+            max(0, sum(value for name, value in counted.items() if "gpu" in name.lower())),
+        )
+
+    def __add__(self, other: Charge) -> Charge:
+        return Charge(
+            self.memory_mib_s + other.memory_mib_s,
+            self.vcore_s + other.vcore_s,
+            self.gpu_s + other.gpu_s,
+        )
+
+
+@dataclass(frozen=True)
 class AppAttempt:
     """One attempt of an application's AM."""
 

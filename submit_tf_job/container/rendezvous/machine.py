@@ -98,6 +98,21 @@ class StateMachine(Rendezvous):
             left_s = self._left_s(now, m.name, clean)
             if left_s is not None:
                 self.progress["left_s"] = left_s
+            self.usage.metrics(now - self.started, m.name, clean)
+            self._warn_of_metrics(now, m, clean)
+
+    def _warn_of_metrics(self, now: float, m: Member, progress: Mapping[str, Any]) -> None:
+        """Warn of metrics that are not finite, since when, and for as long as they are not."""
+        step, unit = progress.get("metrics_step", progress["step"]), progress.get("unit", "step")
+        for name, value in progress["metrics"].items():
+            about = f"{m.name} metric {name}"
+            if value not in contract.NOT_FINITE:
+                if about in self.warned:
+                    self.warn(now, "", about)
+            elif about not in self.warned:
+                since = "" if step is None else f" since {unit} {step:g}"
+                what = "NaN" if value == "NaN" else "infinite"
+                self.warn(now, f"{name} is {what}{since}", about)
 
     def _left_s(self, now: float, name: str, progress: Mapping[str, Any]) -> float | None:
         """Estimate the remaining seconds from the pace since the first progress of this run."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.info import Info
+from submit_tf_job.container.job_usage import JobUsage
 from submit_tf_job.container.progress import STILL_S, TaskNews
 from submit_tf_job.container.rendezvous.generations import Generations
 
@@ -86,6 +87,7 @@ class Rendezvous:
         self.await_start(now)
         self.news = TaskNews(float(task.get("still_s", STILL_S)))
         self.progress: dict[str, Any] | None = None
+        self.usage = JobUsage()
         self.stored: dict[tuple[str, str], set[str]] = {}  # name and URI of an output → its tasks
         self.finish_deadline = self.linger_until = self.late_until = now
 

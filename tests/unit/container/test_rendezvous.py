@@ -197,7 +197,7 @@ def test_report_of_a_failed_job() -> None:
     assert report["ended_at"] - report["started_at"] == pytest.approx(2)
     failure = "task status signal reason message host container at last_lines"
     assert set(report["first_failure"]) == set(failure.split())
-    assert report["progress"]["metrics"] == {"loss": None, "acc": 0.5}
+    assert report["progress"]["metrics"] == {"loss": "NaN", "acc": 0.5}
     counts = dict.fromkeys(("succeeded", "ended", "lost", "restarts", "max_restarts"), 0)
     assert report["roles"]["worker"] == {
         "wanted": 2,

@@ -67,7 +67,7 @@ LARGE = json.dumps({"metrics": {"m" * 200: 0, **{str(i): i for i in range(60)}}}
         ('{"step": "3"}', NONE),
         ('{"step": true, "total": 1.5}', {**NONE, "total": 1.5}),
         ('{"metrics": [1]}', NONE),
-        ('{"metrics": {"nan": NaN, "inf": Infinity, "deep": [1]}}', {**NONE, "metrics": {"nan": None, "inf": None, "deep": None}}),
+        ('{"metrics": {"nan": NaN, "inf": Infinity, "deep": [1]}}', {**NONE, "metrics": {"nan": "NaN", "inf": "Infinity", "deep": None}}),
         (LARGE, {**NONE, "metrics": {"m" * 100: 0, **{str(i): i for i in range(49)}}}),
     ],
     ids=range(15),
@@ -134,7 +134,7 @@ KERAS_3 = (
 PER_EPOCH = "Epoch 1/2\n20/20 - 0s - loss: 0.3002 - mae: 0.4420 - 37ms/epoch - 2ms/step\n"
 
 
-def epoch(step: int, total: int, part: float, **metrics: float | None) -> dict[str, Any]:
+def epoch(step: int, total: int, part: float, **metrics: float | str) -> dict[str, Any]:
     return {"step": step, "total": total, "metrics": metrics, "unit": "epoch", "part": part}
 
 
@@ -143,13 +143,16 @@ def epoch(step: int, total: int, part: float, **metrics: float | None) -> dict[s
     [
         ("Epoch 1/3\n", epoch(1, 3, 0.0)),
         (KERAS_2, epoch(2, 4, 0.375)),
-        (f"{PER_EPOCH}{KERAS_2}", epoch(2, 4, 0.375, loss=0.3002, mae=0.442)),
+        (
+            f"{PER_EPOCH}{KERAS_2}",
+            {**epoch(2, 4, 0.375, loss=0.3002, mae=0.442), "metrics_step": 1},
+        ),
         ("Epoch 1/2\n18/18 [====] - ETA: 0s - loss: 9.9 - accuracy: 1.9\n", epoch(1, 2, 0.5)),
         (KERAS_3, epoch(3, 10, 0.25)),
         (KERAS_3.replace("16/32", "32/32"), epoch(3, 10, 0.3, accuracy=0.5312, loss=0.61)),
         (PER_EPOCH, epoch(1, 2, 0.5, loss=0.3002, mae=0.442)),
         ("Epoch 1/3\n7/Unknown - 3s - loss: 2\n", epoch(1, 3, 0.0)),
-        ("Epoch 1/3\n7/7 - 3s - loss: nan\n", epoch(1, 3, 0.333333, loss=None)),
+        ("Epoch 1/3\n7/7 - 3s - loss: nan\n", epoch(1, 3, 0.333333, loss="NaN")),
         ("3/10 files read - done\n", None),
         ("Epoch 5/3\n", None),
         ("Epoch 1/3", None),  # not a whole line yet
@@ -166,7 +169,7 @@ def test_progress_keeps_the_epoch_between_polls(tmp_path: Path) -> None:
     assert printed(said) == epoch(2, 4, 0.375)
     assert printed("") is None
     assert (printed("==] - 2s - loss: 2.5\n") or {})["metrics"] == {"loss": 2.5}
-    assert printed("Epoch 3/4\n") == epoch(3, 4, 0.5, loss=2.5)
+    assert printed("Epoch 3/4\n") == {**epoch(3, 4, 0.5, loss=2.5), "metrics_step": 2}
     own = 'Epoch 1/3\nTFJOB_PROGRESS {"step": 70, "total": 900}\nEpoch 2/3\n'
     assert (printed(own) or {})["step"] == 70
     assert printed("Epoch 3/3\n") is None, "the program reports its own progress"

@@ -1,0 +1,134 @@
+"""The control group of a container, where it has one of its own.
+
+A container without one sees its node's files in the same places, with the node's numbers. What
+decides is which processes a group has: those of this container alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection, Iterator
+
+ROOT, PROC = "/sys/fs/cgroup", "/proc"
+_NONE = 1 << 60  # a number that stands for no limit
+
+
+class ControlGroup:
+    """The files of a group; `version` 1 has one directory for memory and one for CPU time."""
+
+    def __init__(self, memory: str, cpu: str, version: int) -> None:
+        self.memory_dir, self.cpu_dir, self.version = memory, cpu, version
+        self.mark, self.cached = self._mark(), self._counts()[1]
+
+    def cpu_s(self) -> float | None:
+        """Return the CPU time of all processes that it had; None if it does not count it."""
+        if self.version == 1:
+            nanoseconds = _number(self.cpu_dir, "cpuacct.usage")
+            return None if nanoseconds is None else nanoseconds / 1e9
+        microseconds = _table(self.cpu_dir, "cpu.stat").get("usage_usec")
+        return None if microseconds is None else microseconds / 1e6
+
+    def memory(self) -> tuple[int, int]:
+        """Return the memory that cannot be given back, and the most of it since the last call if
+        the kernel's mark has risen, else 0.
+
+        The mark counts the cache of files, too, which the kernel gives back before it kills.
+        """
+        used, cached = self._counts()
+        mark, former = self._mark(), self.mark
+        risen = max(0, mark - max(cached, self.cached)) if mark > former else 0
+        self.mark, self.cached = mark, cached
+        return used, risen
+
+    def _counts(self) -> tuple[int, int]:
+        """Return the memory of programs, and the cache of files."""
+        table = _table(self.memory_dir, "memory.stat")
+        if self.version == 1:
+            shared = table.get("total_shmem", 0)
+            return table.get("total_rss", 0) + shared, table.get("total_cache", 0) - shared
+        shared = table.get("shmem", 0)
+        return table.get("anon", 0) + shared, table.get("file", 0) - shared
+
+    def _mark(self) -> int:
+        name = "memory.max_usage_in_bytes" if self.version == 1 else "memory.peak"
+        found = _number(self.memory_dir, name) or 0
+        return found if found < _NONE else 0
+
+
+def own_group(
+    processes: Collection[int], container: str, root: str = ROOT, proc: str = PROC
+) -> ControlGroup | None:
+    """Return the group that has only processes of this container; None if there is none.
+
+    Args:
+        processes: This process, and those below it.
+        container: The id of the container, after which YARN names its group.
+    """
+    known = set(processes) | _session(proc)
+    paths = _paths(proc)
+    for folder in _folders(root, paths.get("", "")):
+        if os.path.exists(f"{folder}/memory.stat") and _is_own(folder, known, container):
+            return ControlGroup(folder, folder, 2)
+    memory = _first_own(f"{root}/memory", paths.get("memory"), known, container)
+    names = (f"{root}/cpuacct", f"{root}/cpu,cpuacct")
+    found = (_first_own(name, paths.get("cpuacct"), known, container) for name in names)
+    return ControlGroup(memory, next(filter(None, found), ""), 1) if memory else None
+
+
+def _first_own(top: str, path: str | None, known: set[int], container: str) -> str:
+    folders = [] if path is None else _folders(top, path)
+    return next((one for one in folders if _is_own(one, known, container)), "")
+
+
+def _folders(top: str, path: str) -> Iterator[str]:
+    """Yield where a group may be: at its path, or, as Docker mounts it, at the top."""
+    if path.strip("/") and ".." not in path.split("/"):
+        yield f"{top}{path}"
+    yield top
+
+
+def _is_own(folder: str, known: set[int], container: str) -> bool:
+    """Return whether a group has processes, and only those of this container."""
+    with contextlib.suppress(OSError, ValueError), open(f"{folder}/cgroup.procs") as source:
+        present = {int(line) for line in source}
+        named = bool(container) and os.path.basename(folder) == container
+        return bool(present) and (named or present <= known)
+    return False
+
+
+def _paths(proc: str) -> dict[str, str]:
+    """Return the path of this process's group by controller; version 2 has the name ""."""
+    found = {}
+    with contextlib.suppress(OSError), open(f"{proc}/self/cgroup", errors="replace") as source:
+        for line in source:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            found.update(dict.fromkeys(controllers.split(","), path))
+    return found
+
+
+def _session(proc: str) -> set[int]:
+    """Return the processes above this one in its session: YARN starts one for each container."""
+    found, pid = set(), os.getppid()
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        session = os.getsid(0)
+        while pid > 0 and os.getsid(pid) == session:
+            found.add(pid)
+            with open(f"{proc}/{pid}/stat", "rb") as source:
+                pid = int(source.read().rpartition(b")")[2].split()[1])
+    return found
+
+
+def _number(folder: str, name: str) -> int | None:
+    with contextlib.suppress(OSError, ValueError), open(f"{folder}/{name}") as source:
+        return int(source.read())
+    return None
+
+
+def _table(folder: str, name: str) -> dict[str, int]:
+    found = {}
+    with contextlib.suppress(OSError, ValueError), open(f"{folder}/{name}") as source:
+        for line in source:
+            key, _, value = line.partition(" ")
+            found[key] = int(value)
+    return found

@@ -1,0 +1,213 @@
+"""The use of the GPUs that a task sees: of NVIDIA's by one `nvidia-smi` that repeats itself, of
+AMD's by the files of their driver, which cost no process (`rocm-smi` cannot repeat itself).
+
+Nothing here waits: a tool that hangs in a driver cannot be killed, and costs the task nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from submit_tf_job.container import foreign
+
+EVERY_S = 5
+SLOW_S = 60.0  # without persistence mode the driver initialises each device first
+LATE_S = 30.0  # an older answer says nothing of now
+COLUMNS = ("index", "utilization.gpu", "memory.used", "memory.total")
+READ_LIMIT = 65536
+MOST_GPUS = 64
+NO_TOOL = "no nvidia-smi in the container, and no files of AMD's driver"
+_MIB = 1 << 20
+_AMOUNT = re.compile(r"(\d{1,12})(?: ?(?:%|MiB))?")
+_NOT_TOLD = re.compile(r"\[?(N/A|Not Supported|Unknown Error|GPU is lost)\]?|ERR!", re.IGNORECASE)
+
+
+class Gpu:
+    """One GPU: its samples."""
+
+    def __init__(self) -> None:
+        self.samples = {"percent": [0, 0.0, 0.0, 0.0], "bytes": [0, 0.0, 0.0, 0.0]}
+        self.total_bytes = 0
+
+    def add(self, percent: int | None, used: int | None, total: int | None) -> None:
+        """Add a sample: a number, the sum, the largest and the last one of each amount."""
+        self.total_bytes = total or self.total_bytes
+        for name, value in (("percent", percent), ("bytes", used)):
+            if value is not None:
+                count, summed, most, _ = self.samples[name]
+                self.samples[name] = [count + 1, summed + value, max(most, value), value]
+
+    def found(self, late: bool) -> dict[str, Any]:
+        """Return the fields of `GpuUse`; the last samples are not those of now if they are late."""
+        found: dict[str, Any] = {}
+        for key, name in (("percent", "percent"), ("memory_bytes", "bytes")):
+            count, summed, most, last = self.samples[name]
+            if count:
+                found[key] = {"mean": round(summed / count, 1), "peak": most}
+                found[key].update({} if late else {"now": last})
+        return dict(found, **({"memory_total_bytes": self.total_bytes} if self.total_bytes else {}))
+
+
+class GpuWatch:
+    """What is known of the GPUs of a task."""
+
+    pid = 0  # of the tool
+
+    def __init__(self, why: str = "") -> None:
+        """Know nothing; `why` says why that stays so, if it does."""
+        self.gpus: dict[int, Gpu] = {}
+        self.why = why
+        self.began = 0.0
+        self.answered: float | None = None
+
+    def begin(self, now: float) -> None:
+        """Begin with a command: forget the samples of an earlier one."""
+        self.began, self.gpus = now, {}
+
+    def look(self, now: float) -> None:
+        """Take what there is."""
+
+    def close(self) -> None:
+        """End the tool, if there is one."""
+
+    def found(self, now: float) -> tuple[list[dict[str, Any]], str]:
+        """Return the use of each GPU, and why it is not known now, if it is not."""
+        late = self.answered is None or now > self.answered + LATE_S
+        why = self.why
+        if not why and late and now > max(self.began, self.answered or 0.0) + SLOW_S:
+            since = now - (self.began if self.answered is None else self.answered)
+            why = f"nvidia-smi has not answered for {since:.0f} s"
+        return [self.gpus[index].found(late) for index in sorted(self.gpus)], why
+
+
+class Nvidia(GpuWatch):
+    """One `nvidia-smi` that writes a line for each GPU every few seconds."""
+
+    def __init__(self, tool: str, env: Mapping[str, str]) -> None:
+        super().__init__()
+        visible = env.get("CUDA_VISIBLE_DEVICES", "")
+        # the names of parts of a GPU (MIG) are none that the option takes
+        chosen = ["-i", visible] if re.match(r"(GPU-|\d)[\w,-]*$", visible) else []
+        argv = [tool, "--query-gpu=" + ",".join(COLUMNS), "--format=csv,noheader,nounits"]
+        self.rest, self.wrong = b"", 0
+        self.process: subprocess.Popen[bytes] | None = None
+        try:
+            # in this process's group, so that it ends with the container
+            self.process = subprocess.Popen(
+                argv + chosen + ["-l", str(EVERY_S)],
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+        except (OSError, ValueError) as err:
+            self.why = f"nvidia-smi failed: {err}"
+            return
+        assert self.process.stdout
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.pid = self.process.pid
+
+    def look(self, now: float) -> None:
+        """Take the lines that it has written."""
+        if not self.process or not self.process.stdout:
+            return
+        try:
+            data = os.read(self.process.stdout.fileno(), READ_LIMIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        lines = (self.rest + data).split(b"\n")
+        self.rest = lines.pop()[-1000:] if data else b""
+        for line in lines[-2 * MOST_GPUS :]:
+            self._take(now, foreign.clean_line(line.decode("utf-8", "replace")).strip())
+        if not data:
+            said = self.why.partition(": ")[2]
+            self.why = "nvidia-smi has ended" + (f"; it said: {said}" if said else "")
+            self.close()
+
+    def _take(self, now: float, line: str) -> None:
+        sample = _sample(line)
+        if sample:
+            self.gpus.setdefault(sample[0], Gpu()).add(*sample[1:])
+            self.answered, self.why, self.wrong = now, "", 0
+        elif line:
+            self.wrong += 1
+            if self.answered is None or self.wrong > 3:
+                self.why = f"nvidia-smi answers in another form: {line[:100]}"
+
+    def close(self) -> None:
+        """Kill it; whoever waits for children reaps it."""
+        if self.process and self.process.stdout:
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, 9)
+            self.process.stdout.close()
+            self.process.returncode, self.process = -9, None
+
+
+def _sample(line: str) -> tuple[int, int | None, int | None, int | None] | None:
+    """Return index, percent, and bytes used and in all of a line; None if it is something else."""
+    fields = [field.strip() for field in line.split(",")]
+    if len(fields) != len(COLUMNS) or not fields[0].isdigit() or int(fields[0]) >= MOST_GPUS:
+        return None
+    values: list[int | None] = []
+    for field in fields[1:]:
+        amount = _AMOUNT.match(field + "\n")
+        if amount and amount.end() == len(field):
+            values.append(int(amount.group(1)))
+        elif _NOT_TOLD.match(field):
+            values.append(None)
+        else:
+            return None
+    percent, used, total = values
+    if (percent or 0) > 100 or (total is not None and (used or 0) > total):
+        return None
+    used, total = (None if size is None else size * _MIB for size in (used, total))
+    return int(fields[0]), percent, used, total
+
+
+class Amd(GpuWatch):
+    """The files of AMD's driver, one directory for each card."""
+
+    def __init__(self, cards: list[str]) -> None:
+        super().__init__()
+        self.cards = cards
+
+    def look(self, now: float) -> None:
+        """Read them."""
+        for index, card in enumerate(self.cards[:MOST_GPUS]):
+            names = ("gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total")
+            percent, used, total = (_number(os.path.join(card, name)) for name in names)
+            if percent is not None and percent <= 100:
+                self.gpus.setdefault(index, Gpu()).add(percent, used, total)
+                self.answered = now
+
+
+def _number(path: str) -> int | None:
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as source:
+        return max(0, int(source.read(30)))
+    return None
+
+
+def watch(env: Mapping[str, str], sys: str = "/sys", dev: str = "/dev") -> GpuWatch:
+    """Return what looks at the GPUs of a task whose command has this environment."""
+    tool = shutil.which("nvidia-smi", path=env.get("PATH"))
+    if tool:
+        return Nvidia(tool, env)
+    cards = [
+        os.path.dirname(path)
+        for path in sorted(glob.glob(f"{sys}/class/drm/card*/device/gpu_busy_percent"))
+        # of all of the node, those that this container has been given
+        if any(
+            os.path.exists(f"{dev}/dri/{os.path.basename(node)}")
+            for node in glob.glob(f"{os.path.dirname(path)}/drm/renderD*")
+        )
+    ]
+    return Amd(cards) if cards else GpuWatch(NO_TOOL)

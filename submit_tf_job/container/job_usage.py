@@ -1,0 +1,229 @@
+"""What the tasks of a job use, and the curves of its metrics, as the deciding task knows them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from submit_tf_job.container import contract, foreign
+
+NEWEST, MEAN, MOST = "newest", "mean", "most"  # what stands for several values of a curve
+
+
+class Curve:
+    """Some values over time; at most `contract.SERIES_POINTS` of them are kept, evenly.
+
+    Each point stands for equally many values: for their newest one (of a metric), their mean (of
+    CPU), or the largest (of memory, whose peaks count).
+    """
+
+    def __init__(self, keeps: str) -> None:
+        """Know no value; `keeps` says what stands for several."""
+        self.keeps = keeps
+        self.points: list[list[Any]] = []  # seconds, step, value
+        self.each = 1  # values of a point
+        self.in_last = 0
+        self.least: list[Any] | None = None
+        self.most: list[Any] | None = None
+
+    def add(self, at: float, step: float | None, value: float) -> None:
+        """Add a value; one of the same step takes the place of the last."""
+        point = [round(at, 1), step, value]
+        self._compare(point)
+        if step is not None and self.points and self.points[-1][1] == step:
+            self.points[-1] = self.points[-1] if repr(self.points[-1][2]) == repr(value) else point
+        elif self.in_last < self.each and self.points:
+            self.points[-1] = self._joined(self.points[-1], point, self.in_last)
+            self.in_last += 1
+        else:
+            self.points.append(point)
+            self.in_last = 1
+        if len(self.points) > contract.SERIES_POINTS:
+            self.halve()
+
+    def _compare(self, point: list[Any]) -> None:
+        if math.isfinite(point[2]):
+            self.least = point if self.least is None or point[2] < self.least[2] else self.least
+            self.most = point if self.most is None or point[2] > self.most[2] else self.most
+
+    def _joined(self, former: list[Any], new: list[Any], count: int) -> list[Any]:
+        """Return the point of `count` values and of one more, or of as many more."""
+        if self.keeps == MOST:
+            return [new[0], new[1], max(former[2], new[2])]
+        if self.keeps == MEAN:
+            return [new[0], new[1], (former[2] * count + new[2]) / (count + 1)]
+        return new
+
+    def halve(self) -> None:
+        """Have each point stand for twice as many values; the newest stays."""
+        pairs = zip(self.points[0::2], self.points[1::2])
+        odd = self.points[len(self.points) // 2 * 2 :]
+        self.points = [self._joined(former, new, 1) for former, new in pairs] + odd
+        self.in_last += 0 if odd else self.each
+        self.each *= 2
+
+
+# --- what tasks tell ------------------------------------------------------------------------------
+MOST_METRICS = 20
+_WHATS = ("now", "mean", "peak")
+_AMOUNTS = ("cpu_cores", "memory_bytes")
+_CURVES = (
+    ("cpu", "cpu_cores", "mean", "cores", MEAN),
+    ("memory", "memory_bytes", "most", "bytes", MOST),
+    ("gpu", "gpu_percent", "mean", "percent", MEAN),
+    ("gpu_memory", "gpu_memory_bytes", "most", "bytes", MOST),
+)
+
+
+def _clean_amounts(value: Any) -> dict[str, float]:
+    found = value if isinstance(value, dict) else {}
+    numbers = ((what, foreign.number(found.get(what))) for what in _WHATS)
+    return {what: number for what, number in numbers if number is not None and number >= 0}
+
+
+def clean_use(value: Any) -> dict[str, Any] | None:
+    """Return the valid parts of what a task says of its use, or None."""
+    if not isinstance(value, dict):
+        return None
+    found: dict[str, Any] = {"for_s": foreign.seconds(value.get("for_s"))}
+    found.update((key, _clean_amounts(value.get(key))) for key in _AMOUNTS)
+    found["peak_by"] = foreign.text(value.get("peak_by"), 20)
+    gpus = value.get("gpus")
+    cleaned = [_clean_gpu(gpu) for gpu in (gpus[:64] if isinstance(gpus, list) else ())]
+    why = foreign.text(value.get("gpus_unknown"), 300)
+    return dict(
+        found, **({"gpus": cleaned} if cleaned else {}), **({"gpus_unknown": why} if why else {})
+    )
+
+
+def _clean_gpu(value: Any) -> dict[str, Any]:
+    gpu = value if isinstance(value, dict) else {}
+    found: dict[str, Any] = {}
+    for key in ("percent", "memory_bytes"):
+        amounts = _clean_amounts(gpu.get(key))
+        found.update({key: amounts} if amounts else {})
+    total = foreign.number(gpu.get("memory_total_bytes"))
+    return dict(found, **({"memory_total_bytes": total} if total else {}))
+
+
+# --- what a role uses -----------------------------------------------------------------------------
+def _spread(values: list[tuple[float, str]]) -> dict[str, Any]:
+    least, most = min(values), max(values)
+    return {
+        "least": least[0],
+        "mean": round(sum(value for value, _ in values) / len(values), 3),
+        "most": most[0],
+        "least_task": least[1],
+        "most_task": most[1],
+    }
+
+
+def _of_gpus(use: Mapping[str, Any], key: str, what: str) -> list[float]:
+    gpus = use.get("gpus", ())
+    return [gpu[key][what] for gpu in gpus if key in gpu and what in gpu[key]]
+
+
+def _amount(use: Mapping[str, Any], key: str, what: str) -> float | None:
+    """Return one amount of a task; None if it does not tell it."""
+    if key in _AMOUNTS:
+        amount: float | None = use[key].get(what)
+        return amount
+    if key == "gpu_percent":
+        found = _of_gpus(use, "percent", what)
+        return round(sum(found) / len(found), 1) if found else None
+    if key == "gpu_memory_bytes":
+        return max(_of_gpus(use, "memory_bytes", what), default=None)
+    found = _of_gpus(use, "percent", "peak")
+    return sum(peak > 0 for peak in found) if found and what == "peak" else None
+
+
+def role_use(uses: Mapping[str, Mapping[str, Any]], running: Collection[str]) -> dict[str, Any]:
+    """Return what the tasks of a role use, by task; `now` is of those that run."""
+    found: dict[str, Any] = {"tasks": len(uses), "for_s": max(u["for_s"] for u in uses.values())}
+    for key in (*_AMOUNTS, "gpu_percent", "gpus_used", "gpu_memory_bytes"):
+        for what in _WHATS:
+            told = [
+                (amount, name)
+                for name, use in uses.items()
+                if what != "now" or name in running
+                for amount in [_amount(use, key, what)]
+                if amount is not None
+            ]
+            if told:
+                found.setdefault(key, {})[what] = _spread(told)
+    largest = max(uses.values(), key=lambda use: use["memory_bytes"].get("peak", 0))
+    why = next((use["gpus_unknown"] for use in uses.values() if "gpus_unknown" in use), "")
+    found["peak_by"] = largest["peak_by"]
+    return dict(found, **({"gpus_unknown": why} if why else {}))
+
+
+# --- the job --------------------------------------------------------------------------------------
+class JobUsage:
+    """What all tasks have told; no clock, and no file."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, dict[str, Any]] = {}
+        self.curves: dict[tuple[str, str], Curve] = {}  # by role ("" for a metric) and name
+        self.teller = ""  # the task whose metrics these are
+        self.step_unit = ""
+
+    def heard(self, name: str, value: Any) -> None:
+        """Take what a task says of its use; its peak is that of all its containers."""
+        use = clean_use(value)
+        if use is None:
+            return
+        former = self.tasks.get(name)
+        if former:
+            before, memory = former["memory_bytes"].get("peak", 0), use["memory_bytes"]
+            if before > memory.get("peak", 0):
+                memory["peak"], use["peak_by"] = before, former["peak_by"]
+        self.tasks[name] = use
+
+    def metrics(self, at: float, task: str, progress: Mapping[str, Any]) -> None:
+        """Take the metrics that a task has told, at seconds since the start."""
+        if task != self.teller:  # the deciding task, which begins to tell its own
+            self.curves = {key: curve for key, curve in self.curves.items() if key[0]}
+            self.teller = task
+        self.step_unit = progress.get("unit", "")
+        step = progress.get("metrics_step", progress["step"])
+        known = sum(not role for role, _ in self.curves)
+        for name, value in progress["metrics"].items():
+            if value is None or (("", name) not in self.curves and known >= MOST_METRICS):
+                continue
+            known += ("", name) not in self.curves
+            self.curves.setdefault(("", name), Curve(NEWEST)).add(at, step, float(value))
+
+    def roles(self, running: Collection[str]) -> dict[str, Any]:
+        """Return the use of each role of which a task has told any."""
+        told: dict[str, dict[str, Any]] = {}
+        for name, use in self.tasks.items():
+            told.setdefault(name.rpartition("-")[0], {})[name] = use
+        return {role: role_use(uses, running) for role, uses in sorted(told.items())}
+
+    def look(self, at: float, roles: Mapping[str, Any]) -> None:
+        """Add a point to each curve of use."""
+        for role, use in roles.items():
+            for name, key, which, _, keeps in _CURVES:
+                now = use.get(key, {}).get("now")
+                if now:
+                    self.curves.setdefault((role, name), Curve(keeps)).add(at, None, now[which])
+
+    def series(self) -> list[dict[str, Any]]:
+        """Return all curves: metrics first."""
+        units = {name: unit for name, _, _, unit, _ in _CURVES}
+        found = []
+        for (role, name), curve in sorted(self.curves.items(), key=lambda item: bool(item[0][0])):
+            of = {"role": role, "unit": units[name]} if role else {"task": self.teller}
+            of.update({} if role else {"step_unit": self.step_unit})
+            made: dict[str, Any] = {"name": name, "kind": "usage" if role else "metric", **of}
+            made.update(points=[_shown(point) for point in curve.points])
+            if curve.least and curve.most:
+                made.update(least=_shown(curve.least), most=_shown(curve.most))
+            found.append(made)
+        return found
+
+
+def _shown(point: list[Any]) -> list[Any]:
+    at, step, value = point
+    return [at, step, foreign.metric(value if abs(value) >= 1e6 else float(f"{value:.6g}"))]

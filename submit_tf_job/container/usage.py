@@ -1,0 +1,258 @@
+"""What a task's command uses: CPU, memory, GPUs.
+
+Memory is counted as the NodeManager does that kills for it: the sum of what is resident over the
+process tree of the container (Hadoop's ProcfsBasedProcessTree), or what its control group counts
+without the cache of files, whichever is more. The kernel's own marks (`VmHWM`, `memory.peak`,
+`memory.max_usage_in_bytes`, `ru_maxrss`) tell the peaks between two looks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from collections.abc import Mapping
+from typing import Any
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.control_groups import ControlGroup, own_group
+from submit_tf_job.container.info import Info
+
+LOOK_S = 5.0
+# A look on a node of thousands of processes takes milliseconds: the next ones are then as much
+# later as this part of a core allows.
+MOST_CORES = 0.003
+LONGEST_S = 60.0
+KERNEL, BOUND, SAMPLE = "kernel", "bound", "sample"  # how a peak is known
+_TICKS = float(os.sysconf("SC_CLK_TCK"))
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Process:
+    """What one process has used.
+
+    Attributes:
+        cpu_s: Its own, and that of the children for which it has waited.
+        bytes: What is resident.
+        mark: The most that was, as the kernel knows.
+        began: When it started, so that a number that is given again is another process.
+    """
+
+    __slots__ = ("began", "bytes", "cpu_s", "mark", "parent", "pid")
+
+    def __init__(self, pid: int, fields: list[bytes]) -> None:
+        """Take the fields of `/proc/PID/stat` that follow the name."""
+        self.pid, self.parent = pid, int(fields[1])
+        self.cpu_s = sum(map(int, fields[11:15])) / _TICKS
+        self.began = fields[19]
+        self.bytes = self.mark = max(0, int(fields[21])) * _PAGE
+
+
+class Tree:
+    """The processes below this one. Those of others are looked at once, when they are new."""
+
+    def __init__(self, proc: str = "/proc") -> None:
+        self.proc, self.me = proc, os.getpid()
+        self.strangers: set[int] = set()
+
+    def look(self) -> dict[int, Process]:
+        """Return this process and all below it, by number."""
+        present = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
+        self.strangers &= present
+        found = {}
+        for pid in present - self.strangers:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                found[pid] = self._read(pid)
+        below = {pid for pid in found if self._is_below(pid, found)}
+        self.strangers |= set(found) - below
+        return {pid: found[pid] for pid in below}
+
+    def _read(self, pid: int) -> Process:
+        with open(f"{self.proc}/{pid}/stat", "rb") as source:
+            return Process(pid, source.read().rpartition(b")")[2].split())
+
+    def _is_below(self, pid: int, found: Mapping[int, Process]) -> bool:
+        for _ in range(len(found)):
+            if pid == self.me:
+                return True
+            if pid not in found:
+                return False
+            pid = found[pid].parent
+        return False
+
+    def marks(self, processes: Mapping[int, Process]) -> None:
+        """Read the kernel's marks of some processes."""
+        for pid, process in processes.items():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                with open(f"{self.proc}/{pid}/status", "rb") as source:
+                    after = source.read().partition(b"VmHWM:")[2]
+                process.mark = max(process.bytes, int(after.split(None, 1)[0]) * 1024)
+
+
+class Sampler:
+    """Looks every few seconds at what the command of a task uses."""
+
+    def __init__(self, info: Info, tree: Tree | None = None) -> None:
+        """Look at nothing until `begin`."""
+        self.info, self.tree = info, tree or Tree()
+        self.group: ControlGroup | None = None
+        self.gpus: Any = None  # what looks at them
+        self.runs, self.ours = False, {0}
+        self.fresh: dict[str, Any] | None = None  # what was not told yet
+        self.told_at = 0.0
+        self.due = self.pause_s = 0.0
+        self.began = self.looked = 0.0
+        self.cpu_s = self.cores = 0.0  # since the beginning; in the last seconds
+        self.byte_s = 0.0  # bytes times seconds
+        self.bytes = self.peak = 0
+        self.peak_by = SAMPLE
+        self.former: dict[int, Process] = {}
+        # CPU time that the kernel had counted at the last look, and at the beginning
+        self.counted_s = self.base_s = 0.0
+        self.children_mark = 0  # of the largest ended child
+
+    # --- a command --------------------------------------------------------------------------------
+    def begin(self, now: float, env: Mapping[str, str], ours: int) -> None:
+        """Begin with a command that has just started; a peak of an earlier one stays.
+
+        Args:
+            ours: The bootstrap's guard, which is no process of the command.
+        """
+        if self.info.role == contract.WITNESS_ROLE:
+            return
+        self.runs, self.ours = True, {ours}
+        self.began = self.looked = now
+        self.due = now + 1.0  # the first look is early, for a command of a few seconds
+        self.cpu_s = self.cores = self.byte_s = 0.0
+        if self.info.task.get("gpus") and self.info.roles[self.info.role]["gpus"]:
+            from submit_tf_job.container import gpu_use  # few jobs need it
+
+            self.gpus = self.gpus or gpu_use.watch(env)
+            self.gpus.begin(now)
+        self.former, self.children_mark = self._processes(), _ended_mark()
+        self.tree.marks(self.former)
+        self.group = own_group(self.former, self.info.container)
+        self.base_s = self.counted_s = self._counted_s(self.former)
+
+    def look(self, now: float) -> None:
+        """Look, if it is time."""
+        if self.runs and now >= self.due:
+            before = _own_cpu_s()
+            self._look(now)
+            cost_s = _own_cpu_s() - before
+            self.pause_s = min(max(LOOK_S, cost_s / MOST_CORES), LONGEST_S)
+            self.due = now + self.pause_s
+
+    def end(self, now: float) -> None:
+        """Look for the last time: the command has ended, and the kernel has counted all of it."""
+        if self.runs:
+            self._look(now)
+            mark = _ended_mark()
+            if mark > self.children_mark:
+                # the largest of all processes that have ended, and this one beside it
+                self._risen(mark + self.tree_bytes(self.former), KERNEL)
+            self.runs = False
+            self.fresh = self.found(now)
+
+    def close(self) -> None:
+        """End what looks at GPUs; does not wait for it."""
+        if self.gpus:
+            self.gpus.close()
+
+    # --- a look -----------------------------------------------------------------------------------
+    def _processes(self) -> dict[int, Process]:
+        found = self.tree.look()
+        ours = self.ours | ({self.gpus.pid} if self.gpus else set())
+        return {pid: process for pid, process in found.items() if pid not in ours}
+
+    def _look(self, now: float) -> None:
+        found, passed_s = self._processes(), max(now - self.looked, 1e-3)
+        self.tree.marks(found)
+        counted_s = self._counted_s(found)
+        used_s = max(0.0, counted_s - self.counted_s)
+        resident = self.tree_bytes(found)
+        self._risen(resident, SAMPLE)
+        self._by_marks(found)
+        if self.group:
+            anonymous, mark = self.group.memory()
+            resident = max(resident, anonymous)
+            self._risen(resident, SAMPLE)
+            self._risen(mark, KERNEL)
+        # a child that ends during a look may be counted twice in it, or not at all
+        self.cpu_s = max(self.cpu_s, counted_s - self.base_s)
+        if now >= self.looked + 0.5:  # a shorter time tells no cores
+            self.cores = used_s / passed_s
+        self.byte_s += resident * passed_s
+        self.bytes, self.counted_s, self.former, self.looked = resident, counted_s, found, now
+        if self.gpus:
+            self.gpus.look(now)
+        self.fresh = self.found(now)
+
+    @staticmethod
+    def tree_bytes(processes: Mapping[int, Process]) -> int:
+        """Return what is resident, summed as the NodeManager does."""
+        return sum(process.bytes for process in processes.values())
+
+    def _counted_s(self, processes: Mapping[int, Process]) -> float:
+        """Return the CPU time of all processes up to now; those that this one has waited for are
+        in its own account.
+        """
+        counted = self.group.cpu_s() if self.group else None
+        return sum(p.cpu_s for p in processes.values()) if counted is None else counted
+
+    def _by_marks(self, found: Mapping[int, Process]) -> None:
+        """Take the peak since the last look: of each process its mark if that has risen, else the
+        larger of its two samples.
+        """
+        total = risen = 0
+        for pid, process in found.items():
+            former = self.former.get(pid)
+            same = former is not None and former.began == process.began
+            if former is None or not same or process.mark > former.mark:
+                total += process.mark
+                risen += process.mark > process.bytes + _PAGE
+            else:
+                total += max(process.bytes, former.bytes)
+        self._risen(total, BOUND if risen > 1 else KERNEL)
+
+    def _risen(self, size: int, how: str) -> None:
+        if size > self.peak:
+            self.peak, self.peak_by = size, how
+
+    # --- what is told -----------------------------------------------------------------------------
+    def found(self, now: float) -> dict[str, Any]:
+        """Return what is told of the task: the fields of `TaskUse`, without its name."""
+        for_s = max(now - self.began, 1e-3)
+        found: dict[str, Any] = {
+            "for_s": round(for_s, 1),
+            "cpu_cores": {"now": round(self.cores, 3), "mean": round(self.cpu_s / for_s, 3)},
+            "memory_bytes": {
+                "now": self.bytes,
+                "mean": round(self.byte_s / max(self.looked - self.began, 1e-3)),
+                "peak": self.peak,
+            },
+            "peak_by": self.peak_by,
+        }
+        if self.gpus:
+            gpus, why = self.gpus.found(now)
+            found.update({"gpus": gpus} if gpus else {}, **({"gpus_unknown": why} if why else {}))
+        return found
+
+    def take(self, now: float, every_s: float) -> dict[str, Any] | None:
+        """Return what was found since the last call, if that is so long ago; else None."""
+        if self.fresh is None or (self.runs and now < self.told_at + every_s):
+            return None
+        found, self.fresh, self.told_at = self.fresh, None, now
+        return found
+
+
+def _ended_mark() -> int:
+    """Return the most that was resident of the largest process this one has waited for, or that
+    those have waited for.
+    """
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+
+
+def _own_cpu_s() -> float:
+    used = resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF))
+    return used.ru_utime + used.ru_stime

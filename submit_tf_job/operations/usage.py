@@ -1,0 +1,309 @@
+"""What a job used beside what it asked for, what the ResourceManager charges for it, and what to
+ask for next time; and the account of a team.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from submit_tf_job.container import contract
+from submit_tf_job.diagnose import amounts
+from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.host.hadoopconf import YARN, configuration
+from submit_tf_job.host.units import memory_text
+from submit_tf_job.observation import JobState
+from submit_tf_job.operations import run_records
+from submit_tf_job.operations.listing import JobSelection, listed_jobs
+from submit_tf_job.operations.read_status import StatusReader
+from submit_tf_job.operations.runs import find_with_record
+from submit_tf_job.operations.series import usage_by
+from submit_tf_job.operations.stored_services import stored_services
+from submit_tf_job.usage_report import RoleUse, UsageReport
+from submit_tf_job.yarn.observed import Charge, ObservedComponent, items
+
+if TYPE_CHECKING:
+    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.operations.cluster import Cluster, JobRef
+
+MARGIN = 1.2  # of what is advised, over the most that was used
+WORTH = 0.8  # advice for less than this part of what is asked alone
+TOLD_FROM = 0.2  # the part of a run after which its peak says something
+WASTED, WASTED_S = 0.25, 600.0
+MIB = 1 << 20
+_STEP_MIB = 1024  # yarn.scheduler.minimum-allocation-mb, whose multiples YARN gives
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one task of a role asks for, and how many tasks there are."""
+
+    tasks: int
+    memory_mib: int | None
+    cpus: int | None
+    gpus: int
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to ask for next time.
+
+    Attributes:
+        role: The role.
+        key: The key of the job spec: `memory`, `cpus` or `gpus`.
+        sentence: What was used, of what.
+        option: What to type, such as `--set roles.worker.memory=4Gi`.
+    """
+
+    role: str
+    key: str
+    sentence: str
+    option: str
+
+
+@dataclass(frozen=True)
+class JobUse:
+    """What a run uses, or used.
+
+    Attributes:
+        elapsed_s: Seconds from its submission to its end, or until now.
+        asked: What each role asks for; empty where that cannot be read.
+        charge: What the ResourceManager has counted until now, with the ApplicationMaster; None if
+            it has forgotten the run.
+        used: What its tasks told; None if that is not there (yet), or is of another user.
+        advice: What to ask for next time; empty before a fifth of the run has passed.
+    """
+
+    name: str
+    run: str
+    application_id: str
+    state: JobState
+    elapsed_s: int | None
+    asked: Mapping[str, Asked]
+    charge: Charge | None
+    used: UsageReport | None
+    advice: tuple[Advice, ...] = field(default=())
+
+
+def usage_of(cluster: Cluster, job: str | JobRef) -> JobUse:
+    """Return what a job's newest run, or a run, uses and asked for, with advice.
+
+    Args:
+        cluster: The cluster.
+        job: The name of a job or of a run, an application id, or a run that was found.
+
+    Raises:
+        NoSuchJob: The job does not exist.
+        ClusterUnavailable: No ResourceManager answered.
+    """
+    ref, app = find_with_record(cluster, job)
+    reader = StatusReader(cluster, ref)
+    status = reader.read(detail=True, app=app)
+    used = None if status.of_other_user else usage_by(cluster, reader, status)
+    return use_of_status(cluster, status, used)
+
+
+def use_of_status(cluster: Cluster, status: JobStatus, used: UsageReport | None) -> JobUse:
+    """Return the same, of a status and of what was read of the use."""
+    app = status.app
+    made = JobUse(
+        name=status.name,
+        run=status.run,
+        application_id=status.application_id,
+        state=status.state,
+        elapsed_s=app.elapsed_ms // 1000 if app and app.elapsed_ms else None,
+        asked=asked_by(cluster, status),
+        charge=Charge.of(app.raw) if app else None,
+        used=used,
+    )
+    if used is None or not says_something(status):
+        return made
+    floor = status.resubmission.memory if status.resubmission else {}
+    return replace(made, advice=advice(made.asked, used.roles, step_mib(cluster), floor))
+
+
+def asked_by(cluster: Cluster, status: JobStatus) -> dict[str, Asked]:
+    """Return what each role asks for: by YARN's service while it runs, later by YARN's copy of it,
+    or the run's record.
+    """
+    components = status.components
+    if not components and not status.of_other_user:
+        components = _stored_components(cluster, status.run)
+    found = {
+        one.name: Asked(one.number_of_containers or 0, one.memory_mib, one.vcores, one.gpus)
+        for one in components
+        if one.name != contract.WITNESS_ROLE
+    }
+    return found or run_asked(cluster, status.run)
+
+
+def _stored_components(cluster: Cluster, run: str) -> tuple[ObservedComponent, ...]:
+    stored = stored_services(cluster)
+    with suppress(SubmitTFJobError):
+        content = stored.content(run) if stored else {}
+        return tuple(ObservedComponent.from_json(one) for one in items(content.get("components")))
+    return ()
+
+
+def run_asked(cluster: Cluster, run: str) -> dict[str, Asked]:
+    """Return what each role of a run asked for, by its record."""
+    with suppress(SubmitTFJobError, TypeError, KeyError, AttributeError):
+        record = run_records.read(cluster, run) or {}
+        return {role: Asked(**amounts) for role, amounts in record["submission"]["asked"].items()}
+    return {}
+
+
+def says_something(status: JobStatus) -> bool:
+    """Return whether enough of a run has passed: a fifth of the training or of its lifetime, or all
+    of it, with success.
+    """
+    report, app = status.report, status.app
+    if status.state is JobState.SUCCEEDED:
+        return True
+    if report and report.first_failure and report.first_failure.reason == contract.REASON_OOM:
+        return False
+    progress = report and report.progress
+    if progress and progress.part is not None:
+        return progress.part >= TOLD_FROM
+    if progress and progress.step is not None and progress.total:
+        return progress.step / progress.total >= TOLD_FROM
+    limits = app.timeouts if app else ()
+    left_s = next((one.remaining_s for one in limits if one.type == "LIFETIME"), None)
+    if app is None or not app.elapsed_ms or left_s is None or left_s < 0:
+        return False
+    return app.elapsed_ms / 1000 >= TOLD_FROM * (app.elapsed_ms / 1000 + left_s)
+
+
+def step_mib(cluster: Cluster) -> int:
+    """Return the amount of memory whose multiples the cluster gives."""
+    conf = cluster.settings.hadoop_conf
+    with suppress(SubmitTFJobError, ValueError):
+        if conf is not None:
+            found = configuration(conf, YARN).get("yarn.scheduler.minimum-allocation-mb")
+            return max(1, int(found or _STEP_MIB))
+    return _STEP_MIB
+
+
+# --- advice: pure functions ---
+
+
+def advice(
+    asked: Mapping[str, Asked],
+    used: Mapping[str, RoleUse],
+    step: int = _STEP_MIB,
+    floor: Mapping[str, int] | None = None,
+) -> tuple[Advice, ...]:
+    """Return what to ask for next time.
+
+    Args:
+        asked: What each role asked for.
+        used: What it used.
+        step: The amount of memory, in MiB, whose multiples the cluster gives.
+        floor: Role → MiB that a retry with more memory had to ask for.
+    """
+    found = []
+    for role in sorted(asked.keys() & used.keys()):
+        its = (role, asked[role], used[role])
+        found += [
+            _of_memory(*its, step, (floor or {}).get(role, 0)),
+            _of_cpus(*its),
+            _of_gpus(*its),
+        ]
+    return tuple(one for one in found if one is not None)
+
+
+def _of_memory(role: str, asked: Asked, used: RoleUse, step: int, floor: int) -> Advice | None:
+    peak = used.memory_bytes and used.memory_bytes.peak
+    if not peak or not asked.memory_mib or peak.most <= 0:
+        return None
+    wanted = max(math.ceil(peak.most * MARGIN / MIB / step) * step, floor)
+    if wanted > WORTH * asked.memory_mib:
+        return None
+    size = gib(peak.most)
+    sentence = f"{role} used {size} at its peak of {memory_text(asked.memory_mib)}"
+    return Advice(role, "memory", sentence, f"--set roles.{role}.memory={memory_text(wanted)}")
+
+
+def _of_cpus(role: str, asked: Asked, used: RoleUse) -> Advice | None:
+    mean = used.cpu_cores and used.cpu_cores.mean
+    if not mean or not asked.cpus:
+        return None
+    wanted = max(1, math.ceil(mean.most * MARGIN))
+    if wanted > WORTH * asked.cpus:
+        return None
+    sentence = f"{role} used {mean.most:.1f} of {amounts.plural(asked.cpus, 'core')} on average"
+    return Advice(role, "cpus", sentence, f"--set roles.{role}.cpus={wanted}")
+
+
+def _of_gpus(role: str, asked: Asked, used: RoleUse) -> Advice | None:
+    peak = used.gpus_used and used.gpus_used.peak
+    if not asked.gpus or not peak or used.gpus_unknown or peak.most >= asked.gpus:
+        return None
+    busy = int(peak.most)
+    sentence = f"{role} used {busy or 'none'} of {amounts.plural(asked.gpus, 'GPU')}"
+    return Advice(role, "gpus", sentence, f"--set roles.{role}.gpus={busy}")
+
+
+def gib(size: float) -> str:
+    """Format bytes as people write memory in job specs: `3.1 GiB`, `700 MiB`."""
+    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size / MIB:.0f} MiB"
+
+
+def waste(use: JobUse) -> str:
+    """Return a sentence about a run that used less than a quarter of the memory that it held for
+    over ten minutes; "" about any other.
+    """
+    roles = use.used.roles if use.used else {}
+    for role, asked in use.asked.items():
+        its = roles.get(role)
+        peak = its and its.memory_bytes and its.memory_bytes.peak
+        if not its or not peak or not asked.memory_mib or (its.for_s or 0) <= WASTED_S:
+            continue
+        if peak.most < WASTED * asked.memory_mib * MIB:
+            size, held = gib(peak.most), memory_text(asked.memory_mib)
+            return (
+                f"{role} used at most {size} of the {held} that it held; "
+                f"submit_tf_job usage {use.name} says what to ask for"
+            )
+    return ""
+
+
+# --- the account of a team ---
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the runs of a user, a queue or a job were charged.
+
+    Attributes:
+        of: The user, queue or job.
+        runs: How many runs.
+        charge: The sum.
+    """
+
+    of: str
+    runs: int
+    charge: Charge
+
+
+def accounts(cluster: Cluster, by: str, selection: JobSelection) -> tuple[Account, ...]:
+    """Return the accounts of the selected runs, by `user`, `queue` or `job`, the largest first; one
+    request lists all applications.
+
+    The ResourceManager counts what it remembers, by default 10,000 applications that have ended.
+    """
+    found: dict[str, tuple[int, Charge]] = {}
+    for job, app in listed_jobs(cluster, replace(selection, every_run=True)):
+        name = {"user": job.user, "queue": job.queue, "job": job.name}[by] or "?"
+        runs, charge = found.get(name, (0, Charge()))
+        found[name] = (runs + 1, charge + Charge.of(app.raw))
+    rows = (Account(name, *account) for name, account in found.items())
+    return tuple(sorted(rows, key=lambda one: (-one.charge.memory_mib_s, one.of)))
+
+
+def total(rows: Iterable[Account]) -> Charge:
+    """Return the sum of some accounts."""
+    return sum((one.charge for one in rows), Charge())

@@ -1,0 +1,241 @@
+"""What tasks use and curves: thinning, roles of any size, control groups; no clock and no process."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.control_groups import own_group
+from submit_tf_job.container.job_usage import MEAN, MOST, NEWEST, Curve
+from submit_tf_job.container.usage_file import RECORD_BYTES, UsageWriter, fitted
+from submit_tf_job.usage_report import UsageReport
+from tests.unit.container.descriptions import role
+from tests.unit.container.played import Played
+
+THREE_HOURS = 3 * 3600
+
+
+def use(**changed: Any) -> dict[str, Any]:
+    found = {"for_s": 60.0, "peak_by": "kernel"}
+    found["cpu_cores"] = {"now": 1.5, "mean": 1.25}
+    found["memory_bytes"] = {"now": 100, "mean": 90, "peak": 200}
+    return {**found, **changed}
+
+
+def played(workers: int = 1) -> Played:
+    made = Played({"chief": role(1, "trains"), "worker": role(workers, "trains")})
+    made.start()
+    return made
+
+
+def written(made: Played) -> UsageReport:
+    writer = UsageWriter(made.job, "")
+    writer.write(made.now, over=True)
+    found = UsageReport.parse(json.dumps(writer.last).encode())
+    assert found
+    return found
+
+
+# --- curves ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("count", [1, 2, 239, 240, 241, 480, 481, 1000, THREE_HOURS])
+def test_curve_of_any_length_has_at_most_240_points_evenly(count: int) -> None:
+    curve = Curve(NEWEST)
+    for second in range(count):
+        curve.add(second, second, float(second))
+        assert curve.points[-1][2] == second, "the newest value is there"
+    points = curve.points
+    assert min(count, 120) <= len(points) <= contract.SERIES_POINTS
+    assert len({later[0] - one[0] for one, later in itertools.pairwise(points[:-1])}) <= 1
+    assert ((curve.least or [])[2], (curve.most or [])[2]) == (0, count - 1)
+
+
+def test_curve_keeps_peaks_of_memory_and_means_of_cpu() -> None:
+    memory, cpu = Curve(MOST), Curve(MEAN)
+    for second in range(THREE_HOURS):
+        memory.add(second, None, 9e9 if second == 5000 else 1e9)
+        cpu.add(second, None, float(second % 2))
+    assert max(point[2] for point in memory.points) == 9e9
+    assert all(point[2] == pytest.approx(0.5, abs=0.1) for point in cpu.points[:-1])
+
+
+def test_curve_replaces_the_value_of_a_step_and_keeps_what_is_not_finite() -> None:
+    curve = Curve(NEWEST)
+    for at, step, value in [
+        (1, 1, 0.5),
+        (2, 1, 0.5),
+        (3, 1, 0.4),
+        (4, 2, math.nan),
+        (9, 2, math.nan),
+    ]:
+        curve.add(at, step, value)
+    assert curve.points[0] == [3, 1, 0.4]
+    assert curve.points[1][:2] == [4, 2]
+    assert (curve.least, curve.most) == ([3, 1, 0.4], [1, 1, 0.5])
+
+
+# --- a run of three hours in virtual time ---------------------------------------------------------
+def test_usage_of_a_run_of_three_hours_fits_in_its_record() -> None:
+    made = played(199)
+    writer = UsageWriter(made.job, "")
+    for second in range(0, THREE_HOURS, 10):
+        made.now += 10
+        metrics = {f"metric {i}": second / 7 + i for i in range(20)}
+        made.job.record_progress(made.now, made.job.me, {"step": second // 60, "metrics": metrics})
+        for name in made.job.members:
+            made.job.usage.heard(name, use())
+        writer.write(made.now, over=False)
+    assert writer.last
+    live = UsageReport.parse(json.dumps(writer.last).encode())
+    kept = UsageReport.parse(fitted(writer.last))
+    assert live
+    assert kept
+    assert len(fitted(writer.last)) <= RECORD_BYTES
+    assert len(live.metrics) == len(kept.metrics) == 20
+    assert all(len(series.points) <= contract.SERIES_POINTS for series in live.series)
+    last = (THREE_HOURS - 10) // 60
+    assert all(s.last and s.last.step == last for s in (*live.metrics, *kept.metrics))
+    assert [s.least for s in kept.metrics] == [s.least for s in live.metrics]
+    assert kept.roles == live.roles
+    assert len(live.tasks) == 200
+
+
+def test_usage_of_a_role_is_small_for_any_number_of_tasks() -> None:
+    sizes = []
+    for count in (10, 9999):
+        made = played(count)
+        for index in range(count):
+            memory = {"now": index, "mean": index, "peak": index}
+            made.job.usage.heard(f"worker-{index}", use(memory_bytes=memory))
+        writer = UsageWriter(made.job, "")
+        writer.write(made.now, over=True)
+        assert writer.last
+        sizes.append(len(json.dumps(writer.last["roles"])))
+        peak = writer.last["roles"]["worker"]["memory_bytes"]["peak"]
+        found = {key: peak[key] for key in ("least", "most", "least_task", "most_task")}
+        most = f"worker-{count - 1}"
+        assert found == {"least": 0, "most": count - 1, "least_task": "worker-0", "most_task": most}
+        assert "usage" not in json.dumps(made.report()), "the report is not larger"
+    assert sizes[1] < 1.1 * sizes[0]
+
+
+# --- metrics --------------------------------------------------------------------------------------
+def test_metric_that_is_not_finite_is_warned_of_while_it_is() -> None:
+    made = played()
+    for step, loss in [(1, 0.5), (2, "NaN"), (3, float("nan")), (4, "Infinity")]:
+        told = {"step": step, "unit": "epoch", "metrics": {"loss": loss}}
+        made.job.record_progress(made.now, made.job.me, told)
+    assert made.job.warnings == ["loss is NaN since epoch 2"]
+    values = [point.value for point in written(made).metrics[0].points]
+    assert values[0] == 0.5
+    assert math.isnan(values[1])
+    assert values[3] == math.inf
+    assert made.report()["progress"]["metrics"] == {"loss": "Infinity"}
+    made.job.record_progress(made.now, made.job.me, {"step": 5, "metrics": {"loss": 0.4}})
+    assert made.job.warnings == []
+
+
+def test_metrics_are_those_of_whole_epochs() -> None:
+    made = played()
+    for told in [
+        {"step": 1, "metrics": {}, "part": 0.1},
+        {"step": 1, "metrics": {"loss": 3}, "part": 0.5},
+        {"step": 2, "metrics": {"loss": 3}, "metrics_step": 1, "part": 0.7},
+        {"step": 2, "metrics": {"loss": 2}, "part": 1},
+    ]:
+        made.now += 1
+        made.job.record_progress(made.now, made.job.me, {"unit": "epoch", **told})
+    (loss,) = written(made).series
+    assert [(point.step, point.value) for point in loss.points] == [(1, 3), (2, 2)]
+    assert (loss.step_unit, loss.task, loss.kind) == ("epoch", "chief-0", "metric")
+
+
+def test_usage_of_strange_messages_costs_nothing() -> None:
+    made = played()
+    every: tuple[Any, ...] = (
+        None,
+        [],
+        3,
+        "x",
+        {"for_s": "x"},
+        {"cpu_cores": {"now": -1}, "gpus": [1, {}, {"percent": 1}] * 99},
+    )
+    for strange in every:
+        made.job.usage.heard("worker-0", strange)
+    assert written(made).roles["worker"].cpu_cores is None
+
+
+def test_usage_keeps_the_peak_of_an_earlier_container() -> None:
+    made = played()
+    made.job.usage.heard("worker-0", use(memory_bytes={"now": 1, "peak": 900}, peak_by="bound"))
+    made.job.usage.heard("worker-0", use())
+    task = written(made).tasks[0]
+    assert task.memory_bytes
+    assert (task.memory_bytes.peak, task.peak_by) == (900, "bound")
+
+
+# --- control groups -------------------------------------------------------------------------------
+V2 = {
+    "memory.stat": "anon 500\nfile 300\nshmem 100\n",
+    "memory.peak": "1000",
+    "cpu.stat": "usage_usec 2000000\n",
+}
+V1_MEMORY = {"memory.stat": "total_rss 500\ntotal_cache 300\n", "memory.max_usage_in_bytes": "1000"}
+V1_CPU = {"cpuacct.usage": "2000000000"}
+MINE, OTHERS = f"{os.getpid()}\n", f"{os.getpid()}\n1\n99999\n"
+# files below the root, this process's groups; whether the group is the container's own
+GROUPS: dict[str, tuple[dict[str, dict[str, str]], str, bool]] = {
+    "docker, version 2": ({"": {**V2, "cgroup.procs": MINE}}, "0::/\n", True),
+    "a node's service, version 2": ({"/nm": {**V2, "cgroup.procs": OTHERS}}, "0::/nm\n", False),
+    "a container, version 2": (
+        {"/yarn/c_1": {**V2, "cgroup.procs": OTHERS}},
+        "0::/yarn/c_1\n",
+        True,
+    ),
+    "the node's root, version 1": (
+        {
+            "memory": {**V1_MEMORY, "cgroup.procs": OTHERS},
+            "cpuacct": {**V1_CPU, "cgroup.procs": OTHERS},
+        },
+        "4:memory:/\n2:cpu,cpuacct:/\n",
+        False,
+    ),
+    "docker, version 1": (
+        {
+            "memory": {**V1_MEMORY, "cgroup.procs": MINE},
+            "cpuacct": {**V1_CPU, "cgroup.procs": MINE},
+        },
+        "4:memory:/docker/abc\n2:cpu,cpuacct:/docker/abc\n",
+        True,
+    ),
+    "outside of the root": ({"": {**V2, "cgroup.procs": OTHERS}}, "0::/../../c_1\n", False),
+    "none": ({}, "", False),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_own_group_is_that_of_this_container_alone(tmp_path: Path, name: str) -> None:
+    folders, groups, own = GROUPS[name]
+    for folder, files in folders.items():
+        place = tmp_path / "cgroup" / folder.strip("/")
+        place.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            (place / file).write_text(text)
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "cgroup").write_text(groups)
+    root, proc = str(tmp_path / "cgroup"), str(tmp_path / "proc")
+    found = own_group({os.getpid()}, "c_1", root, proc)
+    assert bool(found) == own
+    if found:
+        assert found.cpu_s() == 2.0
+        used, risen = found.memory()
+        assert (used, risen) == (600 if "2" in name else 500, 0)
+        mark = next(tmp_path.rglob("memory.peak"), None) or next(tmp_path.rglob("memory.max_*"))
+        mark.write_text("5000")
+        assert found.memory()[1] == 5000 - (200 if "2" in name else 300), "less the cache of files"
