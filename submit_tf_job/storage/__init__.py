@@ -71,7 +71,7 @@ def open_storage(
         >>> storage = open_storage("hdfs://namenode:8020", user="alice")  # doctest: +SKIP
         >>> storage.write("/user/alice/note", b"hello")  # doctest: +SKIP
     """
-    scheme, authority = _target(uri, hadoop_conf)
+    scheme, authority, conf = _target(uri, hadoop_conf)
     if scheme == "file":
         from submit_tf_job.storage.local_files import LocalStorage
 
@@ -81,9 +81,6 @@ def open_storage(
             f"{uri}: names no host",
             hint=f"Write {scheme}://host:port, or give a Hadoop configuration whose default it is.",
         )
-    conf = HadoopConfiguration({})
-    if scheme.endswith(("hdfs", "viewfs")):
-        conf = hadoop_properties(hadoop_conf)
     # UserGroupInformation.isSecurityEnabled
     secure = conf.get("hadoop.security.authentication", "simple").lower() == "kerberos"
     proxied = as_proxy and secure
@@ -112,22 +109,25 @@ def open_storage(
     return ObjectStorage(scheme, authority)
 
 
-def _target(uri: str | None, hadoop_conf: Path | None) -> tuple[str, str]:
-    if uri is None:
-        if hadoop_conf is None:
-            raise UsageError(
-                "no storage is named",
-                hint="Name one (hdfs://namenode:8020), or give a Hadoop configuration directory.",
-            )
-        uri = default_fs(hadoop_conf)
-    parts = urlsplit(uri)
+def _target(uri: str | None, hadoop_conf: Path | None) -> tuple[str, str, HadoopConfiguration]:
+    """Return scheme and authority of a storage, and the configuration if that was needed."""
+    if uri is None and hadoop_conf is None:
+        raise UsageError(
+            "no storage is named",
+            hint="Name one (hdfs://namenode:8020), or give a Hadoop configuration directory.",
+        )
+    parts = urlsplit(uri or "")
     scheme, authority = parts.scheme or "file", parts.netloc
-    if not authority and scheme != "file" and hadoop_conf is not None:
+    is_hadoops = uri is None or scheme.endswith(("hdfs", "viewfs"))
+    if hadoop_conf is None or not (is_hadoops or (scheme != "file" and not authority)):
+        return scheme, authority, HadoopConfiguration({})
+    conf = hadoop_properties(hadoop_conf)
+    if uri is None or not authority:
         # `hdfs:///x` refers to the default file system, if it has that scheme
-        default = urlsplit(default_fs(hadoop_conf))
-        if default.scheme == scheme:
-            authority = default.netloc
-    return scheme, authority
+        default = urlsplit(_default_of(conf, hadoop_conf))
+        if uri is None or default.scheme == scheme:
+            scheme, authority = default.scheme or "file", default.netloc
+    return scheme, authority, conf
 
 
 # --- the Hadoop configuration ---------------------------------------------------------------------
@@ -159,16 +159,19 @@ def default_fs(hadoop_conf: Path) -> str:
         >>> default_fs(Path("/etc/hadoop/conf"))  # doctest: +SKIP
         'hdfs://nameservice1'
     """
-    values = hadoop_properties(hadoop_conf)
-    found = default_file_system(values)
+    return _default_of(hadoop_properties(hadoop_conf), hadoop_conf)
+
+
+def _default_of(conf: HadoopConfiguration, directory: Path) -> str:
+    found = default_file_system(conf)
     if not found:
         raise NoDefaultFileSystem(
-            f"{hadoop_conf / 'core-site.xml'}: fs.defaultFS is not set",
+            f"{directory / 'core-site.xml'}: fs.defaultFS is not set",
             hint="Name the storage itself, such as hdfs://namenode:8020.",
         )
-    if variable := values.unset_variable("fs.defaultFS"):
+    if variable := conf.unset_variable("fs.defaultFS"):
         raise SettingsError(
-            f"{values.origins['fs.defaultFS']}: fs.defaultFS has {variable}, which is not set here",
+            f"{conf.origins['fs.defaultFS']}: fs.defaultFS has {variable}, which is not set here",
             hint="Set the variable, or name the storage itself, such as hdfs://namenode:8020.",
         )
     return found.rstrip("/") if urlsplit(found).netloc else found
