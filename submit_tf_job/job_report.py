@@ -149,7 +149,7 @@ def fact(
     """Declare a fact of the report.
 
     Args:
-        read: What reads its value.
+        read: The function that reads its value.
         key: Its key in the report, if that is not the attribute's name.
         needed: Whether an object without this fact is left out as a whole.
         json: Its name in what `-o json` prints, if that is not the attribute's; None if it is not
@@ -299,7 +299,9 @@ class Retried:
     generations: tuple[Generation, ...] = ()
 
     def words(self, generation: Generation) -> str:
-        """Return which retry follows a generation, or that it counts as no retry."""
+        """Return the number of the retry that follows a generation, in words, or that no retry is
+        counted.
+        """
         if generation.kind == contract.REASON_GROWN:
             return "to take in tasks that have come"
         if generation.is_resized:
@@ -318,7 +320,7 @@ def _metrics(value: Any) -> Mapping[str, float | None]:
 
 @dataclass(frozen=True)
 class ReportedProgress:
-    """What a training program has told of its progress.
+    """The progress that a training program has reported.
 
     Attributes:
         metrics: The metrics of the last whole epoch or step; one may be NaN or infinite.
@@ -343,7 +345,7 @@ class ReportedProgress:
     written: Mapping[str, Any] = fact(as_mapping, key=_ALL)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `-o json` prints: all that was written, known facts with their types."""
+        """Return the object for `-o json`: all that was written, known facts with their types."""
         known = {item.name for item in fields(self)}
         return {
             key: getattr(self, key) if key in known else value

@@ -75,7 +75,9 @@ class Json:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgressJson(Json):
-    """What a training program has written; any field may be missing, and others be there."""
+    """The progress as a training program has written it; any field may be absent, and there may be
+    others.
+    """
 
     step: float | None = field(metadata={"optional": True})
     total: float | None = field(metadata={"optional": True})
@@ -94,7 +96,7 @@ class TasksJson(Json):
 
 @dataclass(frozen=True, kw_only=True)
 class YarnStateJson(Json):
-    """What the ResourceManager says."""
+    """The state of the application at the ResourceManager."""
 
     state: str
     final_status: str
@@ -336,8 +338,8 @@ def _pending_cause(cause: Cause) -> dict[str, Any]:
 
 
 def _report_fields(report: JobReport | None, *, live: bool) -> dict[str, Any]:
-    """Return what a report tells; without `live` it is of a container that has ended, and what it
-    says of running tasks is no longer true.
+    """Return the fields of a report. Without `live` its container has ended, and what it has about
+    running tasks is left out, because that is no longer true.
     """
     if report is None:
         names = ("tasks", "progress", "standstill", "awaited", "retries")

@@ -237,7 +237,7 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], _At]:
 
 
 def did_you_mean(name: str, known: Mapping[str, object]) -> str:
-    """Return what stands behind an unknown name in a message."""
+    """Return the end of a message about an unknown name: the name that was probably meant."""
     for close in difflib.get_close_matches(name, list(known), n=1, cutoff=0.6):
         return f"; did you mean {close}?"
     return f"; known are {', '.join(sorted(known))}"

@@ -1,4 +1,4 @@
-"""What all commands have: their options, help in plain text, and errors (the parser's, too) as
+"""The parts that all commands share: options, help in plain text, and errors (the parser's, too) as
 messages and exit statuses.
 """
 

@@ -1,5 +1,5 @@
-"""What the commands that read, submit or follow a job share: options, reading the job spec, the
-job's events, its exit status.
+"""The parts that the commands share which read, submit or follow a job: options, reading the job
+spec, the job's events, its exit status.
 """
 
 from __future__ import annotations

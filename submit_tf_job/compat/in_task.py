@@ -1,7 +1,7 @@
-"""What tasks of other systems' calls run and use.
+"""The code that tasks run and use for calls of other systems.
 
-This file travels with each call (`sdk.callee`): it imports the standard library
-alone, and each function imports for itself what the image has.
+This file travels with each call (`sdk.callee`): it imports the standard library alone, and each
+function imports the packages of the image that it needs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 
 class Experiment(NamedTuple):
-    """What `experiment_fn` of tf-yarn returns: an estimator, its TrainSpec and its EvalSpec."""
+    """The result of `experiment_fn` of tf-yarn: an estimator, its TrainSpec and its EvalSpec."""
 
     estimator: Any
     train_spec: Any

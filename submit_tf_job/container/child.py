@@ -95,7 +95,7 @@ Process = collections.namedtuple("Process", "pid name state parent group cpu_s")
 
 
 def _processes() -> list[Process]:
-    """Return what runs on this machine, as far as this container sees it."""
+    """Return the processes of this machine that this container can see."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

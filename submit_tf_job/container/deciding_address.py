@@ -14,9 +14,11 @@ class PlaceWatch:
     """Looks now and then whether YARN has started the deciding task elsewhere."""
 
     def __init__(self, resolver: Resolver, every_s: float, seen: bool) -> None:
-        """Look once in `every_s`; `seen` says whether `resolver` has been right already.
+        """Look once in `every_s`; `seen` says whether `resolver` has found the right address at
+        least once.
 
-        Else its address may be that of a former container, or one of another network.
+        Before that another address says nothing: it may be that of a former container, or one of
+        another network.
         """
         self.resolver, self.every_s, self.seen = resolver, every_s, seen
         self.looked = 0.0
@@ -43,7 +45,7 @@ class PlaceWatch:
 
 
 def finder(info: Info, post: Callable[[Callable[[], None]], None]) -> Resolver:
-    """Return what finds the deciding task; `post(f)` runs f in the event loop."""
+    """Return the object that finds the deciding task; `post(f)` runs f in the event loop."""
     if info.task.get("meeting"):
         from submit_tf_job.container.meeting_place import Finder
 

@@ -212,7 +212,9 @@ class DecidingTask:
 
     # --- generations ------------------------------------------------------------------------------
     def history(self) -> dict[str, Any]:
-        """Return what every task remembers of the generations, in case YARN replaces this one."""
+        """Return the facts about generations that every task remembers, in case YARN replaces the
+        deciding task.
+        """
         if not self.job.retries:
             return {}
         history = {

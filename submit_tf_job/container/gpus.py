@@ -87,7 +87,7 @@ def _listed(
 
 
 def _nvidia(text: str) -> list[str]:
-    """Return what `nvidia-smi -L` lists: GPUs, or the parts of a GPU that MIG has divided."""
+    """Return the GPUs that `nvidia-smi -L` lists, or their parts where MIG has divided them."""
     found: list[str] = []
     whole = ""
     for line in text.splitlines():

@@ -16,7 +16,7 @@ WEB_PORTS = {"http": 9870, "https": 9871}
 
 
 def properties(environ: Mapping[str, str]) -> HadoopConfiguration:
-    """Return what core-site.xml and hdfs-site.xml of this container's HADOOP_CONF_DIR say.
+    """Return the properties in core-site.xml and hdfs-site.xml of this container's HADOOP_CONF_DIR.
 
     Files that cannot be read are left out; the configuration's `problems` name them.
     """

@@ -96,7 +96,8 @@ def has_keras_3(found: Mapping[str, str]) -> bool:
 
 
 def misfit(strategy: str, found: Mapping[str, str], legacy: bool) -> str:
-    """Return what does not fit a strategy of the job spec and the ways out, "" if everything does.
+    """Return a sentence about the packages that do not suit a strategy of the job spec, with the
+    ways out; "" if all do.
 
     `found` is what `versions` returns; `legacy` says whether `TF_USE_LEGACY_KERAS` is set.
     """

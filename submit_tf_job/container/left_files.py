@@ -46,7 +46,7 @@ def files_below(directory: str, without: Iterable[str] = ()) -> dict[str, int]:
 
 
 def sentence(task: str, before: Iterable[str], after: dict[str, int]) -> str:
-    """Return what a task has left, the largest file first; "" for nothing.
+    """Return a sentence about the files that a task has left, the largest first; "" for none.
 
     Args:
         task: Its name.

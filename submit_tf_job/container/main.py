@@ -90,7 +90,9 @@ def _run(info: Info, signals: Signals) -> int:
 
 
 def _part(info: Info, loop: Loop, command: TaskCommand) -> DecidingTask | OtherTask:
-    """Return what leads this task; here and below only modules that it needs are imported."""
+    """Return the leader of this task, a `DecidingTask` or an `OtherTask`; only the modules that
+    this one needs are imported.
+    """
     if info.decides:
         from submit_tf_job.container import deciding_task
 

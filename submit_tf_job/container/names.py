@@ -17,7 +17,9 @@ ANSWER_S, TRIES = 1.0, 3  # how long a DNS server has for an answer, and how oft
 
 
 def _family() -> socket.AddressFamily:
-    """Return what is looked up first: IPv4, or IPv6 on a host whose loopback has no IPv4."""
+    """Return the family of addresses that is looked up first: IPv4, or IPv6 on a host whose
+    loopback has no IPv4.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             sock.bind(("127.0.0.1", 0))

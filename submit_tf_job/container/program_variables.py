@@ -104,7 +104,8 @@ def all_variables(info: Info) -> tuple[dict[str, str], dict[str, str]]:
 
 # --- other frameworks and systems -----------------------------------------------------------------
 def other_variables(info: Info) -> dict[str, str]:
-    """Return what the job spec's `variables` asks for, and what its framework reads.
+    """Return the variables of the systems in the job spec's `variables`, and those that its
+    framework reads.
 
     Raises:
         BootstrapProblem: A value is longer than the kernel accepts for one variable.
@@ -180,7 +181,7 @@ def _hbox(info: Info) -> dict[str, str]:
 
 # --- how processes find one another: by the address of rank 0, the deciding task ------------------
 def _horovod(info: Info, rank: int, size: int) -> dict[str, str]:
-    """Return what Horovod reads (gloo_context.cc), {} for a job of one process.
+    """Return the variables that Horovod reads (gloo_context.cc); {} for a job of one process.
 
     Each task is one process with a host name of its own, because tasks on one node do not share
     GPUs.
@@ -205,7 +206,8 @@ def _horovod(info: Info, rank: int, size: int) -> dict[str, str]:
 
 
 def _torch(info: Info, rank: int, size: int) -> dict[str, str]:
-    """Return what torchrun reads (PET_...), and what a program without torchrun reads.
+    """Return the variables that torchrun reads (PET_...), and those that a program without torchrun
+    reads.
 
     torchrun takes an option from `PET_` and its name where the command line does not say it
     (torch/distributed/argparse_util.py), and sets the second group for its processes itself. Static
@@ -236,7 +238,7 @@ def _torch(info: Info, rank: int, size: int) -> dict[str, str]:
 
 
 def _jax(info: Info, rank: int, size: int) -> dict[str, str]:
-    """Return what JAX and Keras 3 read, with the names of Kubeflow's Trainer for the rest.
+    """Return the variables that JAX and Keras 3 read, and for the rest those of Kubeflow's Trainer.
 
     `jax.distributed.initialize()` reads the address (jax/_src/distributed.py of 0.10); the number
     of processes and its own are its arguments. It would bind `[::]`, which a system without IPv6

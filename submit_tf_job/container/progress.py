@@ -190,7 +190,7 @@ LISTED = 20
 
 
 class LastNews:
-    """What is known of one task."""
+    """The last news of one task."""
 
     def __init__(self, now: float) -> None:
         self.news_at, self.longest_s = now, 0.0

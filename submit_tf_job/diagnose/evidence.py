@@ -237,7 +237,9 @@ def _is_survived(found: tuple[Block, Sequence[OutputLine]], later: Sequence[Bloc
 
 
 def _goes_on(lines: Sequence[OutputLine], block: Block, until: int) -> bool:
-    """Return whether lines after an exception are such as a program repeats while it works."""
+    """Return whether the lines after an exception are lines that a program repeats while it
+    works.
+    """
     before = {_template(line.text) for line in lines[max(0, block.first - 200) : block.first]}
     seen: dict[str, int] = {}
     is_weak = block.is_logged or block.is_caught

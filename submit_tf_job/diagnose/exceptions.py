@@ -133,7 +133,7 @@ class Raised:
 
 @dataclass(frozen=True)
 class Block:
-    """What a program printed of one failure: an exception with those that led to it.
+    """The output about one failure: an exception with those that led to it.
 
     Attributes:
         chain: The exceptions, the first cause first.
@@ -604,7 +604,7 @@ _PLACE = re.compile(
 
 
 def _foreign(lines: Sequence[OutputLine], at: int) -> Block | None:
-    """Return what another language's run time wrote from this line on."""
+    """Return the failure that another language's run time has written from this line on."""
     if lines[at].level:
         return None
     for language in _LANGUAGES:

@@ -59,7 +59,7 @@ class _Scope(NamedTuple):
     Attributes:
         master_mib: Memory that the ApplicationMaster takes of the same nodes.
         who: The nodes, as the subject of a sentence with its verb.
-        when: What of the nodes is compared, as the end of a sentence.
+        when: Which state of the nodes is compared, as the end of a sentence.
     """
 
     groups: tuple[_Group, ...]

@@ -114,7 +114,7 @@ def _made(
 
 
 def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
-    """Return what a command-line library says of arguments that it refuses."""
+    """Return the message of a command-line library that refuses arguments."""
     for at, line in enumerate(lines):
         if _BOX_OF_ERROR.match(line.text):
             inside = [
@@ -141,7 +141,9 @@ def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
 
 
 def _of_abort(lines: Sequence[OutputLine]) -> LastWords:
-    """Return what native code says before it aborts, or where the fault handler saw a crash."""
+    """Return the message of native code before it aborts, or the place where the fault handler saw
+    a crash.
+    """
     for at in range(len(lines) - 1, max(-1, len(lines) - 200), -1):
         text = lines[at].text
         if found := _TERMINATE.search(text):

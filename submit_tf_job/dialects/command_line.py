@@ -37,7 +37,7 @@ _NOTHING, _VALUE, _VALUES, _PROPERTY = range(4)
 
 
 def _flags(dialect: Dialect) -> dict[str, int]:
-    """Return what each flag of a program takes, by its name without hyphens."""
+    """Return the kind of value of each flag of a program, by the flag's name without hyphens."""
     flags = {}
     for key in (key for group in dialect.keys for row in group.rows for key in row.spellings):
         name, space, _ = path_of(key).removeprefix(PREFIX).partition(" ")

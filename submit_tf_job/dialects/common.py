@@ -1,4 +1,6 @@
-"""What several dialects read alike: names, amounts, variables, files, programs and TensorBoard."""
+"""Values that several dialects read alike: names, amounts, variables, files, programs and
+TensorBoard.
+"""
 
 from __future__ import annotations
 

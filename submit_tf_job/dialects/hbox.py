@@ -289,7 +289,7 @@ def _uri(source: str, at: At) -> tuple[str, At, str]:
 
 
 def _link(job: _Flags, variable: str, name: str, *, unpack: bool = False) -> None:
-    """Put what a variable names at a path of the working directory."""
+    """Put the file that a variable names at a path of the working directory."""
     steps = " && ".join(common.link(variable, name, unpack=unpack))
     # A ps has no inputs and outputs.
     job.before.append(f'[ -z "${variable}" ] || {{ {steps}; }}')

@@ -114,10 +114,10 @@ def _recognise(root: At) -> str | None:
 
 @dataclass
 class _SubmarineJob:
-    """What a job states: flags, a file, or both.
+    """The two sources of a job: flags, a file, or both.
 
     Attributes:
-        root: What the whole job is reported at.
+        root: The place of problems that concern the whole job.
         flags: The flags; absent where there is only a file.
         file: The file; absent where there are only flags.
         tony: Whether Submarine runs the job by TonY.

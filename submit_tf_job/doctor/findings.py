@@ -1,4 +1,4 @@
-"""What `doctor` finds, and what its checks share."""
+"""The findings of `doctor`, and the state that its checks share."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Examination:
 
 @dataclass
 class Examined:
-    """What the checks share, and what they learn for later ones."""
+    """The state that the checks share, with facts that earlier checks have found for later ones."""
 
     settings: Settings
     queue: str

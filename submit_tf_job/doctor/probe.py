@@ -197,7 +197,7 @@ def mounts() -> "dict[str, object]":
 
 
 def mount(path: str, mode: str) -> "dict[str, str]":
-    """Return what is at a path, as `{kind, said}`."""
+    """Return the kind of a path, and a sentence about it, as `{kind, said}`."""
     argv = [sys.executable, "-c", _OPEN, path, mode]
     try:
         done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=MOUNT_S)

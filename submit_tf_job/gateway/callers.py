@@ -86,9 +86,10 @@ class ReloadedFile(Generic[T]):
         self.read()
 
     def read(self) -> T:
-        """Return what the file says now.
+        """Return the present content of the file, parsed.
 
-        There is nothing to fall back on while it is invalid, because it may have withdrawn a right.
+        While the file is invalid its former content does not count, because it may have withdrawn a
+        right.
         """
         with self._lock:
             refuse_if_others_can_change(self._path, self._what)

@@ -97,7 +97,7 @@ class Authenticated:
         return await self.with_client(lambda it: call(it.attach(name), self.gateway.causes))
 
     def done(self, result: str, **facts: str) -> None:
-        """Say in the log's record what was done, and to which run."""
+        """Add the operation, and its run, to the log's record."""
         self.request.state.action |= {**facts, "result": result}
 
     def json(self, value: object, status: int = 200, **headers: str) -> Response:

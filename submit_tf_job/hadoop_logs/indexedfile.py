@@ -31,8 +31,8 @@ def application_uuid(app_id: str) -> bytes:
 
 
 def read_checksum(source: Source) -> tuple[str, int]:
-    """Return what is kept beside a node file while a further upload is appended to it: its name,
-    and how many of its bytes are valid.
+    """Return the content of the checksum file that lies beside a node file while a further upload
+    is appended: the node file's name, and how many of its bytes are valid.
     """
     fields = source.fields(source.tail())
     name = fields.exactly(fields.integer(4), limit=4096).decode("utf-8", "replace")

@@ -118,7 +118,9 @@ def resource_managers(yarn: HadoopConfiguration) -> list[str]:
 
 
 def unset_address(yarn: HadoopConfiguration) -> str:
-    """Return what the keys of the ResourceManagers' addresses lack; "" if they are complete."""
+    """Return which key of the ResourceManagers' addresses has a variable that is not set; "" if
+    none has.
+    """
     keys = [name for name in yarn if name.startswith("yarn.resourcemanager.")]
     for name in keys:
         if ("hostname" in name or "webapp" in name) and (variable := yarn.unset_variable(name)):

@@ -58,7 +58,7 @@ def opened_again(file: HostFile) -> Iterator[BinaryIO]:
 
 
 class KnownContents:
-    """What is known of the contents of the files of one job spec's directory, cached.
+    """The cached facts about the contents of the files of one job spec's directory.
 
     Args:
         directory: The cache directory; None for no cache. A cache that cannot be read or written

@@ -45,7 +45,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the options of `run` give; None and empty where they are silent."""
+    """The values of the options of `run`; None or empty for an option that was not given."""
 
     command: Sequence[str]
     image: str | None

@@ -117,7 +117,7 @@ class LeftOut:
         return self.covers(name, is_directory=False)
 
     def remarks(self, shown: str) -> Iterator[tuple[Literal["note", "warning"], str]]:
-        """Yield level and text of what users should know.
+        """Yield level and text of each remark for the user.
 
         Args:
             shown: The directory's name.

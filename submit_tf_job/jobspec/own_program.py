@@ -175,7 +175,7 @@ class _Search:
     # --- how programs are started ---
 
     def _add_of_python(self, words: list[str], index: int) -> None:
-        """Add what a command of Python's runs; its short options may be run together."""
+        """Add the program that a `python` command runs; short options may stand in one word."""
         index += 1
         while index < len(words) and words[index].startswith("-") and words[index] != "-":
             word = words[index]

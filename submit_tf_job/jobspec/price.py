@@ -29,7 +29,7 @@ class TooMuch(Exception):
 
 @dataclass
 class Price:
-    """What one job spec has cost, and what it may; by default there is no bound.
+    """The cost of reading one job spec up to now, and its bounds; by default there are none.
 
     Attributes:
         cpu_s: Seconds of CPU of the thread that reads it.

@@ -216,7 +216,7 @@ def _read_draft(
 
 
 def _read_of_host(draft: JobDraft, shipper: Shipper) -> None:
-    """Read what keys of the job name on this host."""
+    """Read the files of this host that keys of the job name."""
     at, values, host = draft.at, draft.values, shipper.host
     if values.get("hadoop"):
         conf = at.member("hadoop").member("conf")

@@ -65,7 +65,7 @@ class JobDraft:
 
 @dataclass(frozen=True)
 class StrategyRules:
-    """What a strategy makes of a job's roles.
+    """The rules of a strategy for a job's roles.
 
     Attributes:
         needs: The roles that it needs, each with the reason.

@@ -364,7 +364,9 @@ def _sentence(seen: _Located, error: _Error) -> str:
 
 
 def _of_this_type(node: Scalar, kind: Kind) -> str:
-    """Return what the kind of a scalar says of it; "" if it has another type."""
+    """Return the problem that the kind finds in a scalar; "" if there is none, or the scalar has
+    another type.
+    """
     single = kind.single or kind
     own_words = single.explains_all and kind.expected == "text"
     if node.kind is ScalarKind.TEXT and not node.text.strip() and not own_words:

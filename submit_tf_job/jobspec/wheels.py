@@ -371,7 +371,7 @@ def _with_content(
 
 
 def _content(path: Path) -> Iterator[str]:
-    """Yield what stands for the content of a file, or of the wheels in a directory."""
+    """Yield the hashes that stand for the content of a file, or of the wheels in a directory."""
     if path.is_file():
         yield sha256_of(path)
     elif path.is_dir():
@@ -393,7 +393,9 @@ def _needs_by_path(wheel: Path) -> str:
 
 
 def _history(project: Path) -> list[str]:
-    """Return what a version of a project from git depends on; [] for other projects."""
+    """Return the tag and commit from which a project takes its version; [] for a project that does
+    not use git for that.
+    """
     texts = [
         read_input(project / name).decode("utf-8", errors="replace")
         for name in ("pyproject.toml", "setup.py", "setup.cfg")

@@ -156,7 +156,7 @@ class Restarts:
         self._attempt, self._retries = 0, 0
 
     def notices(self, status: JobStatus) -> Iterator[Notice]:
-        """Yield what is new in the next status of the run."""
+        """Yield the notices for a new status of the run."""
         attempt = (status.app.attempt if status.app else None) or self._attempt
         if 0 < self._attempt < attempt:
             yield Notice(
@@ -340,7 +340,7 @@ class TaskOutput:
             yield from self._read_output(self._follower.poll)  # its node may delete the logs soon
 
     def poll(self) -> Iterator[PrintedLine | Notice]:
-        """Read what is new."""
+        """Read the new lines."""
         is_due = self._clock() >= self._not_before
         if self._taken is not None and not self._given_up and is_due:
             yield from self._read_output(self._follower.poll)
@@ -366,8 +366,8 @@ class TaskOutput:
             self._trouble = ""
 
     def _note_trouble(self, sentence: str) -> None:
-        """Keep a problem, which is reported only if the container still runs: reading from one that
-        has ended fails, too, and that is normal.
+        """Keep a problem, which is reported only if it lasts: a container that has just ended
+        cannot be read either, and that is normal.
         """
         self._trouble = sentence
 

@@ -71,7 +71,7 @@ class ListedJob:
 
     @property
     def shown(self) -> tuple[object, ...]:
-        """What a watch of the list shows again when it changes."""
+        """The fields that make a watch show the job again when one of them changes."""
         return self.application_id, self.state, self.containers, self.queue
 
 

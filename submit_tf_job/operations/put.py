@@ -104,7 +104,7 @@ def _refuse_existing(storage: Storage, path: str) -> None:
 def _planned_copies(
     source: Path, target: str, above: tuple[tuple[int, int], ...] = ()
 ) -> Iterator[_PlannedCopy]:
-    """Yield what a file or directory consists of, directories before what is in them."""
+    """Yield the files and directories to copy for one source, each directory before its content."""
     with _this_host(source):
         status = source.stat()
         children = sorted(source.iterdir()) if stat.S_ISDIR(status.st_mode) else []

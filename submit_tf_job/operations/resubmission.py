@@ -43,7 +43,7 @@ _OVER_PHYSICAL = -104  # ContainerExitStatus.KILLED_EXCEEDED_PMEM
 
 @dataclass(frozen=True)
 class Step:
-    """What follows a job that ran out of memory.
+    """The next step after a job ran out of memory.
 
     Attributes:
         said: One sentence: that it is submitted again, or why it is not.
@@ -87,7 +87,7 @@ def _key_after(run: str) -> str:
 def next_step(
     cluster: Cluster, planned: Plan, status: JobStatus, cause: Cause | None
 ) -> Step | None:
-    """Return what follows the end of a job by its `retries.memory`; None if nothing does.
+    """Return the next step after the end of a job, by its `retries.memory`; None if there is none.
 
     Args:
         cluster: Its cluster.
@@ -143,7 +143,7 @@ def _of_first(planned: Plan, run: str) -> Resubmission | None:
 def step_after(
     planned: Plan, earlier: Resubmission | None, former: str, cause: Cause
 ) -> Step | None:
-    """Return what follows a job that has failed, by its `retries.memory`; None if nothing does.
+    """Return the next step after a job has failed, by its `retries.memory`; None if there is none.
 
     Args:
         planned: The command's own plan, not that of a later submission.

@@ -396,7 +396,8 @@ def _newest_first(cluster: Cluster, items: Sequence[Stat]) -> Sequence[Stat]:
 
 
 def forget_run(cluster: Cluster, job: str, run: str) -> None:
-    """Remove what was staged for one run: its keytab, its lists, and where its tasks met.
+    """Remove the staged files of one run: its keytab, its lists, and the directory where its tasks
+    met.
 
     Raises:
         SubmitTFJobError: HDFS responded, and the removal failed.

@@ -180,7 +180,7 @@ def own_directories(uploads: Iterable[Upload]) -> list[str]:
 
 
 def forget_staged(planned: Plan, settings: Settings, directories: Iterable[str]) -> None:
-    """Remove what was staged for a refused submission; ignore errors, so the user sees the
+    """Remove the staged files of a refused submission; ignore errors, so that the user sees the
     refusal.
     """
     from submit_tf_job.storage.staging import forget
@@ -191,8 +191,8 @@ def forget_staged(planned: Plan, settings: Settings, directories: Iterable[str])
 
 
 def forget_others(planned: Plan, settings: Settings, directories: Collection[str]) -> None:
-    """Remove what earlier runs of the job have beside these directories, which this one uses;
-    ignore errors.
+    """Remove the staged files of earlier runs of the job, but for these directories, which this run
+    uses; ignore errors.
     """
     from submit_tf_job.storage.staging import forget_earlier
 

@@ -314,8 +314,8 @@ def stage(planned: Plan, settings: Settings) -> None:
 def _keyed_submission(
     planned: Plan, cluster: Cluster, preparation: _Preparation
 ) -> KeyedSubmission:
-    """Return what is submitted exactly once. A key that is run again after each end reads no
-    records of its runs.
+    """Return the submission for `exactly_once.submit`. A key that is run again after each end reads
+    no records of its runs.
     """
     from submit_tf_job.yarn.exactly_once import KeyedSubmission
 
@@ -347,7 +347,7 @@ def _keyed_submission(
 
 
 class _Preparation:
-    """What has to be there before a POST: files, lists and the keytab of one run."""
+    """The checks and uploads before a POST: files, lists and the keytab of one run."""
 
     def __init__(self, planned: Plan, cluster: Cluster, on_upload: Callable[[Sent], None]) -> None:
         self._cluster, self._on_upload = cluster, on_upload
@@ -373,7 +373,7 @@ class _Preparation:
         self._files += staging.stage_files(planned, settings, self._on_upload)
 
     def undo(self) -> None:
-        """Remove what was staged for a submission that was refused."""
+        """Remove the staged files of a submission that was refused."""
         settings, planned = self._cluster.settings, self._planned
         stored = stored_services(self._cluster)
         try:
@@ -385,7 +385,7 @@ class _Preparation:
         staging.forget_staged(planned, settings, [*self._of_run, *self._files])
 
     def forget_others(self) -> None:
-        """Remove what earlier runs of the job have staged, and this one does not use."""
+        """Remove the staged files of earlier runs of the job that this run does not use."""
         planned = self._planned
         used = staging.own_directories(planned.uploads)
         if self._data.lists:

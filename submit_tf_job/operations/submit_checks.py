@@ -282,7 +282,7 @@ class DataCheck:
     # --- files of HDFS ---
 
     def _remote_files(self) -> list[RemoteFile]:
-        """Return each file of HDFS once, that several roles may share."""
+        """Return each file of HDFS once, even if several roles share it."""
         files = [file for role in self.job.roles.values() for file in role.remote_files]
         return list({(file.uri, file.at): file for file in files}.values())
 

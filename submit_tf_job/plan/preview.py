@@ -1,4 +1,4 @@
-"""What one task's program will find in its environment, computed without a cluster.
+"""The environment that one task's program will find, computed without a cluster.
 
 The container computes the same with the same functions (`container/`).
 """

@@ -35,7 +35,9 @@ class WebStaging(NamedTuple):
     path: str
 
     def below(self, path: str, user: str) -> dict[str, object]:
-        """Return what a task needs to write a path below it as a user."""
+        """Return the fields of the task description with which a task writes a path below it as a
+        user.
+        """
         return {
             "protocol": self.protocol,
             "addresses": list(self.addresses),
@@ -45,7 +47,7 @@ class WebStaging(NamedTuple):
 
 
 class Cap(NamedTuple):
-    """The most that one job may ask for of something.
+    """The largest amount of one thing that a job may ask for.
 
     Attributes:
         name: `tasks`, `gpus`, `memory` or `lifetime`.

@@ -192,7 +192,7 @@ class JobView:
         self._lines: Mapping[str, str] = {}
 
     def take(self, event: Event) -> None:
-        """Take what an event tells, and draw."""
+        """Take the facts of an event, and draw."""
         if isinstance(event, JobStatus):
             self._last, self._trouble = event, ""
             if not is_waiting(event):

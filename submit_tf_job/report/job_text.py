@@ -252,8 +252,8 @@ def _failure_lines(failure: Failure | None) -> Iterator[str]:
 
 
 def _report_lines(report: JobReport, *, live: bool) -> Iterator[str]:
-    """Yield the lines of a report; without `live` it is of a container that has ended, and what it
-    says of running tasks is no longer true.
+    """Yield the lines of a report. Without `live` its container has ended, and lines about running
+    tasks are left out, because they are no longer true.
     """
     for name, counts in report.shown_roles.items() if live else ():
         yield f"  {name:<12} {_role_words(counts)}"

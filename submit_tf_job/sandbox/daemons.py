@@ -113,7 +113,7 @@ def _nm_health(node: int, state: SandboxState) -> None:
 
 
 def _unhealthy(node: int, state: SandboxState) -> str:
-    """Return what a NodeManager says where it calls its node unhealthy, else ""."""
+    """Return the reason for which a NodeManager calls its node unhealthy; "" if it is healthy."""
     info = get_json(f"{state.nm_urls[node - 1]}/ws/v1/node/info", state)["nodeInfo"]
     return "" if info.get("nodeHealthy") else str(info.get("healthReport") or None)
 

@@ -282,7 +282,7 @@ def ensure_network(engine: Engine, name: str) -> None:
 
 
 def bridge_problem(engine: Engine) -> str:
-    """Return what keeps containers on the engine's bridge from connecting to one another, or "".
+    """Return the reason why containers on the engine's bridge cannot connect to one another, or "".
 
     Docker without --iptables=false sets the policy of iptables' chain FORWARD to DROP, for the
     whole machine. Where the kernel passes bridged packets to iptables (br_netfilter), that

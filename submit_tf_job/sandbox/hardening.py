@@ -273,7 +273,9 @@ def groups(state: SandboxState) -> str:
 
 
 def kerberos_files(state: SandboxState) -> dict[str, dict[str, str]]:
-    """Return what Kerberos adds to the daemons' configuration files, by name."""
+    """Return the properties that Kerberos adds to the daemons' configuration files, by the name of
+    the file.
+    """
     if not state.secure:
         return {}
     http, web = "hadoop.http.authentication", str(state.layout.keytab(service_of("HTTP")))

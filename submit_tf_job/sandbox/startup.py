@@ -151,7 +151,7 @@ def format_namenode(state: SandboxState, environ: Mapping[str, str]) -> None:
 
 
 def end_of_log(path: Path) -> str:
-    """Return what a failed daemon wrote last."""
+    """Return the last lines that a failed daemon wrote."""
     return "\n".join(last_lines(path, 30))
 
 

@@ -356,7 +356,7 @@ class Client:
         return runs_of(planned)
 
     def warnings(self, planned: Plan) -> tuple[str, ...]:
-        """Return what `submit_tf_job render` warns of: problems that YARN does not refuse."""
+        """Return the warnings of `submit_tf_job render`: problems that YARN does not refuse."""
         return planned.warnings
 
     def has_run(self, planned: Plan) -> bool:

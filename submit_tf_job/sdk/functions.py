@@ -158,7 +158,7 @@ def _result_lines(handle: JobHandle, task: str) -> list[str] | None:
 
 
 def _raised(packed: bytes, task: str) -> BaseException:
-    """Return what a task raised; JobFailed with its text where that cannot be rebuilt here."""
+    """Return the exception of a task; JobFailed with its text if it cannot be rebuilt here."""
     kind, what, text = pickle.loads(packed)
     if kind == callee.REFUSED:
         return JobFailed(text)
@@ -204,7 +204,7 @@ def say(line: str) -> None:
 
 
 def _value(packed: bytes | None, name: str, task: str) -> Any:
-    """Return what a task returned.
+    """Return the value that a task returned.
 
     Raises:
         JobFailed: It returned nothing.

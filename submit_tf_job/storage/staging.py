@@ -296,7 +296,7 @@ def forget(storage: Storage, path: str) -> None:
 
 
 def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
-    """Remove what earlier runs of the same job have staged, and this run does not use.
+    """Remove the staged files of earlier runs of the same job that this run does not use.
 
     Files that were used in the last minutes before this run, or later, stay: they may be those of
     another submission, whose POST is late.

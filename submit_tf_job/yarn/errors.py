@@ -42,7 +42,7 @@ class ServiceTorn(ServiceUnreadable):
 
 
 class _Meaning(NamedTuple):
-    """What an error message of Hadoop means.
+    """The meaning of an error message of Hadoop.
 
     Attributes:
         pattern: Matches Hadoop's message; its named groups fill `message` and `hint`.

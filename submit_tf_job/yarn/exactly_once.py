@@ -90,7 +90,7 @@ class StoredRuns(Protocol):
 
 @dataclass(frozen=True)
 class KeyedSubmission:
-    """What is submitted.
+    """A submission: everything that `submit` needs.
 
     Attributes:
         job: The job's name.
@@ -193,8 +193,8 @@ def submit(
 
 @dataclass
 class _TriedNumber:
-    """What one call of `submit` knows of the number that it tries: all that is forgotten when it
-    takes another number. What it knows of the whole job is in `_Submitting`.
+    """The state of one call of `submit` for the number that it tries: all of it is forgotten when
+    the call takes another number. The state for the whole job is in `_Submitting`.
 
     Attributes:
         number: The number.

@@ -49,7 +49,7 @@ class ResourceManagers:
             self.urls = (url, *(other for other in self.urls if other != url))
 
     def standby(self, reply: Reply, asked: str) -> TransportError | None:
-        """Return what a standby's response means, or None for any other response.
+        """Return the meaning of a standby's response; None for any other response.
 
         A standby executes no request.
 

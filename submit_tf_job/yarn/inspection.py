@@ -1,5 +1,5 @@
-"""What only a diagnosis reads: the scheduler's queues, nodes in every state, node labels, other
-applications in a queue, scheduler activities, configurations.
+"""Facts of the cluster that only a diagnosis reads: the scheduler's queues, nodes in every state,
+node labels, other applications in a queue, scheduler activities, configurations.
 """
 
 from __future__ import annotations

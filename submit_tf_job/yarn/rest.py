@@ -490,7 +490,9 @@ class HttpClient:
 
 
 def _of_every_address(urls: Iterable[str]) -> str:
-    """Return what to do where a configured address means every address of a machine."""
+    """Return the next step for the user if a configured address means every address of a
+    machine.
+    """
     every = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened at
     if not any(urlsplit(url).hostname in every for url in urls):
         return ""

@@ -371,7 +371,7 @@ class _Copy:
         return due
 
     def _waiting(self, err: StoreError, since_s: float) -> None:
-        """Tell that the copying is tried again, and where the output is meanwhile."""
+        """Log and report that the copying is tried again, and where the output is until then."""
         step, stage = self.steps[0], 2 if since_s >= self.finish_s else 1
         fetches = step["do"] == "download"
         if fetches or stage <= self.stages:

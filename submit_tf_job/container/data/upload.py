@@ -84,7 +84,9 @@ def is_empty(root: str) -> bool:
 
 
 def signature(path: str) -> dict[str, Any]:
-    """Return what an upload has written into a mark on this disk; {} for a file of the job's."""
+    """Return the content of a mark that an upload has written on this disk; {} for any other
+    file.
+    """
     with contextlib.suppress(OSError), open(path, "rb") as source:
         return _signature_of(source.read(1000))
     return {}
@@ -230,7 +232,9 @@ class OutputUpload:
 
     # --- what stands there ---
     def _begin(self) -> None:
-        """Note what is to be replaced; finish what an earlier process of this task had begun."""
+        """Remember the version that the upload may replace; finish the steps that an earlier
+        process of this task had begun.
+        """
         mine = []
         if self.store.renames:
             found = self._renamed_away()
@@ -258,7 +262,9 @@ class OutputUpload:
         return sorted(found)
 
     def _bring_back(self, old: str) -> None:
-        """Rename what was renamed away to its place, or beside it if something else is there."""
+        """Rename a former output from its hidden name back to its place, or beside that if
+        something else is there.
+        """
         if self._rename(old, self.target) or not self.store.exists(old):
             return
         beside = self._beside()
@@ -280,7 +286,9 @@ class OutputUpload:
         return all(signed.get(key) == self.step[key] for key in ("run", "task"))
 
     def _signature(self, path: str) -> dict[str, Any]:
-        """Return what the upload that wrote a directory has left in it; {} if none did."""
+        """Return the mark that an upload has left in the directory that it wrote; {} without
+        one.
+        """
         try:
             return _signature_of(b"".join(self.store.read(posixpath.join(path, MARK))))
         except StoreError as err:
@@ -447,8 +455,8 @@ class OutputUpload:
 
     # --- after it ---
     def _clear_away(self) -> None:
-        """Remove what the output has replaced, and what killed uploads have left: the output is
-        stored, whatever becomes of these.
+        """Remove the replaced output, and the leftovers of killed uploads. Errors are ignored,
+        because the output is stored by now.
         """
         if not self.store.renames:
             return

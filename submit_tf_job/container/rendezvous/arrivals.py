@@ -17,7 +17,9 @@ MOST_SIDECARS = 1000  # per role; their number comes from outside, and bounds me
 
 
 def serial(container: Any) -> tuple[int, ...]:
-    """Return what orders the containers of one application: `container_e1_17_0001_01_000005`."""
+    """Return the numbers that order the containers of one application:
+    `container_e1_17_0001_01_000005`.
+    """
     first, *parts = foreign.text(container, 255).split("_")
     numbers = [part for part in parts[-2:] if part.isdecimal() and len(part) <= foreign.DIGITS]
     return tuple(map(int, numbers)) if first == "container" else ()

@@ -167,7 +167,7 @@ def _place_of_loss(entry: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _failure_key(cause: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what two occurrences of the same failure have in common.
+    """Return a key that is equal for two occurrences of the same failure.
 
     The task is left out: whose program fails first is a matter of chance.
     """

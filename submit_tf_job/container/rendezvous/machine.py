@@ -36,7 +36,7 @@ class StateMachine(Rendezvous):
 
     @property
     def stage(self) -> tuple[str, int]:
-        """What the event loop acts on when it changes: the phase, and the generation."""
+        """The phase and the generation; the event loop acts when one of them changes."""
         return self.phase, self.generation
 
     # --- events, and questions, of one topic ------------------------------------------------------
