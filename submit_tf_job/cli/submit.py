@@ -289,6 +289,21 @@ def run(
             metavar="[NAME=]URI", help="The same for a program that reads the URI itself."
         ),
     ] = None,
+    store: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=URI]",
+            help="An output: what the program writes into the directory $TFJOB_OUTPUT_<NAME> is "
+            "stored there; without URI below your home on HDFS.",
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Store what the program leaves in its working directory, as the output kept.",
+        ),
+    ] = None,
     overrides: SetOption = None,
     print_only: Annotated[
         bool, typer.Option("--print", help="Print the job spec, and submit nothing.")
@@ -312,6 +327,7 @@ def run(
     Examples:
       submit_tf_job run --image tf:2.15 --memory 4Gi -- python train.py --epochs 3
       submit_tf_job run --workers 4 --ps 2 --gpus 1 -- python train.py
+      submit_tf_job run --keep model.keras -- python train.py
       submit_tf_job run --workers 4 --print -- python train.py > train.yaml
     """
     how = How(submission_id, detach, once, logs, timeout)
@@ -333,6 +349,9 @@ def run(
         env or (),
         data or (),
         data_uri or (),
+        store or (),
+        keep or (),
+        home=f"hdfs:///user/{settings.user}" if settings.hadoop_conf else None,
         hadoop_conf=settings.hadoop_conf is not None,
     )
     _ask_for_missing(asked.image, asked.memory, settings)

@@ -20,6 +20,7 @@ from submit_tf_job.container import (
 from submit_tf_job.container.child import STOPS, Child, Signals, is_shell, oom_kills
 from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
+from submit_tf_job.container.meeting import Meeting
 from submit_tf_job.container.progress import Progress
 from submit_tf_job.container.usage import Sampler
 
@@ -65,6 +66,7 @@ class TaskCommand:
         self.generation = self.next_generation = 0  # of the command, and of the next one
         self.oom_kills = 0  # before the command
         self.files_before: Collection[str] = ()  # in the working directory, at the start
+        self.meeting: Meeting | None = None  # of the command with other tasks
         self.preparing = False  # the child is `prepare` of the job
         # the result of the command, the uploads that are still to be done, and whether it failed
         self.ending: tuple[dict[str, Any], list[dict[str, Any]], bool] | None = None
@@ -154,6 +156,7 @@ class TaskCommand:
 
                 self.close_servers = horovod.serve(self.info)
             self.files_before = self._files_in_cwd()
+            self.meeting = Meeting(self.info, time.monotonic())
             self.run("starting", self.info.roles[self.info.role]["command"])
         except BootstrapProblem as problem:
             self.fail(problem)
@@ -196,8 +199,7 @@ class TaskCommand:
                 self.child.send(number)
 
     def _workdir(self) -> str:
-        info = self.info
-        path = os.path.join(info.cwd, info.roles[info.role].get("workdir", "")).rstrip("/") or "/"
+        path = self.info.workdir
         if not os.path.isdir(path):
             text = f"the workdir {path} does not exist, or is not a directory"
             raise BootstrapProblem(text, "workdir-missing")
@@ -224,6 +226,8 @@ class TaskCommand:
         if self.child and not self.child.over:
             self.usage.look(now)
             over = self.child.poll(now)
+            if self.meeting and self.child.code is None:
+                self.meeting.look(now)
             if self.child.left:
                 self.warn(LEFT % (self.info.name, ", ".join(self.child.left[:5])))
                 self.child.left = []
@@ -281,7 +285,8 @@ class TaskCommand:
             text = left_files.sentence(self.info.name, self.files_before, self._files_in_cwd())
             if text:
                 self.warn(text, "left files")
-        self.record = dict(record, last_lines=lines, duration_s=duration_s)
+        met = self.meeting.result(self.ended_at) if self.meeting else None
+        self.record = dict(record, last_lines=lines, duration_s=duration_s, met=met)
         self.ended(self.ended_at)
 
     def _files_in_cwd(self) -> dict[str, int]:

@@ -89,6 +89,11 @@ class Info:
         """
         return role in self.roles and self.role_kind(role) == contract.KIND_SIDECAR
 
+    @property
+    def workdir(self) -> str:
+        """The directory in which the command starts."""
+        return os.path.join(self.cwd, self.roles[self.role].get("workdir", "")).rstrip("/") or "/"
+
     def role_kind(self, role: str) -> str:
         """Return the kind of a role's tasks."""
         role_kind: str = self.roles[role]["kind"]

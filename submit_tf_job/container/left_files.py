@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import shlex
 from collections.abc import Iterable
 
 MOST = 20000  # entries that are looked at, so that a data set in the directory costs no time
@@ -10,6 +12,11 @@ NAMED = 3
 # made by the bootstrap, by Python, or by tools for themselves
 _NOT_THE_PROGRAMS = ("home", "hadoop-conf", "tfjob-", "__pycache__")
 _UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def is_the_programs(name: str) -> bool:
+    """Return whether a file or directory is the program's, by its name."""
+    return not name.startswith((".",) + _NOT_THE_PROGRAMS)
 
 
 def files_below(directory: str, without: Iterable[str] = ()) -> dict[str, int]:
@@ -28,7 +35,7 @@ def files_below(directory: str, without: Iterable[str] = ()) -> dict[str, int]:
         folders[:] = [
             name
             for name in folders
-            if not name.startswith((".",) + _NOT_THE_PROGRAMS)
+            if is_the_programs(name)
             and os.path.realpath(os.path.join(folder, name)) not in left_out
         ]
         seen += len(folders) + len(names)
@@ -65,8 +72,13 @@ def sentence(task: str, before: Iterable[str], after: dict[str, int]) -> str:
     listed = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
     return (
         f"{task} left {listed} in its working directory, which is deleted with the container; "
-        f"an entry of `outputs` keeps what the program writes to $TFJOB_OUTPUT_NAME"
+        f"`run --keep {_pattern(largest[0])}`, or `collect` of an output, stores it"
     )
+
+
+def _pattern(path: str) -> str:
+    """Return what `run --keep` takes for a file, or for the directory that it lies in."""
+    return shlex.quote(glob.escape(path.split(os.sep)[0]))
 
 
 def _amount(size: float) -> str:

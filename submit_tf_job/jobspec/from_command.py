@@ -26,6 +26,7 @@ from submit_tf_job.jobspec.kinds import as_label
 from submit_tf_job.jobspec.overrides import apply
 from submit_tf_job.jobspec.own_program import Program, find_program, find_secret
 
+_KEPT = "kept"  # the output of --keep
 _LONGEST_NAME = 24  # YARN's host names have the job's name, the user and the domain
 # path in the job spec → the option that sets it
 _OPTIONS = (
@@ -40,6 +41,8 @@ _OPTIONS = (
     (r"env\b.*", "--env"),
     (r"files\b.*", "--file"),
     (r"inputs\b.*", "--data"),
+    (r"outputs\.kept\b.*", "--keep"),
+    (r"outputs\b.*", "--store"),
 )
 
 
@@ -60,6 +63,9 @@ class RunOptions:
     env: Sequence[str] = ()
     data: Sequence[str] = ()
     data_uris: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    home: str | None = None
     hadoop_conf: bool = False
 
 
@@ -98,8 +104,8 @@ def job_of_program(asked: RunOptions, base: Path, overrides: Sequence[str] = ())
     if notes.problems:
         raise JobSpecError(notes.problems)
     assert isinstance(tree, Table)
-    alone = program.own_meeting if _task_count(tree) > 1 else ()
-    said = (*program.notes, *alone, *_data_notes(tree))
+    alone = _alone_notes(program, asked, tree) if _task_count(tree) > 1 else ()
+    said = (*program.notes, *alone, *_data_notes(tree), *_output_notes(tree))
     return ProgramJob(write(tree, "Made by submit_tf_job run", ()), tree, said)
 
 
@@ -120,12 +126,14 @@ def _spec(
         "files": [*_files(program, asked.files, base), *asked.files],
         "env": {**dict(map(_variable, asked.env)), **program.env},
         "inputs": inputs,
+        "outputs": _outputs(asked, asked.name or _name(program)),
         "roles": _roles(asked, strategy),
     }
     if strategy == Strategy.CUSTOM.value:
         spec["deciding_role"] = "worker"
     words = (*asked.command, *asked.env, *asked.data, *asked.data_uris, *overrides)
-    if asked.hadoop_conf and "hdfs:/" in " ".join(words):
+    stored = (str(output["uri"]) for output in spec["outputs"].values())
+    if asked.hadoop_conf and "hdfs:/" in " ".join((*words, *stored)):
         spec["hadoop"] = {"conf": "inline"}
     return {key: value for key, value in spec.items() if value}
 
@@ -208,6 +216,32 @@ def _input(text: str) -> tuple[str, str]:
     return (name if name[:1].isalpha() else "data"), text
 
 
+def _outputs(asked: RunOptions, job: str) -> dict[str, dict[str, Any]]:
+    """Return the outputs of --store, and that of --keep, which may be one of them (`kept`)."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in asked.outputs:
+        name, uri = _input(text) if re.search(r"=|://", text) else (text, _place(asked, job, text))
+        found[name] = {"uri": uri, "upload": True}
+    if asked.keep:
+        place = "" if _KEPT in found else _place(asked, job, _KEPT)
+        found.setdefault(_KEPT, {"uri": place, "upload": True})["collect"] = [*asked.keep]
+    return found
+
+
+def _place(asked: RunOptions, job: str, output: str) -> str:
+    """Return the URI of an output that states none.
+
+    Raises:
+        UsageError: No HDFS is known.
+    """
+    if asked.home is None:
+        raise UsageError(
+            f"where the output {output} is stored is not known: no HDFS is configured",
+            hint=f"--store {output}=URI, such as {output}=hdfs://namenode/models/{job}",
+        )
+    return f"{asked.home}/{job}/{output}"
+
+
 def _refuse_local_data(text: str, uri: str, base: Path) -> None:
     if "://" in uri or not (glob(uri, root_dir=base) or (base / uri).exists()):  # noqa: PTH207 - absolute patterns
         return
@@ -225,6 +259,18 @@ def _task_count(tree: Table) -> int:
     return sum(role.get("instances", 1) for role in roles if isinstance(role, dict))
 
 
+def _alone_notes(program: Program, asked: RunOptions, tree: Table) -> Iterator[str]:
+    """Yield why each of several tasks may train by itself."""
+    yield from program.own_meeting
+    strategy = to_python(tree).get("strategy")
+    known = program.names_strategy or program.own_meeting or asked.files
+    if program.is_read and not known and strategy != Strategy.CUSTOM.value:
+        yield (
+            "no module that is sent names a way to train together (tf.distribute, "
+            f"torch.distributed, …): each of the {_task_count(tree)} tasks may train a copy"
+        )
+
+
 def _data_notes(tree: Table) -> Iterator[str]:
     inputs = tree.find("inputs")
     for pair in inputs.value.entries if inputs and isinstance(inputs.value, Table) else ():
@@ -233,6 +279,18 @@ def _data_notes(tree: Table) -> Iterator[str]:
             yield f"each task downloads {pair.key}; the program opens the path in {variable}"
         else:
             yield f"the program reads the URI of {pair.key} from {variable}"
+
+
+def _output_notes(tree: Table) -> Iterator[str]:
+    for name, output in to_python(tree).get("outputs", {}).items():
+        if not isinstance(output, dict):
+            continue
+        uri, collected = output.get("uri"), output.get("collect")
+        if collected:
+            yield f"{', '.join(map(str, collected))} of the working directory: stored at {uri}"
+        else:
+            variable = f"$TFJOB_OUTPUT_{name.upper()}"
+            yield f"the program writes into the directory {variable}, which is stored at {uri}"
 
 
 def by_option(error: JobSpecError, asked: RunOptions) -> JobSpecError:

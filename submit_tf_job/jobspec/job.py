@@ -76,6 +76,8 @@ class Output:
         on_failure: What happens to it when the command failed.
         on_retry: What a restart of all tasks finds in its directory.
         overwrite: Whether existing data at `uri` may be replaced.
+        collect: Patterns of files below the directory in which the command starts that are put
+            into its directory when the command has ended.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Output:
     on_failure: OnFailure = OnFailure.DISCARD
     on_retry: OnRetry = OnRetry.EMPTY
     overwrite: bool = False
+    collect: tuple[str, ...] = ()
 
 
 TRAINING_ROLES = ("chief", "worker", "ps", "evaluator")

@@ -325,7 +325,7 @@ INPUT = Keys(
 )
 
 
-_OF_UPLOADS = ("by", "on_failure", "on_retry", "overwrite")
+_OF_UPLOADS = ("by", "on_failure", "on_retry", "overwrite", "collect")
 
 
 def _output(values: dict[str, Any]) -> dict[str, Any]:
@@ -337,6 +337,10 @@ def _output(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+_COLLECTED = list_of(
+    replace(DESTINATION, expected="a path in the working directory", shown="paths or patterns"),
+    "a list of paths, as in [model.keras]",
+)
 OUTPUT = Keys(
     "a URI, or a mapping such as {uri: hdfs:///models/mnist, upload: true}",
     [
@@ -359,6 +363,10 @@ OUTPUT = Keys(
             ("keep",), otherwise="`empty`"),
         Key("overwrite", FLAG, "Whether existing data at `uri` may be replaced.", (True,),
             otherwise="`false`", words="replace"),
+        Key("collect", _COLLECTED, "Files and directories that the program writes beside its "
+            "output: paths and patterns, from the directory in which the command starts. They are "
+            "moved into the output when the command has ended.", (["model.keras", "*.csv"],),
+            otherwise="`[]`", words="files keep patterns"),
     ],
     rules={
         "if": {"anyOf": [{"required": [key]} for key in _OF_UPLOADS]},

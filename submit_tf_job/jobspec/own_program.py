@@ -28,6 +28,12 @@ _FOR_A_SHELL = re.compile(r"[|&;<>()$`*?\[~\n]")
 _WORD_ENDS = re.compile(r"[\s;&|()<>'\"=,]+")
 _INSTALLED = frozenset(("bin", "site-packages", "dist-packages"))
 # Variables of the meeting of all tasks: a program that sets them itself trains alone.
+# what the source of a program says that trains together with others, or finds them itself
+_STRATEGIES = re.compile(
+    r"distribut|horovod|\bhvd\b|accelerat|deepspeed|lightning|transformers|estimator|collective"
+    r"|MultiWorker|ParameterServer|ClusterResolver|mpi4py|byteps|fairscale|\bray\b|\bdask\b"
+    r"|lightgbm|xgboost|jax|TFJOB_|TF_CONFIG|MASTER_ADDR|WORLD_SIZE|\bRANK\b|grpc|socket|torchrun"
+)
 _OF_THE_JOB = ("TF_CONFIG", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
 
 
@@ -44,6 +50,8 @@ class Program:
         files: Path on this host → name in the task's working directory.
         notes: What may be missing there, or goes wrong there.
         own_meeting: A sentence for each variable of the job's own that the program sets.
+        is_read: Whether sources of Python were read.
+        names_strategy: Whether one of them, or the command line, names a way to train together.
     """
 
     command: list[str] | str
@@ -53,6 +61,8 @@ class Program:
     files: dict[Path, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     own_meeting: list[str] = field(default_factory=list)
+    is_read: bool = False
+    names_strategy: bool = False
 
     @property
     def words(self) -> list[str]:
@@ -101,6 +111,7 @@ def find_program(command: Sequence[str], base: Path, given: Collection[str] = ()
             raise UsageError("the command line has variables, and no program")
         search.add_command(words)
     search.add_named_files()
+    found.names_strategy |= bool(_STRATEGIES.search(" ".join(command)))
     if not found.files and not given:
         why = f": {search.absent}" if search.absent else ""
         found.notes.append(f"nothing of this directory is sent{why}; --file sends a file")
@@ -341,6 +352,8 @@ class _Search:
                 f"Python cannot read {why}",
                 hint=f"correct it; if the image's Python can read it, give --file {shown}",
             ) from None
+        self.found.is_read = True
+        self.found.names_strategy |= bool(_STRATEGIES.search(source.read_text("utf-8", "replace")))
         for line, name in _assigned_variables(tree):
             self.found.own_meeting.append(
                 f"{shown}:{line} sets {name}, which replaces the job's: each task may train alone"

@@ -73,6 +73,7 @@ def _output_object(item: Output) -> dict[str, object]:
         "on_failure": item.on_failure.value,
         "on_retry": item.on_retry.value,
         "overwrite": item.overwrite,
+        **({"collect": list(item.collect)} if item.collect else {}),
     }
 
 

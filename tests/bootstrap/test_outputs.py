@@ -442,6 +442,26 @@ def test_generations_begin_with_no_output(job: Cluster, hdfs: WebNameNode, on_re
     assert stored(hdfs) == (both if on_retry == "keep" else {"part-1": b"part\n"})
 
 
+def test_files_of_the_working_directory_are_collected(job: Cluster, hdfs: WebNameNode) -> None:
+    write = (
+        "mkdir -p ck/a tfjob-x; echo m > model.keras; echo 1 > ck/a/1; echo 2 > ck/2; echo s > .s; "
+        "echo x > tfjob-x/x.keras; echo l > left.txt; ln -s /etc/passwd p.keras; "
+        "echo own > $TFJOB_OUTPUT_M/own; " + HOLD
+    )
+    storing(job, on(hdfs), write, collect=["*.keras", "ck", "ck/**", "none*"])
+    job.succeeds()
+    tree = {"model.keras": b"m\n", "ck/a/1": b"1\n", "ck/2": b"2\n", "own": b"own\n"}
+    assert stored(hdfs) == tree
+    [warning] = job.report()["warnings"]
+    assert "left 'left.txt' (2 B)" in warning
+    assert "`run --keep left.txt`, or `collect` of an output, stores it" in warning
+
+
+def test_nothing_to_collect_fails_as_an_empty_output(job: Cluster, hdfs: WebNameNode) -> None:
+    storing(job, on(hdfs), "true", collect=["model.keras"])
+    assert "nothing was written to" in lost(job)
+
+
 # --- an HDFS that is away -------------------------------------------------------------------------
 
 

@@ -96,8 +96,8 @@ def test_files_that_go_with_the_container_are_told_once(job: Cluster) -> None:
     assert [job.wait(f"worker-{n}") for n in (0, 1)] == [0, 0]
     assert job.report()["warnings"] == [
         "worker-0 left 'model.keras' (20 kB) and 'logs/a/events' (2 B) in its working directory, "
-        "which is deleted with the container; an entry of `outputs` keeps what the program writes "
-        "to $TFJOB_OUTPUT_NAME"
+        "which is deleted with the container; `run --keep model.keras`, or `collect` of an "
+        "output, stores it"
     ]
 
 

@@ -273,6 +273,35 @@ def test_run_gives_variables_and_inputs_and_says_what_is_not_sent(
     assert "note: the imports of broken.py could not be read" in told
 
 
+def test_run_stores_what_the_program_writes(cli: Cli, project: Path) -> None:
+    where = cli("run", *GIVEN, "--print", "--store", "model", "--", "python", "train.py")
+    assert "where the output model is stored is not known" in where.err
+    (project / "hadoop").mkdir()
+    text = "<configuration><property><name>fs.defaultFS</name><value>hdfs://nn</value></property>"
+    (project / "hadoop/core-site.xml").write_text(f"{text}</configuration>")
+    settings = project / ".config/submit_tf_job/settings.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f"hadoop_conf: {project}/hadoop\nuser: alice\n")
+    program = ("--", "python", "train.py")
+    given = ("--store", "model", "--store", "hdfs:///x/curves", "--keep", "*.keras")
+    spec = made(cli, *given, "--keep", "ck", *program)
+    home = "hdfs:///user/alice/train"
+    assert spec["hadoop"] == {"conf": "inline"}
+    assert spec["outputs"] == {
+        "model": {"uri": f"{home}/model", "upload": True},
+        "curves": {"uri": "hdfs:///x/curves", "upload": True},
+        "kept": {"uri": f"{home}/kept", "upload": True, "collect": ["*.keras", "ck"]},
+    }
+    place = ("--store", "kept=s3://b/x", "--keep", "a")
+    kept = {"uri": "s3://b/x", "upload": True, "collect": ["a"]}
+    assert made(cli, *place, *program)["outputs"] == {"kept": kept}
+    told = cli("run", *GIVEN, "--print", *given, *program).err
+    assert f"note: *.keras of the working directory: stored at {home}/kept" in told
+    assert "the directory $TFJOB_OUTPUT_MODEL, which is stored at" in told
+    wrong = cli("run", *GIVEN, "--print", "--keep", "../a", *program)
+    assert wrong.err.startswith("--keep: '../a' does not lie in the task's working directory")
+
+
 def test_run_takes_image_and_memory_of_the_settings(cli: Cli, project: Path, home: Path) -> None:
     path = home / ".config/submit_tf_job/settings.yaml"
     path.parent.mkdir(parents=True)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from submit_tf_job.container import contract, own_python
+from submit_tf_job.container.data.collect import collect, collected
 from submit_tf_job.container.data.store import StoreError, retry
 from submit_tf_job.container.data.upload import is_empty
 from submit_tf_job.container.data.webhdfs_client import GIVEN_TOKENS
@@ -185,7 +186,8 @@ class Data:
             folder, overwrite = os.path.join(self.info.cwd, OUTPUTS, name), item["overwrite"]
             if failed and item["on_failure"] == "discard":
                 continue
-            if (failed or item["upload"] == "all-that-write") and is_empty(folder):
+            wrote = not is_empty(folder) or any(self._collected(item))
+            if (failed or item["upload"] == "all-that-write") and not wrote:
                 log(f"the output {name} is passed over: this task wrote nothing")
                 self.warn("", name)
                 continue
@@ -196,8 +198,12 @@ class Data:
             mark = f"{run}-{task}-{self.info.container.rpartition('_')[2]}"
             step = {"do": "upload", "name": name, "uri": uri, "told": told, "from": folder}
             step.update(overwrite=overwrite or beside, beside=beside)
+            step.update(collect=item.get("collect", []))
             steps.append(dict(step, run=run, task=task, mark=mark))
         return steps
+
+    def _collected(self, item: Mapping[str, Any]) -> Iterator[str]:
+        return collected(self.info.workdir, item.get("collect", []))
 
     def unstored(self) -> Iterator[tuple[str, str]]:
         """Yield a warning for each output of a task that is being stopped, and the output's name.
@@ -216,6 +222,8 @@ class Data:
         It blocks: call it in a thread.
         """
         limit_s = float(self.info.task["finish_timeout_s"])
+        for step in steps:
+            collect(self.info.workdir, step["collect"], step["from"])
         copy = _Copy(self, steps, *((limit_s, limit_s) if failed else (limit_s + KEPT_S,)))
         try:
             done = copy.run()

@@ -68,6 +68,7 @@ def finish(job: Rendezvous, now: float, read: float) -> bool:
         late = listed([m.name for m in evaluates])
         job.warn(now, f"not finished {wait}, and ended: {late}")
     if not trains:
+        _warn_of_copies(job, now)
         end(job, now, states.SUCCEEDED, "the job is done")
         return False
     text = f"not finished {wait}: {listed([m.name for m in trains])}"
@@ -76,6 +77,26 @@ def finish(job: Rendezvous, now: float, read: float) -> bool:
         text += " (a role whose tasks do not end by themselves needs `kind: serves`)"
     job.failures.append(job.record(trains[0], now, "not-finished", text))
     return True
+
+
+# how a program joins the others, by strategy
+_MEANS = {
+    "parameter-server": "tf.distribute.ParameterServerStrategy",
+    "torch": "torch.distributed.init_process_group",
+    "jax": "jax.distributed.initialize",
+}
+
+
+def _warn_of_copies(job: Rendezvous, now: float) -> None:
+    """Warn where no task that trains ever met another: each may have trained a copy."""
+    trained = [m for m in job.cluster if m.role_kind == contract.KIND_TRAINS]
+    if len(job.cluster) > 1 and all(m.met is False for m in trained):
+        means = _MEANS.get(job.info.task["strategy"], "tf.distribute.MultiWorkerMirroredStrategy")
+        job.warn(
+            now,
+            "no task that trains listened at its port or connected to another's: each may have "
+            f"trained a copy by itself; does the program use {means}?",
+        )
 
 
 def _end_of_training(job: Rendezvous) -> str:

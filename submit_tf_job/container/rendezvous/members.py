@@ -58,6 +58,7 @@ class Member:
         self.failed_process = ""  # the process that its latest restart replaces
         self.call = 0  # the number of its connection among those of the process
         self.status: int | None = None
+        self.met: bool | None = None  # whether its command met another task; None: not known
         self.peer: Any = None
         self.since = 0.0  # when it was lost, or its last attempt ended
         self.stopping = False  # it reported that YARN stops it

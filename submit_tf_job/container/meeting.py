@@ -1,0 +1,80 @@
+"""Whether the command of a task ever listened for other tasks, or connected to one of them.
+
+Tasks of a distributed training do: each of TensorFlow's listens at its own port, and under PyTorch
+and JAX all connect to that of rank 0. A program without a strategy trains a copy in each task.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.info import Info
+from submit_tf_job.container.tfconfig import split_instance
+
+STRATEGIES = ("multi-worker", "parameter-server", "estimator", "torch", "jax")
+TABLES = ("/proc/net/tcp", "/proc/net/tcp6")  # of the container's network, or of its node's
+CONNECTED, LISTENS = "01", "0A"  # include/net/tcp_states.h
+LONG_ENOUGH_S = 20.0  # a shorter command may have met others between two looks
+LOOKS = 3
+SHARE = 0.01  # of CPU time, for tables of nodes with many connections
+
+
+def has_met(own: int, others: Collection[int], tables: Sequence[str] = TABLES) -> bool | None:
+    """Return whether there is a connection of a task; None where the tables cannot be read.
+
+    Args:
+        own: The port of this task.
+        others: The ports of the other tasks.
+        tables: The kernel's tables (proc(5)).
+    """
+    was_read = False
+    for table in tables:
+        try:
+            with open(table, encoding="ascii") as file:
+                rows = [line.split(None, 4)[1:4] for line in file][1:]
+        except (OSError, ValueError):
+            continue
+        was_read = True
+        for local, remote, state in rows:
+            here, there = (int(end.rpartition(":")[2], 16) for end in (local, remote))
+            if state == LISTENS and here == own:
+                return True
+            if state == CONNECTED and (here == own or there in others):
+                return True
+    return False if was_read else None
+
+
+class Meeting:
+    """Looks for connections of one command with other tasks."""
+
+    def __init__(self, info: Info, now: float) -> None:
+        task = info.task
+        self.expected = (
+            task.get("strategy") in STRATEGIES
+            and info.role_kind(info.role) == contract.KIND_TRAINS
+            and len(info.addressed_tasks()) > 1
+            and "horovod" not in task.get("variables", ())  # whose ports only it knows
+        )
+        self.own = info.port(info.role, info.index)
+        names = set(info.addressed_tasks()) - {info.name} if self.expected else ()
+        self.others = {info.port(*split_instance(name)) for name in names}
+        self.long_enough_s = float(task.get("meeting_s", LONG_ENOUGH_S))
+        self.started = self.next_look = now
+        self.looks, self.met = 0, False
+
+    def look(self, now: float) -> None:
+        """Look, if it is time."""
+        if not self.expected or self.met or now < self.next_look:
+            return
+        began = time.process_time()
+        found = has_met(self.own, self.others)
+        self.next_look = now + (time.process_time() - began) / SHARE
+        self.looks += found is not None
+        self.met = bool(found)
+
+    def result(self, now: float) -> bool | None:
+        """Return whether the command met another task; None if that is not known."""
+        sure = self.looks >= LOOKS and now - self.started >= self.long_enough_s
+        return self.met or (False if sure else None)
