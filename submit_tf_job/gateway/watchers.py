@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import json
 import threading
 import time
 from collections import OrderedDict
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.sdk.client import Client, JobHandle, JobState, Status
+from submit_tf_job.status_changes import event_key
 
 if TYPE_CHECKING:
     from submit_tf_job.sdk.client import Cause
@@ -43,32 +42,11 @@ class JobChange:
 
 
 def change_of(status: Status) -> JobChange:
-    """Return the change that a status represents.
-
-    Two statuses have the same id if nothing differs that a listener shows: what `on_change` of
-    `JobHandle.wait` is called for, and also tasks, links and outputs.
+    """Return the change that a status represents. Two statuses have the same id if nothing differs
+    that a listener shows (`status_changes.event_key`).
     """
     job = status.to_json()
-    relevant = {
-        name: job[name]
-        for name in (
-            "application_id",
-            "state",
-            "reason",
-            "progress",
-            "standstill",
-            "awaited",
-            "retries",
-            "tasks",
-            "roles",
-            "confirmed",
-            "links",
-            "outputs",
-        )
-    }
-    text = json.dumps(relevant, sort_keys=True, default=str)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return JobChange(digest, job, status.is_over)
+    return JobChange(event_key(job), job, status.is_over)
 
 
 class Listener:

@@ -24,6 +24,7 @@ from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.read_status import StatusReader
 from submit_tf_job.operations.stop import stop
 from submit_tf_job.operations.why import why_pending
+from submit_tf_job.status_changes import pace_key
 from submit_tf_job.waiting import JOB_IS_FORGOTTEN_S, WATCH_ANSWERS_S
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def watch_run(
         else:
             status = _keep_ended(status, previous)
             limits.answered(
-                status, is_change=previous is None or _pace_key(status) != _pace_key(previous)
+                status, is_change=previous is None or pace_key(status) != pace_key(previous)
             )
             previous = status
             yield status
@@ -247,20 +248,6 @@ def _doubt_s(status: JobStatus) -> float:
 def _without_logs(status: JobStatus) -> JobStatus:
     """Return the status with the verdict without logs, if these are late."""
     return replace(status, evidence=Evidence.UNREADABLE) if _awaits_logs(status) else status
-
-
-def _pace_key(status: JobStatus) -> tuple[object, ...]:
-    """Return what shortens the pauses when it changes. Progress does not: a training that reports a
-    step each second would be looked at each second. What people are told of is compared where it is
-    told: `sdk.handle`, `report.follow_text`, `gateway.watchers`.
-    """
-    report, app = status.report, status.app
-    return (
-        status.state,
-        app and app.state,
-        report and (report.state, report.arrived),
-        len(status.containers),
-    )
 
 
 # --- what a look ends -----------------------------------------------------------------------------

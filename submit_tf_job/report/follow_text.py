@@ -31,6 +31,7 @@ from submit_tf_job.report.job_text import (
     standstill_words,
 )
 from submit_tf_job.report.table import columns
+from submit_tf_job.status_changes import line_key
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
@@ -63,7 +64,7 @@ class EventLines:
         self._begun, self._printed_at = self._clock(), float("-inf")
         self._progress_every_s = progress_every_s
         self._text = ""
-        self._state: tuple[object, ...] = ()
+        self._key: tuple[object, ...] = ()
         self._links: dict[tuple[str, str], str] = {}
         self._last: JobStatus | None = None
 
@@ -98,14 +99,12 @@ class EventLines:
 
     def _lines_of_status(self, status: JobStatus) -> Iterator[str]:
         """Yield a line if its text has changed: at once for another state, else at its time."""
-        report, now = status.report, self._clock()
-        state = (status.state, report and report.state, bool(report and report.standstill))
-        text = change_text(status)
+        now, key, text = self._clock(), line_key(status), change_text(status)
         rarer_s = min((now - self._begun) * _PROGRESS_SHARE, _PROGRESS_AT_MOST_S)
         is_due = now - self._printed_at >= max(self._progress_every_s, rarer_s)
-        if text != self._text and (is_due or state != self._state):
+        if text != self._text and (is_due or key != self._key):
             yield change_line(status, now - self._begun) if self._timed else text
-            self._text, self._state, self._printed_at = text, state, now
+            self._text, self._key, self._printed_at = text, key, now
         yield from self._new_links(status)
 
     def _new_links(self, status: JobStatus) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from submit_tf_job.operations.submit import Submission
 from submit_tf_job.operations.watch_run import End, Pause, until_end
 from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
 from submit_tf_job.sdk.events import Event, Status
+from submit_tf_job.status_changes import callback_key
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
@@ -117,10 +117,9 @@ class JobHandle:
                 _log.warning(event.text)
             if not isinstance(event, JobStatus) or on_change is None:
                 return
-            seen = Status(event)
-            key = _callback_key(seen)
+            key = callback_key(event)
             if key != last:
-                on_change(seen)
+                on_change(Status(event))
             last = key
 
         return self._end_of(self._follow(timeout_s, until, explain=False), report)
@@ -413,10 +412,3 @@ class Lines(Iterator["LogLine"]):
         from submit_tf_job.report.log_text import log_json
 
         return log_json(self._reading)
-
-
-def _callback_key(seen: Status) -> tuple[object, ...]:
-    """Return what `on_change` is called for when it changes."""
-    retried = seen.job.report and seen.job.report.retried
-    progress = json.dumps(seen.progress, sort_keys=True, default=str)
-    return seen.state, seen.reason, progress, retried and retried.count

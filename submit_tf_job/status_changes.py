@@ -1,0 +1,79 @@
+"""Whether a job has changed since its last status: four questions, each with a key of its own.
+
+A caller keeps the key of the last status. The answer is yes where the next key is another one.
+
+    pace_key      is the next look soon? (operations/watch_run.py)
+    line_key      is a changed line printed at once, or when it is due? (report/follow_text.py)
+    callback_key  is `on_change` of `JobHandle.wait` called? (sdk/handle.py)
+    event_key     is an event sent to those who listen to a job? (gateway/watchers.py)
+
+Progress changes the last two alone: a training that reports a step each second is not looked at,
+and has no line printed, each second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from submit_tf_job.observation import JobStatus
+
+_IN_EVENTS = (
+    "application_id",
+    "state",
+    "reason",
+    "progress",
+    "standstill",
+    "awaited",
+    "retries",
+    "tasks",
+    "roles",
+    "confirmed",
+    "links",
+    "outputs",
+)
+
+
+def pace_key(status: JobStatus) -> tuple[object, ...]:
+    """Return a key that changes while a job starts or ends: its state, that of its application, the
+    number of arrived tasks and of containers. Progress is not part of it.
+    """
+    report, app = status.report, status.app
+    return (
+        status.state,
+        app and app.state,
+        report and (report.state, report.arrived),
+        len(status.containers),
+    )
+
+
+def line_key(status: JobStatus) -> tuple[object, ...]:
+    """Return a key that changes with the job's state, with that in its report, and when a training
+    stands still or moves again.
+    """
+    report = status.report
+    return status.state, report and report.state, bool(report and report.standstill)
+
+
+def callback_key(status: JobStatus) -> tuple[object, ...]:
+    """Return a key that changes with state, reason and progress, and when all tasks start again."""
+    report = status.report
+    progress = report.progress.to_json() if report and report.progress else None
+    retried = report and report.retried
+    written = json.dumps(progress, sort_keys=True, default=str)
+    return status.state, status.verdict.reason, written, retried and retried.count
+
+
+def event_key(job: Mapping[str, Any]) -> str:
+    """Return a key that changes with all that a listener shows: the facts of `callback_key`, and
+    also tasks, links and outputs.
+
+    Args:
+        job: The job's object for `-o json`.
+    """
+    relevant = {name: job[name] for name in _IN_EVENTS}
+    text = json.dumps(relevant, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
