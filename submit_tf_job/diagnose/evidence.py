@@ -393,7 +393,12 @@ def _tells_of_peers(raised: Raised) -> bool:
     )
     if re.match(rf"{native}|jax|\S*XlaRuntimeError", raised.name):
         return True
-    cause = recognise(raised.words, PROGRAM, task="")
+    if not re.search(
+        r"(?:Runtime|Connection|Dist|OS|Pipe|Horovod|Rendezvous|Timeout|Rpc)\w*$", raised.name
+    ):
+        return False  # a fault of data or of the program, whatever others wrote into it
+    first = f"{raised.name}: {raised.message.partition(chr(10))[0]}"
+    cause = recognise(first, PROGRAM, task="")
     return cause is not None and cause.code in OF_PEERS
 
 
@@ -609,7 +614,7 @@ def _of_words(
 
 
 def _known_words(ending: ProgramEnd, output: _Output, words: LastWords) -> Cause | None:
-    if not words.words or words.is_usage:
+    if not words.words or words.is_usage or words.level == "info":
         return None
     for table in (LINES, PROGRAM):
         # JAX tells the reason in the lines behind the one that says that it ends the process
@@ -618,7 +623,7 @@ def _known_words(ending: ProgramEnd, output: _Output, words: LastWords) -> Cause
         cause = recognise(text, table, task=ending.task, status=ending.status)
         if cause is None or (cause.code in OF_PEERS and not words.is_abort):
             continue  # a line of noise may tell of a lost connection, too
-        sure = words.is_abort or ending.status in (126, 127)
+        sure = words.is_abort or (table is LINES and ending.status in (126, 127))
         return replace(_completed(ending, output, cause, None), certain=sure)
     return None
 

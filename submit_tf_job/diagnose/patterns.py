@@ -104,7 +104,7 @@ PROGRAM: tuple[Pattern, ...] = (
     Pattern(
         "gpu-out-of-memory",
         r"CUDA_ERROR_OUT_OF_MEMORY|(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory|(?:CUDA|HIP) error: out of memory"  # noqa: E501
-        r"|cudaErrorMemoryAllocation|hipErrorOutOfMemory|cuda[^\n]{0,100}out of memory|CUBLAS_STATUS_ALLOC_FAILED"  # noqa: E501
+        r"|cudaErrorMemoryAllocation|hipErrorOutOfMemory|cuda[^\n]{0,100}out of memory|\.cuh?:\d+: Memory alloc|CUBLAS_STATUS_ALLOC_FAILED"  # noqa: E501
         r"|OOM when allocating tensor with shape ?(?P<shape>\[[\d,]{0,80}\])?[^\n]{0,300}GPU|Allocator \(GPU_\d+_bfc\) ran out of memory",  # noqa: E501
         "{task} ran out of GPU memory",
         f"{_MEMORY_HINT}, or set TF_FORCE_GPU_ALLOW_GROWTH: does another process use that GPU?",

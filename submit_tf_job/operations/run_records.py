@@ -44,7 +44,7 @@ _FORGOTTEN_AT_ONCE = 3
 _CLOCKS_DIFFER_S = 300  # of the ResourceManager, in a record, and of the NameNode, at its file
 _REPORT, _USAGE = contract.RECORD_REPORT, contract.RECORD_USAGE
 LIFETIME = "lifetime_s"  # from the time of the file on; the deciding task reads it
-_CAUSE = ("code", "task", "sentence", "hint")
+_CAUSE = ("code", "task", "sentence", "hint", "retryable", "certain", "exception", "evidence")
 
 
 def begin(cluster: Cluster, done: Submission) -> None:
@@ -143,7 +143,7 @@ def _end_of_status(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
         "reason": verdict.reason,
         "hint": verdict.hint,
         "confirmed": verdict.confirmed,
-        "root_cause": cause and {name: getattr(cause, name) for name in _CAUSE},
+        "root_cause": cause and {name: plain_value(getattr(cause, name)) for name in _CAUSE},
         "progress": report and report.progress and plain_value(report.progress.to_json()),
         "started_at": app and app.started_ms and app.started_ms // 1000,
         "finished_at": app and app.finished_ms and app.finished_ms // 1000,

@@ -17,7 +17,7 @@ from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.description import TaskDetail, limits_of, links_of, tasks_of
 from submit_tf_job.operations.follow import Event, NextRun, Notice, PrintedLine, Waits
 from submit_tf_job.operations.read_status import last_lines
-from submit_tf_job.operations.watch_run import Trouble
+from submit_tf_job.operations.watch_run import End, Trouble
 from submit_tf_job.operations.why import is_waiting
 from submit_tf_job.report.detail_text import task_rows
 from submit_tf_job.report.job_text import (
@@ -28,6 +28,7 @@ from submit_tf_job.report.job_text import (
     left_words,
     link_lines,
     progress_words,
+    root_cause_lines,
     standstill_words,
 )
 from submit_tf_job.report.table import columns
@@ -174,6 +175,7 @@ class JobView:
         show: Draws the lines; called after each event that changes it.
         with_lines: Whether to show the last log line of each task.
         leave: The text about leaving the view.
+        with_cause: Whether the last picture has why the job failed, because nothing follows it.
     """
 
     def __init__(
@@ -183,11 +185,14 @@ class JobView:
         *,
         with_lines: bool,
         leave: str,
+        with_cause: bool = False,
     ) -> None:
         self._cluster, self._show, self._with_lines, self._leave = cluster, show, with_lines, leave
+        self._with_cause = with_cause
         self._last: JobStatus | None = None
         self._trouble, self._read_at = "", float("-inf")
         self._pending: tuple[Cause, ...] = ()
+        self._cause: Cause | None = None
         self._lines: Mapping[str, str] = {}
 
     def take(self, event: Event) -> None:
@@ -203,6 +208,8 @@ class JobView:
             self._pending = event.causes
         elif isinstance(event, Trouble):
             self._trouble = f"the cluster does not answer; still trying: {event.error.message}"
+        elif isinstance(event, End) and self._with_cause:
+            self._last, self._cause = event.status, event.cause
         else:
             return
         self._show(self)
@@ -216,6 +223,7 @@ class JobView:
         lines = [
             *_head(status, now_ms),
             *(f"  {line.strip()}" for line in cause_lines(self._pending)),
+            *(root_cause_lines(self._cause, short=True) if self._cause else ()),
             *(_roles(status.report) if status.report else ()),
         ]
         tail = _limits(status)

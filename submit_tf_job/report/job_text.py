@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -199,7 +198,7 @@ def job_lines(
     if verdict.reason and not (cause and cause.sentence == verdict.reason):
         yield f"  {verdict.reason}"
     if cause:
-        yield from _root_cause_lines(cause)
+        yield from root_cause_lines(cause)
     else:
         yield from _failure_lines(verdict.failure)
     if verdict.state is JobState.SUCCEEDED and verdict.confirmed:
@@ -308,8 +307,10 @@ def cause_lines(causes: Sequence[Cause]) -> Iterator[str]:
         yield f"  and {len(causes) - len(_LABELS)} more; -o json shows all"
 
 
-def _root_cause_lines(cause: Cause) -> Iterator[str]:
-    """Return the lines of a failed job's cause: what happened, where, the next step, the logs."""
+def root_cause_lines(cause: Cause, *, short: bool = False) -> Iterator[str]:
+    """Return the lines of a failed job's cause: what happened, the next step, where; and the logs,
+    unless it is to be short.
+    """
     yield f"  first cause  {cause.sentence}"
     if cause.hint:
         yield f"  hint: {cause.hint}"
@@ -319,6 +320,8 @@ def _root_cause_lines(cause: Cause) -> Iterator[str]:
     if cause.exception:
         place = clause("  ({})", cause.facts.get("place"))
         yield f"  {'exception':<12} {cause.exception}{place}"
+    if short:
+        return
     if cause.last_lines:
         stream = cause.evidence.stream if cause.evidence else "stderr"
         yield f"  last lines of {cause.task}'s {stream}:"
@@ -339,7 +342,7 @@ def why_lines(found: Why) -> list[str]:
     verdict, cause = found.status.verdict, found.root_cause
     lines = [f"{found.status.name}  {verdict.state.value}{_duration(found.status)}"]
     if cause is not None:
-        lines += list(_root_cause_lines(replace(cause, last_lines=(), diagnostics="")))[:4]
+        lines += root_cause_lines(cause, short=True)
     elif verdict.reason:
         lines.append(f"  {verdict.reason}")
     lines += cause_lines(found.pending)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.json_values import plain
 from submit_tf_job.observation import JobState, JobStatus
 from submit_tf_job.operations.follow import NextRun, Notice, PrintedLine, Waits
 from submit_tf_job.operations.read_status import error_of
@@ -104,6 +105,7 @@ class Status:
         return type(error)(
             f"{self.name} failed: {self.root_cause.sentence}",
             hint=self.root_cause.hint or error.hint,
+            details={"root_cause": plain(self.root_cause)},
             retryable=self.root_cause.retryable,
         )
 

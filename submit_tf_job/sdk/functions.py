@@ -476,7 +476,6 @@ def _run_here(
     timeout_s: float | None,
 ) -> R:
     from submit_tf_job.local import LocalRun, run_local
-    from submit_tf_job.operations.read_status import error_of
     from submit_tf_job.operations.submit_checks import DataCheck
 
     left: dict[str, bytes] = {}
@@ -506,7 +505,7 @@ def _run_here(
             then=keep,
             lists=data.lists,
         )
-    error = error_of(done.status)
+    error = Status(done.status, done.cause).error
     if error is None:
         task = loaded.deciding_task
         value: R = _value(left.get(task), loaded.name, task)

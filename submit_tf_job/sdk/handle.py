@@ -179,7 +179,9 @@ class JobHandle:
         if not in_notebook():
             return self.show(timeout_s, print)
         view = notebook_view(self._cluster, with_lines=lines)
-        return self._end_of(self._follow(timeout_s), view.take)
+        ended = self._end_of(self._follow(timeout_s), view.take)
+        view.take(End(ended.job, ended.root_cause))
+        return ended
 
     def show(
         self, timeout_s: float | None, say: Callable[[str], None], *, output: bool = False

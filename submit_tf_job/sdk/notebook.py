@@ -40,7 +40,13 @@ def notebook_view(cluster: Cluster, *, with_lines: bool) -> JobView:
     def show(view: JobView) -> None:
         handle.update(_bundle(list(view.draw(_WIDTH, _HEIGHT))), raw=True)
 
-    return JobView(cluster, show, with_lines=with_lines, leave="Interrupting the kernel detaches")
+    return JobView(
+        cluster,
+        show,
+        with_lines=with_lines,
+        leave="Interrupting the kernel detaches",
+        with_cause=True,
+    )
 
 
 def _bundle(lines: list[str]) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 A case begins with `=== NAME`, has fields `key: value`, and files, each behind `--- FILE`. Fields:
 `with` (the environment it needs), `run` (the command), `words` (all must be told, separated by
-` | `), `code` (those that are right), `place`, `retry` (yes or no), `hint` (words of the hint),
-`never` (words that mislead), `status` and `stderr` for what no machine here can do.
+` | `), `code` (those that are right), `cut` (those that a part of its output may give), `place`,
+`retry` (yes or no), `hint` (words of the hint), `never` (words that mislead), `status` and `stderr`
+for what no machine here can do.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ import yaml
 
 from submit_tf_job.container import contract
 from tests.cause_table import table
-from tests.examples import examples
 from tests.failures import cases as corpus
 from tests.world import World
 
@@ -256,40 +255,51 @@ ALMOST = {"steps-differ": "peer-failed", "command-not-found": "file-missing"}
 PLAIN = {"exited", "python-exception", "aborted", "crashed", "killed", "stopped-from-outside"}
 
 
-def damaged(text: str, chance: Random) -> str:
-    """Return an output that is cut, repeated or mixed with noise."""
+def damaged(text: str, other: str, chance: Random) -> str:
+    """Return an output that is cut, repeated, mixed with noise, or with another task's output."""
     lines = text.splitlines(keepends=True)
-    match chance.randrange(4):
+    match chance.randrange(5):
         case 0:
             return text[chance.randrange(len(text) + 1) :]
         case 1:
             return text[: chance.randrange(len(text) + 1)]
         case 2:
             return text + text
+        case 3:
+            for line in other.splitlines(keepends=True):
+                lines.insert(chance.randrange(len(lines) + 1), line)
+            return "".join(lines)
     for noise in NOISE:
         lines.insert(chance.randrange(len(lines) + 1), f"{noise}\n")
     return "".join(lines)
 
 
-def test_damaged_outputs_give_no_cause_that_the_whole_does_not_give(job: Failing) -> None:
+def codes_of(case: corpus.Case) -> set[str]:
+    """Return the codes that a part of an output may give."""
+    told = {*case.fields.get("code", "").split(), *case.fields.get("cut", "").split()}
+    if case.category == "peers":
+        told.add("peer-failed")  # where the words of the other process are cut off
+    return told | {ALMOST.get(code, code) for code in told}
+
+
+@pytest.mark.parametrize("seeds", [100, pytest.param(500, marks=pytest.mark.long)])
+def test_damaged_outputs_give_no_cause_that_the_whole_does_not_give(
+    job: Failing, seeds: int
+) -> None:
     cases, wrong = corpus.cases(), {}
-    for seed in range(examples(500)):
+    for seed in range(seeds):
         chance = Random(seed)
-        one, status_of = chance.choice(cases), chance.choice(cases)
-        ended = FAILURES[one.category][one.name]
-        if seed % 4:
-            status_of = one  # else the output of another task stands under this status
-        text = damaged(ended.get("stderr", "") or ended.get("stdout", ""), chance)
-        status = FAILURES[status_of.category][status_of.name]["status"]
-        gpus = ["NVIDIA L4"] * int(one.fields.get("gpus", 0))
-        tasks = [{"task": "worker-0", "gpus": gpus}]
+        one, other = chance.choice(cases), chance.choice(cases)
+        ends = [FAILURES[case.category][case.name] for case in (one, other)]
+        texts = [end.get("stderr", "") or end.get("stdout", "") for end in ends]
+        text = damaged(texts[0], texts[1], chance)
+        status = ends[seed % 4 == 0]["status"]  # of another task for every fourth
+        has_gpus = any("gpus" in case.fields for case in (one, other))
+        tasks = [{"task": "worker-0", "gpus": ["NVIDIA L4"] * has_gpus}]
         cause = job.why(job.first("worker-0", status), stderr=text, tasks=tasks)
-        expected = {*one.fields.get("code", "").split()}
-        expected |= {ALMOST.get(code, code) for code in expected}
-        if one.category == "peers":
-            expected.add("peer-failed")  # where the words of the other process are cut off
-        if cause["certain"] and cause["code"] not in PLAIN | expected:
-            wrong[seed, one.name] = (cause["code"], cause["sentence"])
+        expected = PLAIN | codes_of(one) | codes_of(other)
+        if cause["certain"] and cause["code"] not in expected:
+            wrong[seed, one.name, other.name] = (cause["code"], cause["sentence"])
     assert not wrong
 
 
