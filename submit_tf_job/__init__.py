@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from submit_tf_job.jobspec.job import Job
     from submit_tf_job.observation import JobState
     from submit_tf_job.sdk.client import Client, JobHandle, Status
-    from submit_tf_job.sdk.default_client import attach, history, jobs, load, submit
+    from submit_tf_job.sdk.default_client import attach, compare, history, jobs, load, submit
     from submit_tf_job.sdk.functions import remote, run, start
 
 __version__ = VERSION
@@ -67,6 +67,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "attach",
+    "compare",
     "history",
     "jobs",
     "load",
@@ -80,7 +81,9 @@ _HOMES = {
     "Job": "jobspec.job",
     "JobState": "observation",
     **dict.fromkeys(("Client", "JobHandle", "Status"), "sdk.client"),
-    **dict.fromkeys(("attach", "history", "jobs", "load", "submit"), "sdk.default_client"),
+    **dict.fromkeys(
+        ("attach", "compare", "history", "jobs", "load", "submit"), "sdk.default_client"
+    ),
     **dict.fromkeys(("remote", "run", "start"), "sdk.functions"),
 }
 

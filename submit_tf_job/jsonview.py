@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from submit_tf_job.job_report import JobReport
     from submit_tf_job.observation import JobStatus
+    from submit_tf_job.operations.comparison import Comparison
     from submit_tf_job.operations.explain import Why
     from submit_tf_job.operations.history import RecordedRun
     from submit_tf_job.operations.listing import ListedJob
@@ -235,6 +236,43 @@ class RunHistoryJson(Json):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DifferenceJson(Json):
+    """One thing that is not the same in all runs."""
+
+    kind: Literal["key", "argument", "variable", "file", "package", "image"]
+    name: str
+    role: str
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedRunJson(Json):
+    """One run beside others."""
+
+    name: str
+    run: Run
+    application_id: str
+    state: JobState
+    submitted_at: Instant | None
+    duration_s: int | None
+    values: Free
+    lines: Free
+    metrics: Free
+    peak_memory_bytes: Mapping[str, int]
+    outputs: tuple[StoredOutput, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonJson(Json):
+    """Runs side by side."""
+
+    kind: str = "Comparison"
+    format: Literal[1] = FORMAT_VERSION
+    differences: tuple[DifferenceJson, ...]
+    runs: tuple[ComparedRunJson, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SubmissionJson(Json):
     """The result of a submission."""
 
@@ -391,6 +429,20 @@ def listed_job_object(job: ListedJob) -> dict[str, Any]:
 def history_object(runs: Sequence[RecordedRun]) -> dict[str, Any]:
     """Return the object that `history -o json` prints and the gateway sends."""
     return document("RunHistory", runs=[run.to_json() for run in runs])
+
+
+def comparison_object(found: Comparison) -> dict[str, Any]:
+    """Return the object that `compare -o json` prints and the gateway sends."""
+    own = ("values", "lines", "metrics", "peak_memory_bytes")
+    return plain(
+        ComparisonJson(
+            differences=tuple(map(DifferenceJson.of, found.differences)),
+            runs=tuple(
+                ComparedRunJson.of(one.ended, **{name: getattr(one, name) for name in own})
+                for one in found.runs
+            ),
+        )
+    )
 
 
 def submission_object(done: Submission, warnings: Sequence[str] = ()) -> dict[str, Any]:

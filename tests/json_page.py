@@ -21,6 +21,7 @@ OPEN = {"roles", "files", "origins", "settings", "environment", "warnings"}
 CLOSED = {
     *("findings[].facts", "pending[].facts", "root_cause.facts", "details", "formats", "tf_config"),
     *("end.report", "end.progress", "end.root_cause", "submission.values"),
+    *(f"runs[].{name}" for name in ("values", "lines", "metrics", "peak_memory_bytes")),
     *("metrics", "progress.metrics", "resubmission.memory_mib", "ports", "settings.*.value"),
 }
 

@@ -21,6 +21,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Watch jobs": {
         "list": ("many_jobs", "List jobs, the newest first."),
         "history": ("many_jobs", "List runs, beyond what the ResourceManager remembers."),
+        "compare": ("compare", "Compare runs: what differs, metrics, memory, outputs."),
         "status": ("one_job", "Show the state of a job."),
         "why": ("one_job", "Show why a job waits or failed, and what is new."),
         "describe": ("one_job", "Show a job in detail: tasks, limits, links, last events."),
@@ -72,6 +73,9 @@ WITHOUT_SETTINGS = frozenset(
     {"init", "formats", "schema", "help", "version", "gateway token"}
     | {name for name in SUBCOMMANDS if name.startswith("sandbox ")}
 )
+
+# What --output takes beside text and json.
+MORE_FORMATS = {"compare": ("csv",)}
 
 EPILOG = """\
 Exit status: 0 done, or the job succeeded; 1 the job failed; 2 wrong usage, job spec or settings; 3 the job was stopped; 4 not allowed;

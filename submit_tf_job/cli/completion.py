@@ -122,6 +122,7 @@ _SOURCES: Mapping[str, Callable[[_CommandLine], Iterable[str]]] = {
     "for": lambda _line: ("ready", "done"),
     "job": _jobs,
     "output": lambda _line: ("text", "json"),
+    "output-csv": lambda _line: ("text", "json", "csv"),
     "profile": lambda _line: known_profiles(),
     "role-or-task": _roles_and_tasks,
     "role=": _scalable,

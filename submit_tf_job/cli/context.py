@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from submit_tf_job.cli.commands import SECTIONS, SUBCOMMANDS
+from submit_tf_job.cli.commands import MORE_FORMATS, SECTIONS, SUBCOMMANDS
 from submit_tf_job.cli.streams import ReaderGoneError, drop_output, paint, take_over
 from submit_tf_job.errors import (
     EXIT_INTERRUPTED,
@@ -217,11 +217,15 @@ JobArgument = Annotated[
 ]
 
 
+_FORMATS = ("text", "json")
+
+
 @dataclass
 class Context:
     """The common options of a command, and its two output streams.
 
     Attributes:
+        formats: What --output takes.
         interrupted: Message for an interrupt; a command sets it once there is something to report.
     """
 
@@ -233,6 +237,7 @@ class Context:
     output: str = "text"
     quiet: bool = False
     verbose: bool = False
+    formats: tuple[str, ...] = _FORMATS
     interrupted: str = ""
 
     def settings(self) -> Settings:
@@ -312,7 +317,7 @@ _SETTINGS = {
     "as_user": ("", "NAME", "Submit for this user, as a proxy user (doAs)."),
 }
 _COMMON = {
-    "output": ("-o", "text|json", "Output format."),
+    "output": ("-o", "", "Output format."),
     "quiet": ("-q", None, "Print only errors, and the result on stdout."),
     "verbose": ("-v", None, "Verbose; show tracebacks."),
 }
@@ -335,11 +340,12 @@ def add_command(
         for p in inspect.signature(function, eval_str=True).parameters.values()
         if p.name != "context"
     ]
-    common = map(_parameter, names)
+    formats = (*_FORMATS, *MORE_FORMATS.get(name, ()))
+    common = [_parameter(option, formats) for option in names]
 
     @functools.wraps(function)
     def guarded(**values: Any) -> None:
-        context = Context(**{name: values.pop(name) for name in names})
+        context = Context(**{name: values.pop(name) for name in names}, formats=formats)
         raise SystemExit(guard(context, lambda: function(context, **values)))
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *common)]
@@ -352,8 +358,11 @@ def add_command(
     app.command(name, cls=kind, context_settings=parsing)(guarded)
 
 
-def _parameter(name: str) -> inspect.Parameter:
+def _parameter(name: str, formats: tuple[str, ...]) -> inspect.Parameter:
     short, metavar, text = {**_SETTINGS, **_COMMON}[name]
+    values = name
+    if name == "output":
+        metavar, values = "|".join(formats), "-".join(("output", *formats[len(_FORMATS) :]))
     option = typer.Option(
         f"--{name.replace('_', '-')}",
         *filter(None, [short]),
@@ -361,7 +370,7 @@ def _parameter(name: str) -> inspect.Parameter:
         help=text,
         show_default=False,
         rich_help_panel=CLUSTER_OPTIONS if name in _SETTINGS else None,
-        autocompletion=completed(name) if name in ("profile", "auth", "output") else None,
+        autocompletion=completed(values) if name in ("profile", "auth", "output") else None,
     )
     field = inspect.signature(Context, eval_str=True).parameters[name]
     return field.replace(
@@ -411,8 +420,9 @@ class _TerminatedError(BaseException):
 
 def guard(context: Context, call: Callable[[], int | None]) -> int:
     """Call a command, and turn errors and signals into a message and an exit status."""
-    if context.output not in ("text", "json"):
-        return _show(context, UsageError(f"--output takes text or json, not {context.output!r}"))
+    if context.output not in context.formats:
+        known = f"{', '.join(context.formats[:-1])} or {context.formats[-1]}"
+        return _show(context, UsageError(f"--output takes {known}, not {context.output!r}"))
 
     def terminated(_signum: int, _frame: object) -> None:
         raise _TerminatedError

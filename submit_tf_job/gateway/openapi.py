@@ -135,6 +135,9 @@ HISTORY = _route(
     s200=_json_response("The runs.", "RunHistory"),
     s304=_UNCHANGED,
 )
+COMPARISON = _route(
+    "compare_runs", "Compare runs", s200=_json_response("The runs.", "Comparison"), s304=_UNCHANGED
+)
 JOB = _route("get_job", "Get a job", s200=_json_response("The job.", "Job"), s304=_UNCHANGED)
 DESCRIPTION = _route(
     "describe_job",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPBearer
+from pydantic import StringConstraints
 from starlette.requests import ClientDisconnect
 
 from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError
@@ -29,6 +30,7 @@ from submit_tf_job.gateway.running import Gateway, in_thread
 from submit_tf_job.gateway.watchers import Causes
 from submit_tf_job.host.units import duration_s
 from submit_tf_job.jsonview import (
+    comparison_object,
     deletion_object,
     description_object,
     history_object,
@@ -46,6 +48,7 @@ _bearer = HTTPBearer(
 )
 
 _JOB = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+_JOB_PATTERN = r"^[A-Za-z0-9*?][A-Za-z0-9._*?-]{0,99}$"
 Name = Annotated[
     str,
     Path(
@@ -280,6 +283,28 @@ async def history(
     """
     runs = await caller.with_client(lambda client: client.history(name, limit=limit))
     return caller.json(history_object(runs))
+
+
+@router.get("/comparison", tags=["jobs"], **openapi.COMPARISON)
+async def comparison(
+    caller: Caller,
+    run: Annotated[
+        list[Annotated[str, StringConstraints(pattern=_JOB_PATTERN)]],
+        Query(
+            min_length=1,
+            max_length=100,
+            description="A run; a job, by its newest run, one alone by its last ten; an "
+            "application id; or a pattern of jobs: `hpo-*`. May be repeated.",
+        ),
+    ],
+    sort: Annotated[
+        str | None,
+        Query(min_length=1, max_length=200, description="A metric: the best run first."),
+    ] = None,
+) -> Response:
+    """Compare the caller's runs: what differs in what they were given, and what came of it."""
+    found = await caller.with_client(lambda client: client.compare(*run, sort=sort))
+    return caller.json(comparison_object(found))
 
 
 @router.get("/jobs/{name}", tags=["jobs"], **openapi.JOB)

@@ -108,6 +108,31 @@ def _differing_values(item: _Item, role: str, values: Sequence[str | None]) -> I
         yield Difference(*item, role, tuple(values))
 
 
+def differing_lines(
+    found: Difference, records: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[str, ...], ...]:
+    """Return of a text of several lines that differs those lines of each run that not all have;
+    empty for any other difference, and for a file whose text is not in every record.
+
+    Args:
+        found: A difference: a program that was sent, or a command, argument or variable.
+        records: The records that it is of.
+    """
+    texts = list(found.values)
+    if found.kind == "file":
+        programs = [(values_of_record(one) or {}).get("programs") or {} for one in records]
+        texts = [
+            one.get(found.name) if value else "" for one, value in zip(programs, texts, strict=True)
+        ]
+    elif not any("\n" in (text or "") for text in texts):
+        return ()
+    if any(not isinstance(text, str) for text in texts):
+        return ()
+    lines = [list(filter(None, map(str.strip, str(text).splitlines()))) for text in texts]
+    common = set[str].intersection(*map(set, lines))
+    return tuple(tuple(line for line in own if line not in common) for own in lines)
+
+
 # --- a command's arguments ---
 
 

@@ -14,8 +14,9 @@ import json
 import logging
 import re
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.container import contract
@@ -27,7 +28,7 @@ from submit_tf_job.operations.cluster import Cluster, JobRef, staging_root, stor
 from submit_tf_job.operations.run_values import values_of_job
 from submit_tf_job.program_version import VERSION
 from submit_tf_job.usage_report import UsageReport
-from submit_tf_job.yarn.run_names import is_run, job_of, short_head
+from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short, short_head
 from submit_tf_job.yarn.submission_steps import StoredRun
 
 if TYPE_CHECKING:
@@ -259,18 +260,53 @@ def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[st
         SettingsError: There is no staging directory, and so no history.
         SubmitTFJobError: They cannot be read.
     """
-    storage, found = _open_storage(cluster), _record_files(cluster, job and job_of(job))
+    found = _record_files(cluster, job and job_of(job))
     if job and is_run(job):
         found = [item for item in found if item.name == f"{job}.json"]
-    found.sort(key=lambda item: item.modified_ms, reverse=True)
-    chosen: list[dict[str, Any]] = []
-    for item in found:
+    return _newest_records(cluster, found, limit, lambda name, run: not job or job in (name, run))
+
+
+def newest_runs(cluster: Cluster, pattern: str, limit: int) -> list[dict[str, Any]]:
+    """Return the record of the newest run of each job whose name matches, the newest first.
+
+    Args:
+        pattern: A pattern of jobs' names with `*`, `?` and `[a-c]`.
+        limit: The largest number of records.
+
+    Raises:
+        SettingsError: There is no staging directory, and so no history.
+        SubmitTFJobError: They cannot be read.
+    """
+    newest: dict[str, dict[str, Any]] = {}
+    for head in recorded_jobs(cluster):
+        is_short = may_be_short(head)  # and may stand for several jobs
+        if is_short or fnmatchcase(head, pattern):
+            storage = _open_storage(cluster)
+            path = storage.path(f"{_records_directory(cluster)}/{head}")
+            found = list(_list_entries(storage, path))
+            most = len(found) if is_short else 1
+            for record in _newest_records(
+                cluster, found, most, lambda name, _run: fnmatchcase(name, pattern)
+            ):
+                newest.setdefault(record["name"], record)
+    return sorted(newest.values(), key=lambda one: -int(one["submission"]["at"]))[:limit]
+
+
+def _newest_records(
+    cluster: Cluster, found: list[Stat], limit: int, is_meant: Callable[[str, str], bool]
+) -> list[dict[str, Any]]:
+    """Return the records of files whose job and run are meant, the newest by submission first."""
+    storage, chosen = _open_storage(cluster), list[dict[str, Any]]()
+    for item in sorted(found, key=lambda item: item.modified_ms, reverse=True):
         # A file changes when the run ends: no run was submitted later than its file was written.
         written_s = item.modified_ms / 1000 + _CLOCKS_DIFFER_S
         if len(chosen) >= limit and chosen[limit - 1]["submission"]["at"] >= written_s:
             break
         record = _parse_record(storage.read(item.path))
-        if record and _is_selected(cluster, record, job):
+        if record is None or not is_meant(record["name"], record["run"]):
+            continue
+        # a staging directory may be that of several users
+        if not cluster.own_jobs_only or record.get("user") == cluster.settings.user:
             chosen.append(record)
             chosen.sort(key=lambda record: -int(record["submission"]["at"]))
     return chosen[:limit]
@@ -302,13 +338,6 @@ def successes(
             most -= 1
         if most <= 0:
             return
-
-
-def _is_selected(cluster: Cluster, record: Mapping[str, Any], job: str | None) -> bool:
-    # a staging directory may be that of several users
-    if cluster.own_jobs_only and record.get("user") != cluster.settings.user:
-        return False
-    return not job or job in (record["name"], record["run"])
 
 
 def names(cluster: Cluster, job: str) -> list[str]:

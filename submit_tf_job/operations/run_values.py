@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 HASH_DIGITS = 12
 _MOST_BYTES = 256 * 1024
+_PROGRAMS, _PROGRAM_BYTES = (".py", ".sh"), 16 * 1024  # of all programs of a run together
 _MOST_FILES = 1000  # of a role; of more, the directories at the top are told
 _OF_ROLES = ("command", "variables", "files", "packages", "image")
 # fields that are no key, or are kept beside the keys
@@ -44,8 +45,21 @@ def values_of_job(job: Job) -> dict[str, Any] | None:
         if role.name != contract.WITNESS_ROLE:
             keys |= _keys_of(role, f"roles.{role.name}.")
             roles[role.name] = _values_of_role(job, role)
-    found = {"keys": keys, "roles": roles}
+    found = {"keys": keys, "roles": roles, "programs": dict(_small_programs(job))}
     return found if len(json.dumps(found)) <= _MOST_BYTES else None
+
+
+def _small_programs(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield name and text of programs that are sent, as long as they are small: parameters often
+    stand in them.
+    """
+    left = _PROGRAM_BYTES
+    files = {file.name: file for role in job.roles.values() for file in role.files}
+    for name, file in files.items():
+        content = file.content
+        if name.endswith(_PROGRAMS) and isinstance(content, bytes) and len(content) <= left:
+            left -= len(content)
+            yield name, content.decode("utf-8", "replace")
 
 
 def _values_of_role(job: Job, role: Role) -> dict[str, Any]:

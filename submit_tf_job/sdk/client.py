@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.history import RecordedRun as RecordedRun
     from submit_tf_job.operations.listing import ListedJob as ListedJob
     from submit_tf_job.plan import Plan as Plan
+    from submit_tf_job.sdk.notebook import ComparedRuns as ComparedRuns
     from submit_tf_job.sdk.notebook import ListedJobs
 
     JobSpec = str | Path | Mapping[str, Any] | Job
@@ -531,6 +532,33 @@ class Client:
         _check_texts(job=job)
         _check_limit(limit)
         return run_history(self.cluster, job, limit)
+
+    def compare(self, *names: str, sort: str | None = None) -> ComparedRuns:
+        """Compare runs by their records: what differs in what they were given, and what came of it;
+        a notebook shows them as a table.
+
+        Args:
+            names: Runs, jobs (each by its newest run; one alone by its last ten), application ids,
+                or patterns of jobs' names (the newest run of each).
+            sort: A metric, to have the best run first.
+
+        Raises:
+            NoSuchJob: A name is unknown, or its run has no record.
+            SettingsError: There is no staging directory, and so no record.
+            UsageError: An argument is of a wrong kind, or no run has the metric.
+
+        Example:
+            >>> best = client.compare("hpo-*", sort="val_loss").runs[0]  # doctest: +SKIP
+            >>> best.values["--lr"], best.metrics["val_loss"].best  # doctest: +SKIP
+        """
+        from submit_tf_job.operations.comparison import compare_runs
+        from submit_tf_job.sdk.notebook import ComparedRuns
+
+        for name in names:
+            _check_texts(names=name)
+        _check_texts(sort=sort)
+        found = compare_runs(self.cluster, names, sort=sort)
+        return ComparedRuns(found.differences, found.runs)
 
 
 def _check_limit(limit: int | None) -> None:

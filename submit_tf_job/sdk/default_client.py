@@ -28,6 +28,7 @@ def _of_default_client(method: Callable[Concatenate[Client, P], R]) -> Callable[
 
 # Without `plan`: the package `submit_tf_job.plan` has that name.
 attach = _of_default_client(Client.attach)
+compare = _of_default_client(Client.compare)
 history = _of_default_client(Client.history)
 jobs = _of_default_client(Client.jobs)
 load = _of_default_client(Client.load)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from submit_tf_job.operations.comparison import Comparison
+from submit_tf_job.report.comparison_text import comparison_lines, comparison_rows
 from submit_tf_job.report.follow_text import JobView
 from submit_tf_job.report.table import clean, listing_lines, listing_rows
 
@@ -65,6 +67,16 @@ class ListedJobs(tuple["ListedJob", ...]):
 
     def _repr_html_(self) -> str:
         return html_table(listing_rows(self))
+
+
+class ComparedRuns(Comparison):
+    """Runs side by side, which a shell and a notebook show as a table."""
+
+    def __repr__(self) -> str:
+        return "\n".join(comparison_lines(self))
+
+    def _repr_html_(self) -> str:
+        return html_table(comparison_rows(self))
 
 
 def html_table(rows: Sequence[Sequence[str]]) -> str:

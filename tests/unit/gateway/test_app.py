@@ -149,7 +149,7 @@ def test_history_has_the_callers_runs_alone(world: World, tmp_path: Path) -> Non
     refused(world.ask("GET", "/v1/history"), 500, "settings")  # there is no staging directory
     world = World(tmp_path, staging=(tmp_path / "staging").as_uri())
     for at_s, (caller, run) in enumerate(
-        [("alice", "first-aaaaaaaa"), ("bob", "theirs-aaaaaaaa"), ("alice", "second-aaaaaaaa")]
+        [("alice", "first-4aaaaaaa"), ("bob", "theirs-4aaaaaaa"), ("alice", "second-4aaaaaaa")]
     ):
         write_record(tmp_path / "staging", run, user=caller, at_s=at_s)
     for query, names in (
@@ -161,6 +161,14 @@ def test_history_has_the_callers_runs_alone(world: World, tmp_path: Path) -> Non
         assert is_a("RunHistory", found)
         assert [run["name"] for run in found["runs"]] == names
     refused(world.ask("GET", "/v1/history?name=theirs"), 404, "no-such-job")
+    found = world.ask("GET", "/v1/comparison?run=first&run=second").json()
+    assert is_a("Comparison", found)
+    assert [run["name"] for run in found["runs"]] == ["first", "second"]
+    patterns = world.ask("GET", "/v1/comparison?run=*").json()
+    assert [run["name"] for run in patterns["runs"]] == ["second", "first"]
+    refused(world.ask("GET", "/v1/comparison?run=theirs"), 404, "no-such-job")
+    refused(world.ask("GET", "/v1/comparison?run=first&sort=loss"), 400, "usage")
+    refused(world.ask("GET", "/v1/comparison"), 400, "usage")
 
 
 def test_lists_pages_and_filters(world: World) -> None:

@@ -1,0 +1,57 @@
+"""Command compare: runs side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from submit_tf_job.cli.context import Context, completed
+
+if TYPE_CHECKING:
+    from submit_tf_job.operations.comparison import Comparison
+
+
+def compare(
+    context: Context,
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Runs; jobs, each by its newest run, and one job alone by its last ten; "
+            "application ids; or a pattern of jobs, such as 'hpo-*'.",
+            autocompletion=completed("job"),
+        ),
+    ],
+    sort: Annotated[
+        str | None, typer.Option("--sort", metavar="METRIC", help="The best run first.")
+    ] = None,
+) -> None:
+    """Compare runs: what differs in what they were given, and what came of it.
+
+    One row for each run, by its record: exactly those keys, arguments, variables, files and
+    packages that differ, the last value of each metric (and the best, where it was another), the
+    largest memory that a task used, and outputs. Also `-o csv`.
+
+    \b
+    Examples:
+      submit_tf_job compare churn
+      submit_tf_job compare 'churn-*' --sort val_accuracy
+      submit_tf_job compare churn-4k3f7qa2 churn-7m2xw5te -o csv
+    """
+    from submit_tf_job.operations.comparison import compare_runs
+    from submit_tf_job.report.comparison_text import comparison_csv, comparison_lines
+
+    found = compare_runs(context.cluster(), runs, sort=sort)
+    if context.output == "csv":
+        lines = comparison_csv(found)
+    else:
+        lines = comparison_lines(found, width=context.width)
+    context.result(lines, lambda: _json_of_comparison(found))
+
+
+def _json_of_comparison(found: Comparison) -> dict[str, Any]:
+    """Return the object for `-o json`, which alone needs the classes of `jsonview`."""
+    from submit_tf_job.jsonview import comparison_object
+
+    return comparison_object(found)

@@ -1,0 +1,131 @@
+"""Runs side by side: as tables that fit a terminal, and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from submit_tf_job.diagnose.amounts import size
+from submit_tf_job.host.units import duration_text
+from submit_tf_job.json_values import instant
+from submit_tf_job.report.table import columns, number
+
+if TYPE_CHECKING:
+    from submit_tf_job.operations.comparison import ComparedRun, Comparison
+
+_WIDEST = 28  # cells on a terminal
+_GAP = 2
+_Column = list[str]
+
+
+def comparison_lines(found: Comparison, *, width: int | None = None) -> Iterator[str]:
+    """Return a row for each run. On a terminal that is too narrow the columns stand in several
+    tables below one another, each with the runs' names.
+    """
+    runs, *others = (_cut_cells(column, width) for column in _columns_of(found))
+    for number_of, group in enumerate(_groups(runs, others, width)):
+        if number_of:
+            yield ""
+        yield from columns([list(row) for row in zip(runs, *group, strict=True)], width)
+    if len(found.runs) > 1 and not found.differences:
+        yield "these runs were given the same"
+
+
+def comparison_rows(found: Comparison) -> list[list[str]]:
+    """Return the cells of the table, the heading first."""
+    return [list(row) for row in zip(*_columns_of(found), strict=True)]
+
+
+def _columns_of(found: Comparison) -> Iterator[_Column]:
+    runs = found.runs
+    yield ["RUN", *(one.ended.run for one in runs)]
+    yield ["STATE", *(one.ended.state.value for one in runs)]
+    yield ["FOR", *(duration_text(one.ended.duration_s) for one in runs)]
+    for one in found.differences:
+        yield [one.label.removeprefix("roles."), *(_value_text(run, one.label) for run in runs)]
+    for name in found.metric_names:
+        texts = [_metric_text(run, name) for run in runs]
+        yield [f"{name} (best)" if any("(" in text for text in texts) else name, *texts]
+    if any(run.peak_memory_bytes for run in runs):
+        yield ["PEAK MEMORY", *map(_peak_text, runs)]
+    outputs = [" ".join(output.uri for output in run.ended.outputs) or "-" for run in runs]
+    if set(outputs) != {"-"}:
+        yield ["OUTPUTS", *outputs]
+
+
+def _value_text(run: ComparedRun, label: str) -> str:
+    lines = run.lines.get(label)
+    value = run.values[label]
+    return ("; ".join(lines) or "-") if lines is not None else number(value or None)
+
+
+def _metric_text(run: ComparedRun, name: str) -> str:
+    metric = run.metrics.get(name)
+    if metric is None or metric.last is None:
+        return "-"
+    last = f"{metric.last:.4g}"
+    best = last if metric.best is None else f"{metric.best:.4g}"
+    return last if best == last else f"{last} ({best})"
+
+
+def _peak_text(run: ComparedRun) -> str:
+    peaks = run.peak_memory_bytes
+    if len(peaks) == 1:
+        return size(*peaks.values())
+    return " ".join(f"{role} {size(count)}" for role, count in peaks.items()) or "-"
+
+
+def _cut_cells(column: _Column, width: int | None) -> _Column:
+    if width is None:
+        return column
+    cut = column[0] != "RUN"
+    return [f"{text[: _WIDEST - 1]}…" if cut and len(text) > _WIDEST else text for text in column]
+
+
+def _groups(
+    runs: _Column, others: Sequence[_Column], width: int | None
+) -> Iterator[Sequence[_Column]]:
+    """Yield the columns that fit beside the runs' names."""
+    used = least = max(map(len, runs))
+    group: list[_Column] = []
+    for column in others:
+        size_of = _GAP + max(map(len, column))
+        if width is not None and group and used + size_of > width:
+            yield group
+            group, used = [], least
+        group.append(column)
+        used += size_of
+    yield group
+
+
+def comparison_csv(found: Comparison) -> Iterator[str]:
+    """Return the lines of CSV, the heading first; a metric has a column for its last value, and one
+    for its best.
+    """
+    heading: list[object] = [
+        "run",
+        "state",
+        "submitted_at",
+        "duration_s",
+        *(d.label for d in found.differences),
+    ]
+    for name in found.metric_names:
+        heading += [name, f"best {name}"]
+    heading += ["peak_memory_bytes", "outputs"]
+    for row in [heading, *(_csv_row(found, run) for run in found.runs)]:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow(row)
+        yield from line.getvalue().split("\n")
+
+
+def _csv_row(found: Comparison, run: ComparedRun) -> list[object]:
+    ended = run.ended
+    row: list[object] = [ended.run, ended.state.value, instant(ended.submitted_ms)]
+    row += [ended.duration_s, *(run.values[one.label] for one in found.differences)]
+    for name in found.metric_names:
+        metric = run.metrics.get(name)
+        row += [metric.last, metric.best] if metric else [None, None]
+    peaks = run.peak_memory_bytes.values()
+    return [*row, max(peaks, default=None), " ".join(output.uri for output in ended.outputs)]
