@@ -194,6 +194,13 @@ MASTER: tuple[Pattern, ...] = (
         "is the keytab the principal's latest (kvno)? a ktadd elsewhere makes older ones "
         "useless; kinit -kt KEYTAB {who} shows it",
     ),
+    Pattern(
+        "never-started",
+        r"container health for component (?P<component>\S+) was 0\.00%",
+        "{component} had no container for longer than `start_timeout`, and YARN gave the job up",
+        "ask for less, or wait longer (`start_timeout`); submit_tf_job status names what a job "
+        "waits for",
+    ),
 )
 
 CONTAINER: tuple[Pattern, ...] = (

@@ -196,8 +196,9 @@ def make_plan(
         key: As for `plan`.
         again: As for `plan`.
         lifetime: Whether nobody follows the job: one without a lifetime then gets that of the
-            settings (`detached_lifetime`), because nothing on the cluster ends a job that never
-            gets a container (docs/internals/endings.md). The key does not depend on it.
+            settings (`detached_lifetime`), because nothing on the cluster ends a job whose
+            ApplicationMaster never gets a container (docs/internals/endings.md). The key does not
+            depend on it.
 
     Raises:
         JobSpecError: YARN or a NodeManager would refuse the job.
@@ -213,8 +214,9 @@ def make_plan(
         again=again,
         lifetime_s=int(settings.detached_lifetime_s) if lifetime else 0,
     )
-    check_old_hadoop(planned, settings.hadoop_version or "")
-    return planned
+    version = settings.hadoop_version or ""
+    check_old_hadoop(planned, version)
+    return planned.for_hadoop(version) if version else planned
 
 
 def submit(
@@ -250,7 +252,7 @@ def submit(
     from submit_tf_job.yarn import exactly_once
 
     check_identity(cluster)
-    _check_version(planned, cluster)
+    planned = _for_version(planned, cluster)
     for_caller = cluster.own_jobs_only
     staging.check_keytab(planned, cluster.settings, for_caller=for_caller)
     if for_caller:
@@ -411,9 +413,9 @@ def _several_runs_warning(job: str, ref: JobRef, others: tuple[str, ...]) -> str
     return f"{len(others) + 1} runs of {job} are live: {runs}; stop one: submit_tf_job stop RUN"
 
 
-def _check_version(planned: Plan, cluster: Cluster) -> None:
-    """Check whether this Hadoop can run the job. Its request is the first one: where no
-    ResourceManager answers, `submit` gives up after `timeouts.failover`, not `timeouts.submit`.
+def _for_version(planned: Plan, cluster: Cluster) -> Plan:
+    """Return the plan for this Hadoop, if it can run the job. Its request is the first one: where
+    no ResourceManager answers, `submit` gives up after `timeouts.failover`, not `timeouts.submit`.
     """
     from submit_tf_job.plan.check import check_old_hadoop, check_version
 
@@ -421,3 +423,4 @@ def _check_version(planned: Plan, cluster: Cluster) -> None:
     version = cluster.settings.hadoop_version or found or ""
     check_version(planned.body, version)
     check_old_hadoop(planned, version)
+    return planned.for_hadoop(version)

@@ -345,6 +345,13 @@ def check_version(body: str, hadoop_version: str) -> None:
         )
 
 
+def ends_by_one_component(hadoop_version: str) -> bool:
+    """Return whether a marked component's end is the application's (YARN-8489, Hadoop 3.3.0); not
+    of a version that is not known.
+    """
+    return version_tuple(hadoop_version) >= _FIRST_WITHOUT_LIMITS
+
+
 def check_old_hadoop(planned: Plan, hadoop_version: str) -> None:
     """Refuse what Hadoop 3.1 and 3.2 would accept, and could not read again or not end.
 

@@ -61,6 +61,10 @@ _FAILURES_OF_A_COMPONENT = "yarn.service.container-failure-per-component.thresho
 _FAILURES_ON_A_NODE = "yarn.service.node-blacklist.threshold"
 _NO_LIMIT = "2147483647"
 SPARE_FAILURES = 10
+# How much later than a follower, which stops a job after `start_timeout` and 30 s more, the
+# ApplicationMaster gives up; also enough to find the containers of the attempt before it
+# (`yarn.service.container-recovery.timeout.ms`, 120 s).
+SPARE_START_S = 180
 
 # Properties with defaults that are wrong for training
 # (hadoop-facts.md#defaults-unsuited-for-training).
@@ -90,6 +94,7 @@ class Plan:
         again: Whether the key is run again after its run has ended.
         properties: What the service tells beside what the job says.
         lifetime_s: The lifetime of a job that has none; 0 for none.
+        ends_unstarted: Whether YARN ends the application if it gets no container.
         room: The most characters that the name of a run may have.
         task: The task description, which the bootstrap reads.
         service: The service to post; its name is the run's.
@@ -104,6 +109,7 @@ class Plan:
     again: Again
     properties: Mapping[str, str]
     lifetime_s: int
+    ends_unstarted: bool
     room: int
     task: Mapping[str, object]
     service: Service
@@ -142,6 +148,21 @@ class Plan:
         """Return the plan of the run of another number."""
         if number == self.number:
             return self
+        return self._planned_anew(number=number, ends_unstarted=self.ends_unstarted)
+
+    def for_hadoop(self, version: str) -> Plan:
+        """Return the plan for a version of Hadoop; "" is one that is not known.
+
+        Hadoop 3.1 and 3.2 go on after the end of the deciding task and of the witness, which would
+        then count as missing: their ApplicationMaster would be ended, and the next one would run
+        the finished tasks again (docs/internals/endings.md).
+        """
+        ends = check.ends_by_one_component(version)
+        if ends == self.ends_unstarted:
+            return self
+        return self._planned_anew(number=self.number, ends_unstarted=ends)
+
+    def _planned_anew(self, *, number: int, ends_unstarted: bool) -> Plan:
         return plan(
             self.job,
             self.site,
@@ -150,6 +171,7 @@ class Plan:
             again=self.again,
             properties=self.properties,
             lifetime_s=self.lifetime_s,
+            ends_unstarted=ends_unstarted,
         )
 
     @cached_property
@@ -176,6 +198,7 @@ def plan(
     again: Again | None = None,
     properties: Mapping[str, str] = MappingProxyType({}),
     lifetime_s: int = 0,
+    ends_unstarted: bool = True,
 ) -> Plan:
     """Plan one run of a job.
 
@@ -190,6 +213,8 @@ def plan(
             and always without one.
         properties: Added to the service's.
         lifetime_s: The lifetime of a job that has none; the default key does not depend on it.
+        ends_unstarted: Whether YARN ends the application if it gets no container (`for_hadoop`);
+            nor on that.
 
     Returns:
         The plan; equal arguments give equal plans.
@@ -228,7 +253,9 @@ def plan(
         for file in files
         if file.content is not None and (uri := run.join(file.uri))
     }
-    service = _Service(job, site, run, parts, delivery, files).build(key, told, lifetime_s)
+    service = _Service(job, site, run, parts, delivery, files, ends_unstarted).build(
+        key, told, lifetime_s
+    )
     planned = Plan(
         job=job,
         site=site,
@@ -238,6 +265,7 @@ def plan(
         again=again,
         properties=properties,
         lifetime_s=lifetime_s,
+        ends_unstarted=ends_unstarted,
         room=room,
         task=task,
         service=service,
@@ -281,6 +309,7 @@ class _Service:
         parts: The contributions of the job's parts.
         delivery: How the bootstrap and the roles' files get to the tasks.
         files: What YARN puts into the tasks' working directories.
+        ends_unstarted: As in `Plan`.
     """
 
     job: Job
@@ -289,6 +318,7 @@ class _Service:
     parts: Sequence[Contribution]
     delivery: Delivery
     files: Sequence[File]
+    ends_unstarted: bool
 
     def build(self, key: str, told: Mapping[str, str], lifetime_s: int) -> Service:
         """Return the service."""
@@ -346,6 +376,8 @@ class _Service:
         witnessed = contract.WITNESS_ROLE in self.job.roles
         if role.name == (contract.WITNESS_ROLE if witnessed else self.job.deciding_role):
             properties[service_properties.DECIDES] = "true"
+            if self.ends_unstarted:
+                properties.update(service_properties.ended_without(self._wait_s))
         default = default_kind(self.job.strategy, role.name, self.job.deciding_role)
         if role.kind is not default:
             properties[service_properties.KIND] = role.kind.value
@@ -373,6 +405,11 @@ class _Service:
             ),
             quicklinks=tuple(_quick_links(self.job, role)),
         )
+
+    @property
+    def _wait_s(self) -> int:
+        """How long an ApplicationMaster waits for the container of the marked component."""
+        return int(self.job.start_timeout_s) + SPARE_START_S
 
     def _config_file(self, file: File) -> ConfigFile:
         if file.type == "TEMPLATE":

@@ -35,6 +35,8 @@ _ERROR = re.compile(
     r"^\d{4}-\d\d-\d\d \S+ \[.*?\] (?:ERROR|FATAL) +\S+ - (.*)\n(\S.*(?:Exception|Error)\b.*)?",
     re.MULTILINE,
 )
+# ComponentHealthThresholdMonitor, at the level WARN, before it ends the process
+_GIVEN_UP = re.compile(r"Service is being killed because container health for component [^\n]+")
 # YARN's AM sets the locale en_US.UTF-8, which minimal images lack: every container of such an image
 # prints this warning.
 _NOISE = ("setlocale: LC_ALL",)
@@ -141,8 +143,10 @@ def deciding_role(log: str) -> str | None:
 
 def last_error(log: str) -> str:
     """Return the last error that the ApplicationMaster logged about itself, with the exception's
-    first line, or "".
+    first line, or why it gave the service up, or "".
     """
+    if given_up := _GIVEN_UP.search(log):
+        return given_up[0][:500]
     found = ""
     for match in _ERROR.finditer(log):
         found = ": ".join(filter(None, (match[1].strip(), (match[2] or "").strip())))

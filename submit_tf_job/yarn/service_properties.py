@@ -24,6 +24,12 @@ KIND = "submit_tf_job.kind"
 PORTS = "submit_tf_job.ports"  # of a component: "http=6006,grpc=auto"
 INSTANCES = "submit_tf_job.instances"  # of an elastic role's component: "2-8"
 DECIDES = "yarn.service.container-state-report-as-service-state"  # YARN-8489, Hadoop 3.3.0
+# of a component: its ApplicationMaster ends without unregistering when so many percent of the
+# containers have not been ready for so long (ComponentHealthThresholdMonitor)
+_HEALTH = "yarn.service.container-health-threshold."
+# Else a container is ready when its NodeManager reports an address, which a task has whose image
+# has arrived; without it, when the NodeManager has accepted it (ComponentInstance.ping).
+_NEEDS_ADDRESS = "yarn.service.default-readiness-check.enabled"
 
 _WRITTEN = re.compile(r"(?P<number>\d{1,4}) (?P<former>[a-z][a-z0-9-]*)(?P<sizes>( [^ ]+=\d+)+)")
 
@@ -67,6 +73,18 @@ DECIDING = "submit_tf_job.deciding-task"
 STRATEGY = "submit_tf_job.strategy"
 START_TIMEOUT = "submit_tf_job.start-timeout"  # in seconds
 STOP_GRACE = "submit_tf_job.stop-grace"  # in seconds; only where the job spec states it
+
+
+def ended_without(seconds: int) -> dict[str, str]:
+    """Return the properties of a component of one task by which an ApplicationMaster ends that has
+    not had a container for it for so many seconds. YARN starts the next attempt, up to the most.
+    """
+    return {
+        _HEALTH + "percent": "100",
+        _HEALTH + "window-secs": str(seconds),
+        _HEALTH + "init-delay-secs": "0",
+        _NEEDS_ADDRESS: "false",
+    }
 
 
 def of_job(job: Job) -> dict[str, str]:

@@ -306,6 +306,36 @@ def test_nothing_is_posted_that_the_version_or_the_cluster_cannot_run(
     assert (done.status in (2, 9), POST in kept.asked()) == (bool(said), not said), done.err
 
 
+@pytest.mark.parametrize(
+    ("version", "ends"),
+    [((3, 1, 3), False), ((3, 2, 4), False), ((3, 3, 0), True), ((3, 4, 2), True)],
+)
+@pytest.mark.parametrize(
+    ("changes", "marked"), [({}, "chief"), ({"retries": 1, "lifetime": "1h"}, "witness")]
+)
+def test_yarn_ends_a_job_without_a_container_where_the_end_of_one_component_is_the_job_s(
+    kept: World, version: tuple[int, ...], ends: bool, changes: dict[str, Any], marked: str
+) -> None:
+    """Elsewhere a task that has ended would count as missing, and be run again."""
+    kept.yarn.site.version = version
+    kept.spec(start_timeout="20m", **changes)
+    for _ in range(2):  # a later run of the same key is planned by itself
+        assert kept("submit", SPEC, "-d").status == 0
+        wanted = {
+            "yarn.service.container-health-threshold.percent": "100",
+            "yarn.service.container-health-threshold.window-secs": "1380",
+            "yarn.service.container-health-threshold.init-delay-secs": "0",
+            "yarn.service.default-readiness-check.enabled": "false",
+        }
+        for component in kept.service["components"]:
+            found = component["configuration"].get("properties", {})
+            own = {name: text for name, text in found.items() if name in wanted}
+            assert own == (wanted if ends and component["name"] == marked else {}), component
+        for app in kept.yarn.apps.values():
+            if not app.over:
+                kept.yarn.end(app, "FINISHED", "FAILED")
+
+
 def test_all_that_is_larger_than_a_container_may_be_is_said_at_once(world: World) -> None:
     world.yarn.site.max_gpus = 2
     worker = {"memory": "1Gi", "cpus": 9, "gpus": 3}

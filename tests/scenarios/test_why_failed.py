@@ -806,6 +806,17 @@ def test_application_master_that_failed(job: Failing) -> None:
     ):  # fmt: skip
         said = f"{line}org.apache.hadoop.service.ServiceStateException: {words}\n"
         assert told(job.why(am=said), "code", "sentence", "task") == (code, sentence, None)
+    # as 3.4.2 wrote it, at the level WARN
+    gave_up = (
+        "2026-11-29 13:20:41,717 [pool-9-thread-1] WARN  monitor.ComponentHealthThresholdMonitor - "
+        "Service is being killed because container health for component chief was 0.00% (health "
+        "threshold = 100%) for 1083 secs (threshold window = 1080 secs)\n"
+    )
+    cause = job.why(am=gave_up)
+    assert told(cause, "code", "sentence") == (
+        "never-started",
+        "chief had no container for longer than `start_timeout`, and YARN gave the job up",
+    )
 
 
 def test_success_of_a_command_that_never_ran(job: Failing) -> None:

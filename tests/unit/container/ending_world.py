@@ -22,6 +22,7 @@ START_S, GRACE_S, FINISH_S = 60.0, 10.0, 30.0
 SILENT_S = 15.0  # three pings
 CALM_S = 300.0  # from then on nothing is lost, suspended or late any more
 NET_S = 60.0
+UNSTARTED_S, ATTEMPTS = START_S + 180, 4  # when an ApplicationMaster gives up (plan/planner.py)
 FOR_EVER = 1e9
 
 
@@ -117,6 +118,7 @@ class World:
         self.started_after_end = False  # the deciding task, by YARN
         self.verdict = ""  # of the last deciding task that wrote its final report
         self.left_over_since: float | None = None
+        self.unready_since, self.attempts = self.now, 1  # of the marked component; of YARN's master
         self.launched: set[str] = set()
         self.tasks: dict[str, Task] = {}
         self.task = self._describe()
@@ -240,6 +242,19 @@ class World:
             for name, state in component.instances.items():
                 if state in ("succeeded", "failed"):
                     component.instances[name] = "pending"
+
+    def give_up(self) -> None:
+        """End an ApplicationMaster whose marked component has had no container for some time
+        (`ComponentHealthThresholdMonitor`).
+        """
+        marked = next(one for one in self.components.values() if one.marked)
+        if marked.count("running"):
+            self.unready_since = self.now
+        elif self.now - self.unready_since > UNSTARTED_S:
+            self.unready_since, self.attempts = self.now, self.attempts + 1
+            self.restart_application_master()
+            if self.attempts > ATTEMPTS:
+                self.final = False
 
     def follow(self) -> None:
         """A client has YARN kill what is left over, or has no container (`operations.watch_run`)."""
@@ -504,6 +519,8 @@ class World:
                     self.step_leader(task)
                 else:
                     self.step_task(task)
+        if self.final is None and self.ends_by_mark:
+            self.give_up()
         if self.final is None and self.followed:
             self.follow()
 
