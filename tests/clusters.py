@@ -147,6 +147,23 @@ class Cluster:
         while Path(f"/proc/{pid}").exists():
             time.sleep(0.02)
 
+    def active_by_ticket(self, cache: Path) -> str:
+        """Return the ResourceManager that leads, as a user of curl finds it with Kerberos."""
+        kerberos = self.info["kerberos"]
+        own = {"KRB5_CONFIG": kerberos["krb5_conf"], "KRB5CCNAME": f"FILE:{cache}"}
+        environ = {**os.environ, **own}
+        principal = kerberos["principal"]
+        keytab = f"{kerberos['keytabs']}/{principal.partition('@')[0]}.keytab"
+        kinit = ["kinit", "-k", "-t", keytab, principal]
+        subprocess.run(kinit, env=environ, check=True, timeout=60)
+        curl = ["curl", "-s", "--cacert", str(self.info["ca_file"]), "--negotiate", "-u", ":"]
+        for number, url in enumerate(self.info["rm_urls"]):
+            info = [*curl, f"{url}/ws/v1/cluster/info"]
+            said = subprocess.run(info, env=environ, capture_output=True, text=True, timeout=30)
+            if '"haState":"ACTIVE"' in said.stdout:
+                return "resourcemanager2" if number else "resourcemanager"
+        raise AssertionError("no ResourceManager leads")
+
     def state(self) -> dict[str, Any]:
         """Return what the sandbox has written down of itself."""
         found: dict[str, Any] = json.loads((self.home / "state.json").read_text())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,8 @@ import yaml
 
 from tests import clusters
 from tests.clusters import Cluster
-from tests.tool import SUBMIT_S, Tool
+from tests.hdfs import by_library
+from tests.tool import SUBMIT_S, Tool, application_master, held, release
 
 pytestmark = [
     pytest.mark.cluster,
@@ -91,3 +94,46 @@ def test_jobs_with_keytabs_log_in_in_containers(tool: Tool, secure_cluster: Clus
             if name == "kd-node":
                 assert task["keytab"] == "FILE:" + on_node.removeprefix("file://")
         assert logs.count(f"{JOB} is logged in from its keytab until") == 2
+
+
+@pytest.mark.alone
+@pytest.mark.long
+def test_a_training_bears_kills_with_kerberos_docker_and_two_resource_managers(
+    tool: Tool, secure_cluster: Cluster
+) -> None:
+    """A container, the active ResourceManager, and the ApplicationMaster, one after the other; the
+    outputs are there, stored by tokens.
+    """
+    name, place = "kd-kills", f"/user/{USER}/kd-kills"
+    spec = tool.spec(
+        name,
+        image=IMAGE,
+        strategy="multi-worker",
+        network="bridge",
+        hadoop={"conf": "inline"},
+        command=f"{held(name)}; echo $TFJOB_GENERATION > $TFJOB_OUTPUT_M/model",
+        retries=3,
+        stop_grace="2s",
+        lifetime="1h",
+        outputs={"m": {"uri": f"hdfs://{place}", "upload": True, "by": "every-task"}},
+        roles={"worker": {"memory": "256Mi", "instances": 2}},
+    )
+    assert tool("submit", spec, "--detach").status == 0
+    tool.until(name, lambda seen: seen["state"] == "RUNNING")
+    tasks = tool("describe", name, "-o", "json").json["task_list"]
+    container = next(task["container_id"] for task in tasks if task["task"] == "worker-1")
+    engine = ["docker", "-H", secure_cluster.info["docker"]["host"]]
+    subprocess.run([*engine, "kill", container], check=True, timeout=120)
+    tool.until(name, lambda seen: seen["state"] == "RUNNING" and seen["retries"]["used"] == 1)
+    secure_cluster.kill(secure_cluster.active_by_ticket(tool.cwd / "tickets"))
+    seen = tool.until(name, lambda seen: seen["state"] == "RUNNING")
+    assert seen["retries"]["used"] == 1, "a failover costs nothing"
+    os.kill(application_master(name), signal.SIGKILL)
+    tool.until(name, lambda seen: seen["state"] == "RUNNING", timeout=SUBMIT_S)
+    release(name, tasks=2)
+    done = tool("wait", name, "-o", "json", timeout=SUBMIT_S)
+    print(done.json["state"], done.json["retries"], done.json["reason"], done.json["warnings"])
+    assert (done.status, done.json["confirmed"]) == (0, True), done.json
+    length = "result = [client.get_file_info(p).length for p in {!r}]"
+    paths = [f"{place}/worker-{task}/model" for task in (0, 1)]
+    assert by_library(secure_cluster, length.format(paths)) == [2, 2]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import yaml
@@ -104,7 +102,7 @@ def test_active_resource_manager_dies_while_a_job_is_followed(
     )
     following = docked.start("submit", spec, "-o", "json")
     seen = docked.until(name, lambda status: status["state"] == "RUNNING")
-    secure.kill(_active(secure, docked.cwd / "tickets"))
+    secure.kill(secure.active_by_ticket(docked.cwd / "tickets"))
     release(name)
     stdout, stderr = following.communicate(timeout=SUBMIT_S)
     assert following.returncode == 0, stderr
@@ -114,33 +112,6 @@ def test_active_resource_manager_dies_while_a_job_is_followed(
         True,
         seen["application_id"],
     )
-
-
-def _active(cluster: Cluster, cache: Path) -> str:
-    """Return the daemon that leads, as a user of curl would find it."""
-    kerberos = cluster.info["kerberos"]
-    user = kerberos["principal"].partition("@")[0]
-    environ = {
-        **os.environ,
-        "KRB5_CONFIG": kerberos["krb5_conf"],
-        "KRB5CCNAME": f"FILE:{cache}",
-    }
-    keytab = f"{kerberos['keytabs']}/{user}.keytab"
-    subprocess.run(
-        ["kinit", "-k", "-t", keytab, kerberos["principal"]], env=environ, check=True, timeout=60
-    )
-    for number, url in enumerate(cluster.info["rm_urls"]):
-        words = ["curl", "-s", "--cacert", str(cluster.info["ca_file"]), "--negotiate", "-u", ":"]
-        done = subprocess.run(
-            [*words, f"{url}/ws/v1/cluster/info"],
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=30,
-        )
-        if '"haState":"ACTIVE"' in done.stdout:
-            return "resourcemanager2" if number else "resourcemanager"
-    raise AssertionError("no ResourceManager leads")
 
 
 def test_without_a_ticket_it_is_refused_with_the_way_on(
