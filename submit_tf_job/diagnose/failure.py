@@ -7,8 +7,8 @@ A diagnosis explains a verdict and never changes it (`observation.verdict`).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.output_lines import telling_lines
@@ -33,7 +33,7 @@ from submit_tf_job.diagnose.statuses import (
     meaning_of,
     of_executor,
 )
-from submit_tf_job.job_report import Failure, outcome_line
+from submit_tf_job.job_report import Failure, ReportedTask, outcome_line
 from submit_tf_job.observation import Evidence, JobStatus
 from submit_tf_job.yarn.amlog import ContainerEnd, container_ends, deciding_role, last_error
 from submit_tf_job.yarn.observed import (
@@ -57,6 +57,8 @@ _REJECTED = re.compile(
 _AM_TIMES = re.compile(r"failed (\d+) times")
 _JAVA = re.compile(r"\s+at [\w.$/]+\(")
 _NONE = Failure()
+_MOST_STOPPED = 3
+_OF_A_STOP = re.compile(r"SignalException|KeyboardInterrupt|SystemExit|SIGTERM|signal: ?15")
 _NOISE = ("setlocale: LC_ALL", contract.OUTCOME_MARK)
 # Exit statuses of tasks that ended because another one had failed, or because the job had ended.
 _CONSEQUENCE = frozenset({contract.EXIT_JOB_FAILED, contract.EXIT_DECIDING_LOST, -105, -106, -107})
@@ -75,6 +77,7 @@ class FailureEvidence:
         sandbox: Whether the cluster is a sandbox, which may run plain processes on purpose.
         am_error: The last error in the ApplicationMaster's log.
         missing: A task with a container that never reported, and the end of its stderr.
+        stopped: The ends of stderr of tasks that the job stopped, by task.
     """
 
     seen: JobStatus
@@ -85,6 +88,7 @@ class FailureEvidence:
     am_error: str = ""
     sandbox: bool = False
     missing: tuple[str, str] | None = None
+    stopped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def needs_am_log(self) -> bool:
@@ -425,6 +429,51 @@ def _elsewhere(clues: FailureEvidence) -> Cause | None:
         cause = _weigh(alone)
         if cause is not None and cause.code != "peer-failed" and other.status != 143:
             return _root(alone, cause)
+    return _of_stopped(clues)
+
+
+def tasks_stopped(clues: FailureEvidence, cause: Cause | None) -> tuple[ReportedTask, ...]:
+    """Return the tasks that the job stopped and whose stderr may tell why the first one to end had
+    lost its peer, the named one first: the culprit may still have been writing or closing.
+    """
+    report = clues.seen.report
+    if report is None or cause is None or cause.code not in OF_PEERS:
+        return ()
+    if cause.task != clues.suspect.task or any(other.reason == "exited" for other in clues.others):
+        return ()
+    peer = cause.facts.get("peer")
+    stopped = [
+        one
+        for one in report.tasks
+        if one.container_id and one.task != cause.task and one.state in ("ended", "failed")
+    ]
+    return tuple(sorted(stopped, key=lambda one: one.task != peer)[:_MOST_STOPPED])
+
+
+def _of_stopped(clues: FailureEvidence) -> Cause | None:
+    """Return the exception at the end of a stopped task's stderr; only a guess, because the task
+    was stopped before it had ended.
+    """
+    for task, stderr in clues.stopped.items():
+        gpus = _has_gpus(clues.seen, task)
+        cause = by_program(ProgramEnd(task, 1, "exited", has_gpus=gpus), {"stderr": stderr})
+        if cause is None or not cause.certain or cause.code in OF_PEERS or not cause.exception:
+            continue
+        if _OF_A_STOP.search(cause.exception):
+            continue
+        said = cause.sentence.removeprefix(f"{task} ").replace("ended by", "failed with")
+        report = clues.seen.report
+        own = [one for one in report.tasks if one.task == task] if report else []
+        return replace(
+            cause,
+            sentence=f"{clues.suspect.task} lost the connection to {task}, which probably {said}",
+            certain=False,
+            task=task,
+            host=own[0].host if own else None,
+            container_id=own[0].container_id if own else None,
+            last_lines=tuple(telling_lines(stderr)[-KEPT:]),
+            consequences=(_consequence(clues.suspect, Failure(task)), *_consequences(clues)),
+        )
     return None
 
 

@@ -20,7 +20,7 @@ from submit_tf_job.yarn import service_properties
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause, Diagnosis
     from submit_tf_job.diagnose.situation import LateTask, Situation
-    from submit_tf_job.job_report import Failure
+    from submit_tf_job.job_report import Failure, ReportedTask
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.yarn.observed import AppReport, Node, ObservedContainer
     from submit_tf_job.yarn.resource_manager import Deadline
@@ -259,7 +259,7 @@ def _find_cause(cluster: Cluster, seen: JobStatus) -> Cause | None:
 
 
 def _gather_evidence(cluster: Cluster, seen: JobStatus) -> Cause | None:
-    from submit_tf_job.diagnose.failure import conclude, evidence_of, with_am_log
+    from submit_tf_job.diagnose.failure import conclude, evidence_of, tasks_stopped, with_am_log
     from submit_tf_job.diagnose.outside import OF_MEMORY
     from submit_tf_job.yarn.amlog import container_ends
 
@@ -277,6 +277,10 @@ def _gather_evidence(cluster: Cluster, seen: JobStatus) -> Cause | None:
     if clues.suspect.reason and (cause is None or not cause.certain):
         stdout = _end_of_output(cluster, seen.app, clues.suspect, "stdout.txt")
         clues = replace(clues, stdout=stdout)
+        cause = conclude(clues)
+    if stopped := tasks_stopped(clues, cause):
+        found = {one.task: _output_of_task(cluster, seen.app, one) for one in stopped}
+        clues = replace(clues, stopped={task: text for task, text in found.items() if text})
         cause = conclude(clues)
     of_memory = cause is not None and cause.code in OF_MEMORY
     if cause is None or asked_am or not of_memory or cause.facts.get("asked_mib"):
@@ -300,6 +304,10 @@ def _end_of_output(cluster: Cluster, app: AppReport, suspect: Failure, file: str
         return ""
     container, host = suspect.container_id, suspect.host
     return end_of_log(cluster, app, container, file, host=host, max_bytes=END_BYTES)
+
+
+def _output_of_task(cluster: Cluster, app: AppReport, task: ReportedTask) -> str:
+    return end_of_log(cluster, app, task.container_id or "", host=task.host)
 
 
 def _output_of_missing_task(cluster: Cluster, seen: JobStatus, log: str) -> tuple[str, str] | None:

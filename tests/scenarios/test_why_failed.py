@@ -624,6 +624,43 @@ def test_another_tasks_failure_comes_before_a_lost_peer(job: Failing) -> None:
     assert "it names worker-1" in cause["sentence"]
 
 
+def test_stopped_task_whose_exception_stands_in_its_stderr(job: Failing) -> None:
+    """The culprit was still writing when the job stopped it; the first to end had only lost it."""
+    lost = f"{TF}.UnavailableError: Collective ops is aborted by: /job:worker/replica:0/task:1"
+    start = 'Traceback (most recent call last):\n  File "t.py", line 9, in <module>\n'
+    tasks = [
+        {"task": task, "state": state, "host": "node1", "container": job.containers[task]}
+        for task, state in (("chief-0", "ended"), ("worker-0", "failed"), ("worker-1", "ended"))
+    ]
+    for ending, code, task in (
+        ("KeyError: 'label'", "python-exception", "worker-1"),
+        (
+            "torch.distributed.elastic.SignalException: Process 7 got signal: 15",
+            "peer-failed",
+            "worker-0",
+        ),
+        (
+            "RuntimeError: [x/gloo/transport/tcp/pair.cc:5] Connection closed by peer",
+            "peer-failed",
+            "worker-0",
+        ),
+    ):
+        job.left(
+            "", {"stderr.txt": f"{lost}\n"}, first_failure=job.first("worker-0", 1), tasks=tasks
+        )
+        job.node.logs[job.containers["worker-1"], "stderr.txt"] = f"{start}{ending}\n".encode()
+        cause = job.asked()
+        assert told(cause, "code", "task", "certain") == (code, task, code == "peer-failed")
+        if task == "worker-1":
+            assert (
+                "which probably failed with a Python exception: KeyError: 'label'"
+                in cause["sentence"]
+            )
+            assert told(cause, "host", "exception") == ("node1", "KeyError: 'label'")
+            assert cause["facts"]["place"] == "t.py:9"
+            assert [one["task"] for one in cause["consequences"]] == ["worker-0"]
+
+
 @pytest.mark.parametrize("status", [*range(90, 100), 126, 127, 137, 143])
 def test_status_that_a_program_chose_has_no_other_meaning(job: Failing, status: int) -> None:
     """The reason says whose status it is: of the first failure, of a later one, and where only the
