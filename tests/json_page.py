@@ -20,7 +20,7 @@ OPEN = {"roles", "files", "origins", "settings", "environment", "warnings"}
 # Objects and lists whose content is described in a sentence.
 CLOSED = {
     *("findings[].facts", "pending[].facts", "root_cause.facts", "details", "formats", "tf_config"),
-    *("end.report", "end.progress", "end.root_cause", "submission.values"),
+    *("end.report", "end.progress", "end.root_cause", "submission.values", "submission.asked"),
     *(f"runs[].{name}" for name in ("values", "lines", "metrics", "peak_memory_bytes")),
     *("metrics", "progress.metrics", "resubmission.memory_mib", "ports", "settings.*.value"),
 }
