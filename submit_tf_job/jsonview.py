@@ -481,7 +481,9 @@ _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 def schemas() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield name and JSON Schema of each object, but of those that stand inside of their own."""
+    """Yield name and JSON Schema of each object, but not of the objects whose schema is written
+    inside of another one.
+    """
     for kind in (*_OBSERVED, *_subclasses(Json)):
         if kind is not WholeListJson:
             yield _name(kind), _object_schema(kind)

@@ -348,7 +348,7 @@ class GatewaySettings:
 
 @dataclass(frozen=True)
 class CapSettings:
-    """The most that one job may ask for; None for no limit."""
+    """The largest amounts that one job may ask for; None for no limit."""
 
     tasks: int | None = setting(_number(1), "most tasks of a job")
     gpus: int | None = setting(_number(0), "most GPUs of all tasks of a job together")

@@ -231,7 +231,9 @@ class DecidingTask:
         return {"history": history}
 
     def _remind(self, all_tasks: bool = False) -> None:
-        """Have the sidecars remember, too: the witness may be the only other task."""
+        """Send the facts of `history` to the sidecars, too: the witness may be the only other
+        task.
+        """
         for peer, m in self.peers.tasks() if self.job.retries else ():
             if all_tasks or not self.job.stays(m):
                 peer.send("past", **self.history())

@@ -308,7 +308,7 @@ class _FileParser:
             self.found.append((name, self.value, self.final))
 
     def _include(self, href: str | None) -> None:
-        """Add the properties of an included file; of one that is not there the fallback counts.
+        """Add the properties of an included file; those of the fallback if the file does not exist.
 
         Hadoop looks on its class path first, where the configuration directory is; then a URL,
         an absolute path, and last a path from the directory in which the program was started.

@@ -15,7 +15,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def is_the_programs(name: str) -> bool:
-    """Return whether a file or directory is the program's, by its name."""
+    """Return whether a name is that of a file or directory which the program has made."""
     return not name.startswith((".",) + _NOT_THE_PROGRAMS)
 
 

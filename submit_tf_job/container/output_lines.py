@@ -52,8 +52,8 @@ def is_bar(line: str) -> bool:
 
 
 def telling_lines(text: str) -> list[str]:
-    """Return the lines of an output without empty lines and noise; of a sequence of progress bars
-    only the last one.
+    """Return the lines of an output without empty lines and noise; a sequence of progress bars is
+    reduced to the last one.
     """
     found: list[str] = []
     for written in text.split("\n"):

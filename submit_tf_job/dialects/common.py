@@ -175,6 +175,6 @@ def refuse_framework(framework: At) -> None:
 
 
 def refuse_index(index: At) -> None:
-    """Report another task than the first as the one that decides."""
+    """Report a deciding task that is not the first one of its role."""
     if index and index.text() != "0":
         index.fail("task 0 of the deciding role ends the job here; say 0")

@@ -88,7 +88,7 @@ class ReadJob:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a job spec file; of one that is too large only the beginning.
+    """Return the content of a job spec file; only the beginning if the file is too large.
 
     Raises:
         JobSpecError: The file cannot be read.

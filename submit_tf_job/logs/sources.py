@@ -116,8 +116,8 @@ class NodeLogs(ServedLogs):
         self._addresses: dict[str, str] = {}  # by container id
 
     def address_of(self, container: TaskContainer) -> str:
-        """Return the address of the container's NodeManager; where a host has several, of the one
-        that has the container's logs.
+        """Return the address of the container's NodeManager; if a host has several NodeManagers,
+        that of the one with the container's logs.
         """
         if container.address:
             return container.address

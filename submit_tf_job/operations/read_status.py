@@ -178,8 +178,8 @@ class StatusReader:
         return None
 
     def _is_outdated(self, app: AppReport) -> bool:
-        """Return whether the report is of a container that has ended without a last word: it has
-        not been written for longer than its heartbeat, and YARN does not list the container.
+        """Return whether the container of the report has ended and left no outcome: the report was
+        not written for longer than its interval, and YARN does not list the container.
         """
         report = self._report
         if (

@@ -16,7 +16,15 @@ from submit_tf_job.operations.cluster import Cluster, JobRef, staging_root, stor
 from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import GOING_ON
-from submit_tf_job.yarn.run_names import is_run, is_run_of, job_of, may_be_short, run_name
+from submit_tf_job.yarn.run_names import (
+    is_run,
+    is_run_of,
+    job_as_named,
+    job_of,
+    may_be_short,
+    means_run,
+    run_name,
+)
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.stored_services import StoredServices
@@ -82,37 +90,27 @@ def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport]:
     return JobRef(job_of(run), app_id, run), app
 
 
-def _is_meant(job: str, run: str | None) -> bool:
-    """Return whether the name of a job or a run means this run."""
-    return run == job or (not is_run(job) and is_run_of(run, job))
-
-
 def _list_apps(cluster: Cluster, job: str) -> Sequence[AppReport]:
-    """Return the user's applications as far as they are needed to find a run: those that live, and
-    all if none of them is meant; of a run's own name only its applications.
+    """Return the user's applications among which a run is to be found: those that live, or all if
+    none of them is meant. For a run's own name these are the applications of that name.
     """
     client, user = cluster.client, cluster.settings.user
     if is_run(job):
         return client.apps(user=user, tags=(f"name: {job}",))
     live = client.apps(user=user, states=GOING_ON)
-    return live if any(_is_meant(job, app.name) for app in live) else client.apps(user=user)
+    return live if any(means_run(job, app.name) for app in live) else client.apps(user=user)
 
 
 def _listed_run(job: str, apps: Sequence[AppReport]) -> JobRef | None:
     """Return the newest run that the ResourceManager lists, a live one before the others."""
-    meant = [app for app in apps if _is_meant(job, app.name)]
+    meant = [app for app in apps if means_run(job, app.name)]
     if not meant:
         return None
     live = [app for app in meant if not app.ended]
     newest = (live or meant)[0]
     others = tuple(app.name or "" for app in live if app.id != newest.id)
     run = newest.name or job
-    return JobRef(_job_name(job, run), newest.id, run, others)
-
-
-def _job_name(asked: str, run: str) -> str:
-    """Return the job's name: as it was asked for, because a run may show only its beginning."""
-    return asked if not is_run(asked) and is_run_of(run, asked) else job_of(run)
+    return JobRef(job_as_named(job, run), newest.id, run, others)
 
 
 def _stored_run(cluster: Cluster, job: str) -> JobRef | None:
@@ -122,10 +120,10 @@ def _stored_run(cluster: Cluster, job: str) -> JobRef | None:
         return None
     with suppress(SubmitTFJobError):
         for item in stored.listed():
-            if _is_meant(job, item.name):
+            if means_run(job, item.name):
                 found = stored.read(item.name)
                 if found is not None and found.app_id is not None:
-                    return JobRef(_job_name(job, item.name), found.app_id, item.name)
+                    return JobRef(job_as_named(job, item.name), found.app_id, item.name)
     return None
 
 
@@ -153,7 +151,7 @@ def _similar_names(cluster: Cluster, job: str, own: Sequence[AppReport]) -> str:
     with suppress(SubmitTFJobError):
         deadline = cluster.client.deadline(_NAMES_S)
         for app in cluster.client.apps(states=GOING_ON, deadline=deadline):
-            if _is_meant(job, app.name):
+            if means_run(job, app.name):
                 return f"{app.user} runs a job of that name, as {app.id}"
     return ""
 

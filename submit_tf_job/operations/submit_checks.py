@@ -120,8 +120,8 @@ def _why_no_room(planned: Plan, cluster: Cluster, nodes: Nodes, scheduler: Sched
 def _nodes_without_images(planned: Plan, cluster: Cluster, nodes: Nodes) -> str:
     """Return which nodes run no images, if the job needs one; "" if none is known.
 
-    Sends one request for the configuration of a NodeManager; if that one runs no images, one to
-    each of some others.
+    Sends one request for the configuration of a NodeManager; if this one runs no images, one
+    request to each of some other nodes.
     """
     from submit_tf_job.diagnose.capacity import ways_out, why_no_images
     from submit_tf_job.jobspec.job import ImagePolicy

@@ -141,11 +141,11 @@ class Plan:
         return tuple(check.warnings(self.job, self.site))
 
     def run_of(self, number: int) -> str:
-        """Return the name of the run of another number."""
+        """Return the name of the run with this number."""
         return run_name(self.job.name, self.site.user, self.key, number, room=self.room)
 
     def at(self, number: int) -> Plan:
-        """Return the plan of the run of another number."""
+        """Return the plan of the run with this number."""
         if number == self.number:
             return self
         return self._planned_anew(number=number, ends_unstarted=self.ends_unstarted)

@@ -193,8 +193,9 @@ def submit(
 
 @dataclass
 class _TriedNumber:
-    """The state of one call of `submit` for the number that it tries: all of it is forgotten when
-    the call takes another number. The state for the whole job is in `_Submitting`.
+    """The state of one call of `submit` for the number that it tries: all of it is about one name,
+    and is forgotten when the call takes another number. The state for the whole job is in
+    `_Submitting`.
 
     Attributes:
         number: The number.
@@ -328,7 +329,7 @@ class _Submitting:
         )
 
     def _waits_for_leader(self, app: AppReport) -> bool:
-        """Wait if a new leader may not list yet what was there before an application."""
+        """Wait if a new leader may not list the older applications yet."""
         leader = self._client.cluster_info(deadline=self._deadline)
         if leader.is_recovering(_NEW_LEADER_S) is not True:
             return False
@@ -361,8 +362,8 @@ class _Submitting:
         return Submitted(run, number, app.id, adopted=True)
 
     def _place_of(self, app: AppReport) -> int | None:
-        """Return the number of a run of this submission, or of the one that it follows by
-        `retries.memory`; None for another submission's.
+        """Return the number of a run of this submission, or of the run that it follows by
+        `retries.memory`; None for a run of another submission.
         """
         run = app.name or ""
         for number in range(self._tried.number + _WINDOW):
@@ -594,7 +595,9 @@ class _Submitting:
     # --- acting ---
 
     def _kill_apps(self, app_ids: Iterable[str], reason: str = "") -> None:
-        """End applications of this submission; while one may go on, its outcome is not known."""
+        """End applications of this submission. As long as one of them may still run, the outcome of
+        the submission is unknown.
+        """
         for app_id in app_ids:
             self._ended_by_this_call.add(app_id)
             try:

@@ -79,6 +79,18 @@ def is_run_of(service: str | None, job: str) -> bool:
     return service == job or (found is not None and found["head"] in (job, short_head(job)))
 
 
+def means_run(name: str, service: str | None) -> bool:
+    """Return whether a user who names a job or a run means this run."""
+    return service == name or (not is_run(name) and is_run_of(service, name))
+
+
+def job_as_named(name: str, service: str) -> str:
+    """Return the job of a run that a user has found by this name: the name itself if it is the
+    job's, because the run's name may show only its beginning.
+    """
+    return name if not is_run(name) and is_run_of(service, name) else job_of(service)
+
+
 class Again(str, Enum):
     """Whether a key whose run has ended is run again."""
 

@@ -102,7 +102,7 @@ def _signature_of(content: bytes) -> dict[str, Any]:
 
 class OutputUpload:
     """The upload of one output: all of it or nothing at its place, and nothing that was trained is
-    dropped. Another process may begin its steps again.
+    dropped. Another process may repeat its steps.
 
     It is written beside its place first, so that no reader sees a part of it, and then renamed. A
     rename fails where something is, so what another job has put there meanwhile is never lost. What
@@ -277,8 +277,8 @@ class OutputUpload:
         return path + f"-{int(time.time() * 1000)}" if self.store.exists(path) else path
 
     def _may_replace(self, there: Version | None) -> bool:
-        """Return whether an upload may replace what is there: what was there at its beginning, or
-        what an earlier container of this task has stored.
+        """Return whether the upload may replace the present content of its place: content that was
+        there at its beginning, or that an earlier container of this task has stored.
         """
         if there is None or (self.step["overwrite"] and there == self.was):
             return True
@@ -398,7 +398,8 @@ class OutputUpload:
         self._set_aside(there)
 
     def _hide(self, there: Version) -> bool:
-        """Rename away what is to be replaced; return False if something else was there by then.
+        """Rename away the content that the output replaces; return False if other content was there
+        by then.
 
         A rename keeps the time of a directory. So the name says when, by the store's clock.
         """

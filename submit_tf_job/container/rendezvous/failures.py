@@ -214,7 +214,7 @@ def grow(job: Rendezvous, now: float) -> None:
 def succeed(job: Rendezvous, now: float, history: Mapping[str, Any]) -> None:
     """Start a generation after the loss of the former deciding task, once for this process.
 
-    Other tasks may remember more losses than the one that told of it first.
+    Other tasks may remember more generations than the task that told of the loss first.
     """
     if job.predecessor is None:
         text = "%s was lost (killed, or its node died), and YARN has started it again"
