@@ -27,7 +27,7 @@ from submit_tf_job.job_report import (
 from submit_tf_job.jobspec.job import Remark
 from submit_tf_job.json_values import FORMAT_VERSION, MOMENT, document, instant, plain, shown_fields
 from submit_tf_job.observation import JobState
-from submit_tf_job.operations import description
+from submit_tf_job.operations import description, timeline
 from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
@@ -474,6 +474,7 @@ _OBSERVED = (
     *(RoleCounts, StoredOutput, Standstill, Retried),
     service_properties.Resubmission,
     *(description.StartTimes, description.Link, description.TaskDetail, description.Limit),
+    timeline.TimelinePart,
 )
 _NAMES = {"StoredOutput": "Output", "Retried": "Retries", "Cause": "RootCause"}
 _NAMES |= {"StartTimes": "Start", "TaskDetail": "Task"}

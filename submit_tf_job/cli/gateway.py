@@ -15,6 +15,19 @@ from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.json_values import document
 
 
+def need_web_packages(what: str) -> None:
+    """Refuse to serve without the packages of the extra `gateway`.
+
+    Raises:
+        SettingsError: One of them is missing.
+    """
+    if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "python_multipart")):
+        raise SettingsError(
+            f"{what} needs the packages fastapi, uvicorn and python-multipart",
+            hint="pip install 'fastapi>=0.115' 'uvicorn>=0.32' 'python-multipart>=0.0.26'",
+        )
+
+
 def serve(
     context: Context,
     host: Annotated[
@@ -79,11 +92,7 @@ def serve(
             "with which every program of this machine submits as you",
             hint="submit_tf_job gateway token NAME prints a token and its line of the file",
         )
-    if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "python_multipart")):
-        raise SettingsError(
-            "the gateway needs the packages fastapi, uvicorn and python-multipart",
-            hint="pip install 'fastapi>=0.115' 'uvicorn>=0.32' 'python-multipart>=0.0.26'",
-        )
+    need_web_packages("the gateway")
     from submit_tf_job.gateway.callers import CallersFile, Clusters, Negotiator
     from submit_tf_job.gateway.policy import Policy
     from submit_tf_job.gateway.running import Gateway, Limits, UploadDirectory

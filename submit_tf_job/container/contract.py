@@ -50,6 +50,10 @@ ENV_FILES = "TFJOB_FILES_"  # a file that lists this task's files, one per line
 # the output's URI; an empty directory on this disk where it is uploaded afterwards
 ENV_OUTPUT = "TFJOB_OUTPUT_"
 
+# --- events of the report that a client looks for -------------------------------------------------
+EVENT_LIFETIME_SAVES = "the job's lifetime ends; its tasks save"
+EVENT_STOP_SAVES = "stopped, with time to save"
+
 # --- files ----------------------------------------------------------------------------------------
 BOOTSTRAP_FILE = "bootstrap.zip"  # the modules of this folder
 TASK_FILE = "tfjob.json"  # the task description; YARN puts TEMPLATE files into conf/

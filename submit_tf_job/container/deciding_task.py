@@ -81,7 +81,7 @@ class DecidingTask:
 
         def end() -> None:
             if not self.loop.signals.stop() and self.job.phase != states.ENDING:
-                self.job.event(time.monotonic(), "the job's lifetime ends; its tasks save")
+                self.job.event(time.monotonic(), contract.EVENT_LIFETIME_SAVES)
                 self.loop.signals.stop_from_inside(until)
 
         self.loop.post(end)

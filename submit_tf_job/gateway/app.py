@@ -94,7 +94,7 @@ async def _answer_readyz(request: Request) -> Response:
 
 
 async def _answer_metrics(request: Request) -> Response:
-    text = request.app.state.gateway.metrics.text()
+    text = await in_thread(request.app.state.gateway.metrics.text)
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
 
@@ -158,7 +158,13 @@ def _in_words(request: Request) -> dict[str | int, str]:
 # --- the web page ---------------------------------------------------------------------------------
 
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}  # and UTF-8
-_PAGE_FILES = {"/": "index.html", "/page.js": "page.js", "/page.css": "page.css"}
+_MODULES = ("page.js", "asking.js", "curves.js", "drawing.js", "job.js", "runs.js")
+_UPLOT = ("uPlot.iife.min.js", "uPlot.min.css")  # as published: uplot/README.md
+_PAGE_FILES = {
+    "/": "index.html",
+    **{f"/{name}": name for name in (*_MODULES, "page.css")},
+    **{f"/{name}": f"uplot/{name}" for name in _UPLOT},
+}
 
 # Only these files are executed or displayed, no other site can frame them, and text of jobs and
 # clusters cannot become markup.

@@ -15,7 +15,7 @@ import re
 import secrets
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -129,16 +129,39 @@ class CallersFile(ReloadedFile[dict[str, str]]):
             RequestRefused: The header has no bearer token, or no line has it.
             SettingsError: The file can no longer be read.
         """
-        scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            raise _not_authenticated("the request has no bearer token")
-        wanted, found = _token_hash(token.strip()), ""
-        for known, name in self.read().items():
-            if hmac.compare_digest(known, wanted):
-                found = name
-        if not found:
-            raise _not_authenticated("the bearer token is not a caller's")
-        return found
+        return _caller_of(authorization, self.read())
+
+
+class OnePerson:
+    """The person of `ui`, whose token is that of this process, and in no file."""
+
+    def __init__(self, user: str, token: str) -> None:
+        self._users = {_token_hash(token): user}
+
+    def read(self) -> dict[str, str]:
+        """Return the user by the hash of the token."""
+        return self._users
+
+    def caller(self, authorization: str) -> str:
+        """Return the user of the token in an `Authorization` header.
+
+        Raises:
+            RequestRefused: The header does not have this token.
+        """
+        return _caller_of(authorization, self._users)
+
+
+def _caller_of(authorization: str, users: Mapping[str, str]) -> str:
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise _not_authenticated("the request has no bearer token")
+    wanted, found = _token_hash(token.strip()), ""
+    for known, name in users.items():
+        if hmac.compare_digest(known, wanted):
+            found = name
+    if not found:
+        raise _not_authenticated("the bearer token is not a caller's")
+    return found
 
 
 def _parse(path: Path, text: str) -> dict[str, str]:
@@ -271,6 +294,12 @@ def _connect(settings: Settings) -> Client:
     return Client(settings=settings, own_jobs_only=True)
 
 
+def _connect_person(settings: Settings) -> Client:
+    from submit_tf_job.sdk.client import Client
+
+    return Client(settings=settings)
+
+
 class Clusters:
     """Clients by caller, with the gateway's settings; each connects and its identity is checked at
     the caller's first request.
@@ -284,6 +313,18 @@ class Clusters:
                 "as_user does not work with a gateway: it acts for its callers",
                 hint="leave as_user (--as-user) out",
             )
+        self._begin(settings, connect)
+
+    @classmethod
+    def of_one_person(cls, settings: Settings) -> Clusters:
+        """Return the client of `ui`: with a person's own settings, also `as_user`, and for jobs of
+        other users, which the commands show by their application ids.
+        """
+        made = cls.__new__(cls)
+        made._begin(settings, _connect_person)
+        return made
+
+    def _begin(self, settings: Settings, connect: Callable[[Settings], Client]) -> None:
         self.settings = settings
         self._connect = connect
         self._open: dict[str, Client] = {}
@@ -316,6 +357,10 @@ class Clusters:
                 client.check_identity()
                 self._open[caller] = client
             return self._open[caller]
+
+    def has_called(self, user: str) -> bool:
+        """Return whether a user has a client here."""
+        return user in self._open
 
     def check_own_user(self) -> None:
         """Check that the ResourceManager takes this gateway for its `user`.

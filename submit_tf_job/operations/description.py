@@ -12,6 +12,7 @@ from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.host.units import duration_text
 from submit_tf_job.job_report import ReportedTask
 from submit_tf_job.observation import JobStatus
+from submit_tf_job.operations.timeline import TimelinePart, timeline_of
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import ObservedComponent, ObservedContainer
 
@@ -167,6 +168,7 @@ class Details:
     task_list: tuple[TaskDetail, ...]
     start: StartTimes | None
     limits: tuple[Limit, ...]
+    timeline: tuple[TimelinePart, ...]
 
     def lines(self, now_ms: int) -> Iterator[str]:
         """Return the lines of all but the tasks, which are a table."""
@@ -177,7 +179,7 @@ class Details:
 
 def details_of(seen: JobStatus) -> Details:
     """Return the details of a job that `describe` shows."""
-    return Details(tasks_of(seen), start_of(seen), limits_of(seen))
+    return Details(tasks_of(seen), start_of(seen), limits_of(seen), timeline_of(seen))
 
 
 def clock_time(at_ms: int) -> str:

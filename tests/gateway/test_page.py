@@ -4,8 +4,11 @@ that a job says becomes markup.
 
 from __future__ import annotations
 
+import base64
 import copy
+import hashlib
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -98,7 +101,13 @@ class Job:
         progress["metrics"] = {"loss": 0.123456, HOSTILE: 1.0}
         report: dict[str, Any] = {"version": 1, "run": self.run, "state": "running", "wanted": 1}
         report |= {"arrived": 1, "missing": [], "tasks": [task], "roles": roles, "outcome": None}
-        report |= {"warnings": [HOSTILE], "first_failure": None, "progress": progress, **more}
+        report |= {
+            "started_at": self.app.started_ms / 1000 + 5.0,
+            "warnings": [HOSTILE],
+            "first_failure": None,
+            "progress": progress,
+            **more,
+        }
         self.fake.node.logs[self.container, "job-report.json"] = json.dumps(report).encode()
 
     def fails(self) -> None:
@@ -155,17 +164,20 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     page.sees("Retries: 1 of 3", "ended because", "9 s")
     page.fits()
     job.tells(3, served=[{"task": "worker-0", "host": "node1", "ports": {"http": 38123}}])
-    page.sees("worker-0 http", "http://node1:38123")
-    assert page.find("#job a").get_attribute("href") == "http://node1:38123/"
+    page.sees("Timeline", "trains", "Warning", "worker-0 http", "http://node1:38123")
+    assert page.find("#job .card a").get_attribute("href") == "http://node1:38123/"
     job.tells(7)
     page.sees("step 7 of 10")
     job.fake.node.logs[job.container, "stdout.txt"] += b"the last line\n"
+    page.sees("the last line")
+    page.run("document.querySelector('td button').click()")  # the log of one task
+    assert Select(page.find("#job select")).first_selected_option.text == "worker-0"
     page.sees("the last line")
     job.fails()
     page.sees("FAILED", "Why it failed", "the program failed", HOSTILE)
     page.fits()
     counted = page.run("return [document.images.length, document.scripts.length]")
-    assert counted == [0, 1], "what a job says is text"
+    assert counted == [0, 2], "what a job says is text"
     assert browser.title == "failed: mnist"
     browser.refresh()
     page.sees("FAILED", "Why it failed", "the program failed")
@@ -177,8 +189,26 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
     browser.get(f"{gateway.url}/#/job/{waiting.app.id}")
     page.sees("PENDING", "patient", "Why it waits")
     page.fits()
+    page.find("#job .stop").click()
+    page.sees("Stop patient?")
+    page.find("#stop button[value=keep]").click()
+    page.sees("PENDING")
+    page.find("#job .stop").click()
+    page.find("#stop button[value=stop]").click()
+    page.sees("STOPPED")
+    page.find("#job a").click()
+    page.sees("mnist", "patient")
+    page.find("#search").send_keys("mni")
+    until(lambda: "patient" not in page.text, "the list has only what is searched for")
+    page.sees("mnist")
     browser.get(f"{gateway.url}/#/job/application_1_0404")
     page.sees("does not know application_1_0404")
+    assert "Log" not in page.text, "an unknown job has no log"
+    page.run("scrollTo(0, document.body.scrollHeight)")
+    top = page.run("return document.getElementById('trouble').getBoundingClientRect().top")
+    assert top >= 0, "the alert is seen wherever one is"
+    hosts = "return performance.getEntriesByType('resource').map((one) => new URL(one.name).origin)"
+    assert set(page.run(hosts)) == {gateway.url}, "no request leaves for another host"
     assert browser.title == "application_1_0404"
     page.find("#leave").click()
     page.sees("Token")
@@ -187,7 +217,13 @@ def _walk(cluster: Served, gateway: Process, browser: webdriver.Chrome, page: Pa
 
 
 def test_nothing_but_its_own_files(gateway: Process) -> None:
-    answers = {path: gateway.ask("GET", path) for path in ("/", "/page.js", "/page.css")}
+    first = gateway.ask("GET", "/").text
+    modules = re.findall(r'from "\./(\w+\.js)"', gateway.ask("GET", "/page.js").text)
+    named = [*re.findall(r'(?:src|href)="(/[^#"]+)"', first), *(f"/{name}" for name in modules)]
+    answers = {
+        path: gateway.ask("GET", path) for path in ("/", *named, "/curves.js", "/drawing.js")
+    }
+    assert {answer.status_code for answer in answers.values()} == {200}
     for path, answer in answers.items():
         policy = answer.headers["content-security-policy"]
         for rule in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"):
@@ -197,6 +233,11 @@ def test_nothing_but_its_own_files(gateway: Process) -> None:
         assert gateway.ask("GET", path, headers=known).status_code == 304
     assert "style=" not in answers["/"].text, "no inline style"
     sinks = ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(")
-    script = answers["/page.js"].text
-    assert not [word for word in (*sinks, "localStorage") if word in script]
+    for path, answer in answers.items():
+        if path.endswith(".js"):
+            assert not [word for word in (*sinks, "localStorage") if word in answer.text], path
+            assert not re.search(r"https?://(?!www\.w3\.org/)\w", answer.text[100:]), path
+    for path, told in re.findall(r'(?:src|href)="(/uPlot[^"]+)" integrity="sha384-([^"]+)"', first):
+        digest = hashlib.sha384(answers[path].content).digest()
+        assert base64.b64encode(digest).decode() == told, path
     assert gateway.ask("GET", "/page.py").status_code == 404

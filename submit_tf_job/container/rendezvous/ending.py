@@ -145,7 +145,7 @@ def stop(job: Rendezvous, now: float, graceful: bool = False) -> None:
     """
     if job.phase != states.ENDING:
         job.graceful = graceful
-        text = "stopped, with time to save" if graceful else "stopped from outside"
+        text = contract.EVENT_STOP_SAVES if graceful else "stopped from outside"
         end(job, now, states.STOPPED, text)
 
 

@@ -1,0 +1,128 @@
+"""The parts of a run in order of time: waited, containers, files, each training, what was saved and
+stored, logs; a pure function of its status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from submit_tf_job.container import contract
+from submit_tf_job.diagnose.amounts import clause
+
+if TYPE_CHECKING:
+    from submit_tf_job.job_report import Generation, JobReport
+    from submit_tf_job.observation import JobStatus
+
+_SAVES = (contract.EVENT_LIFETIME_SAVES, contract.EVENT_STOP_SAVES)
+_SHORT_MS = 500  # a part that took less time is left out
+
+
+@dataclass(frozen=True)
+class TimelinePart:
+    """One part of a run.
+
+    Attributes:
+        part: What it is: `waited`, `containers`, `files`, `prepared`, `trained`, `lost` (a training
+            that all tasks began again), `saved`, `stored`, `ended` or `logs`.
+        sentence: The same for people.
+        from_ms: Its begin, in milliseconds since 1970.
+        until_ms: Its end; None while it lasts.
+    """
+
+    part: str
+    sentence: str
+    from_ms: int
+    until_ms: int | None
+
+
+def timeline_of(seen: JobStatus) -> tuple[TimelinePart, ...]:
+    """Return the parts of a run that are known, in order of time; () before YARN has accepted it.
+
+    The moments are of several clocks: YARN's for its own, the deciding task's for the rest. A part
+    begins at the earliest where the one before it did.
+    """
+    parts: list[TimelinePart] = []
+    for part in sorted(_all_parts(seen), key=lambda one: one.from_ms):
+        until_ms = None if part.until_ms is None else max(part.from_ms, part.until_ms)
+        if until_ms is None or until_ms - part.from_ms >= _SHORT_MS:
+            parts.append(replace(part, until_ms=until_ms))
+    return tuple(parts)
+
+
+def _all_parts(seen: JobStatus) -> Iterator[TimelinePart]:
+    app, report = seen.app, seen.report
+    if app is None or not app.started_ms:
+        return
+    am_ms = next((one.started_ms for one in seen.attempts if one.started_ms), app.launch_ms)
+    if am_ms is None and report is None:
+        yield TimelinePart("waited", "waits for YARN", app.started_ms, app.finished_ms)
+        return
+    begun_ms = am_ms or app.started_ms
+    yield TimelinePart("waited", "waited for YARN", app.started_ms, begun_ms)
+    if report is None:
+        yield TimelinePart("containers", "YARN starts containers", begun_ms, app.finished_ms)
+        return
+    yield from _first_start(report, begun_ms)
+    yield from _ended_trainings(report)
+    yield from _last_training(report, app.finished_ms)
+    if app.finished_ms:
+        if report.ended_at:
+            yield TimelinePart("ended", "YARN ended it", _in_ms(report.ended_at), app.finished_ms)
+        if app.log_aggregation_status in ("NOT_START", "RUNNING"):
+            yield TimelinePart("logs", "YARN collects the logs", app.finished_ms, None)
+
+
+def _first_start(report: JobReport, begun_ms: int) -> Iterator[TimelinePart]:
+    """Yield the parts of the first start; a later one is in the training that it follows."""
+    start = report.start
+    if start is None or report.generation:
+        here_ms = _in_ms(report.started_at) if report.started_at else begun_ms
+        yield TimelinePart("containers", "YARN started containers", begun_ms, here_ms)
+        if start is None and report.state == "waiting":
+            words = f"{report.arrived} of {report.wanted} tasks are here"
+            yield TimelinePart("files", words, here_ms, None)
+        return
+    launched_ms, arrived_ms = _in_ms(start.launched_at), _in_ms(start.arrived_at)
+    yield TimelinePart("containers", "YARN started the containers", begun_ms, launched_ms)
+    words = "tasks fetched their files and found one another"
+    yield TimelinePart("files", words, launched_ms, arrived_ms)
+    yield TimelinePart("prepared", "the job was prepared", arrived_ms, _in_ms(start.at))
+
+
+def _ended_trainings(report: JobReport) -> Iterator[TimelinePart]:
+    for one in report.generations:
+        if one.at is not None and one.duration_s is not None:
+            part, words = ("trained" if one.is_resized else "lost"), _ended_words(one)
+            yield TimelinePart(part, words, _in_ms(one.at - one.duration_s), _in_ms(one.at))
+
+
+def _ended_words(one: Generation) -> str:
+    which = f"generation {one.number}"
+    return f"{which} trained until: {one.message}" if one.message else f"{which} trained"
+
+
+def _last_training(report: JobReport, finished_ms: int | None) -> Iterator[TimelinePart]:
+    """Yield the training that lasts, or was the last, and what came after it."""
+    start_at = report.start.at if report.start else report.started_at
+    if start_at is None or report.state in ("waiting", "preparing"):
+        return
+    ended = report.outcome.duration_s if report.outcome else None
+    ended_ms = finished_ms if ended is None else _in_ms(start_at + ended)
+    saves_at = next((one.at for one in report.events if one.text in _SAVES), None)
+    verb = "trains" if ended_ms is None else "trained"
+    words = f"generation {report.generation} {verb}" if report.generation else verb
+    until_ms = _in_ms(saves_at) if saves_at else ended_ms
+    yield TimelinePart("trained", words, _in_ms(start_at), until_ms)
+    if saves_at:
+        yield TimelinePart("saved", "tasks saved, to be stopped", _in_ms(saves_at), ended_ms)
+    if ended is not None and ended_ms is not None:
+        until = _in_ms(report.ended_at) if report.ended_at else None
+        count = len(report.outputs)
+        many = clause("stored {} output", count) + clause("s", count > 1)
+        yield TimelinePart("stored", many or "the other tasks ended", ended_ms, until)
+
+
+def _in_ms(seconds: float) -> int:
+    return int(seconds * 1000)
