@@ -487,6 +487,14 @@ def printable(line: str, stream: IO[str]) -> str:
     return paint(clean(line)) if coloured(stream) else clean(line)
 
 
+def takes_ascii_alone(stream: IO[str]) -> bool:
+    """Return whether a stream gets no colours, or cannot show the characters of bars and curves."""
+    return (
+        not coloured(stream)
+        or str(getattr(stream, "encoding", "")).lower().replace("-", "") != "utf8"
+    )
+
+
 def coloured(stream: IO[str]) -> bool:
     """Return whether a stream gets colours: a terminal, unless NO_COLOR is set
     (https://no-color.org).

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from submit_tf_job.cli.context import Context, completed, printable
+from submit_tf_job.cli.context import Context, completed, printable, takes_ascii_alone
 from submit_tf_job.cli.jobs import finish, print_events, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.operations.listing import Listing, list_jobs
@@ -236,7 +236,11 @@ def watch(
     )
     with _live_display() as show:
         live = JobView(
-            cluster, lambda picture: show(picture.draw), with_lines=lines, leave="Ctrl-C detaches"
+            cluster,
+            lambda picture: show(picture.draw),
+            with_lines=lines,
+            leave="Ctrl-C detaches",
+            plain=takes_ascii_alone(sys.stdout),
         )
         end = until_end(events, cluster.sleep, live.take)
     return finish(context, end.status, end.cause)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
 from submit_tf_job.diagnose.codes import PERMANENT
+from submit_tf_job.json_values import clean_text
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,19 @@ class Cause:
         """Decide `retryable`."""
         retryable = self.code not in PERMANENT and not self.permanent
         object.__setattr__(self, "retryable", retryable)
+
+    def _repr_html_(self) -> str:
+        """Return it for a notebook, as one block; texts of programs are escaped."""
+        where = " ".join(filter(None, (self.task, self.host and f"on {self.host}")))
+        what = (where, self.meaning, self.exception)
+        quoted = html.escape("\n".join(clean_text(line) for line in self.last_lines))
+        blocks = (
+            f"<b>{html.escape(clean_text(self.sentence))}</b>",
+            html.escape(clean_text(", ".join(filter(None, what)))),
+            self.hint and f"<i>What to do:</i> {html.escape(clean_text(self.hint))}",
+            quoted and f"Its last lines:<pre>{quoted}</pre>",
+        )
+        return "".join(f"<div>{block}</div>" for block in blocks if block)
 
 
 @dataclass(frozen=True)

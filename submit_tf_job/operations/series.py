@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from submit_tf_job.yarn.observed import AppReport
 
 
+_USAGE_EVERY_S = 15.0  # between two reads by a live view; the container writes it as often
+
+
 def series_of(cluster: Cluster, job: str | JobRef) -> UsageReport | None:
     """Return the use and the curves of a job's newest run, or of a run; None if none were left, or
     are there yet.
@@ -75,3 +78,32 @@ def _in_logs(cluster: Cluster, app: AppReport | None, reader: StatusReader) -> U
                 content = logs.read_file(found.container_id, contract.USAGE_FILE)
                 return UsageReport.parse(content)
     return live_usage(reader)
+
+
+class UsageLooks:
+    """Reads the use and the curves of a run that is watched, at most every 15 s, because the file
+    is written so often.
+
+    Args:
+        cluster: The run's cluster.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._read_at = cluster, float("-inf")
+        self._run = ""
+        self._last: UsageReport | None = None
+
+    def of(self, status: JobStatus) -> UsageReport | None:
+        """Return what was read last of the run; errors leave that, because it is only shown."""
+        if status.run != self._run:
+            self._run, self._last, self._read_at = status.run, None, float("-inf")
+        now = self._cluster.clock()
+        if status.report is None or now - self._read_at < _USAGE_EVERY_S:
+            return self._last
+        self._read_at = now
+        with suppress(SubmitTFJobError):
+            ref = JobRef(status.name, status.application_id, status.run)
+            reader = StatusReader(self._cluster, ref)
+            seen = reader.read(detail=True, app=status.app)
+            self._last = usage_by(self._cluster, reader, seen) or self._last
+        return self._last

@@ -17,8 +17,10 @@ from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.description import TaskDetail, limits_of, links_of, tasks_of
 from submit_tf_job.operations.follow import Event, NextRun, Notice, PrintedLine, Waits
 from submit_tf_job.operations.read_status import last_lines
+from submit_tf_job.operations.series import UsageLooks
 from submit_tf_job.operations.watch_run import End, Trouble
 from submit_tf_job.operations.why import is_waiting
+from submit_tf_job.report.curves import curve_lines
 from submit_tf_job.report.detail_text import task_rows
 from submit_tf_job.report.job_text import (
     awaited_words,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.operations.change import Change
     from submit_tf_job.operations.submit import Submission
+    from submit_tf_job.usage_report import UsageReport
 
 PROGRESS_EVERY_S = 30.0  # where the output shows the progress, too
 # A long training may report a step each second. Lines of progress become rarer with time, so that
@@ -176,6 +179,10 @@ class JobView:
         with_lines: Whether to show the last log line of each task.
         leave: The text about leaving the view.
         with_cause: Whether the last picture has why the job failed, because nothing follows it.
+        plain: Whether bars and curves have characters of ASCII alone.
+
+    Attributes:
+        usage: What the tasks use, and the curves, as they were read last.
     """
 
     def __init__(
@@ -186,9 +193,12 @@ class JobView:
         with_lines: bool,
         leave: str,
         with_cause: bool = False,
+        plain: bool = False,
     ) -> None:
         self._cluster, self._show, self._with_lines, self._leave = cluster, show, with_lines, leave
         self._with_cause = with_cause
+        self._plain, self._usage_looks = plain, UsageLooks(cluster)
+        self.usage: UsageReport | None = None
         self._last: JobStatus | None = None
         self._trouble, self._read_at = "", float("-inf")
         self._pending: tuple[Cause, ...] = ()
@@ -201,6 +211,7 @@ class JobView:
             self._last, self._trouble = event, ""
             if not is_waiting(event):
                 self._pending = ()
+            self.usage = self._usage_looks.of(event)
             if self._with_lines and self._cluster.clock() - self._read_at >= _LINES_EVERY_S:
                 self._read_at = self._cluster.clock()
                 self._lines = last_lines(self._cluster, event, most=_LINES_OF)
@@ -221,7 +232,8 @@ class JobView:
             return
         status, now_ms = self._last, int(time.time() * 1000)
         lines = [
-            *_head(status, now_ms),
+            *_head(status, now_ms, self._plain),
+            *(curve_lines(self.usage, width, plain=self._plain) if self.usage else ()),
             *(f"  {line.strip()}" for line in cause_lines(self._pending)),
             *(root_cause_lines(self._cause, short=True) if self._cause else ()),
             *(_roles(status.report) if status.report else ()),
@@ -237,7 +249,7 @@ class JobView:
             yield line if len(line) <= width else f"{line[: width - 1]}…"
 
 
-def _head(status: JobStatus, now_ms: int) -> Iterator[str]:
+def _head(status: JobStatus, now_ms: int, plain: bool) -> Iterator[str]:
     app, report = status.app, status.report
     since = (app and app.started_ms) or now_ms
     yield f"{status.name}  {status.state.value}  {duration_text((now_ms - since) / 1000)}"
@@ -249,10 +261,10 @@ def _head(status: JobStatus, now_ms: int) -> Iterator[str]:
     if status.verdict.reason:
         yield f"  {status.verdict.reason}"
     if report is not None and report.state == "waiting":
-        bar = _bar(report.arrived, report.wanted)
+        bar = _bar(report.arrived, report.wanted, plain)
         yield f"  {bar} {report.arrived} of {report.wanted} tasks started"
     if report is not None and report.progress:
-        yield f"  {_progress_bar(report.progress)}{progress_words(report.progress)}"
+        yield f"  {_progress_bar(report.progress, plain)}{progress_words(report.progress)}"
         left = left_words(report)
         if left:
             yield f"  {left}"
@@ -261,17 +273,18 @@ def _head(status: JobStatus, now_ms: int) -> Iterator[str]:
         yield from (f"  {text}" for text in words if text)
 
 
-def _progress_bar(progress: ReportedProgress) -> str:
+def _progress_bar(progress: ReportedProgress, plain: bool) -> str:
     if progress.part is not None:
-        return f"{_bar(progress.part, 1)} "
+        return f"{_bar(progress.part, 1, plain)} "
     if progress.step is not None and progress.total is not None and progress.total > 0:
-        return f"{_bar(progress.step, progress.total)} "
+        return f"{_bar(progress.step, progress.total, plain)} "
     return ""
 
 
-def _bar(done: float, total: float) -> str:
+def _bar(done: float, total: float, plain: bool) -> str:
     full = int(_BAR * max(0.0, min(1.0, done / (total or float("inf")))))
-    return "█" * full + "░" * (_BAR - full)
+    whole, rest = "#." if plain else "█░"
+    return whole * full + rest * (_BAR - full)
 
 
 def _roles(report: JobReport) -> list[str]:

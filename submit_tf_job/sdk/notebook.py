@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.operations.comparison import Comparison
 from submit_tf_job.report.comparison_text import comparison_lines, comparison_rows
+from submit_tf_job.report.curves import curve_svg
 from submit_tf_job.report.follow_text import JobView
 from submit_tf_job.report.table import clean, listing_lines, listing_rows
 
@@ -40,7 +41,9 @@ def notebook_view(cluster: Cluster, *, with_lines: bool) -> JobView:
     handle = display(_bundle(["looking …"]), raw=True, display_id=True)
 
     def show(view: JobView) -> None:
-        handle.update(_bundle(list(view.draw(_WIDTH, _HEIGHT))), raw=True)
+        metric = view.usage and view.usage.main_metric
+        curve = curve_svg(metric) if metric else ""
+        handle.update(_bundle(list(view.draw(_WIDTH, _HEIGHT)), curve), raw=True)
 
     return JobView(
         cluster,
@@ -51,10 +54,13 @@ def notebook_view(cluster: Cluster, *, with_lines: bool) -> JobView:
     )
 
 
-def _bundle(lines: list[str]) -> dict[str, str]:
-    """Return lines for a notebook, escaped, because logs and servers may contain HTML."""
+def _bundle(lines: list[str], curve: str = "") -> dict[str, str]:
+    """Return lines for a notebook, escaped, because logs and servers may contain HTML, and a curve
+    below them.
+    """
     text = "\n".join(clean(line) for line in lines)
-    return {"text/plain": text, "text/html": f'<pre style="{_STYLE}">{html.escape(text)}</pre>'}
+    block = f'<pre style="{_STYLE}">{html.escape(text)}</pre>{curve}'
+    return {"text/plain": text, "text/html": block}
 
 
 class ListedJobs(tuple["ListedJob", ...]):

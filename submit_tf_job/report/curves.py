@@ -1,0 +1,120 @@
+"""Draw the curves of a run: in characters for a terminal, as SVG for a notebook."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from submit_tf_job.diagnose.amounts import memory
+from submit_tf_job.usage_report import Series, UsageReport
+
+_HEIGHTS, _PLAIN_HEIGHTS = "▁▂▃▄▅▆▇█", "_.-~=*^#"
+_MOST_ROLES = 4
+_MIB = 1024 * 1024
+_NAMES = {"cpu": "CPU", "gpu": "GPU", "gpu_memory": "GPU memory"}
+_SVG_WIDTH, _SVG_HEIGHT, _SVG_MARGIN = 480, 150, 24
+
+
+def sparkline(values: Sequence[float], width: int, *, plain: bool = False) -> str:
+    """Return a line of characters, each as high as the mean of its part of the values.
+
+    Args:
+        values: Finite numbers, by time.
+        width: The most characters.
+        plain: Whether to use characters of ASCII alone.
+    """
+    heights = _PLAIN_HEIGHTS if plain else _HEIGHTS
+    if not values or width < 1:
+        return ""
+    count = min(width, len(values))
+    edges = [len(values) * number // count for number in range(count + 1)]
+    means = [math.fsum(values[begin:end]) / (end - begin) for begin, end in pairwise(edges)]
+    least, most = min(means), max(means)
+    step = (most - least) / (len(heights) - 1)
+    if not step:
+        return heights[0] * count
+    return "".join(heights[round((mean - least) / step)] for mean in means)
+
+
+def amount_words(value: float, unit: str) -> str:
+    """Return a value with its unit: `2.75 GiB`, `3.5 cores`, `0.0213`."""
+    if not math.isfinite(value):
+        return {math.inf: "infinite", -math.inf: "-infinite"}.get(value, "NaN")
+    if unit == "bytes":
+        mib = value / _MIB
+        return f"{mib / 1024:.3g} GiB" if mib >= 1024 else memory(round(mib))
+    return f"{value:.0f} %" if unit == "percent" else f"{value:.4g} {unit}".rstrip()
+
+
+def curve_lines(usage: UsageReport, width: int, *, plain: bool = False) -> Iterator[str]:
+    """Yield a line for the main metric and for the use of each role: name, curve, last value."""
+    rows = [series for series in (usage.main_metric,) if series is not None]
+    for role in list(usage.roles)[:_MOST_ROLES]:
+        found = (usage.use_of(role, name) for name in ("cpu", "memory", "gpu"))
+        rows += [series for series in found if series is not None]
+    rows = [series for series in rows if series.points]
+    names = [_curve_name(series)[: max(8, width // 3)] for series in rows]
+    column = max(map(len, names), default=0)
+    for name, series in zip(names, rows, strict=True):
+        told = _last_words(series)
+        drawn = sparkline(series.values(), width - column - len(told) - 6, plain=plain)
+        yield f"  {name:<{column}}  {drawn}  {told}"
+
+
+def _curve_name(series: Series) -> str:
+    if series.is_metric:
+        return series.name
+    return f"{series.role} {_NAMES.get(series.name, series.name)}"
+
+
+def _last_words(series: Series) -> str:
+    last, most, least = series.last, series.most, series.least
+    words = amount_words(last.value, series.unit) if last else "-"
+    if series.is_metric and least and most:
+        span = f"{amount_words(least.value, '')} to {amount_words(most.value, '')}"
+        return f"{words}  ({span})"
+    return f"{words}  (most {amount_words(most.value, series.unit)})" if most else words
+
+
+def curve_svg(series: Series) -> str:
+    """Return a metric's curve as an SVG picture; "" for fewer than two finite values.
+
+    The colours are the page's own (`currentColor`). Texts of programs are escaped.
+    """
+    finite = [point for point in series.points if math.isfinite(point.value)]
+    if len(finite) < 2:
+        return ""
+    steps = [point.step if point.step is not None else point.at for point in series.points]
+    left, span = min(steps), (max(steps) - min(steps)) or 1.0
+    least = min(point.value for point in finite)
+    height = (max(point.value for point in finite) - least) or 1.0
+    parts, part = [], list[str]()
+    for step, point in zip(steps, series.points, strict=True):
+        if not math.isfinite(point.value):
+            parts.append(part)
+            part = []
+            continue
+        x = _SVG_MARGIN + (step - left) / span * (_SVG_WIDTH - 2 * _SVG_MARGIN)
+        y = (
+            _SVG_HEIGHT
+            - _SVG_MARGIN
+            - (point.value - least) / height * (_SVG_HEIGHT - 2 * _SVG_MARGIN)
+        )
+        part.append(f"{x:.1f},{y:.1f}")
+    lines = "".join(
+        f'<polyline points="{" ".join(one)}" fill="none" stroke="#2a78d6" stroke-width="2"/>'
+        for one in (*parts, part)
+        if one
+    )
+    title = html.escape(f"{_curve_name(series)}  {_last_words(series)}")
+    what = html.escape(series.step_unit or ("step" if series.points[0].step is not None else "s"))
+    text = 'font-family="sans-serif" font-size="12" fill="currentColor"'
+    return (
+        f'<svg role="img" aria-label="{title}" width="{_SVG_WIDTH}" height="{_SVG_HEIGHT}" '
+        f'viewBox="0 0 {_SVG_WIDTH} {_SVG_HEIGHT}"><text x="{_SVG_MARGIN}" y="14" {text}>{title}'
+        f'</text>{lines}<text x="{_SVG_MARGIN}" y="{_SVG_HEIGHT - 6}" {text}>{what} {left:g}</text>'
+        f'<text x="{_SVG_WIDTH - _SVG_MARGIN}" y="{_SVG_HEIGHT - 6}" text-anchor="end" {text}>'
+        f"{what} {left + span:g}</text></svg>"
+    )
