@@ -332,7 +332,7 @@ class PollSettings:
 
 @dataclass(frozen=True)
 class GatewaySettings:
-    """Limits of uploads to the gateway."""
+    """Limits of uploads to the gateway, and of what it tells Prometheus."""
 
     uploads: Path | None = setting(
         _path, "directory for files that callers of a gateway send, until their job is submitted"
@@ -343,6 +343,9 @@ class GatewaySettings:
     upload_files: int = setting(_number(1), "number of files of one request to a gateway", 1000)
     upload_time_s: float = setting(
         _duration, "time in which the files of one request to a gateway must arrive", 600.0
+    )
+    job_series: int = setting(
+        _number(0), "most series of /metrics of a gateway that name a job; 0 for none", 0
     )
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -29,10 +29,14 @@ from prometheus_client import (
 )
 
 from submit_tf_job.errors import AuthError, SubmitTFJobError
-from submit_tf_job.gateway.callers import CallersFile, Clusters, Negotiator
+from submit_tf_job.gateway.callers import CallersFile, Clusters, Negotiator, OnePerson
+from submit_tf_job.gateway.cluster_metrics import ClusterGauges
 from submit_tf_job.gateway.policy import Policy
 from submit_tf_job.gateway.problems import RequestRefused
 from submit_tf_job.gateway.watchers import Causes, Watches
+
+if TYPE_CHECKING:
+    from submit_tf_job.sdk.client import Client
 
 T = TypeVar("T")
 _READY_FOR_S = 5.0
@@ -211,7 +215,7 @@ class Gateway:
     """
 
     clusters: Clusters
-    callers: CallersFile | None
+    callers: CallersFile | OnePerson | None
     log: Callable[[dict[str, Any]], None]
     limits: Limits = field(default_factory=Limits)
     policy: Policy = field(default_factory=Policy)
@@ -262,6 +266,13 @@ class Gateway:
             return self.negotiator.caller(ticket)
         assert self.callers is not None
         return self.callers.caller(authorization), ""
+
+    def client_of_caller(self, user: str) -> Client | None:
+        """Return the client of a user who may call: of the callers file, or who has called."""
+        listed = self.callers.read().values() if self.callers else ()
+        if user in listed or user == self.clusters.settings.user or self.clusters.has_called(user):
+            return self.clusters.of(user)
+        return None
 
     def why_not_ready(self) -> str:
         """Return why the gateway is not ready, or "".
@@ -373,6 +384,8 @@ class Metrics:
         )
         gauge("watched_jobs", "Jobs that the gateway follows.", lambda: len(gateway.watches))
         gauge("draining", "1 while the gateway ends.", lambda: gateway.draining)
+        clusters, most = gateway.clusters, gateway.clusters.settings.gateway.job_series
+        registry.register(ClusterGauges(clusters.own, gateway.client_of_caller, most))
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a completed request.
@@ -389,7 +402,10 @@ class Metrics:
         self._submissions.labels(outcome).inc()
 
     def text(self) -> bytes:
-        """Return all counters and gauges in Prometheus' text format."""
+        """Return all counters and gauges in Prometheus' text format.
+
+        It may wait for the cluster.
+        """
         return generate_latest(self._registry)
 
 

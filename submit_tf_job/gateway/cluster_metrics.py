@@ -1,0 +1,207 @@
+"""Gauges of the cluster's jobs, for Prometheus: jobs by state and queue, GPUs that are asked for,
+the oldest waiting job; and of live jobs step, part and main metric, as far as a setting allows.
+
+/metrics needs no token: so names of jobs are in it only where the gateway's operator says how many.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from submit_tf_job.errors import SubmitTFJobError
+from submit_tf_job.sdk.client import JobState
+
+if TYPE_CHECKING:
+    from submit_tf_job.sdk.client import Client, ListedJob, Status
+
+_LIVE = (JobState.PENDING, JobState.RUNNING)
+_AGAIN_S = 15.0  # Prometheus scrapes as often
+_ANSWER_S = 3.0
+_OLD_S = 60.0
+_GPU_LOOKS = 50  # jobs whose GPUs are asked for in one look: each takes a request
+_PREFIX = "submit_tf_job"
+_OF_JOB = ("name", "run", "user", "queue")  # `job` is a label of Prometheus itself
+
+
+@dataclass(frozen=True)
+class LiveJob:
+    """What one live job has told of itself."""
+
+    job: ListedJob
+    values: tuple[tuple[str, str, float], ...]  # gauge, metric or role or "", value
+
+
+@dataclass(frozen=True)
+class ClusterLook:
+    """What one look at the cluster found.
+
+    Attributes:
+        live: The jobs that wait or run; None if no ResourceManager answered.
+        gpus: GPUs by run, as far as they are known.
+        told: What live jobs tell of themselves.
+    """
+
+    live: tuple[ListedJob, ...] | None = None
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    told: tuple[LiveJob, ...] = ()
+
+
+class ClusterGauges(Collector):
+    """The gauges of the last look at the cluster; a scrape looks again if that is 15 s ago.
+
+    A cluster that does not answer does not delay the gateway's other metrics: a scrape waits for
+    three seconds, and what was found a minute ago is no longer told.
+
+    Args:
+        own: Returns the gateway's own client, which lists jobs.
+        client_of: Returns the client of a user; None for a user who is no caller.
+        most_series: The most series that have names of jobs.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        own: Callable[[], Client],
+        client_of: Callable[[str], Client | None],
+        most_series: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._own, self._client_of, self._most = own, client_of, most_series
+        self._clock, self._lock = clock, threading.Lock()
+        self._last, self._looked_at = ClusterLook(), float("-inf")
+        self._looking: threading.Thread | None = None
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Return nothing, so that the registry does not look at the cluster at the start."""
+        return ()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the gauges; scrapes at the same time share one look."""
+        with self._lock:
+            is_due = self._clock() - self._looked_at >= _AGAIN_S
+            if is_due and (self._looking is None or not self._looking.is_alive()):
+                self._looking = threading.Thread(
+                    target=self._look_again, daemon=True, name="gateway metrics"
+                )
+                self._looking.start()
+            looking = self._looking
+        if looking is not None:
+            looking.join(_ANSWER_S)
+        is_old = self._clock() - self._looked_at >= _OLD_S
+        look = ClusterLook() if is_old else self._last
+        yield from _gauges_of_cluster(look)
+        yield from self._gauges_of_jobs(look.told)
+
+    def _look_again(self) -> None:
+        self._last, self._looked_at = self._look(), self._clock()
+
+    def _look(self) -> ClusterLook:
+        try:
+            client = self._own()
+            live = tuple(client.jobs(user=None, states=_LIVE))
+        except SubmitTFJobError:
+            return ClusterLook()
+        return ClusterLook(live, self._gpus(client, live), tuple(self._told_by(live)))
+
+    def _gpus(self, client: Client, live: Iterable[ListedJob]) -> dict[str, int]:
+        known: dict[str, int] = {}
+        looks = 0
+        for job in live:
+            found = self._last.gpus.get(job.run)
+            if found is None and looks < _GPU_LOOKS:
+                looks += 1
+                try:
+                    found = client.gpus(job.run)
+                except SubmitTFJobError:
+                    found = None
+            if found is not None:
+                known[job.run] = found
+        return known
+
+    def _told_by(self, live: Iterable[ListedJob]) -> Iterator[LiveJob]:
+        """Yield what the newest running jobs tell, until their series are as many as may be."""
+        left = self._most
+        for job in live:
+            if left <= 0:
+                return
+            values = self._values_of(job)[:left]
+            left -= len(values)
+            yield LiveJob(job, values)
+
+    def _values_of(self, job: ListedJob) -> tuple[tuple[str, str, float], ...]:
+        if job.state is not JobState.RUNNING or job.user is None:
+            return ()
+        try:
+            client = self._client_of(job.user)
+            if client is None:
+                return ()
+            return tuple(_values_of_status(client.attach(job.application_id).status()))
+        except SubmitTFJobError:
+            return ()
+
+    def _gauges_of_jobs(self, told: Iterable[LiveJob]) -> Iterator[GaugeMetricFamily]:
+        made: dict[str, GaugeMetricFamily] = {}
+        for one in told:
+            for name, label, value in one.values:
+                text, more = _JOB_GAUGES[name]
+                if name not in made:
+                    made[name] = GaugeMetricFamily(
+                        f"{_PREFIX}_job_{name}", text, labels=_OF_JOB + more
+                    )
+                job = (one.job.name, one.job.run, one.job.user or "", one.job.queue or "")
+                made[name].add_metric([*job, *([label] if more else ())], value)
+        yield from made.values()
+
+
+# name → its help, and its label beside those of every job
+_JOB_GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "step": ("The step or epoch that the training has reached.", ()),
+    "part": ("The part of the training that is done, from 0 to 1.", ()),
+    "metric": ("The last value of the first metric that the program told.", ("metric",)),
+}
+
+
+def _values_of_status(status: Status) -> Iterator[tuple[str, str, float]]:
+    progress = status.job.report and status.job.report.progress
+    if not progress:
+        return
+    if progress.step is not None:
+        yield "step", "", progress.step
+    if progress.part is not None:
+        yield "part", "", progress.part
+    for metric, value in list(progress.metrics.items())[:1]:
+        if value is not None:
+            yield "metric", metric, value
+
+
+def _gauges_of_cluster(look: ClusterLook) -> Iterator[GaugeMetricFamily]:
+    def gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+        return GaugeMetricFamily(f"{_PREFIX}_{name}", text, labels=labels)
+
+    up = gauge("cluster_up", "Whether a ResourceManager listed the jobs.")
+    up.add_metric((), float(look.live is not None))
+    yield up
+    if look.live is None:  # unknown is no zero
+        return
+    jobs = gauge("jobs", "Jobs that wait or run.", "state", "queue")
+    gpus = gauge("gpus_asked", "GPUs that waiting and running jobs ask for.", "queue")
+    unknown = gauge("gpus_unknown_jobs", "Live jobs whose GPUs are not known.", "queue")
+    oldest = gauge("oldest_waiting_seconds", "How long the oldest waiting job has waited.", "queue")
+    counts = Counter((job.queue or "", job.state.value) for job in look.live)
+    for queue in sorted({job.queue or "" for job in look.live}):
+        own = [job for job in look.live if (job.queue or "") == queue]
+        for state in _LIVE:
+            jobs.add_metric([state.value, queue], counts[queue, state.value])
+        gpus.add_metric([queue], sum(look.gpus.get(job.run, 0) for job in own))
+        unknown.add_metric([queue], sum(job.run not in look.gpus for job in own))
+        waiting = (job.elapsed_s or 0 for job in own if job.state is JobState.PENDING)
+        oldest.add_metric([queue], max(waiting, default=0))
+    yield from (jobs, gpus, unknown, oldest)

@@ -1,0 +1,102 @@
+"""What /metrics tells Prometheus of the cluster's jobs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from submit_tf_job.errors import ClusterUnavailable
+from submit_tf_job.sdk.client import Client
+from tests.world.gateway import World
+
+ROOT = Path(__file__).parents[3]
+OF_USE = {f"submit_tf_job_job_{name}" for name in ("cpu_cores", "memory_bytes", "gpu_percent")}
+HOSTILE = 'loss"} 1\nfake{job="x\\'
+CONTAINER = "container_1700000000000_0001_01_000002"
+
+
+def samples(world: World) -> dict[tuple[str, str], float]:
+    """The samples of the cluster and of jobs: name and labels but those of every job → value."""
+    text = world.http.get("/metrics").text
+    known = ("user", "run", "queue")
+    return {
+        (
+            one.name.removeprefix("submit_tf_job_"),
+            " ".join(value for name, value in one.labels.items() if name not in known),
+        ): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+        if not one.name.startswith("submit_tf_job_gateway_")
+    }
+
+
+def world_with_jobs(tmp_path: Path, series: int) -> World:
+    given: dict[str, Any] = {"gateway.job_series": series}
+    world = World(tmp_path, **given)
+    run = world.post().json()["run"]
+    world.runs_and_writes()
+    progress = {"step": 3, "total": 10, "part": 0.3, "metrics": {HOSTILE: 0.25, "other": 1.0}}
+    report = {"version": 1, "run": run, "state": "running", "progress": progress}
+    world.fake.node.logs[CONTAINER, "job-report.json"] = json.dumps(report).encode()
+    world.fake.yarn.full = True
+    world.post(name="patient")
+    world.fake.clock.sleep(90)
+    return world
+
+
+def test_metrics_of_jobs_by_state_and_queue(tmp_path: Path) -> None:
+    found = samples(world_with_jobs(tmp_path, 0))
+    waited = found.pop(("oldest_waiting_seconds", ""))
+    assert 90 <= waited < 120
+    assert found == {
+        ("cluster_up", ""): 1,
+        ("jobs", "RUNNING"): 1,
+        ("jobs", "PENDING"): 1,
+        ("gpus_asked", ""): 0,
+        ("gpus_unknown_jobs", ""): found["gpus_unknown_jobs", ""],
+    }, "no series names a job unless the operator says so"
+
+
+@pytest.mark.parametrize(
+    ("most", "names"), [(2, ["part", "step"]), (9, ["metric", "part", "step"])]
+)
+def test_metrics_of_a_job_are_as_many_as_the_setting_says(
+    tmp_path: Path, most: int, names: list[str]
+) -> None:
+    found = samples(world_with_jobs(tmp_path, most))
+    told = {name: value for name, value in found.items() if name[0].startswith("job_")}
+    values = {
+        ("job_step", "mnist"): 3,
+        ("job_part", "mnist"): 0.3,
+        ("job_metric", f"{HOSTILE} mnist"): 0.25,
+    }
+    assert told == {key: value for key, value in values.items() if key[0][4:] in names}
+
+
+def test_metrics_without_a_cluster_are_the_gateways_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object, **_named: object) -> None:
+        raise ClusterUnavailable("no ResourceManager answers")
+
+    world = World(tmp_path)
+    monkeypatch.setattr(Client, "jobs", fail)
+    assert samples(world) == {("cluster_up", ""): 0}, "what is not known is no zero"
+
+
+def test_dashboard_asks_for_metrics_that_there_are(tmp_path: Path) -> None:
+    board = json.loads((ROOT / "docs/grafana-dashboard.json").read_text("utf-8"))
+    asked = {
+        name
+        for panel in board["panels"]
+        for target in panel["targets"]
+        for name in re.findall(r"submit_tf_job_\w+", target["expr"])
+    }
+    world = world_with_jobs(tmp_path, 9)
+    text = world.http.get("/metrics").text
+    assert asked - set(re.findall(r"^(\w+)", text, re.MULTILINE)) == OF_USE
