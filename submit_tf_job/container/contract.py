@@ -99,7 +99,8 @@ INPUT_LIST = "tfjob-input-%s.txt"
 PROGRESS_MARK = "TFJOB_PROGRESS "
 # prefix of the machine-readable last line on the task's stderr
 OUTCOME_MARK = "submit_tf_job-outcome "
-IMAGE_REQUIRED = "require"  # `image_policy` in the job spec and in the task description
+# `image_policy` in the job spec and in the task description
+IMAGE_REQUIRED, IMAGE_ALLOWED = "require", "allow"
 REPORT_VERSION = 1
 TASK_VERSION = 1
 

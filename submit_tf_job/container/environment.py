@@ -118,7 +118,7 @@ def ignored_image(
 
 
 def require_image(info: Info) -> None:
-    """Check that this task runs in its image, unless the job spec says `image_policy: warn`.
+    """Check that this task runs in its image, unless `image_policy` lets it run without.
 
     Raises:
         BootstrapProblem: The NodeManager ignored the image.

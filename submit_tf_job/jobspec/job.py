@@ -170,6 +170,7 @@ class ImagePolicy(str, Enum):
 
     REQUIRE = "require"
     WARN = "warn"
+    ALLOW = "allow"
 
 
 class OnStall(str, Enum):

@@ -839,7 +839,8 @@ _JOB_ROWS = (
         words="hang_timeout idle_timeout stall watchdog"),
     Key("image_policy", enum(ImagePolicy, required="require", warning="warn"), "What happens "
         "where a NodeManager runs a task as a plain process instead of in its image. `require`: "
-        "the task fails with this cause before the command starts. `warn`: the command runs.",
+        "the task fails with this cause before the command starts. `warn`: the command runs, and a "
+        "warning says so. `allow`: it runs.",
         ("warn",), default="require", more="See [an image that the node "
         "ignored](troubleshooting.md#an-image-that-the-node-ignored)."),
     Key("python", _PYTHON,

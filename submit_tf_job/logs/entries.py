@@ -79,10 +79,11 @@ class TaskContainer:
         return self.task.rpartition("-")[0] or self.task
 
     @property
-    def order(self) -> tuple[str, int, list[int]]:
-        """Sort key: role, index as a number, age."""
+    def order(self) -> tuple[bool, str, int, list[int]]:
+        """Sort key: role, index as a number, age; the witness, which runs no program, last."""
         index = self.task.rpartition("-")[2]
         return (
+            self.role == contract.WITNESS_ROLE,
             self.role,
             int(index) if index.isdigit() else 0,
             [int(number) for number in re.findall(r"\d+", self.id)[-2:]],

@@ -265,7 +265,7 @@ def _report_lines(report: JobReport, *, live: bool) -> Iterator[str]:
     still, awaited = standstill_words(report), awaited_words(report)
     if still and live:
         yield f"  {'standstill':<12} {still}"
-        yield f"  {'':<12} nothing ends such a job but `lifetime`; its last lines: logs JOB TASK"
+        yield f"  {'':<12} `stacks JOB` shows where its processes stand; only `lifetime` ends it"
     if awaited and live:
         yield f"  {'finishing':<12} {awaited}"
     if report.retried:

@@ -244,10 +244,12 @@ def _store_place(
 
 
 def ignores_image(job: Rendezvous, now: float, m: Member, image: str) -> None:
-    """Record a task that runs as a plain process of its node; one warning names the first."""
+    """Record a task that runs as a plain process of its node; one warning names the first, unless
+    the job spec has `image_policy: allow`.
+    """
     if m.name in job.image_ignored or len(job.image_ignored) >= states.KEPT:
         return
-    if not job.image_ignored:
+    if not job.image_ignored and job.info.task.get("image_policy") != contract.IMAGE_ALLOWED:
         text = "%s on %s runs as a plain process of its node: the NodeManager there does not run "
         job.warn(now, text % (m.name, m.host) + "the image " + image[:255])
     job.image_ignored.append(m.name)
