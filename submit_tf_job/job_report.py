@@ -412,6 +412,23 @@ class Awaited:
 
 
 @dataclass(frozen=True)
+class Checkpoint:
+    """The newest checkpoint of a job.
+
+    Attributes:
+        uri: The directory.
+        name: Its name there.
+        step: The number in its name.
+        at: When it was written, in seconds since 1970; None where the file system does not say it.
+    """
+
+    uri: str = fact(as_text)
+    name: str = fact(as_text)
+    step: int | None = fact(as_whole)
+    at: float | None = fact(as_moment)
+
+
+@dataclass(frozen=True)
 class StoredOutput:
     """Where an output of the job is.
 
@@ -524,6 +541,7 @@ class JobReport:
     retried: Retried | None = fact(one(Retried), key="retries")
     stands_still: ReportedStandstill | None = fact(one(ReportedStandstill), key="standstill")
     awaited: Awaited | None = fact(one(Awaited))
+    checkpoint: Checkpoint | None = fact(one(Checkpoint))
     served: tuple[ServedPorts, ...] = fact(each(ServedPorts))
     outputs: tuple[StoredOutput, ...] = fact(each(StoredOutput))
     image_ignored: tuple[str, ...] = fact(as_texts)

@@ -17,6 +17,7 @@ from submit_tf_job.diagnose.cause import Cause, CauseEvidence, Consequence
 from submit_tf_job.diagnose.since_success import NewValue, SinceSuccess
 from submit_tf_job.job_report import (
     Awaited,
+    Checkpoint,
     Failure,
     Generation,
     Retried,
@@ -146,6 +147,7 @@ class JobJson(Json):
     progress: Annotated[Free | None, ProgressJson]
     standstill: Standstill | None
     awaited: Awaited | None
+    checkpoint: Checkpoint | None
     retries: Retried | None
     warnings: Names
     resubmission: service_properties.Resubmission | None
@@ -380,7 +382,7 @@ def _report_fields(report: JobReport | None, *, live: bool) -> dict[str, Any]:
     running tasks is left out, because that is no longer true.
     """
     if report is None:
-        names = ("tasks", "progress", "standstill", "awaited", "retries")
+        names = ("tasks", "progress", "standstill", "awaited", "retries", "checkpoint")
         return {**dict.fromkeys(names), "roles": {}, "warnings": ()}
     return {
         "tasks": TasksJson.of(report),
@@ -388,6 +390,7 @@ def _report_fields(report: JobReport | None, *, live: bool) -> dict[str, Any]:
         "progress": (report.progress and report.progress.to_json()) or None,
         "standstill": report.standstill if live else None,
         "awaited": report.awaited if live else None,
+        "checkpoint": report.checkpoint,
         "retries": report.retried,
         "warnings": report.warnings,
     }
@@ -471,7 +474,7 @@ def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:
 # inside of the retries
 _OBSERVED = (
     *(Failure, Awaited, Cause, CauseEvidence, Consequence, Remark, SinceSuccess, NewValue),
-    *(RoleCounts, StoredOutput, Standstill, Retried),
+    *(Checkpoint, RoleCounts, StoredOutput, Standstill, Retried),
     service_properties.Resubmission,
     *(description.StartTimes, description.Link, description.TaskDetail, description.Limit),
     timeline.TimelinePart,

@@ -389,6 +389,18 @@ class DecidingTask:
         self.info.attempt = job.me.attempt
         self._release({m.role for m in job.cluster} - job.held)
         self._remind()
+        if self.info.task.get("checkpoints"):
+            self._watch_checkpoints()
+
+    def _watch_checkpoints(self) -> None:
+        from submit_tf_job.container import checkpoints  # few jobs need it
+
+        def found(what: dict[str, Any]) -> None:
+            checkpoints.found(self.job, time.monotonic(), what)
+            self.changed = True
+
+        watching = checkpoints.Watch(self.job, self.command.env, self.loop, found)
+        threading.Thread(target=watching.run, name="checkpoints", daemon=True).start()
 
     def _release(self, roles: Collection[str]) -> None:
         """Have the tasks of some roles start their commands."""

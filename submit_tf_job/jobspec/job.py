@@ -595,6 +595,7 @@ class Job:
         priority: Within the queue, higher first; None for the cluster's default.
         inputs: The data that it reads.
         outputs: The data that it writes.
+        checkpoints: Where the program writes its checkpoints; None for the output of that name.
         lifetime_s: Seconds from submission after which YARN kills the job; None for no limit.
         start_timeout_s: Seconds from the deciding task's start in which every task must register.
         finish_timeout_s: Seconds that other tasks get after the end of the deciding task.
@@ -627,6 +628,7 @@ class Job:
     kerberos: Kerberos | None = None
     inputs: tuple[Input, ...] = ()
     outputs: tuple[Output, ...] = ()
+    checkpoints: str | None = None
     lifetime_s: Duration | None = None
     start_timeout_s: Duration = 900
     finish_timeout_s: Duration = 600

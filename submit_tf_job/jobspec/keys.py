@@ -770,6 +770,12 @@ _JOB_ROWS = (
         ({"model": "hdfs:///models/mnist"},
          {"model": {"uri": "hdfs:///models/mnist", "upload": True, "overwrite": True}}),
         more="See [data.md](data.md#outputs).", otherwise="`{}`", of_site=False),
+    Key("checkpoints", PLAIN_URI, "Where the program writes its checkpoints: `status` shows the "
+        "newest one, and a restart of all tasks says whether there is one.",
+        ("hdfs:///models/mnist/checkpoints",),
+        otherwise="the output of that name, without `upload`",
+        more="The names need a number, such as `ckpt-1200`; else the time decides.",
+        words="checkpoint_dir checkpoint_path ckpt_dir", of_site=False),
     Key("lifetime", DURATION, "How long after the submission YARN kills the job. Its tasks save "
         "[before](operate.md#the-end-of-the-lifetime).", ("12h", "2d"),
         otherwise="no limit", field="lifetime_s",

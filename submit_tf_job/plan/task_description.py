@@ -23,6 +23,8 @@ from submit_tf_job.jobspec.job import (
 from submit_tf_job.plan.delivery import Contribution
 from submit_tf_job.plan.site import Site
 
+# names of outputs that hold checkpoints
+_CHECKPOINTS = ("checkpoint", "checkpoints", "ckpt", "ckpts")
 # the framework whose environment or versions the bootstrap has to know
 _FRAMEWORKS = {
     Strategy.MULTI_WORKER: "tensorflow",
@@ -120,6 +122,8 @@ def _of_some_jobs(job: Job, site: Site) -> dict[str, object]:
         found["elastic"] = elastic
     if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
         found["stop_grace_s"] = job.stop_grace_s
+    if uri := job.checkpoints or _checkpoints_of_outputs(job):
+        found["checkpoints"] = uri
     if job.prepare:
         found["prepare"] = job.prepare.to_json()
     if stall := job.stall_timeout:
@@ -127,6 +131,12 @@ def _of_some_jobs(job: Job, site: Site) -> dict[str, object]:
     if any(role.gpus for role in job.roles.values()):  # tasks look for it, if their role has none
         found["gpus"] = site.gpu_resource
     return found
+
+
+def _checkpoints_of_outputs(job: Job) -> str | None:
+    """Return the output by its name, if the program itself writes there."""
+    named = (output for output in job.outputs if output.name in _CHECKPOINTS and not output.upload)
+    return next((output.uri for output in named), None)
 
 
 def _task_of(role: Role) -> dict[str, object]:

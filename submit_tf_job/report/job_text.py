@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from submit_tf_job.diagnose.amounts import clause, seconds
 from submit_tf_job.host.units import duration_text
 from submit_tf_job.job_report import (
+    Checkpoint,
     Failure,
     JobReport,
     ReportedProgress,
@@ -166,6 +168,15 @@ def standstill_words(report: JobReport) -> str:
     return f"{_named(still.tasks, still.count)} {verb} printed nothing for {time}{own}{others}"
 
 
+def checkpoint_words(checkpoint: Checkpoint, now: float) -> str:
+    """Return the newest checkpoint, how old it is, and where."""
+    ago = ""
+    if checkpoint.at is not None:
+        age = max(0.0, now - checkpoint.at)
+        ago = f", {duration_text(age - age % 60 if age >= 60 else age)} ago"
+    return f"{checkpoint.name}{ago}, at {checkpoint.uri}"
+
+
 def awaited_words(report: JobReport) -> str:
     """Return for whom the end of the job waits, and until when; "" if it does not."""
     awaited = report.awaited
@@ -262,6 +273,8 @@ def _report_lines(report: JobReport, *, live: bool) -> Iterator[str]:
     if report.progress:
         parts = (progress_words(report.progress), left_words(report))
         yield f"  {'progress':<12} {'  '.join(filter(None, parts))}"
+    if report.checkpoint and report.checkpoint.name:
+        yield f"  {'checkpoint':<12} {checkpoint_words(report.checkpoint, time.time())}"
     still, awaited = standstill_words(report), awaited_words(report)
     if still and live:
         yield f"  {'standstill':<12} {still}"

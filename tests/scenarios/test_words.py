@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from datetime import datetime
 from typing import Any
 
@@ -65,6 +66,13 @@ def test_finishing_says_for_whom_and_until_when(world: World) -> None:
     said = world("wait", "mnist", "--timeout", "1s").err
     assert "FINISHING  waiting for worker-1 until 12:34" in said
     assert world("status", "mnist", "-o", "json").json["awaited"]["tasks"] == ["worker-1"]
+
+
+def test_status_shows_the_newest_checkpoint(world: World) -> None:
+    at = time.time() - 250
+    newest = {"uri": "hdfs:///c", "name": "ckpt-1200", "step": 1200, "at": at}
+    reports(world, "running", checkpoint=newest)
+    assert "  checkpoint   ckpt-1200, 4m ago, at hdfs:///c" in world("status", "mnist").out
 
 
 def test_a_silent_application_master_is_named_and_the_rest_is_told(world: World) -> None:

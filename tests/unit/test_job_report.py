@@ -52,6 +52,7 @@ def written_reports() -> Iterator[dict[str, Any]]:
         job.running(member)
     told = {"step": 3, "total": 9, "unit": "epoch", "part": 0.1, "metrics": {"loss": 0.5}}
     told["metrics_step"] = 2
+    job.checkpoint = {"uri": "hdfs:///c", "name": "ckpt-3", "step": 3, "at": 1.5}
     for part in (0.1, 0.5):
         played.after(60)
         job.record_progress(played.now, job.me, {**told, "part": part})

@@ -88,6 +88,8 @@ class Rendezvous:
         self.await_start(now)
         self.news = TaskNews(float(task.get("still_s", STILL_S)))
         self.progress: dict[str, Any] | None = None
+        self.checkpoint: dict[str, Any] | None = None  # the newest one that was seen
+        self.checkpoint_told = 0  # the restart of which was said whether it finds one
         self.usage = JobUsage()
         self.stored: dict[tuple[str, str], set[str]] = {}  # name and URI of an output → its tasks
         self.finish_deadline = self.linger_until = self.late_until = now

@@ -21,7 +21,7 @@ TOPICS = {
     "first": (keys.JOB, "name image command strategy roles"),
     "first role": (keys.ROLE, "instances memory gpus"),
     "program": (keys.JOB, "env workdir prepare python keras description"),
-    "data": (keys.JOB, "files mounts inputs outputs"),
+    "data": (keys.JOB, "files mounts inputs outputs checkpoints"),
     "training": (keys.JOB, "tf_config deciding_role ends_with legacy_master variables"),
     "time": (keys.JOB, "lifetime start_timeout finish_timeout grace stop_grace"),
     "cluster": (keys.JOB, f"queue priority network {_DOCKER} hadoop kerberos"),

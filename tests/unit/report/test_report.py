@@ -119,7 +119,7 @@ def test_job_lines_of_a_waiting_job() -> None:
 
 KEYS_OF_A_JOB = """\
 kind format name run application_id user queue state reason confirmed hint failure root_cause
-pending tasks roles progress standstill awaited retries warnings resubmission evidence yarn links
+pending tasks roles progress standstill awaited checkpoint retries warnings resubmission evidence yarn links
 outputs started_at finished_at"""
 
 

@@ -1,0 +1,85 @@
+"""Look for the newest checkpoint of a job (`checkpoints`), in the deciding task."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from submit_tf_job.container import foreign, own_python
+from submit_tf_job.container.data.webhdfs_client import GIVEN_TOKENS
+from submit_tf_job.container.info import Info
+from submit_tf_job.container.loop import Loop
+from submit_tf_job.container.rendezvous.machine import StateMachine
+from submit_tf_job.container.tokens import ENV_FILE
+
+LOOK_S = 60.0  # between two looks
+LIMIT_S = 60.0  # of one
+MODULE = "submit_tf_job.container.data.newest_checkpoint"
+
+
+class Watch:
+    """Looks again and again while the commands of one generation run."""
+
+    def __init__(
+        self,
+        job: StateMachine,
+        env: Mapping[str, str],
+        loop: Loop,
+        tell: Callable[[dict[str, Any]], None],
+    ) -> None:
+        """Call `tell` in the event loop with what each look finds; `env` is the program's."""
+        self.job, self.env, self.loop, self.tell = job, env, loop, tell
+        self.generation, self.info = job.generation, job.info
+
+    def _is_over(self) -> bool:
+        return self.loop.exit is not None or self.job.generation != self.generation
+
+    def run(self) -> None:
+        """Look until the generation is over. It blocks: run it in a thread."""
+        while not self._is_over():
+            what = look(self.info, self.env, self.info.task["checkpoints"])
+            self.loop.post(partial(self._told, what))
+            time.sleep(float(self.info.task.get("checkpoints_s", LOOK_S)))
+
+    def _told(self, what: dict[str, Any]) -> None:
+        if not self._is_over():
+            self.tell(what)
+
+
+def found(job: StateMachine, now: float, what: dict[str, Any]) -> None:
+    """Keep what a look has found; say of a restart whether there is a checkpoint."""
+    if "why" in what:
+        return
+    known, restarted = what.get("name"), job.generation > 0 or job.me.attempt > 0
+    if restarted and job.checkpoint_told < job.generation + job.me.attempt:
+        job.checkpoint_told = job.generation + job.me.attempt
+        if known:
+            job.event(now, f"the newest checkpoint at {what['uri']} is {known}")
+        else:
+            job.warn(now, f"no checkpoint is at {what['uri']}: the training begins from nothing")
+    job.checkpoint = what if known else job.checkpoint
+
+
+def look(info: Info, env: Mapping[str, str], uri: str) -> dict[str, Any]:
+    """Return uri, name, step and time of the newest checkpoint; only the uri if there is none, and
+    `why` if that is not known.
+
+    A library that hangs or crashes affects a process of its own only.
+    """
+    clean = own_python.environment_of(info, env)
+    clean[GIVEN_TOKENS] = info.env.get(ENV_FILE, "")
+    argv = own_python.command_line(MODULE, info, env)
+    request = json.dumps({"uri": uri}).encode("ascii")
+    pipe, none = subprocess.PIPE, subprocess.DEVNULL
+    try:
+        done = subprocess.run(
+            argv, input=request, stdout=pipe, stderr=none, env=clean, cwd=info.cwd, timeout=LIMIT_S
+        )
+        found = foreign.parse(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as err:
+        found = {"why": str(err)[:200]}
+    return dict(found if isinstance(found, dict) else {}, uri=uri)
