@@ -61,8 +61,9 @@ def _run(info: Info, signals: Signals) -> int:
     loop = Loop(signals, info.started)
     command = TaskCommand(info, signals, loop.post)
     part = _part(info, loop, command)
-    # the report of the deciding task contains this warning for every task
-    if info.ignored_image and not info.decides:
+    # the report of the deciding task contains this warning for every task, unless it is allowed
+    is_allowed = info.task.get("image_policy") == contract.IMAGE_ALLOWED
+    if info.ignored_image and (is_allowed or not info.decides):
         text = "this task runs as a plain process of its node: the NodeManager does not run the "
         log(text + "image " + info.ignored_image)
     env = dict(os.environ)
