@@ -172,8 +172,7 @@ def checkpoint_words(checkpoint: Checkpoint, now: float) -> str:
     """Return the newest checkpoint, how old it is, and where."""
     ago = ""
     if checkpoint.at is not None:
-        age = max(0.0, now - checkpoint.at)
-        ago = f", {duration_text(age - age % 60 if age >= 60 else age)} ago"
+        ago = f", {seconds(max(0.0, now - checkpoint.at))} ago"
     return f"{checkpoint.name}{ago}, at {checkpoint.uri}"
 
 

@@ -38,7 +38,7 @@ def test_a_task_that_stands_still_is_named(world: World) -> None:
     words = "worker-1 has printed nothing for 3 min, since step 3; the others are at step 40"
     status = world("status", "mnist")
     assert f"  standstill   {words}" in status.out.splitlines()
-    assert "nothing ends such a job but `lifetime`" in status.out
+    assert "only `lifetime` ends it" in status.out
     assert words in world("describe", "mnist").out
     assert words in world("wait", "mnist", "--timeout", "1s").err
     assert world("status", "mnist", "-o", "json").json["standstill"] == {
@@ -72,7 +72,7 @@ def test_status_shows_the_newest_checkpoint(world: World) -> None:
     at = time.time() - 250
     newest = {"uri": "hdfs:///c", "name": "ckpt-1200", "step": 1200, "at": at}
     reports(world, "running", checkpoint=newest)
-    assert "  checkpoint   ckpt-1200, 4m ago, at hdfs:///c" in world("status", "mnist").out
+    assert "  checkpoint   ckpt-1200, 4 min ago, at hdfs:///c" in world("status", "mnist").out
 
 
 def test_a_silent_application_master_is_named_and_the_rest_is_told(world: World) -> None:
