@@ -76,7 +76,9 @@ def from_parser(error: Any, arguments: Sequence[str] = ()) -> UsageError:
 
 
 def _as_override(context: Any, option: str, arguments: Sequence[str]) -> str:
-    """Return how a key of a job spec that was given as an option is written; "" for no key."""
+    """Return a hint where a key of a job spec was given as an option: how `--set` sets it; "" for
+    any other option.
+    """
     if not any(parameter.name == "overrides" for parameter in context.command.params):
         return ""
     from submit_tf_job.jobspec.keys import JOB, ROLE

@@ -112,7 +112,8 @@ class JobEnd:
     def _close(self, now: float) -> bool:
         """Tell the witness of the end, after everything else; return whether it has learned it.
 
-        With its container the ApplicationMaster ends, and soon all that still runs.
+        When the container of the witness ends, the ApplicationMaster ends, and soon after it all
+        containers that still run.
         """
         job, witness, info = self.job, self.job.witness, self.job.info
         # one that only was away for longer than `grace` is FAILED, too, without a status

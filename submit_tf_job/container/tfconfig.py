@@ -124,7 +124,7 @@ def ports_from(ports: Mapping[str, Any], port: int, step: int, most: int) -> lis
 
 
 def _range(ports: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the first port of the range, and how many it has."""
+    """Return the first port of the range, and the number of its ports."""
     first, last = int(ports["first"]), int(ports["last"])
     return first, last - first + 1
 

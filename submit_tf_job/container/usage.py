@@ -155,7 +155,7 @@ class Sampler:
             self.fresh = self.found(now)
 
     def close(self) -> None:
-        """End what looks at GPUs; does not wait for it."""
+        """End the program that looks at GPUs, without waiting for its end."""
         if self.gpus:
             self.gpus.close()
 

@@ -136,7 +136,7 @@ def _groups(job: Job, gpu_resource: str = "") -> tuple[_Group, ...]:
 
 
 def _comparable(groups: tuple[_Group, ...], rooms: Sequence[QueueResources]) -> tuple[_Group, ...]:
-    """Leave out GPUs of which no node reports any, as Hadoop 3.1.0 does of all."""
+    """Leave out a kind of GPU that no node reports; Hadoop 3.1.0 reports no GPUs at all."""
     known = {name for room in rooms for name, amount in room.additional.items() if amount}
     return tuple(group if group.resource in known else group._replace(gpus=0) for group in groups)
 

@@ -46,7 +46,9 @@ class Conversion:
 
 
 def convert(found: ReadJob) -> Conversion:
-    """Return a job that was read as a job spec: one that no override changed as it is."""
+    """Return a job that was read, with the text of its job spec. A job spec that no override
+    changed keeps its own text.
+    """
     file, made = found.source.rpartition("/")[2], found.translation
     if made is None:
         text = write(found.tree, f"From {file}", ()) if found.text is None else found.text

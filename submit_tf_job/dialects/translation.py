@@ -383,7 +383,9 @@ class Translation:
             self.silent.append(at.path)
 
     def remark(self, at: At, level: Literal["warning", "note"], text: str, ours: str = "") -> None:
-        """Add a remark; the same remark about the same key of another role is counted instead."""
+        """Add a remark. A remark that is there already for the same key of another role is counted
+        instead.
+        """
         place = at.place
         new = Remark(level, place.source, place.line, place.column, at.path, text, ours=ours)
         like = (level, text, _last(at.path))

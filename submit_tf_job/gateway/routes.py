@@ -73,7 +73,8 @@ class Authenticated:
             return await in_thread(lambda: call(self.gateway.clusters.of(self.user)))
 
     async def with_client_while(self, call: Callable[[Client, Callable[[], bool]], T]) -> T:
-        """Call a function with the caller's client, and whether the HTTP client has left.
+        """Call a function with two arguments: the caller's client, and a function that returns
+        whether the HTTP client has left.
 
         Raises:
             ClientDisconnect: The client left, and the function was ended because of that.

@@ -74,7 +74,7 @@ def archive_problem(name: str, source: BinaryIO, *, links: bool, price: Price) -
 
 
 class _Packed(io.RawIOBase):
-    """The bytes of an archive; each read asks the price."""
+    """The bytes of an archive; each read checks the bounds of `price`."""
 
     def __init__(self, source: BinaryIO, price: Price) -> None:
         self._source, self.price = source, price

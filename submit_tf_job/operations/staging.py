@@ -115,11 +115,13 @@ def stage_lists(planned: Plan, settings: Settings, lists: Mapping[str, bytes]) -
     Raises:
         SubmitTFJobError: It cannot be written.
     """
+    if not lists:
+        return []
+    storage = storage_of(settings, planned.site.staging)
+    storage.mkdirs(planned.lists, 0o700)
     for name, content in lists.items():
-        storage = storage_of(settings, planned.site.staging)
-        storage.mkdirs(planned.lists, 0o700)
         storage.write(planned.list_uri(name), content)
-    return [planned.lists] if lists else []
+    return [planned.lists]
 
 
 def stage_files(planned: Plan, settings: Settings, told: Callable[[Sent], None]) -> list[str]:

@@ -65,7 +65,7 @@ class RangeReader:
     Attributes:
         url: Its URI, for messages.
         size: Size in bytes when the file was opened.
-        read: Reads a number of bytes, which exist, from an offset.
+        read: Reads a number of bytes from an offset; the file must have that many.
     """
 
     url: str

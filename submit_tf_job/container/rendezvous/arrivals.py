@@ -221,7 +221,9 @@ def _store_introduction(job: Rendezvous, now: float, m: Member, message: Mapping
 
 
 def _await_new_name(job: Rendezvous, m: Member) -> None:
-    """Await the name of a task's new container before the start; DNS had the former one's."""
+    """Wait for the name of a task's new container before the start, because DNS had the address of
+    the former one.
+    """
     if job.phase == states.WAITING and job.barrier > 1 and not m.is_sidecar:
         job.unresolved.add(m.name)
 
