@@ -12,11 +12,12 @@ from typing import Any
 import yaml
 
 from tests.cause_table import table
+from tests.failures import cases as corpus
 from tests.scenarios.test_why_failed import FAILURES, Failing, ended, recorded
 from tests.world import World
 
 # programs of the node or of the image, and what a program calls
-OTHERS = (
+OTHERS: tuple[str, ...] = (
     "set -e",
     "nvidia-smi ",
     "python ",
@@ -94,12 +95,13 @@ def hints(job: Failing) -> Iterator[tuple[str, str]]:
     """Yield the code and the hint of each known text, at the door."""
     for code, text in recorded("programs"):
         yield code, job.why(job.first("worker-0", 1), stderr=f"{text}\n").get("hint", "")
-    for ends in FAILURES.values():
-        for end in ends.values():
-            reason = "killed" if 128 < end["status"] < 160 else "exited"
-            first = job.first("worker-0", end["status"], reason)
-            cause = job.why(first, stderr=end.get("stderr", ""), stdout=end.get("stdout", ""))
-            yield str(cause["code"]), cause["hint"]
+    of_codes = {(one.fields.get("code"), one.fields.get("hint")): one for one in corpus.cases()}
+    for case in of_codes.values():
+        end = FAILURES[case.category][case.name]
+        reason = "killed" if 128 < end["status"] < 160 else "exited"
+        first = job.first("worker-0", end["status"], reason)
+        cause = job.why(first, stderr=end.get("stderr", ""), stdout=end.get("stdout", ""))
+        yield str(cause["code"]), cause["hint"]
     for code, row in recorded("containers"):
         yield code, job.why(am=ended(row["status"], row["said"])).get("hint", "")
     for status in (126, 127, 132, 134, 135, 136, 137, 139, 143):
