@@ -57,7 +57,8 @@ def _all_parts(seen: JobStatus) -> Iterator[TimelinePart]:
         return
     am_ms = next((one.started_ms for one in seen.attempts if one.started_ms), app.launch_ms)
     if am_ms is None and report is None:
-        yield TimelinePart("waited", "waits for YARN", app.started_ms, app.finished_ms)
+        if not app.finished_ms:  # of one that is over, it is not known how long it waited
+            yield TimelinePart("waited", "waits for YARN", app.started_ms, None)
         return
     begun_ms = am_ms or app.started_ms
     yield TimelinePart("waited", "waited for YARN", app.started_ms, begun_ms)

@@ -17,13 +17,16 @@ _NAMES = {"cpu": "CPU", "gpu": "GPU", "gpu_memory": "GPU memory"}
 _SVG_WIDTH, _SVG_HEIGHT, _SVG_MARGIN = 480, 150, 24
 
 
-def sparkline(values: Sequence[float], width: int, *, plain: bool = False) -> str:
+def sparkline(
+    values: Sequence[float], width: int, *, plain: bool = False, floor: float | None = None
+) -> str:
     """Return a line of characters, each as high as the mean of its part of the values.
 
     Args:
         values: Finite numbers, by time.
         width: The most characters.
         plain: Whether to use characters of ASCII alone.
+        floor: The value of the lowest character; None for the smallest mean.
     """
     heights = _PLAIN_HEIGHTS if plain else _HEIGHTS
     if not values or width < 1:
@@ -31,9 +34,9 @@ def sparkline(values: Sequence[float], width: int, *, plain: bool = False) -> st
     count = min(width, len(values))
     edges = [len(values) * number // count for number in range(count + 1)]
     means = [math.fsum(values[begin:end]) / (end - begin) for begin, end in pairwise(edges)]
-    least, most = min(means), max(means)
+    least, most = min(means) if floor is None else floor, max(means)
     step = (most - least) / (len(heights) - 1)
-    if not step:
+    if step <= 0:
         return heights[0] * count
     return "".join(heights[round((mean - least) / step)] for mean in means)
 
@@ -59,7 +62,9 @@ def curve_lines(usage: UsageReport, width: int, *, plain: bool = False) -> Itera
     column = max(map(len, names), default=0)
     for name, series in zip(names, rows, strict=True):
         told = _last_words(series)
-        drawn = sparkline(series.values(), width - column - len(told) - 6, plain=plain)
+        room = width - column - len(told) - 6
+        floor = None if series.is_metric else 0.0  # what hardly changes is no mountain
+        drawn = sparkline(series.values(), room, plain=plain, floor=floor)
         yield f"  {name:<{column}}  {drawn}  {told}"
 
 

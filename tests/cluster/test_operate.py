@@ -74,6 +74,8 @@ def _drawn(tool: Tool, job: str) -> None:
     assert "ROLE    DESIRED  READY  RUNNING" in text
     assert re.search(r"step \d+/3600  loss 0.5", text)
     assert re.search(r"chief-0 \| tick \d+", text)
+    assert re.search(r"  loss  +[_▁]+  0\.5  \(0.5 to 0.5\)", text), "the curve of the first metric"
+    assert re.search(r"  chief memory  +\S+  \d+ MiB  \(most \d+ MiB\)", text)
     assert max(map(len, text.replace("\r", "\n").splitlines())) <= 80
     assert frames.rindex("\x1b[2K") < frames.rindex("chief-0"), "the last frame stays on the screen"
     assert tool.status(job)["state"] == "RUNNING"

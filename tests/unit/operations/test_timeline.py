@@ -27,6 +27,7 @@ ENDED = {"state": "succeeded", "outcome": {"status": 0, "duration_s": 159}, "end
 # seconds: the application's end, the ApplicationMaster's start, the report → the parts
 RUNS: dict[str, tuple[int | None, int | None, dict[str, Any] | None, list[str]]] = {
     "waits": (None, None, None, ["waited 0-"]),
+    "is over, and nothing is left of it": (90, None, None, []),
     "containers start": (None, 5, None, ["waited 0-5", "containers 5-"]),
     "tasks arrive": (None, 5, {"state": "waiting"}, ["waited 0-5", "containers 5-20", "files 20-"]),
     "trains": (
