@@ -18,6 +18,7 @@ USES = {
     "operations/change.py": "the local time at which a job's lifetime ends",
     "logs/follow.py": "when a line was read; the year of times without one",
     "operations/follow.py": "the same",
+    "operations/history.py": "the duration of a run that has not ended, without an answer",
     "yarn/errors.py": "by how much the clocks differ, in an error about that",
     "gateway/app.py": "the time in the audit log",
     "compat/kubeflow.py": "the times of a job's conditions",
