@@ -29,7 +29,21 @@ from submit_tf_job.jobspec.job import Remark
 from submit_tf_job.json_values import FORMAT_VERSION, MOMENT, document, instant, plain, shown_fields
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations import description, timeline
+from submit_tf_job.usage_report import (
+    Advice,
+    Amounts,
+    Asked,
+    GpuUse,
+    Point,
+    RoleAmounts,
+    RoleUse,
+    Series,
+    Spread,
+    TaskUse,
+    UsageReport,
+)
 from submit_tf_job.yarn import service_properties
+from submit_tf_job.yarn.observed import Charge
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -41,6 +55,7 @@ if TYPE_CHECKING:
     from submit_tf_job.operations.history import RecordedRun
     from submit_tf_job.operations.listing import ListedJob
     from submit_tf_job.operations.submit import Submission
+    from submit_tf_job.operations.usage import JobUse
 
 
 Instant = Annotated[str, ("format", "date-time")]
@@ -319,6 +334,27 @@ class DeletionJson(Json):
     runs: Names
 
 
+@dataclass(frozen=True, kw_only=True)
+class UsageJson(Json):
+    """What a run uses, or used, beside what it asked for."""
+
+    kind: str = "Usage"
+    format: Literal[1] = FORMAT_VERSION
+    name: str
+    run: Run
+    application_id: str
+    state: JobState
+    elapsed_s: int | None
+    asked: Mapping[str, Asked]
+    roles: Mapping[str, RoleUse]
+    tasks: tuple[TaskUse, ...]
+    series: tuple[Series, ...]
+    started_at: Annotated[Instant | None, ("description", "When the seconds of the curves begin.")]
+    updated_at: Instant | None
+    charged: Charge | None
+    advice: tuple[Advice, ...]
+
+
 # --- made of what was observed ---
 
 
@@ -413,6 +449,24 @@ def why_object(found: Why) -> dict[str, Any]:
     )
 
 
+def usage_object(use: JobUse) -> dict[str, Any]:
+    """Return the object that `usage -o json` prints and the gateway sends."""
+    used = use.used or UsageReport()
+    moments = (used.started_at, used.updated_at)
+    started, updated = (instant(int(at * 1000)) if at else None for at in moments)
+    return plain(
+        UsageJson.of(
+            use,
+            roles=used.roles,
+            tasks=used.tasks,
+            series=used.series,
+            started_at=started,
+            updated_at=updated,
+            charged=use.charge,
+        )
+    )
+
+
 def listing_object(jobs: Sequence[ListedJob]) -> dict[str, Any]:
     """Return the object that `list -o json` prints."""
     return plain(WholeListJson(jobs=tuple(map(ListedJobJson.of, jobs))))
@@ -476,6 +530,8 @@ _OBSERVED = (
     *(Failure, Awaited, Cause, CauseEvidence, Consequence, Remark, SinceSuccess, NewValue),
     *(Checkpoint, RoleCounts, StoredOutput, Standstill, Retried),
     service_properties.Resubmission,
+    *(Amounts, Spread, RoleAmounts, GpuUse, TaskUse, RoleUse, Series, Charge),
+    *(Asked, Advice),
     *(description.StartTimes, description.Link, description.TaskDetail, description.Limit),
     timeline.TimelinePart,
 )
@@ -539,6 +595,13 @@ def _schema(hint: Any) -> dict[str, Any]:
         return _nullable(_schema(arguments[0]))
     if origin is tuple:
         return {"type": "array", "items": _schema(arguments[0])}
+    if hint is Point:
+        said = "Seconds since the start, step or null, value."
+        return {
+            "type": "array",
+            "items": {"type": ["number", "string", "null"]},
+            "description": said,
+        }
     if hint is Generation:
         return _object_schema(hint)
     if origin is not None:

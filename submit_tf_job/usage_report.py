@@ -246,3 +246,33 @@ class UsageReport:
         """Return the curve of a role's `cpu`, `memory`, `gpu` or `gpu_memory`."""
         found = (s for s in self.series if not s.is_metric and (s.role, s.name) == (role, name))
         return next(found, None)
+
+
+# --- beside it ---
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one task of a role asks for, and how many tasks there are."""
+
+    tasks: int
+    memory_mib: int | None
+    cpus: int | None
+    gpus: int
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to ask for next time.
+
+    Attributes:
+        role: The role.
+        key: The key of the job spec: `memory`, `cpus` or `gpus`.
+        sentence: What was used, of what.
+        option: What to type, such as `--set roles.worker.memory=4Gi`.
+    """
+
+    role: str
+    key: str
+    sentence: str
+    option: str

@@ -16,12 +16,15 @@ PAGE = PATH.read_text("utf-8")
 WORDS = {"string": "text", "boolean": "true or false", "integer": "number"}
 
 # Objects whose keys are names that a user or a cluster chose: `*` in the page.
-OPEN = {"roles", "files", "origins", "settings", "environment", "warnings"}
+OPEN = {"roles", "asked", "files", "origins", "settings", "environment", "warnings"}
 # Objects and lists whose content is described in a sentence.
 CLOSED = {
     *("findings[].facts", "pending[].facts", "root_cause.facts", "details", "formats", "tf_config"),
     *("end.report", "end.progress", "end.root_cause", "submission.values", "submission.asked"),
     *(f"runs[].{name}" for name in ("values", "lines", "metrics", "peak_memory_bytes")),
+    *("roles.*.cpu_cores", "roles.*.memory_bytes", "roles.*.gpu_percent"),
+    *("roles.*.gpus_used", "roles.*.gpu_memory_bytes", "tasks[].cpu_cores", "tasks[].memory_bytes"),
+    *("tasks[].gpus", "rows[].charge"),
     *("metrics", "progress.metrics", "resubmission.memory_mib", "ports", "settings.*.value"),
 }
 

@@ -31,6 +31,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "events": ("one_job", "Show what happened to a job, in order of time."),
         "stacks": ("one_job", "Print where the Python processes of a running job stand."),
         "ui": ("ui", "Show your jobs in a browser: curves, use, runs side by side."),
+        "usage": (
+            "use_of_resources",
+            "Show what a job uses of what it asked for, or a team's account.",
+        ),
         "open": ("one_job", "Print the address of what a role serves."),
         "tunnel": ("one_job", "Print the ssh command that makes a role's port reachable here."),
     },

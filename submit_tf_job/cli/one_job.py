@@ -121,12 +121,18 @@ def describe(context: Context, job: JobArgument) -> None:
       submit_tf_job describe mnist -o json | jq '.task_list[].host'
     """
     from submit_tf_job.jsonview import description_object
+    from submit_tf_job.operations.series import usage_of_status
+    from submit_tf_job.operations.usage import summary, use_of_status
     from submit_tf_job.report.detail_text import description_lines
 
     cluster = context.cluster()
     found = read_status.describe(cluster, job)
     diagnosis = diagnose(cluster, found)
-    lines = description_lines(found, diagnosis, now_ms=int(time.time() * 1000), width=context.width)
+    uses = ""
+    if not context.json:
+        uses = summary(use_of_status(cluster, found, usage_of_status(cluster, found)))
+    now_ms = int(time.time() * 1000)
+    lines = description_lines(found, diagnosis, now_ms=now_ms, uses=uses, width=context.width)
     context.result(lines, lambda: description_object(found, diagnosis.pending, diagnosis.failure))
 
 

@@ -22,7 +22,7 @@ from submit_tf_job.container.data.task_data import Data
 from submit_tf_job.container.info import BootstrapProblem, Info, describe, log, signal_name
 from submit_tf_job.container.meeting import Meeting
 from submit_tf_job.container.progress import Progress
-from submit_tf_job.container.usage import Sampler
+from submit_tf_job.container.sampler import Sampler
 
 LEFT = (
     "the command of %s has ended, and had left processes in the background, which are not waited "

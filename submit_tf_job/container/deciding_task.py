@@ -437,7 +437,7 @@ class DecidingTask:
             self._remind(all_tasks=True)
 
     # --- the end ----------------------------------------------------------------------------------
-    def outcome(self) -> tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]:
+    def outcome(self) -> tuple[dict[str, Any], dict[str, Any] | None, bytes]:
         """Return the job's verdict and first failed task for the outcome line; the last report, and
         what the tasks used.
         """
@@ -445,5 +445,5 @@ class DecidingTask:
         return (
             {"job": self.job.verdict, "first_failure": task},
             self.writer.last,
-            self.writer.usage.last,
+            self.writer.usage.record(),
         )

@@ -19,7 +19,7 @@ from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from submit_tf_job.container.rendezvous.members import Member
 from submit_tf_job.container.rendezvous.start import elastic_sizes
-from submit_tf_job.container.usage_file import UsageWriter, fitted
+from submit_tf_job.container.usage_file import UsageWriter
 
 TASKS_LISTED = 200
 # an unchanged report is rewritten, so that its age shows whether the deciding task is running
@@ -168,9 +168,7 @@ class Writer:
 
 
 # --- the record of the run ------------------------------------------------------------------------
-def leave_record(
-    info: Info, report: Mapping[str, Any], usage: Mapping[str, Any] | None = None
-) -> None:
+def leave_record(info: Info, report: Mapping[str, Any], usage: bytes = b"") -> None:
     """Write the last report of a job that is over, and what its tasks used; a failure costs the
     record alone.
     """
@@ -181,7 +179,7 @@ def leave_record(
         text = json.dumps(found, sort_keys=True).encode("utf-8")
     files = {contract.RECORD_REPORT: text}
     if usage:
-        files[contract.RECORD_USAGE] = fitted(usage)
+        files[contract.RECORD_USAGE] = usage
     writing = threading.Thread(target=_write_record, args=(info, files), name="record", daemon=True)
     writing.start()
     writing.join(RECORD_S)

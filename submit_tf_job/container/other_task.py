@@ -49,11 +49,11 @@ class OtherTask:
     def open(self) -> None:
         """Do nothing: no other task connects to this one."""
 
-    def outcome(self) -> tuple[dict[str, Any], None, None]:
+    def outcome(self) -> tuple[dict[str, Any], None, bytes]:
         """Return nothing more for the outcome line, no report and no usage: all are the deciding
         task's.
         """
-        return {}, None, None
+        return {}, None, b""
 
     def warn(self, text: str, about: str = "") -> None:
         """Log a warning, and have the deciding task put it into the report, if it is there."""

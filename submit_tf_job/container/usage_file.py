@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import contract, task_files
@@ -51,19 +50,20 @@ class UsageWriter:
             with contextlib.suppress(OSError):
                 task_files.write_json(self.path, self.last)
 
-
-def fitted(found: Mapping[str, Any], most_bytes: int = RECORD_BYTES) -> bytes:
-    """Return the file for the run's record: with fewer points, and then without tasks, if it would
-    be larger.
-    """
-    kept = dict(found, series=[dict(curve) for curve in found["series"]])
-    while True:
-        text = json.dumps(kept, separators=(",", ":"), sort_keys=True).encode("utf-8")
-        points = max((len(curve["points"]) for curve in kept["series"]), default=0)
-        if len(text) <= most_bytes or (points <= 1 and not kept["tasks"]):
-            return text if len(text) <= most_bytes else b""
-        if points <= FEWEST and kept["tasks"]:
-            kept["tasks"] = []
-        else:
-            for curve in kept["series"]:
-                curve["points"] = curve["points"][len(curve["points"]) % 2 ^ 1 :: 2]
+    def record(self, most_bytes: int = RECORD_BYTES) -> bytes:
+        """Return what was written last for the run's record: with fewer points, and then without
+        tasks, if it would be larger; b"" if nothing was.
+        """
+        if self.last is None:
+            return b""
+        kept = dict(self.last, series=[dict(curve) for curve in self.last["series"]])
+        while True:
+            text = json.dumps(kept, separators=(",", ":"), sort_keys=True).encode("utf-8")
+            points = max((len(curve["points"]) for curve in kept["series"]), default=0)
+            if len(text) <= most_bytes or (points <= 1 and not kept["tasks"]):
+                return text if len(text) <= most_bytes else b""
+            if points <= FEWEST and kept["tasks"]:
+                kept["tasks"] = []
+            else:
+                for curve in kept["series"]:
+                    curve["points"] = curve["points"][len(curve["points"]) % 2 ^ 1 :: 2]

@@ -151,6 +151,12 @@ WHY = _route(
     s200=_json_response("Why, and what is new since a run of it succeeded.", "Why"),
     s304=_UNCHANGED,
 )
+USAGE = _route(
+    "read_usage",
+    "Get what a job uses, and its curves",
+    s200=_json_response("What it uses beside what it asked for.", "Usage"),
+    s304=_UNCHANGED,
+)
 STOP = _route(
     "stop_job",
     "Stop a job",

@@ -35,6 +35,7 @@ from submit_tf_job.jsonview import (
     description_object,
     history_object,
     page_object,
+    usage_object,
     why_object,
 )
 from submit_tf_job.sdk.client import Client, JobHandle, job_schema
@@ -338,6 +339,17 @@ async def why(caller: Caller, name: Name) -> Response:
     """
     found = await caller.with_job(name, lambda job, _causes: job.why())
     return caller.json(why_object(found))
+
+
+@router.get("/jobs/{name}/usage", tags=["jobs"], **openapi.USAGE)
+async def usage(caller: Caller, name: Name) -> Response:
+    """Get what a job uses beside what it asked for, its curves, and what to ask for next time.
+
+    It takes several requests to the cluster; do not poll it more often than every 15 s, in which
+    the tasks write it.
+    """
+    found = await caller.with_job(name, lambda job, _causes: job.usage())
+    return caller.json(usage_object(found))
 
 
 @router.post("/jobs/{name}/stop", tags=["jobs"], **openapi.STOP)

@@ -23,6 +23,7 @@ from submit_tf_job.operations.resubmission import (
     run_after,
 )
 from submit_tf_job.operations.submit import Submission, submit
+from submit_tf_job.operations.usage import note_of_end
 from submit_tf_job.operations.watch_run import End, Pause, Trouble, watch_run
 from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
 from submit_tf_job.yarn import service_properties
@@ -134,6 +135,8 @@ def follow(
         )
         status = yield from _EventsOfRun(cluster, output_every_s, tail, explain).events(steps)
         cause = why_failed(cluster, status)
+        if note := note_of_end(cluster, status, cause):
+            yield Notice(note)
         found: NextRun | None = None
         if ran_out_of_memory(status, cause):
             if plan is not None:

@@ -87,14 +87,14 @@ def _begun_record(cluster: Cluster, done: Submission) -> dict[str, Any]:
             "spec": job.given.text[:_SPEC_MAX] if job.given else "",
             "overrides": list(job.given.overrides) if job.given else [],
             "values": values_of_job(job),
-            "asked": _asked(done.plan),
+            "asked": _asked_by_role(done.plan),
         },
         "end": None,
         LIFETIME: done.plan.service.lifetime,
     }
 
 
-def _asked(plan: Plan) -> dict[str, Any]:
+def _asked_by_role(plan: Plan) -> dict[str, Any]:
     """Return what each role asks for, for one task."""
     return {
         one.name: {

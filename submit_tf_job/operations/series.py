@@ -52,7 +52,16 @@ def usage_by(cluster: Cluster, reader: StatusReader, status: JobStatus) -> Usage
     """
     if not status.state.is_final:
         return live_usage(reader)
-    return run_records.usage_of(cluster, status.run) or _in_logs(cluster, status.app, reader)
+    return usage_at_end(cluster, status)
+
+
+def usage_of_status(cluster: Cluster, status: JobStatus) -> UsageReport | None:
+    """Return the same of a status that was read in detail; while the job runs this is one request,
+    to the node of its deciding task.
+    """
+    if status.of_other_user:
+        return None
+    return _on_node(cluster, status) if not status.state.is_final else usage_at_end(cluster, status)
 
 
 def live_usage(reader: StatusReader) -> UsageReport | None:
@@ -63,21 +72,28 @@ def live_usage(reader: StatusReader) -> UsageReport | None:
     return UsageReport.parse(content) if content else None
 
 
-def _in_logs(cluster: Cluster, app: AppReport | None, reader: StatusReader) -> UsageReport | None:
-    """Return the same from the collected logs, or from the node that has not handed them over."""
+def usage_at_end(cluster: Cluster, status: JobStatus) -> UsageReport | None:
+    """Return the same of a run that is over: from its record, the collected logs, or the node that
+    has not handed them over.
+    """
+    found = run_records.usage_of(cluster, status.run)
+    if found is None and status.app is not None:
+        found = _in_logs(cluster, status.app) or _on_node(cluster, status)
+    return found
+
+
+def _in_logs(cluster: Cluster, app: AppReport) -> UsageReport | None:
     conf = cluster.settings.hadoop_conf
-    if app is None:
-        return None
     with suppress(SubmitTFJobError):
         if conf is not None:
             logs = collected_logs(app, conf, cluster.settings, cluster.client.now_ms())
-            found = max(
+            newest = max(
                 logs.find(contract.USAGE_FILE), key=lambda one: one.uploaded_ms, default=None
             )
-            if found is not None:
-                content = logs.read_file(found.container_id, contract.USAGE_FILE)
+            if newest is not None:
+                content = logs.read_file(newest.container_id, contract.USAGE_FILE)
                 return UsageReport.parse(content)
-    return live_usage(reader)
+    return None
 
 
 class UsageLooks:
@@ -107,3 +123,19 @@ class UsageLooks:
             seen = reader.read(detail=True, app=status.app)
             self._last = usage_by(self._cluster, reader, seen) or self._last
         return self._last
+
+
+def _on_node(cluster: Cluster, status: JobStatus) -> UsageReport | None:
+    """Return the same from the node of the deciding task's container, if that is known."""
+    report = status.report
+    deciding = report.deciding if report else status.deciding_task
+    places = [(one.bare_host, one.id) for one in status.containers if one.instance == deciding]
+    if report:
+        hosts = [task.host for task in report.tasks if task.task == deciding]
+        places += [(host, report.container_id) for host in hosts]
+    with suppress(SubmitTFJobError):
+        for host, container in places:
+            for address in cluster.nodes.addresses_of(host) if host and container else ():
+                content = cluster.nodes.read_log(address, str(container), contract.USAGE_FILE).data
+                return UsageReport.parse(content)
+    return None

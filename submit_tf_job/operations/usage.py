@@ -20,12 +20,14 @@ from submit_tf_job.operations import run_records
 from submit_tf_job.operations.listing import JobSelection, listed_jobs
 from submit_tf_job.operations.read_status import StatusReader
 from submit_tf_job.operations.runs import find_with_record
-from submit_tf_job.operations.series import usage_by
+from submit_tf_job.operations.series import usage_by, usage_of_status
 from submit_tf_job.operations.stored_services import stored_services
-from submit_tf_job.usage_report import RoleUse, UsageReport
-from submit_tf_job.yarn.observed import Charge, ObservedComponent, items
+from submit_tf_job.usage_report import Advice, Asked, RoleUse, UsageReport
+from submit_tf_job.yarn.observed import Charge, ObservedService
+from submit_tf_job.yarn.service_properties import Resubmission
 
 if TYPE_CHECKING:
+    from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.cluster import Cluster, JobRef
 
@@ -33,35 +35,9 @@ MARGIN = 1.2  # of what is advised, over the most that was used
 WORTH = 0.8  # advice for less than this part of what is asked alone
 TOLD_FROM = 0.2  # the part of a run after which its peak says something
 WASTED, WASTED_S = 0.25, 600.0
+OUT_OF_MEMORY = ("out-of-memory", "killed")
 MIB = 1 << 20
 _STEP_MIB = 1024  # yarn.scheduler.minimum-allocation-mb, whose multiples YARN gives
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What one task of a role asks for, and how many tasks there are."""
-
-    tasks: int
-    memory_mib: int | None
-    cpus: int | None
-    gpus: int
-
-
-@dataclass(frozen=True)
-class Advice:
-    """What to ask for next time.
-
-    Attributes:
-        role: The role.
-        key: The key of the job spec: `memory`, `cpus` or `gpus`.
-        sentence: What was used, of what.
-        option: What to type, such as `--set roles.worker.memory=4Gi`.
-    """
-
-    role: str
-    key: str
-    sentence: str
-    option: str
 
 
 @dataclass(frozen=True)
@@ -108,44 +84,41 @@ def usage_of(cluster: Cluster, job: str | JobRef) -> JobUse:
 
 def use_of_status(cluster: Cluster, status: JobStatus, used: UsageReport | None) -> JobUse:
     """Return the same, of a status and of what was read of the use."""
-    app = status.app
+    app, service = status.app, _service_of(cluster, status)
     made = JobUse(
         name=status.name,
         run=status.run,
         application_id=status.application_id,
         state=status.state,
         elapsed_s=app.elapsed_ms // 1000 if app and app.elapsed_ms else None,
-        asked=asked_by(cluster, status),
-        charge=Charge.of(app.raw) if app else None,
+        asked=asked_by(cluster, status.run, service),
+        charge=app.charge if app else None,
         used=used,
     )
     if used is None or not says_something(status):
         return made
-    floor = status.resubmission.memory if status.resubmission else {}
+    floor = Resubmission.of(service.properties if service else {}).memory
     return replace(made, advice=advice(made.asked, used.roles, step_mib(cluster), floor))
 
 
-def asked_by(cluster: Cluster, status: JobStatus) -> dict[str, Asked]:
-    """Return what each role asks for: by YARN's service while it runs, later by YARN's copy of it,
-    or the run's record.
-    """
-    components = status.components
-    if not components and not status.of_other_user:
-        components = _stored_components(cluster, status.run)
-    found = {
-        one.name: Asked(one.number_of_containers or 0, one.memory_mib, one.vcores, one.gpus)
-        for one in components
-        if one.name != contract.WITNESS_ROLE
-    }
-    return found or run_asked(cluster, status.run)
-
-
-def _stored_components(cluster: Cluster, run: str) -> tuple[ObservedComponent, ...]:
+def _service_of(cluster: Cluster, status: JobStatus) -> ObservedService | None:
+    """Return YARN's service of a run; its copy on HDFS once the services API tells no more."""
+    if status.components or status.of_other_user:
+        return status.service
     stored = stored_services(cluster)
     with suppress(SubmitTFJobError):
-        content = stored.content(run) if stored else {}
-        return tuple(ObservedComponent.from_json(one) for one in items(content.get("components")))
-    return ()
+        return ObservedService.from_json(stored.content(status.run)) if stored else status.service
+    return status.service
+
+
+def asked_by(cluster: Cluster, run: str, service: ObservedService | None) -> dict[str, Asked]:
+    """Return what each role asks for, by YARN's service, else by the run's record."""
+    found = {
+        one.name: Asked(one.number_of_containers or 0, one.memory_mib, one.vcores, one.gpus)
+        for one in (service.components if service else ())
+        if one.name != contract.WITNESS_ROLE
+    }
+    return found or run_asked(cluster, run)
 
 
 def run_asked(cluster: Cluster, run: str) -> dict[str, Asked]:
@@ -271,6 +244,53 @@ def waste(use: JobUse) -> str:
     return ""
 
 
+def summary(use: JobUse) -> str:
+    """Return one line: of each role the most memory and the mean of CPU and GPUs; "" if nothing is
+    known.
+    """
+    words = []
+    for role, its in (use.used.roles if use.used else {}).items():
+        asked = use.asked.get(role)
+        peak = its.memory_bytes and its.memory_bytes.peak
+        mean, gpu = (amount and amount.mean for amount in (its.cpu_cores, its.gpu_percent))
+        of = f" of {memory_text(asked.memory_mib)}" if asked and asked.memory_mib else ""
+        cores = f" of {asked.cpus}" if asked and asked.cpus else ""
+        said = [f"at most {gib(peak.most)}{of}"] if peak else []
+        said += [f"{mean.mean:.1f}{cores} cores"] if mean else []
+        said += [f"GPU {gpu.mean:.0f} %"] if gpu else []
+        words += [f"{role} {', '.join(said)}"] if said else []
+    return "; ".join(words)
+
+
+def note_of_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> str:
+    """Return what is said of the use of a run that is over: that it used less than a quarter of
+    what it held, or how much a task held that ran out of memory; else "".
+    """
+    report, app = status.report, status.app
+    out = cause is not None and cause.code in OUT_OF_MEMORY
+    long = app is not None and (app.elapsed_ms or 0) > WASTED_S * 1000
+    if report is None or not (out or (long and status.state is JobState.SUCCEEDED)):
+        return ""
+    with suppress(SubmitTFJobError):
+        use = use_of_status(cluster, status, usage_of_status(cluster, status))
+        return _memory_at_end(use, str(cause.task or "")) if out and cause else waste(use)
+    return ""
+
+
+def _memory_at_end(use: JobUse, task: str) -> str:
+    """Return how much memory a task held at its last look, of how much."""
+    role = task.rpartition("-")[0]
+    asked, tasks = (
+        use.asked.get(role),
+        {one.task: one for one in use.used.tasks} if use.used else {},
+    )
+    memory = tasks[task].memory_bytes if task in tasks else None
+    if not asked or not asked.memory_mib or not memory or not memory.peak:
+        return ""
+    held = memory_text(asked.memory_mib)
+    return f"{task} had used {gib(memory.peak)} of {held} when it told its use last"
+
+
 # --- the account of a team ---
 
 
@@ -299,7 +319,7 @@ def accounts(cluster: Cluster, by: str, selection: JobSelection) -> tuple[Accoun
     for job, app in listed_jobs(cluster, replace(selection, every_run=True)):
         name = {"user": job.user, "queue": job.queue, "job": job.name}[by] or "?"
         runs, charge = found.get(name, (0, Charge()))
-        found[name] = (runs + 1, charge + Charge.of(app.raw))
+        found[name] = (runs + 1, charge + app.charge)
     rows = (Account(name, *account) for name, account in found.items())
     return tuple(sorted(rows, key=lambda one: (-one.charge.memory_mib_s, one.of)))
 

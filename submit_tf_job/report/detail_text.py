@@ -25,12 +25,19 @@ _EVENTS_SHOWN = 8
 
 
 def description_lines(
-    status: JobStatus, diagnosis: Diagnosis, *, now_ms: int, width: int | None = None
+    status: JobStatus,
+    diagnosis: Diagnosis,
+    *,
+    now_ms: int,
+    uses: str = "",
+    width: int | None = None,
 ) -> Iterator[str]:
-    """Return the lines of `describe`: those of `status`, then tasks, limits, links and the last
-    events.
+    """Return the lines of `describe`: those of `status`, what it uses, then tasks, limits, links
+    and the last events.
     """
     yield from job_lines(status, diagnosis.pending, diagnosis.failure)
+    if uses:
+        yield f"  uses         {uses}"
     details = details_of(status)
     tasks = details.task_list
     if tasks:

@@ -21,6 +21,7 @@ from submit_tf_job.operations.read_status import describe, status
 from submit_tf_job.operations.stacks import JobStacks, take_stacks
 from submit_tf_job.operations.stop import stop
 from submit_tf_job.operations.submit import Submission
+from submit_tf_job.operations.usage import JobUse, usage_of
 from submit_tf_job.operations.watch_run import End, Pause, until_end
 from submit_tf_job.operations.why import is_waiting, why_failed, why_pending
 from submit_tf_job.sdk.events import Event, Status
@@ -305,6 +306,18 @@ class JobHandle:
             say=say,
         )
         return Lines(reading)
+
+    def usage(self) -> JobUse:
+        """Return what the job uses beside what it asked for, its curves, and what to ask for next
+        time.
+
+        Raises:
+            ClusterUnavailable: No ResourceManager answered.
+
+        Example:
+            >>> handle.usage().used.roles["worker"].memory_bytes.peak.most
+        """
+        return usage_of(self._cluster, self.ref)
 
     def stacks(self, task: str | None = None) -> JobStacks:
         """Return where the Python processes of its running tasks stand, one that differs first.

@@ -284,6 +284,11 @@ class AppReport:
         return (self.attempt or 1) > 1 or "recovered after RM restart" in (self.diagnostics or "")
 
     @property
+    def charge(self) -> Charge:
+        """What the ResourceManager has counted for it until now."""
+        return Charge.of(self.raw)
+
+    @property
     def ended(self) -> bool:
         """Whether the application has ended."""
         return self.state.is_final

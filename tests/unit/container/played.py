@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from submit_tf_job.container import job_report
 from submit_tf_job.container.info import Info
-from submit_tf_job.container.job_report import snapshot
 from submit_tf_job.container.rendezvous import members as states
 from submit_tf_job.container.rendezvous.machine import StateMachine
 from tests.unit.container.descriptions import description, environment
@@ -73,7 +73,7 @@ class Played:
         return self.job.first["task"], self.job.first["status"], self.job.first["reason"]
 
     def report(self, *, over: bool = False) -> dict[str, Any]:
-        return snapshot(self.job, self.now, over=over)
+        return job_report.snapshot(self.job, self.now, over=over)
 
     def present(self) -> list[int]:
         self.job.info.leave_out(self.job.left_out())

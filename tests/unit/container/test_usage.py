@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from submit_tf_job.container import contract
-from submit_tf_job.container.control_groups import own_group
-from submit_tf_job.container.job_usage import MEAN, MOST, NEWEST, Curve
-from submit_tf_job.container.usage_file import RECORD_BYTES, UsageWriter, fitted
-from submit_tf_job.usage_report import UsageReport
+from submit_tf_job.container import contract, control_groups, job_report
 from tests.unit.container.descriptions import role
 from tests.unit.container.played import Played
 
@@ -35,55 +30,55 @@ def played(workers: int = 1) -> Played:
     return made
 
 
-def written(made: Played) -> UsageReport:
-    writer = UsageWriter(made.job, "")
+def written(made: Played) -> dict[str, Any]:
+    """Return the file as it is written at the end."""
+    writer: Any = job_report.Writer(made.job).usage
     writer.write(made.now, over=True)
-    found = UsageReport.parse(json.dumps(writer.last).encode())
-    assert found
+    found: dict[str, Any] = json.loads(json.dumps(writer.last, allow_nan=False))
     return found
 
 
 # --- curves ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize("count", [1, 2, 239, 240, 241, 480, 481, 1000, THREE_HOURS])
 def test_curve_of_any_length_has_at_most_240_points_evenly(count: int) -> None:
-    curve = Curve(NEWEST)
+    made = played()
     for second in range(count):
-        curve.add(second, second, float(second))
-        assert curve.points[-1][2] == second, "the newest value is there"
-    points = curve.points
+        told = {"step": second, "metrics": {"loss": float(second)}}
+        made.job.usage.metrics(float(second), "chief-0", told)
+    (curve,) = written(made)["series"]
+    points = curve["points"]
+    assert points[-1] == [count - 1, count - 1, count - 1], "the newest value is there"
     assert min(count, 120) <= len(points) <= contract.SERIES_POINTS
     assert len({later[0] - one[0] for one, later in itertools.pairwise(points[:-1])}) <= 1
-    assert ((curve.least or [])[2], (curve.most or [])[2]) == (0, count - 1)
+    assert (curve["least"][2], curve["most"][2]) == (0, count - 1)
 
 
 def test_curve_keeps_peaks_of_memory_and_means_of_cpu() -> None:
-    memory, cpu = Curve(MOST), Curve(MEAN)
+    made = played()
     for second in range(THREE_HOURS):
-        memory.add(second, None, 9e9 if second == 5000 else 1e9)
-        cpu.add(second, None, float(second % 2))
-    assert max(point[2] for point in memory.points) == 9e9
-    assert all(point[2] == pytest.approx(0.5, abs=0.1) for point in cpu.points[:-1])
+        cpu, memory = {"mean": float(second % 2)}, {"most": 9e9 if second == 5000 else 1e9}
+        made.job.usage.look(
+            second, {"worker": {"cpu_cores": {"now": cpu}, "memory_bytes": {"now": memory}}}
+        )
+    cpu_curve, memory_curve = written(made)["series"]
+    assert max(point[2] for point in memory_curve["points"]) == 9e9
+    assert all(point[2] == pytest.approx(0.5, abs=0.1) for point in cpu_curve["points"][:-1])
 
 
 def test_curve_replaces_the_value_of_a_step_and_keeps_what_is_not_finite() -> None:
-    curve = Curve(NEWEST)
-    for at, step, value in [
-        (1, 1, 0.5),
-        (2, 1, 0.5),
-        (3, 1, 0.4),
-        (4, 2, math.nan),
-        (9, 2, math.nan),
-    ]:
-        curve.add(at, step, value)
-    assert curve.points[0] == [3, 1, 0.4]
-    assert curve.points[1][:2] == [4, 2]
-    assert (curve.least, curve.most) == ([3, 1, 0.4], [1, 1, 0.5])
+    made = played()
+    told = [(1, 1, 0.5), (2, 1, 0.5), (3, 1, 0.4), (4, 2, "NaN"), (9, 2, "NaN")]
+    for at, step, value in told:
+        made.job.usage.metrics(at, "chief-0", {"step": step, "metrics": {"loss": value}})
+    (curve,) = written(made)["series"]
+    assert curve["points"] == [[3, 1, 0.4], [4, 2, "NaN"]]
+    assert (curve["least"], curve["most"]) == ([3, 1, 0.4], [1, 1, 0.5])
 
 
 # --- a run of three hours in virtual time ---------------------------------------------------------
 def test_usage_of_a_run_of_three_hours_fits_in_its_record() -> None:
     made = played(199)
-    writer = UsageWriter(made.job, "")
+    writer: Any = job_report.Writer(made.job).usage
     for second in range(0, THREE_HOURS, 10):
         made.now += 10
         metrics = {f"metric {i}": second / 7 + i for i in range(20)}
@@ -91,19 +86,17 @@ def test_usage_of_a_run_of_three_hours_fits_in_its_record() -> None:
         for name in made.job.members:
             made.job.usage.heard(name, use())
         writer.write(made.now, over=False)
-    assert writer.last
-    live = UsageReport.parse(json.dumps(writer.last).encode())
-    kept = UsageReport.parse(fitted(writer.last))
-    assert live
-    assert kept
-    assert len(fitted(writer.last)) <= RECORD_BYTES
-    assert len(live.metrics) == len(kept.metrics) == 20
-    assert all(len(series.points) <= contract.SERIES_POINTS for series in live.series)
+    live, record = writer.last, writer.record()
+    assert len(record) <= job_report.RECORD_BYTES
+    kept = json.loads(record)
+    assert len(live["series"]) == len(kept["series"]) == 24
+    assert all(len(series["points"]) <= contract.SERIES_POINTS for series in live["series"])
+    assert all(len(series["points"]) >= 15 for series in kept["series"])
     last = (THREE_HOURS - 10) // 60
-    assert all(s.last and s.last.step == last for s in (*live.metrics, *kept.metrics))
-    assert [s.least for s in kept.metrics] == [s.least for s in live.metrics]
-    assert kept.roles == live.roles
-    assert len(live.tasks) == 200
+    assert {s["points"][-1][1] for s in (*live["series"][:20], *kept["series"][:20])} == {last}
+    assert [s["least"] for s in kept["series"]] == [s["least"] for s in live["series"]]
+    assert kept["roles"] == live["roles"]
+    assert len(live["tasks"]) == 200
 
 
 def test_usage_of_a_role_is_small_for_any_number_of_tasks() -> None:
@@ -113,15 +106,13 @@ def test_usage_of_a_role_is_small_for_any_number_of_tasks() -> None:
         for index in range(count):
             memory = {"now": index, "mean": index, "peak": index}
             made.job.usage.heard(f"worker-{index}", use(memory_bytes=memory))
-        writer = UsageWriter(made.job, "")
-        writer.write(made.now, over=True)
-        assert writer.last
-        sizes.append(len(json.dumps(writer.last["roles"])))
-        peak = writer.last["roles"]["worker"]["memory_bytes"]["peak"]
+        roles = written(made)["roles"]
+        sizes.append(len(json.dumps(roles)))
+        peak = roles["worker"]["memory_bytes"]["peak"]
         found = {key: peak[key] for key in ("least", "most", "least_task", "most_task")}
         most = f"worker-{count - 1}"
         assert found == {"least": 0, "most": count - 1, "least_task": "worker-0", "most_task": most}
-        assert "usage" not in json.dumps(made.report()), "the report is not larger"
+        assert "memory_bytes" not in json.dumps(made.report()), "a look is not larger"
     assert sizes[1] < 1.1 * sizes[0]
 
 
@@ -132,10 +123,8 @@ def test_metric_that_is_not_finite_is_warned_of_while_it_is() -> None:
         told = {"step": step, "unit": "epoch", "metrics": {"loss": loss}}
         made.job.record_progress(made.now, made.job.me, told)
     assert made.job.warnings == ["loss is NaN since epoch 2"]
-    values = [point.value for point in written(made).metrics[0].points]
-    assert values[0] == 0.5
-    assert math.isnan(values[1])
-    assert values[3] == math.inf
+    values = [point[2] for point in written(made)["series"][0]["points"]]
+    assert values == [0.5, "NaN", "NaN", "Infinity"]
     assert made.report()["progress"]["metrics"] == {"loss": "Infinity"}
     made.job.record_progress(made.now, made.job.me, {"step": 5, "metrics": {"loss": 0.4}})
     assert made.job.warnings == []
@@ -151,9 +140,9 @@ def test_metrics_are_those_of_whole_epochs() -> None:
     ]:
         made.now += 1
         made.job.record_progress(made.now, made.job.me, {"unit": "epoch", **told})
-    (loss,) = written(made).series
-    assert [(point.step, point.value) for point in loss.points] == [(1, 3), (2, 2)]
-    assert (loss.step_unit, loss.task, loss.kind) == ("epoch", "chief-0", "metric")
+    (loss,) = written(made)["series"]
+    assert [point[1:] for point in loss["points"]] == [[1, 3], [2, 2]]
+    assert (loss["step_unit"], loss["task"], loss["kind"]) == ("epoch", "chief-0", "metric")
 
 
 def test_usage_of_strange_messages_costs_nothing() -> None:
@@ -168,16 +157,15 @@ def test_usage_of_strange_messages_costs_nothing() -> None:
     )
     for strange in every:
         made.job.usage.heard("worker-0", strange)
-    assert written(made).roles["worker"].cpu_cores is None
+    assert "cpu_cores" not in written(made)["roles"]["worker"]
 
 
 def test_usage_keeps_the_peak_of_an_earlier_container() -> None:
     made = played()
     made.job.usage.heard("worker-0", use(memory_bytes={"now": 1, "peak": 900}, peak_by="bound"))
     made.job.usage.heard("worker-0", use())
-    task = written(made).tasks[0]
-    assert task.memory_bytes
-    assert (task.memory_bytes.peak, task.peak_by) == (900, "bound")
+    (task,) = written(made)["tasks"]
+    assert (task["memory_bytes"]["peak"], task["peak_by"]) == (900, "bound")
 
 
 # --- control groups -------------------------------------------------------------------------------
@@ -230,7 +218,7 @@ def test_own_group_is_that_of_this_container_alone(tmp_path: Path, name: str) ->
     (tmp_path / "proc" / "self").mkdir(parents=True)
     (tmp_path / "proc" / "self" / "cgroup").write_text(groups)
     root, proc = str(tmp_path / "cgroup"), str(tmp_path / "proc")
-    found = own_group({os.getpid()}, "c_1", root, proc)
+    found = control_groups.own_group({os.getpid()}, "c_1", root, proc)
     assert bool(found) == own
     if found:
         assert found.cpu_s() == 2.0

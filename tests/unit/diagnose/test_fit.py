@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submit_tf_job.diagnose.fit import fits_never, fits_not_now
+from submit_tf_job.diagnose import fit
 from submit_tf_job.jobspec.job import Elastic, Job, Placement, RoleKind
 from submit_tf_job.yarn.inspection import Scheduler
 from submit_tf_job.yarn.observed import Node
@@ -37,7 +37,7 @@ def job(*sizes: tuple[int, int], gpus: int = 0, label: str = "", **changes: Any)
 
 
 def never(of: Job, *nodes: Node, scheduler: Scheduler | None = None) -> list[str]:
-    return [found.sentence for found in fits_never(of, GPU, nodes, scheduler)]
+    return [found.sentence for found in fit.fits_never(of, GPU, nodes, scheduler)]
 
 
 # --- nodes
@@ -47,7 +47,7 @@ def test_fits_never_memory_of_all_nodes() -> None:
     asked = job((1, 2 * GIB), (3, 4 * GIB))
     needs = "the job needs 14 GiB at once (r0 1 x 2 GiB and r1 3 x 4 GiB) and its "
     needs += "ApplicationMaster, and 2 nodes have 13 GiB in all"
-    found = fits_never(asked, GPU, [node(6 * GIB), node(6 * GIB, GIB)], None)
+    found = fit.fits_never(asked, GPU, [node(6 * GIB), node(6 * GIB, GIB)], None)
     assert found == (("roles.r1.memory", needs, "ask for less"),)
     assert not never(asked, node(8 * GIB), node(8 * GIB))
 
@@ -103,7 +103,7 @@ def test_fits_never_only_if_no_assignment_exists(
     roles = [make_role(f"r{i}", memory_mib=mib, gpus=g) for i, (mib, g) in enumerate(tasks)]
     asked = make_job(*roles, strategy="custom")
     there = [node(mib, 0, gpus) for mib, gpus in nodes]
-    if fits_never(asked, GPU, there, None):
+    if fit.fits_never(asked, GPU, there, None):
         assert not _assignment(tasks, nodes, master)
 
 
@@ -188,14 +188,14 @@ def test_fits_never_maximum_of_the_queue(scheduler: Scheduler | None, sentence: 
 
 def test_fits_not_now() -> None:
     asked = job((2, 2 * GIB), queue="ml")
-    assert fits_not_now(asked, GPU, [node(3 * GIB, 5 * GIB)], None) == (
+    assert fit.fits_not_now(asked, GPU, [node(3 * GIB, 5 * GIB)], None) == (
         "the job needs 4 GiB at once (r0 2 x 2 GiB) and its ApplicationMaster, and 1 node has "
         "3 GiB free now"
     )
     roomy = [node(9 * GIB)]
-    assert fits_not_now(asked, GPU, roomy, None) == ""
-    assert fits_not_now(asked, GPU, roomy, capacity((6 * GIB, 9), used=3 * GIB)) == (
+    assert fit.fits_not_now(asked, GPU, roomy, None) == ""
+    assert fit.fits_not_now(asked, GPU, roomy, capacity((6 * GIB, 9), used=3 * GIB)) == (
         "the job needs 4 GiB at once (r0 2 x 2 GiB) and its ApplicationMaster, and queue root.ml "
         "may have 3 GiB more now"
     )
-    assert fits_not_now(asked, GPU, roomy, capacity((6 * GIB, 9))) == ""
+    assert fit.fits_not_now(asked, GPU, roomy, capacity((6 * GIB, 9))) == ""

@@ -23,12 +23,13 @@ LOOK_S = 5.0
 # later as this part of a core allows.
 MOST_CORES = 0.003
 LONGEST_S = 60.0
+UNSURE = 0.05  # the part of a peak that may have been at other moments, for one that is known
 KERNEL, BOUND, SAMPLE = "kernel", "bound", "sample"  # how a peak is known
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Process:
+class MeasuredProcess:
     """What one process has used.
 
     Attributes:
@@ -55,7 +56,7 @@ class Tree:
         self.proc, self.me = proc, os.getpid()
         self.strangers: set[int] = set()
 
-    def look(self) -> dict[int, Process]:
+    def look(self) -> dict[int, MeasuredProcess]:
         """Return this process and all below it, by number."""
         present = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
         self.strangers &= present
@@ -67,11 +68,11 @@ class Tree:
         self.strangers |= set(found) - below
         return {pid: found[pid] for pid in below}
 
-    def _read(self, pid: int) -> Process:
+    def _read(self, pid: int) -> MeasuredProcess:
         with open(f"{self.proc}/{pid}/stat", "rb") as source:
-            return Process(pid, source.read().rpartition(b")")[2].split())
+            return MeasuredProcess(pid, source.read().rpartition(b")")[2].split())
 
-    def _is_below(self, pid: int, found: Mapping[int, Process]) -> bool:
+    def _is_below(self, pid: int, found: Mapping[int, MeasuredProcess]) -> bool:
         for _ in range(len(found)):
             if pid == self.me:
                 return True
@@ -80,7 +81,7 @@ class Tree:
             pid = found[pid].parent
         return False
 
-    def marks(self, processes: Mapping[int, Process]) -> None:
+    def marks(self, processes: Mapping[int, MeasuredProcess]) -> None:
         """Read the kernel's marks of some processes."""
         for pid, process in processes.items():
             with contextlib.suppress(OSError, ValueError, IndexError):
@@ -106,7 +107,7 @@ class Sampler:
         self.byte_s = 0.0  # bytes times seconds
         self.bytes = self.peak = 0
         self.peak_by = SAMPLE
-        self.former: dict[int, Process] = {}
+        self.former: dict[int, MeasuredProcess] = {}
         # CPU time that the kernel had counted at the last look, and at the beginning
         self.counted_s = self.base_s = 0.0
         self.children_mark = 0  # of the largest ended child
@@ -160,7 +161,7 @@ class Sampler:
             self.gpus.close()
 
     # --- a look -----------------------------------------------------------------------------------
-    def _processes(self) -> dict[int, Process]:
+    def _processes(self) -> dict[int, MeasuredProcess]:
         found = self.tree.look()
         ours = self.ours | ({self.gpus.pid} if self.gpus else set())
         return {pid: process for pid, process in found.items() if pid not in ours}
@@ -189,31 +190,32 @@ class Sampler:
         self.fresh = self.found(now)
 
     @staticmethod
-    def tree_bytes(processes: Mapping[int, Process]) -> int:
+    def tree_bytes(processes: Mapping[int, MeasuredProcess]) -> int:
         """Return what is resident, summed as the NodeManager does."""
         return sum(process.bytes for process in processes.values())
 
-    def _counted_s(self, processes: Mapping[int, Process]) -> float:
+    def _counted_s(self, processes: Mapping[int, MeasuredProcess]) -> float:
         """Return the CPU time of all processes up to now; those that this one has waited for are
         in its own account.
         """
         counted = self.group.cpu_s() if self.group else None
         return sum(p.cpu_s for p in processes.values()) if counted is None else counted
 
-    def _by_marks(self, found: Mapping[int, Process]) -> None:
+    def _by_marks(self, found: Mapping[int, MeasuredProcess]) -> None:
         """Take the peak since the last look: of each process its mark if that has risen, else the
         larger of its two samples.
         """
-        total = risen = 0
+        total, above = 0, [0]
         for pid, process in found.items():
             former = self.former.get(pid)
-            same = former is not None and former.began == process.began
-            if former is None or not same or process.mark > former.mark:
+            if former is None or former.began != process.began or process.mark > former.mark:
                 total += process.mark
-                risen += process.mark > process.bytes + _PAGE
+                above.append(process.mark - process.bytes)
             else:
                 total += max(process.bytes, former.bytes)
-        self._risen(total, BOUND if risen > 1 else KERNEL)
+        # what was there at the same moment is known but for the peaks of all processes but one
+        unsure = sum(above) - max(above)
+        self._risen(total, BOUND if unsure > UNSURE * total else KERNEL)
 
     def _risen(self, size: int, how: str) -> None:
         if size > self.peak:

@@ -1,0 +1,170 @@
+"""`usage`: what a job uses of what it asked for, live, after its end, and from the record."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.json_page import check
+from tests.world import World
+
+FILE, QUARTER = "job-usage.json", 1 << 28
+AMOUNTS = {
+    "least": 1.0,
+    "mean": 1.5,
+    "most": 2.0,
+    "least_task": "worker-0",
+    "most_task": "worker-1",
+}
+BYTES = {**AMOUNTS, "least": QUARTER, "mean": 1.5 * QUARTER, "most": 2 * QUARTER}
+TASK = {
+    "cpu_cores": {"now": 2.0, "mean": 1.5},
+    "memory_bytes": {"now": QUARTER, "mean": QUARTER, "peak": 2 * QUARTER},
+}
+GPU = {
+    "percent": {"now": 50, "mean": 40.0, "peak": 90},
+    "memory_bytes": {"now": 1, "mean": 1, "peak": 2},
+}
+CURVE = {"name": "loss", "kind": "metric", "task": "chief-0", "step_unit": "epoch"}
+USAGE: dict[str, Any] = {
+    "version": 1,
+    "run": "mnist-4abcdefg",
+    "started_at": 1795256400.0,
+    "updated_at": 1795256460.0,
+    "roles": {
+        "worker": {
+            "tasks": 2,
+            "for_s": 60,
+            "cpu_cores": {"now": AMOUNTS, "mean": {**AMOUNTS, "most": 0.1}},
+            "memory_bytes": {"now": BYTES, "mean": BYTES, "peak": BYTES},
+            "peak_by": "kernel",
+        }
+    },
+    "tasks": [{"task": "worker-1", "for_s": 60, "peak_by": "kernel", "gpus": [GPU], **TASK}],
+    "series": [{**CURVE, "points": [[1, 1, 0.5], [2, 2, "NaN"]], "least": [1, 1, 0.5], "most": [1, 1, 0.5]}],
+}  # fmt: skip
+
+
+def runs(world: World, *, part: float = 0.5) -> str:
+    roles = {"chief": {"memory": "1Gi"}, "worker": {"memory": "4Gi", "instances": 2}}
+    chief = world.running(roles=roles)["chief-0"]
+    world.reports(chief, "running", progress={"step": 3, "part": part, "metrics": {}})
+    world.writes(chief, FILE, USAGE)
+    return chief
+
+
+def test_usage_of_a_running_job(world: World) -> None:
+    runs(world)
+    done = world("usage", "mnist", "--tasks")
+    assert (done.status, done.err) == (0, "")
+    assert "now 384 MiB  mean 384 MiB  peak 512 MiB (worker-1)" in done.out
+    assert "  worker-1  2.0    1.5   256 MiB  256 MiB  512 MiB  40 %" in done.out
+    found = world("usage", "mnist", "-o", "json").json
+    assert found["series"][0]["points"] == [[1, 1, 0.5], [2, 2, "NaN"]]
+    assert found["roles"]["worker"]["memory_bytes"]["peak"]["most_task"] == "worker-1"
+    check("Usage", found)
+
+
+@pytest.mark.parametrize(("part", "advised"), [(0.19, False), (0.2, True)])
+def test_usage_advises_after_a_fifth_of_the_run(world: World, part: float, advised: bool) -> None:
+    runs(world, part=part)
+    assert bool(world("usage", "mnist", "-o", "json").json["advice"]) == advised
+
+
+def test_usage_of_a_job_that_has_told_nothing(world: World) -> None:
+    world.running()
+    done = world("usage", "mnist")
+    assert (done.status, "what its tasks use is not known" in done.out) == (0, True)
+
+
+def test_usage_of_what_is_no_usage(world: World) -> None:
+    chief = world.running()["chief-0"]
+    strange_ones: tuple[Any, ...] = (
+        b"[]",
+        {"version": 2, "run": "x"},
+        {"version": 1, "run": "x", "roles": 3, "series": [1]},
+    )
+    for strange in strange_ones:
+        world.writes(chief, FILE, strange)
+        assert world("usage", "mnist").status == 0
+
+
+def test_account_of_a_team(world: World) -> None:
+    world.running()
+    found = world("usage", "--since", "7d", "--by", "job", "-o", "json").json
+    assert [row["of"] for row in found["rows"]] == ["mnist"]
+    check("Account", found)
+    assert world("usage", "--since", "7d").out.splitlines()[0].split()[0] == "USER"
+    for words in (
+        ["usage"],
+        ["usage", "mnist", "--since", "7d"],
+        ["usage", "--since", "7d", "--by", "x"],
+    ):
+        assert world(*words).status == 2
+
+
+# what a worker asks for, its peak in MiB and its mean cores; what is advised
+ADVICE: dict[str, tuple[dict[str, Any], float, float, list[str]]] = {
+    "memory": ({"memory": "16Gi"}, 3174, 0.9, ["memory=4Gi"]),
+    "memory in a large unit": ({"memory": "1536Mi"}, 300, 0.9, ["memory=1Gi"]),
+    "not worth it": ({"memory": "16Gi"}, 11264, 0.9, []),
+    "more than it asked for": ({"memory": "16Gi"}, 17408, 0.9, []),
+    "cores": ({"memory": "4Gi", "cpus": 8}, 3174, 1.7, ["cpus=3"]),
+    "an idle task keeps a core": ({"memory": "4Gi", "cpus": 4}, 3174, 0.0, ["cpus=1"]),
+}
+
+
+def told(mib: float, cores: float, **more: Any) -> dict[str, Any]:
+    memory = {**AMOUNTS, "most": mib * 1024 * 1024}
+    worker = {"tasks": 2, "for_s": 700, "peak_by": "bound", **more}
+    worker |= {"memory_bytes": {"peak": memory}, "cpu_cores": {"mean": {**AMOUNTS, "most": cores}}}
+    return {**USAGE, "roles": {"worker": worker}, "series": []}
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_usage_advises_the_most_that_was_used_and_a_fifth_more(world: World, name: str) -> None:
+    asked, mib, cores, wanted = ADVICE[name]
+    world.yarn.site.max_mb = 32768
+    roles = {"chief": {"memory": "1Gi"}, "worker": {**asked, "instances": 2}}
+    chief = world.running(roles=roles)["chief-0"]
+    world.reports(chief, "running", progress={"step": 3, "part": 0.5, "metrics": {}})
+    world.writes(chief, FILE, told(mib, cores))
+    found = world("usage", "mnist", "-o", "json").json["advice"]
+    assert [one["option"] for one in found] == [f"--set roles.worker.{text}" for text in wanted]
+    shown = world("usage", "mnist").out
+    assert "peak at most" in shown
+    assert max(map(len, shown.splitlines())) <= 90
+
+
+@pytest.mark.parametrize(("used", "said"), [(0, "none"), (1, "1")])
+def test_usage_advises_about_idle_gpus(world: World, used: int, said: str) -> None:
+    world.yarn.site.max_gpus = 2
+    roles = {"chief": {"memory": "1Gi"}, "worker": {"memory": "1Gi", "gpus": 2, "instances": 2}}
+    chief = world.running(roles=roles)["chief-0"]
+    world.reports(chief, "running", progress={"step": 3, "part": 0.5, "metrics": {}})
+    spread = {"peak": {**AMOUNTS, "most": used}}
+    world.writes(chief, FILE, told(900, 0.9, gpus_used=spread))
+    [one] = world("usage", "mnist", "-o", "json").json["advice"]
+    assert (one["sentence"], one["option"]) == (
+        f"worker used {said} of 2 GPUs",
+        f"--set roles.worker.gpus={used}",
+    )
+    world.writes(chief, FILE, told(900, 0.9, gpus_used=spread, gpus_unknown="nvidia-smi hangs"))
+    done = world("usage", "mnist")
+    assert ("advice" in done.out, "not known: nvidia-smi hangs" in done.out) == (False, True)
+
+
+def test_end_of_a_long_run_says_that_it_used_little(kept: World) -> None:
+    roles = {"chief": {"memory": "1Gi"}, "worker": {"memory": "4Gi", "instances": 2}}
+    chief = kept.running(roles=roles)["chief-0"]
+    kept.passes(900)
+    kept.reports(chief, "succeeded", outcome={"status": 0})
+    kept.ends()
+    [record] = kept.home.rglob(f"{kept.name}.json")
+    record.with_suffix(".usage").write_text(json.dumps(told(300, 0.9)))
+    done = kept("wait", "mnist")
+    wanted = "worker used at most 300 MiB of the 4Gi that it held; submit_tf_job usage mnist says what to ask for"
+    assert (done.status, wanted in done.err + done.out) == (0, True), done
+    assert "worker at most 300 MiB of 4Gi" in kept("describe", "mnist").out
