@@ -216,7 +216,14 @@ def _ended_by(
     fatal = [one for one in alive if not (one[0].is_logged or one[0].is_caught)]
     if not fatal:
         return alive[-1] if alive else None
-    return next((one for one in fatal if not _is_consequence(one[0])), fatal[0])
+    ended = next((one for one in fatal if not _is_consequence(one[0])), fatal[0])
+    if _POINTS_BACK.search(ended[0].root.message):
+        earlier = blocks[: blocks.index(ended)]
+        return earlier[-1] if earlier else ended
+    return ended
+
+
+_POINTS_BACK = re.compile(r"inspect the previous error|see the (?:error|exception|traceback) above")
 
 
 def _is_survived(found: tuple[Block, Sequence[OutputLine]], later: Sequence[Block]) -> bool:
@@ -323,8 +330,10 @@ def _of_block(ending: ProgramEnd, output: _Output, block: Block, *, certain: boo
         )
         cause = Cause("python-exception", f"{ending.task} {how}: {words}"[:900])
     elif not certain:
-        then = cause.sentence.removeprefix(f"{ending.task} ")
-        cause = replace(cause, sentence=f"{_ended(ending)}; probably it {then}")
+        then = cause.sentence
+        if then.startswith(f"{ending.task} "):
+            then = f"it {then.removeprefix(f'{ending.task} ')}"
+        cause = replace(cause, sentence=f"{_ended(ending)}; probably {then}")
     place = block.place
     facts = {**cause.facts, **({"place": place} if place else {})}
     return replace(

@@ -190,6 +190,8 @@ def telling(message: str) -> str:
     lines = message.split("\n")
     first = lines[0].strip()
     if first and not _OPEN.search(first):
+        if first.startswith("Command '") and not re.search(r"' (?:returned|died)", first):
+            return f"{first} … {lines[-1].strip()}"  # its command has several lines
         # of Java below Python: `An error occurred while calling f.` and `: Class: words`
         return f"{first} {lines[1][2:].strip()}" if lines[1:2] and lines[1][:2] == ": " else first
     found: list[str] = []
