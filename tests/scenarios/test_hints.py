@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
+from tests.builders.failed_job import FAILURES, Failing, ended, recorded
 from tests.cause_table import table
 from tests.failures import cases as corpus
-from tests.scenarios.test_why_failed import FAILURES, Failing, ended, recorded
 from tests.world import World
 
 # programs of the node or of the image, and what a program calls
