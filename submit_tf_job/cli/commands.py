@@ -10,6 +10,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Run jobs": {
         "submit": ("submit", "Submit a job and follow it to its end."),
         "run": ("submit", "Run a program as a job, without a job spec file."),
+        "notebook": ("interactive", "Run a Jupyter notebook on the cluster."),
+        "tensorboard": ("interactive", "Run TensorBoard over the outputs of jobs."),
         "local": ("submit", "Run a job on this machine, without a cluster."),
         "validate": ("spec_files", "Report every problem of job spec files."),
         "render": ("spec_files", "Print the service that submit would post."),

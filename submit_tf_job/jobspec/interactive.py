@@ -1,0 +1,109 @@
+"""Write the job specs of `notebook` and `tensorboard`: one task that serves a page until it is
+stopped, or until its lifetime ends.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from submit_tf_job.dialects.conversion import write
+from submit_tf_job.host.located.tree import Location, Table, from_python
+
+PORT = "http"
+TOKEN_FILE = ".jupyter-token"  # in the task's working directory  # noqa: S105 - a name
+# The token is in no argument, and in no variable that YARN shows: Jupyter reads the variable.
+_JUPYTER = f"""\
+export JUPYTER_TOKEN=$(cat {TOKEN_FILE})
+flags="--ip 0.0.0.0 --port $TFJOB_PORT_HTTP --no-browser --allow-root"
+if command -v jupyter-lab >/dev/null; then exec jupyter lab $flags; fi
+exec jupyter notebook $flags
+"""
+_TENSORBOARD = (
+    "exec tensorboard --logdir tfjob-inputs --port $TFJOB_PORT_HTTP --bind_all --reload_interval 0"
+)
+# names of outputs that hold events
+_EVENTS = re.compile(r"board|curve|event|log|summar|^tb$")
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the options of both commands give.
+
+    Attributes:
+        name: The job's name.
+        lifetime: How long it may run.
+        task: What the role has beside its port: memory, cpus, gpus.
+        image: The image; None for that of the settings.
+        home: The user's directory on HDFS; None without one.
+    """
+
+    name: str
+    lifetime: str
+    task: Mapping[str, Any]
+    image: str | None
+    home: str | None = None
+
+
+def notebook_spec(page: Page, token: str, files: Sequence[str]) -> dict[str, Any]:
+    """Return the job spec of a notebook.
+
+    Args:
+        page: The options.
+        token: The file of this host with the token.
+        files: More files that are sent.
+    """
+    notebooks = {
+        "uri": f"{page.home}/{page.name}/notebooks",
+        "upload": True,
+        "collect": ["*.ipynb"],
+        "on_failure": "keep",
+        "overwrite": True,
+    }
+    return {
+        **_served(page, "notebook", _JUPYTER),
+        "files": [*files, {"src": token, "dst": TOKEN_FILE}],
+        "stop_grace": "30s",
+        **({"outputs": {"notebooks": notebooks}} if page.home else {}),
+    }
+
+
+def tensorboard_spec(page: Page, uris: Mapping[str, str]) -> dict[str, Any]:
+    """Return the job spec of a TensorBoard over copies of directories, by name."""
+    inputs = {name: {"uri": uri, "download": True} for name, uri in uris.items()}
+    return {**_served(page, "tensorboard", _TENSORBOARD), "inputs": inputs}
+
+
+def _served(page: Page, role: str, command: str) -> dict[str, Any]:
+    return {
+        "name": page.name,
+        **({"image": page.image} if page.image else {}),
+        **({"hadoop": {"conf": "inline"}} if page.home else {}),
+        "strategy": "custom",
+        "deciding_role": role,
+        "command": command,
+        "roles": {role: {**page.task, "ports": {PORT: "auto"}}},
+        "lifetime": page.lifetime,
+    }
+
+
+def events_of(outputs: Mapping[str, str]) -> dict[str, str]:
+    """Return those outputs of a job, name → URI, that by their names hold events; else all."""
+    return {name: uri for name, uri in outputs.items() if _EVENTS.search(name)} or dict(outputs)
+
+
+def input_name(text: str, taken: Mapping[str, str]) -> str:
+    """Return a name of an input after a job or the end of a URI."""
+    name = re.sub(r"[^a-z0-9]+", "_", posixpath.basename(text.rstrip("/")).lower()).strip("_")
+    name = name if name[:1].isalpha() else f"run_{name}".rstrip("_")
+    return name if name not in taken else f"{name}_{len(taken)}"
+
+
+def as_text(spec: Mapping[str, Any], command: str) -> tuple[Table, str]:
+    """Return a job spec as a tree and as a file."""
+    tree = from_python(dict(spec), Location(command))
+    assert isinstance(tree, Table)
+    return tree, write(tree, f"Made by submit_tf_job {command}", ())
