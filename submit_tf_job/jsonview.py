@@ -14,6 +14,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from submit_tf_job.diagnose.cause import Cause, CauseEvidence, Consequence
+from submit_tf_job.diagnose.room import ClusterRoom, JobStart, LabelRoom, NodeRoom, QueueRoom
 from submit_tf_job.diagnose.since_success import NewValue, SinceSuccess
 from submit_tf_job.job_report import (
     Awaited,
@@ -290,6 +291,18 @@ class ComparisonJson(Json):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClusterRoomJson(Json):
+    """What is free where."""
+
+    kind: str = "ClusterRoom"
+    format: Literal[1] = FORMAT_VERSION
+    queues: tuple[QueueRoom, ...]
+    labels: tuple[LabelRoom, ...]
+    nodes: tuple[NodeRoom, ...]
+    start: JobStart | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class SubmissionJson(Json):
     """The result of a submission."""
 
@@ -502,6 +515,11 @@ def comparison_object(found: Comparison) -> dict[str, Any]:
     )
 
 
+def room_object(room: ClusterRoom) -> dict[str, Any]:
+    """Return the object that `top -o json` prints and the gateway sends."""
+    return plain(ClusterRoomJson.of(room))
+
+
 def submission_object(done: Submission, warnings: Sequence[str] = ()) -> dict[str, Any]:
     """Return the object that `submit --detach` prints and the gateway sends, there with warnings of
     its own.
@@ -529,6 +547,7 @@ def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:
 _OBSERVED = (
     *(Failure, Awaited, Cause, CauseEvidence, Consequence, Remark, SinceSuccess, NewValue),
     *(Checkpoint, RoleCounts, StoredOutput, Standstill, Retried),
+    *(QueueRoom, LabelRoom, NodeRoom, JobStart),
     service_properties.Resubmission,
     *(Amounts, Spread, RoleAmounts, GpuUse, TaskUse, RoleUse, Series, Charge),
     *(Asked, Advice),

@@ -25,6 +25,8 @@ CLOSED = {
     *("roles.*.cpu_cores", "roles.*.memory_bytes", "roles.*.gpu_percent"),
     *("roles.*.gpus_used", "roles.*.gpu_memory_bytes", "tasks[].cpu_cores", "tasks[].memory_bytes"),
     *("tasks[].gpus", "rows[].charge"),
+    *(f"{one}[].{name}" for one in ("labels", "nodes") for name in ("free", "total")),
+    *("queues[].limit", "queues[].used"),
     *("metrics", "progress.metrics", "resubmission.memory_mib", "ports", "settings.*.value"),
 }
 

@@ -1,4 +1,4 @@
-"""Command compare: runs side by side."""
+"""Commands compare and top: runs side by side, and what is free where."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from submit_tf_job.cli.context import Context, completed
+from submit_tf_job.cli.jobs import FromOption, NameOption, SetOption, read_job
 
 if TYPE_CHECKING:
+    from submit_tf_job.diagnose.room import ClusterRoom
     from submit_tf_job.operations.comparison import Comparison
 
 
@@ -55,3 +57,40 @@ def _json_of_comparison(found: Comparison) -> dict[str, Any]:
     from submit_tf_job.jsonview import comparison_object
 
     return comparison_object(found)
+
+
+def top(
+    context: Context,
+    spec: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SPEC]", help="Job spec file: whether the job would start now; - for stdin."
+        ),
+    ] = None,
+    overrides: SetOption = None,
+    name: NameOption = None,
+    dialect: FromOption = None,
+) -> None:
+    """Show what is free where: queues, node labels, nodes; and whether a job would start now.
+
+    Four requests, for any number of jobs and nodes; nothing is submitted.
+
+    \b
+    Examples:
+      submit_tf_job top
+      submit_tf_job top train.yaml --set roles.worker.instances=16
+    """
+    from submit_tf_job.operations.cluster_room import read_room
+    from submit_tf_job.report.room_text import room_lines
+
+    settings = context.settings()
+    job = spec and read_job(spec, settings, overrides, name, context.say, dialect)
+    room = read_room(context.cluster(settings), job or None)
+    context.result(room_lines(room, width=context.width), lambda: _json_of_room(room))
+
+
+def _json_of_room(room: ClusterRoom) -> dict[str, Any]:
+    """Return the object for `-o json`, which alone needs the classes of `jsonview`."""
+    from submit_tf_job.jsonview import room_object
+
+    return room_object(room)

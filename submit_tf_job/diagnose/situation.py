@@ -141,12 +141,20 @@ class Situation:
     def serving(self, label: str | None = None) -> tuple[Node, ...]:
         """Return the nodes in service, or those that can run a container with a label."""
         running = tuple(node for node in self.nodes or () if node.state == "RUNNING")
-        return tuple(node for node in running if label is None or self._suits(node, label))
+        return tuple(
+            node for node in running if label is None or suits_label(node, label, self.exclusive)
+        )
 
-    def _suits(self, node: Node, label: str) -> bool:
-        if label:
-            return label in node.labels
-        return all(not item or self.exclusive.get(item) is False for item in node.labels)
+
+def suits_label(node: Node, label: str, exclusive: Mapping[str, bool]) -> bool:
+    """Return whether a node runs containers that ask for a label, "" for none.
+
+    Args:
+        exclusive: Node labels, and whether only containers that ask for it run on its nodes.
+    """
+    if label:
+        return label in node.labels
+    return all(not item or exclusive.get(item) is False for item in node.labels)
 
 
 def free_of(node: Node) -> QueueResources | None:

@@ -138,6 +138,12 @@ HISTORY = _route(
 COMPARISON = _route(
     "compare_runs", "Compare runs", s200=_json_response("The runs.", "Comparison"), s304=_UNCHANGED
 )
+TOP = _route(
+    "get_room",
+    "What is free where",
+    s200=_json_response("The room.", "ClusterRoom"),
+    s304=_UNCHANGED,
+)
 JOB = _route("get_job", "Get a job", s200=_json_response("The job.", "Job"), s304=_UNCHANGED)
 DESCRIPTION = _route(
     "describe_job",

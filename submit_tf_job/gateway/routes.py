@@ -35,6 +35,7 @@ from submit_tf_job.jsonview import (
     description_object,
     history_object,
     page_object,
+    room_object,
     usage_object,
     why_object,
 )
@@ -307,6 +308,12 @@ async def comparison(
     """Compare the caller's runs: what differs in what they were given, and what came of it."""
     found = await caller.with_client(lambda client: client.compare(*run, sort=sort))
     return caller.json(comparison_object(found))
+
+
+@router.get("/top", tags=["about"], **openapi.TOP)
+async def top(caller: Caller) -> Response:
+    """Return what is free where: queues, node labels, nodes."""
+    return caller.json(room_object(await caller.with_client(lambda client: client.top())))
 
 
 @router.get("/jobs/{name}", tags=["jobs"], **openapi.JOB)

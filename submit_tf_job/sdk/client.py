@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     # for annotations of programs that use a client, too
     from submit_tf_job.diagnose.cause import Cause as Cause
+    from submit_tf_job.diagnose.room import ClusterRoom as ClusterRoom
     from submit_tf_job.doctor.findings import Check as Check
     from submit_tf_job.jobspec.job import Job as Job
     from submit_tf_job.operations.history import RecordedRun as RecordedRun
@@ -559,6 +560,37 @@ class Client:
         _check_texts(sort=sort)
         found = compare_runs(self.cluster, names, sort=sort)
         return ComparedRuns(found.differences, found.runs)
+
+    def top(
+        self,
+        spec: JobSpec | None = None,
+        *,
+        overrides: Sequence[str] = (),
+        name: str | None = None,
+        dialect: str | None = None,
+    ) -> ClusterRoom:
+        """Return what is free where: queues, node labels, nodes; and whether a job would start now.
+
+        Args:
+            spec: A job, as for `load`; `start` of the result is about it. None for no job.
+            overrides: As for `load`.
+            name: Another name for the job.
+            dialect: As for `load`.
+
+        Raises:
+            JobSpecError: The job spec is not valid.
+            ClusterUnavailable: No ResourceManager answered.
+
+        Example:
+            >>> client.top("train.yaml").start.when  # doctest: +SKIP
+            'now'
+        """
+        from submit_tf_job.operations.cluster_room import read_room
+
+        if spec is None:
+            return read_room(self.cluster)
+        job = self.load(spec, overrides=overrides, name=name, dialect=dialect)
+        return read_room(self.cluster, job)
 
 
 def _check_limit(limit: int | None) -> None:

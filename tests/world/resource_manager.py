@@ -48,6 +48,7 @@ class ResourceManagers:
                 ("GET", "/userinfo", self._user),
                 ("GET", "/nodes", self._nodes),
                 ("GET", "/scheduler", self._scheduler),
+                ("GET", "/get-node-labels", self._labels),
                 ("GET", "/scheduler/app-activities/([^/]+)", self._activities),
                 ("GET", f"{queue}/access", self._access),
             )
@@ -167,6 +168,8 @@ class ResourceManagers:
             "elapsedTime": (app.finished_ms or self.clock.epoch_ms()) - app.started_ms,
             "timeouts": {"timeout": [self._limit(app)]},
         }
+        if self.yarn.site.node_rows:
+            shown["allocatedMB"] = -1 if gone else 1024
         if self.yarn.node and app.attempts:
             container = f"container_{app.id.partition('_')[2]}_{app.attempts:02}_000001"
             where = f"{self.yarn.node.link}/node/containerlogs/{container}/{app.user}"
@@ -264,6 +267,8 @@ class ResourceManagers:
         return Answer.json({"clusterUserInfo": {"requestedUser": asked.user}})
 
     def _nodes(self, asked: Asked) -> Answer:
+        if self.yarn.site.node_rows:
+            return Answer.json({"nodes": {"node": list(self.yarn.site.node_rows)}})
         if self.yarn.node is None:
             return Answer.json({"nodes": {}})
         site, node = self.yarn.site, {"id": "node1:8041", "nodeHostName": "node1"}
@@ -276,6 +281,12 @@ class ResourceManagers:
             row |= {"usedMemoryMB": site.node_mb - site.free_mb, "availMemoryMB": site.free_mb}
             row |= {"usedVirtualCores": 0, "availableVirtualCores": 8}
         return Answer.json({"nodes": {"node": [row]}})
+
+    def _labels(self, asked: Asked) -> Answer:
+        site = self.yarn.site
+        names = sorted({name for row in site.node_rows for name in row["nodeLabels"]})
+        known = [{"name": name, "exclusivity": site.exclusive_labels} for name in names]
+        return Answer.json({"nodeLabelInfo": known} if known else {})
 
     def _scheduler(self, asked: Asked) -> Answer:
         names = sorted(self.yarn.site.queues)

@@ -27,7 +27,7 @@ The rules, each with the class it comes from (3.3.5 unless another version is na
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -65,6 +65,8 @@ class Site:
         most_priority: yarn.cluster.max-application-priority.
         longest_s: Longest lifetime of an application.
         node_mb: Memory of its node, `free_mb` of which is free; None: the node does not say.
+        node_rows: The nodes as they are listed, instead of that node.
+        exclusive_labels: Whether only containers that ask for a label run on its nodes.
         users: Who has a home directory.
     """
 
@@ -88,6 +90,8 @@ class Site:
     most_priority: int = 0
     longest_s: int = 10**9
     node_mb: int | None = None
+    node_rows: tuple[Mapping[str, Any], ...] = ()
+    exclusive_labels: bool = True
     free_mb: int = 0
     users: frozenset[str] = frozenset({"alice", "bob"})
     queues: frozenset[str] = frozenset({"default", "ml"})

@@ -1,0 +1,72 @@
+"""What is free where, as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from submit_tf_job.report.table import columns, number
+
+if TYPE_CHECKING:
+    from submit_tf_job.diagnose.room import ClusterRoom
+
+_MOST_NODES = 20
+
+
+def room_lines(room: ClusterRoom, *, width: int | None = None) -> Iterator[str]:
+    """Return a table each of queues, labels and nodes, and whether the job would start."""
+    rows = [["QUEUE", "STATE", "AT MOST", "MEMORY USED", "CPUS USED", "RUNNING", "WAITING"]]
+    for queue in room.queues:
+        limit, used = queue.limit or {}, queue.used
+        of = f" of {_memory(limit)}" if limit.get("memory-mb") else ""
+        rows.append(
+            [
+                queue.path if queue.state in (None, "RUNNING") else f"{queue.path} ({queue.state})",
+                queue.state or "-",
+                number(queue.share_percent, "{:.0f} %"),
+                f"{_memory(used)}{of}",
+                str(used.get("vcores", 0)),
+                str(queue.running),
+                str(queue.waiting),
+            ]
+        )
+    yield from columns([[row[0], *row[2:]] for row in rows], width, optional=(1, 3))
+    yield ""
+    rows = [["LABEL", "NODES", "MEMORY FREE", "MOST ON ONE", "CPUS FREE", "GPUS FREE"]]
+    for label in room.labels:
+        largest = _memory({"memory-mb": label.largest})
+        counts = [f"{_memory(label.free)} of {_memory(label.total)}", largest]
+        shown = [label.label or "(none)", str(label.nodes), *counts]
+        rows.append([*shown, _cores(label.free, label.total), _devices(label.free, label.total)])
+    yield from columns(rows, width, optional=(4,))
+    yield ""
+    rows = [["NODE", "LABELS", "MEMORY FREE", "CPUS FREE", "GPUS FREE"]]
+    nodes = sorted(room.nodes, key=lambda node: -node.free.get("memory-mb", 0))
+    for node in nodes[:_MOST_NODES]:
+        amounts = [f"{_memory(node.free)} of {_memory(node.total)}", _cores(node.free, node.total)]
+        shown = [node.host, ",".join(node.labels) or "-", *amounts]
+        rows.append([*shown, _devices(node.free, node.total)])
+    yield from columns(rows, width, optional=(3,))
+    if len(nodes) > _MOST_NODES:
+        yield f"and {len(nodes) - _MOST_NODES} nodes with less"
+    if room.start:
+        yield ""
+        yield f"{room.start.when.upper()}  {room.start.sentence}"
+
+
+def _memory(amounts: Mapping[str, int]) -> str:
+    return f"{amounts.get('memory-mb', 0) / 1024:.1f}Gi"
+
+
+def _cores(free: Mapping[str, int], total: Mapping[str, int]) -> str:
+    return f"{free.get('vcores', 0)} of {total.get('vcores', 0)}"
+
+
+def _devices(free: Mapping[str, int], total: Mapping[str, int]) -> str:
+    """Return the counted resources beside memory and cores; GPUs without YARN's name for them."""
+    texts = []
+    for name, count in total.items():
+        if count and name not in ("memory-mb", "vcores"):
+            own = "" if name == "yarn.io/gpu" else f" {name}"
+            texts.append(f"{free.get(name, 0)} of {count}{own}")
+    return ", ".join(texts) or "-"
