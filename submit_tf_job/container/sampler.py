@@ -195,11 +195,14 @@ class Sampler:
         return sum(process.bytes for process in processes.values())
 
     def _counted_s(self, processes: Mapping[int, MeasuredProcess]) -> float:
-        """Return the CPU time of all processes up to now; those that this one has waited for are
-        in its own account.
+        """Return the CPU time of all processes up to now, but not that of this one; those that it
+        has waited for are in its account.
         """
         counted = self.group.cpu_s() if self.group else None
-        return sum(p.cpu_s for p in processes.values()) if counted is None else counted
+        if counted is None:
+            counted = sum(process.cpu_s for process in processes.values())
+        own = os.times()
+        return counted - own.user - own.system
 
     def _by_marks(self, found: Mapping[int, MeasuredProcess]) -> None:
         """Take the peak since the last look: of each process its mark if that has risen, else the
