@@ -21,7 +21,6 @@ The words for an end that is near, or not quite there:
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -545,9 +544,8 @@ def _failed_verdict(seen: JobStatus, app: AppReport) -> Verdict:
 def given_up(reason: str) -> Verdict:
     """Return the verdict on a job that a client ended because it could never start."""
     hint = "ask for less, or wait longer (`start_timeout`)"
-    waited = re.fullmatch(r"(?P<reason>.*) \(next: (?P<hint>.*)\)", reason, re.DOTALL)
-    if waited:
-        reason, hint = waited["reason"], waited["hint"]
+    if " (next: " in reason and reason.endswith(")"):
+        reason, _, hint = reason[:-1].rpartition(" (next: ")
     if "before its bootstrap" in reason:
         hint = "does its image have bash and Python? is each of its mounts there on every node?"
     return Verdict(JobState.FAILED, reason, confirmed=True, hint=hint)

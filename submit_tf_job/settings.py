@@ -44,7 +44,7 @@ SYSTEM_FILE = Path("/etc/submit_tf_job/settings.yaml")
 SANDBOX_PROFILE = "sandbox"
 AUTH_METHODS = ("simple", "kerberos", "delegation-token", "basic", "bearer")
 # names of labels of up to 63 characters (RFC 1123), or an IPv6 address, which urlsplit has checked
-_HOST = re.compile(r"(?!.{254})([\w-]{1,63}\.)*[\w-]{1,63}\.?|.*:.*")
+_HOST = re.compile(r"(?!.{254})([\w-]{1,63}\.)*[\w-]{1,63}\.?|[^:]*:.*")
 _PAGES = frozenset({"cluster", "ws", "app", "proxy", "ui2"})  # of a ResourceManager
 # Hadoop takes any name; these can be part of a path of HDFS and of a URL (OS users with digits
 # alone, and principals as user names, are common on clusters that are joined to a directory)

@@ -12,7 +12,8 @@ from submit_tf_job.container.info import PREFIX
 _COLOUR = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\-_])")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _BAR = re.compile(
-    r"\d+%\s*\|.*\||\[[=#]*>?[.\s]*\] ?-|[━╺╸]{5}|\b\d+/(?:\d+|\?) \[.*\d(?:it|s|batch)\w*/\w+|"
+    r"\d%\s{0,99}\|[^|]*\||\[[=#]*>?[.\s]*\] ?-|[━╺╸]{5}|"
+    r"\b\d+/(?:\d+|\?) \[.{0,80}\d(?:it|s|batch)\w{0,20}/\w|"
     r"^\s*\d+/(?:\d+|Unknown)\s.*\b\d+m?s(?:/(?:step|epoch))?\b"
 )
 _OF_TORCHRUN = re.compile(r"torch\.distributed\.elastic\.\S*ChildFailedError")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from submit_tf_job.container.output_lines import START
-from submit_tf_job.diagnose.output import OutputLine, without_workdir
+from submit_tf_job.diagnose.output import OutputLine, without_box, without_workdir
 
 OF_LAUNCHER = frozenset({"ChildFailedError", "CalledProcessError"})
 _LONGEST = 500
@@ -471,7 +471,7 @@ def _boxed(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | N
         text = lines[number].text
         if _BOX_END.match(text):
             return _below_box(lines, number + 1, frames)
-        words = re.sub(r"^\s*[│┃|] ?|\s*[│┃|]\s*$", "", text)
+        words = without_box(text)
         if not words.strip() or words[0] in " ❱╭│╰┌└":
             found = re.match(r"^❱ *\d+ [│ ]*(.*)", words)
             if found and frames:
@@ -565,7 +565,9 @@ _LANGUAGES = (
     ),
     _Language(
         re.compile(r"^(?P<name>panic|fatal error): (?P<words>.*)$"),
-        re.compile(r"^$|^goroutine |^\S+\(.*\)$|^\t\S+:\d+|^\[signal |^exit status |^created by "),
+        re.compile(
+            r"^$|^goroutine |^(?=\S+\().*\)$|^\t\S+:\d+|^\[signal |^exit status |^created by "
+        ),
         (2, 1),
     ),
     _Language(
@@ -601,7 +603,7 @@ _LANGUAGES = (
 _JAVA_FRAME = re.compile(r"^\s+at (?P<call>[\w.$<>/@]+)\((?P<file>\w+\.\w+):(?P<line>\d+)\)")
 _JAVA_LIBRARY = re.compile(r"^(?:java|javax|jdk|sun|scala|org\.apache)\b")
 _PLACE = re.compile(
-    r"^\s+(?:at )?.*?\(?(?P<file>/[^\s:()]+):(?P<line>\d+)(?::\d+\)?)?(?: \+0x\w+)?$"
+    r"^\s(?:.*[\s:()])?[^\s:()/]*(?P<file>/[^\s:()]+):(?P<line>\d+)(?::\d+\)?)?(?: \+0x\w+)?$"
 )
 
 

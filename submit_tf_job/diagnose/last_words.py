@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from submit_tf_job.diagnose.output import OutputLine, without_workdir
+from submit_tf_job.diagnose.output import OutputLine, without_box, without_workdir
 
 _LONGEST = 300
 _ERRORISH = re.compile(
@@ -25,7 +25,7 @@ _TRAILER = re.compile(
     r"|^Error executing job with overrides:|^The above exception was the direct"
 )
 _GENERIC = re.compile(
-    r"^(?:\S+: Error is not recoverable: |)(?:exit(?:ing|ed)?(?: now)?|abort(?:ed|ing)?|bye|done|killed|terminated|goodbye|stopp(?:ed|ing)|shutting down|clean\w* up|finished|closing\b.*)[\s!.…:]*$",  # noqa: E501
+    r"^(?:\S+: Error is not recoverable: |)(?:closing\b.*|(?:exit(?:ing|ed)?(?: now)?|abort(?:ed|ing)?|bye|done|killed|terminated|goodbye|stopp(?:ed|ing)|shutting down|clean\w* up|finished)[\s!.…:]*)$",  # noqa: E501
     re.IGNORECASE,
 )
 _TOOL = re.compile(r"^(?!error|fatal|usage|abort)[\w./-]+: (?!error)", re.IGNORECASE)
@@ -117,9 +117,7 @@ def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
     """Return the message of a command-line library that refuses arguments."""
     for at, line in enumerate(lines):
         if _BOX_OF_ERROR.match(line.text):
-            inside = [
-                re.sub(r"^\s*[│|] ?|\s*[│|]$", "", one.text) for one in lines[at + 1 : at + 6]
-            ]
+            inside = [without_box(one.text) for one in lines[at + 1 : at + 6]]
             told = [one for one in inside if one.strip() and not re.match(r"[╰└+]", one)]
             return _made(" ".join(told), lines[at : at + 3], is_usage=True)
         if found := _ABSL.search(line.text):

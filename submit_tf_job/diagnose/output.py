@@ -15,7 +15,7 @@ _LONGEST, _HEAD = 4000, 120
 _JSON_LONGEST = 200_000
 # the working directory of a task, which is in no job spec
 _WORKDIR = re.compile(
-    r"(?<![\w.])/(?:[^\s/'\":]+/)*(?:container_(?:e\d+_)?\d+_\d+_\d+_\d+|submit_tf_job-local-\w+/work/[\w-]+\.\d+)/"
+    r"(?<![\w.])/(?:[^\s/'\":]{1,255}/){0,30}(?:container_(?:e\d+_)?\d+_\d+_\d+_\d+|submit_tf_job-local-\w+/work/[\w-]+\.\d+)/"
 )
 _STAMP = re.compile(
     r"\[?\d{4}[-/]\d\d[-/]\d\d[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?: |$)"
@@ -25,7 +25,7 @@ _STAMP = re.compile(
 )
 # what torchrun, PyTorch, mpirun, horovodrun, Ray and srun write before each line of a process
 _PROCESS = re.compile(
-    r"\[(?P<name>rank\d+)\]:(?: |$)|\[(?P<role>[A-Za-z_][\w-]*?\d+)\]:|\[(?P<slot>\d+(?:,\d+)?)\]<std(?:out|err)>:? ?"  # noqa: E501
+    r"\[(?P<name>rank\d+)\]:(?: |$)|\[(?P<role>[A-Za-z_][\w-]*(?<=\d))\]:|\[(?P<slot>\d+(?:,\d+)?)\]<std(?:out|err)>:? ?"  # noqa: E501
     r"|\((?P<actor>(?:[\w.<>]+ )?pid=\d+(?:, ip=[\d.]+)?)\)(?: |$)"
 )
 _LEVELS = {"E": "error", "F": "error", "C": "error", "W": "warning"}
@@ -68,6 +68,13 @@ class OutputLine:
 def without_workdir(text: str) -> str:
     """Return a text with the paths of the task's working directory relative to it."""
     return _WORKDIR.sub("", text)
+
+
+def without_box(line: str) -> str:
+    """Return what a line holds between the bars of a box that rich draws."""
+    inside = re.sub(r"^\s*[│┃|] ?", "", line)
+    before = inside.rstrip()
+    return before[:-1].rstrip() if before.endswith(("│", "┃", "|")) else inside
 
 
 def read_lines(text: str) -> list[OutputLine]:

@@ -18,6 +18,7 @@ from submit_tf_job.diagnose.cause import Cause
 from submit_tf_job.diagnose.output import without_workdir
 
 _LONGEST = 200
+_READ = 4000  # of the beginning and of the end of a longer text
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,14 @@ def recognise(
     """Return the cause for the first pattern that matches a text.
 
     Args:
-        text: The text, a few kilobytes.
+        text: The text; of one with more than 8,000 characters the first and last 4,000.
         patterns: The most specific ones first.
         task: The task, for the sentence.
         status: Its exit status.
         around: The lines around an exception, for the patterns that may read them.
     """
+    if len(text) > 2 * _READ:
+        text = f"{text[:_READ]}\n{text[-_READ:]}"
     for pattern in patterns:
         if pattern.when and status not in pattern.when:
             continue

@@ -17,7 +17,7 @@ from submit_tf_job.yarn.observed import AppReport
 # CSAMContainerLaunchDiagnosticsConstants, and the additions by LeafQueue.activateApplications.
 _QUEUE_AM_LIMIT = "Queue's AM resource limit exceeded"
 _USER_AM_LIMIT = "User's AM resource limit exceeded"
-_DETAIL = r"{} = (<[^>]*>)"
+_DETAIL = r"{} = (<[^<>]*>)"
 
 
 def queue_causes(situation: Situation) -> Iterator[Cause]:

@@ -99,7 +99,7 @@ _LAUNCHERS = {
     "ydl-tf": "ydl-tf starts servers, and the program is started by hand; a job spec has both "
     "(`submit_tf_job help coming-from/tensorflowonyarn`)",
 }
-_LAUNCHER = re.compile(rf"^(?!\s*#).*?(?<![\w.-])({'|'.join(_LAUNCHERS)})\s", re.MULTILINE)
+_LAUNCHER = re.compile(rf"^(?![^\S\n]*#).*?(?<![\w.-])({'|'.join(_LAUNCHERS)})\s", re.MULTILINE)
 _SEPARATOR = re.compile(r"^---(?=\s|$)[^\n]*$", re.MULTILINE)
 
 

@@ -44,14 +44,16 @@ _FORGET_DELETED = (
     "git ls-files --deleted -z | git update-index -z --skip-worktree --stdin"
 )
 _FROM_GIT = re.compile(r"\b(setuptools.scm|\w+.vcs|versioneer|versioningit|dunamai|pbr|git)\b")
-_PATH = r"(?P<path>(?:file:|[./]|\S+/|\S+\.(?:whl|zip|tar\.\w+|tgz)(?=[\[\s;]|$))[^\s\[;]*)"
 # https://pip.pypa.io/en/stable/reference/requirements-file-format/
-_LOCAL = re.compile(
-    rf"(?P<before>(?:(?:-e|--editable)[\s=]*)?(?:[\w.-]+(?P<of_name>\[[^]]*])?\s*@\s*)?){_PATH}"
-    r"(?P<after>(?:\[[^]]*])?(?:\s*;.*|\s.*)?)"
+_BEFORE_PATH = re.compile(r"(?:(?:-e|--editable)[\s=]*)?(?:[\w.-]+(?:\[[^]]*])?\s*@\s*)?")
+_PATHS = (
+    re.compile(r"(?:file:|[./])[^\s\[;]*"),
+    re.compile(r"\S+/[^\s\[;]*"),
+    re.compile(r"[^\s\[;]+\.(?:whl|zip|tar\.\w+|tgz)(?=[\[\s;]|$)"),
 )
+_AFTER_PATH = re.compile(r"(?:\[[^]]*])?(?:\s*;.*|\s.*)?")
 _OPTION = re.compile(
-    r"(?P<option>-[rcf]|--requirement|--constraint|--find-links)[\s=]*(?P<value>\S+)"
+    r"(?P<option>-[rcf]|--requirement|--constraint|--find-links)[\s=]*(?P<value>[^\s=]\S*)"
 )
 _EPOCH = 315532800  # 1980-01-01, the first day of a zip file's time
 
@@ -269,8 +271,7 @@ def _run(
 
 def _failed_build(stdout: str, stderr: str) -> str:
     """Return which package could not be built, and the end of what its build has printed."""
-    blocks = re.findall(r"\[\d+ lines? of output\]\n(.*?)\[end of output\]", stderr, re.DOTALL)
-    lines = [line.strip(" │|") for line in blocks[-1].splitlines()] if blocks else []
+    lines = [line.strip(" │|") for line in _last_block(stderr).splitlines()]
     if not any(lines):
         return ""
     named = re.findall(r"Failed building wheel for (\S+)|Failed to build '([^']+)'", stderr)
@@ -278,6 +279,13 @@ def _failed_build(stdout: str, stderr: str) -> str:
     names = [posixpath.basename(name) for pair in named for name in pair if name] or started[-1:]
     name = next((name for name in names if not name.endswith("source")), "it")
     return f"pip cannot build {name}: {'; '.join([line for line in lines if line][-3:])[:2000]}"
+
+
+def _last_block(stderr: str) -> str:
+    for part in reversed(stderr.split("[end of output]")[:-1]):
+        if found := re.search(r"\[\d+ lines? of output\]\n", part):
+            return part[found.end() :]
+    return ""
 
 
 def _complaint(stderr: str) -> str:
@@ -328,7 +336,7 @@ def _requirement_lines(requirements: Path, depth: int = 0) -> Iterator[str]:
     """
     text = read_input(requirements).decode("utf-8", errors="replace")
     for line in re.sub(r"\\\r?\n", " ", text).splitlines():
-        line = re.sub(r"(^|\s+)#.*$", "", line).strip()
+        line = re.sub(r"(^|\s)#.*", "", line).strip()
         option = _OPTION.fullmatch(line)
         inner = requirements.parent / option["value"] if option else None
         if option is None or inner is None or not inner.exists():
@@ -350,10 +358,10 @@ def _with_content(
         return line, list(_content(Path(option["value"])))
     if repository := re.search(r"git\+(file:[^\s@#;]+)", expanded):
         return line, [_call_git("ls-remote", repository[1], at=base) or ""]
-    found = _LOCAL.fullmatch(expanded)
+    found = _split_at_path(expanded)
     if found is None:
         return line, []
-    named = found["path"]
+    before, named, after = found
     local = unquote(urlsplit(named).path) if named.startswith("file:") else named
     path = base / local
     if not path.is_dir():
@@ -362,12 +370,23 @@ def _with_content(
         wheel = build(path, tree_of(path), cache)
     except PipFailed as error:
         raise PipFailed(f"{named}: {error}") from None
-    before = re.sub(r"^(-e|--editable)[\s=]*", "", found["before"])
+    before = re.sub(r"^(-e|--editable)[\s=]*", "", before)
     if needed := _needs_by_path(wheel):
         raise PipFailed(
             f"{named} requires {needed}: name it there without its path, and list the path here"
         )
-    return f"{before}{wheel.as_uri() if '@' in before else wheel}{found['after']}", []
+    return f"{before}{wheel.as_uri() if '@' in before else wheel}{after}", []
+
+
+def _split_at_path(line: str) -> tuple[str, str, str] | None:
+    """Return what precedes the path that a requirement names, the path, and what follows."""
+    before = _BEFORE_PATH.match(line)
+    at = before.end() if before else 0
+    for pattern in _PATHS:
+        path = pattern.match(line, at)
+        if path and _AFTER_PATH.fullmatch(line, path.end()):
+            return line[:at], path[0], line[path.end() :]
+    return None
 
 
 def _content(path: Path) -> Iterator[str]:

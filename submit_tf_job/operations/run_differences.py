@@ -14,7 +14,7 @@ from submit_tf_job.operations.run_values import has_values, values_of_record
 
 UNKNOWN = "?"  # the value of a run whose record does not tell what it was given
 KINDS = ("key", "argument", "variable", "file", "package", "image")
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_NUMBER = re.compile(r"[-+]?(\d+(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 _OPTION = re.compile(r"--?[A-Za-z][^\s=]*")
 _ASSIGNED = re.compile(r"(--?[A-Za-z][^\s=]*|\+{0,2}[A-Za-z_][\w.@/]*)=(.*)", re.DOTALL)
 _SHELL = re.compile(r"[\n;&|<>`$(]")  # a command for bash that is more than one program's words

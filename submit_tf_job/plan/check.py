@@ -237,10 +237,12 @@ _HARMLESS = re.compile(
 )
 _KNOWN = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}"  # noqa: E501
-    r"|\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}|\bglpat-[A-Za-z0-9_-]{20,}|://[^/\s:@$]+:[^/\s:@$]+@"
+    r"|\beyJ[A-Za-z0-9_-]{10,999}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10}|\bglpat-[A-Za-z0-9_-]{20,}|://[^/\s:@$]+:[^/\s:@$]+@"
 )
 # An option and its value, or a variable that is set in front of a command.
-_OPTION = re.compile(r"(?:^|(?<=[\s;&|(]))(--?[A-Za-z][\w-]*(?:=|\s+)|[A-Za-z_]\w*=)(?=(\S+))")
+_OPTION = re.compile(
+    r"(?:^|(?<=[\s;&|(]))(--?[A-Za-z][\w-]*(?:=|\s+)|[A-Za-z_]\w*=)(?=(\S{1,999}))"
+)
 
 
 def secret_problems(job: Job) -> Iterator[Problem]:

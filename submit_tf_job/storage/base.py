@@ -387,7 +387,7 @@ _WORDS: tuple[tuple[str, _FailureRow], ...] = (
         _NOT_AUTHENTICATED,
     ),
     (
-        r"QuotaExceeded|quota .*is exceeded|could only be (written|replicated) to|No space left|FSLimitException",  # noqa: E501
+        r"QuotaExceeded|quota .{0,400}is exceeded|could only be (written|replicated) to|No space left|FSLimitException",  # noqa: E501
         _NO_ROOM,
     ),
     (r"SafeMode|[Ss]afe mode|StandbyException|state standby|RetriableException", _LATER),

@@ -32,7 +32,7 @@ _LAUNCH = re.compile(
 _STAMP = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\]", re.MULTILINE)
 _DOMINANT = re.compile(r"Dominate component (\S+) finished")  # ServiceScheduler's own spelling
 _ERROR = re.compile(
-    r"^\d{4}-\d\d-\d\d \S+ \[.*?\] (?:ERROR|FATAL) +\S+ - (.*)\n(\S.*(?:Exception|Error)\b.*)?",
+    r"^\d{4}-\d\d-\d\d \S+ \[.*?\] (?:ERROR|FATAL) +\S+ - (.*)(?:\n(\S.*(?:Exception|Error)\b.*))?",
     re.MULTILINE,
 )
 # ComponentHealthThresholdMonitor, at the level WARN, before it ends the process

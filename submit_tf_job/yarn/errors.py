@@ -154,7 +154,7 @@ _MEANINGS = (
         "Name a queue that exists and that the rules allow (`queue`), or ask the administrator.",
     ),
     _Meaning(  # FairScheduler
-        r"(?P<queue>[^\s:]+) is not a leaf queue",
+        r"(?<![^\s:])(?P<queue>[^\s:]+) is not a leaf queue",
         Refused,
         "The queue {queue} takes no jobs itself.",
         "Name one of the queues below it; the ResourceManager's scheduler page lists them.",
@@ -184,8 +184,8 @@ _MEANINGS = (
         "Wait until some have ended, or choose another queue.",
     ),
     _IMPERSONATION,
-    _Meaning(r"(?P<name>\S+) is at \w+ state, flex can only be invoked", *_NOT_RUNNING),
-    _Meaning(r"(?P<name>\S+) appId is null", *_NOT_RUNNING),
+    _Meaning(r"(?<!\S)(?P<name>\S+) is at \w+ state, flex can only be invoked", *_NOT_RUNNING),
+    _Meaning(r"(?<!\S)(?P<name>\S+) appId is null", *_NOT_RUNNING),
     _Meaning(
         r"Components \[(?P<component>[^\]]+)\] do not exist in app definition",
         Refused,
@@ -306,9 +306,12 @@ def rejection(words: str, details: Mapping[str, object]) -> SubmitTFJobError:
     )
 
 
+_READ = 4000  # of an application's diagnostics, which have no bound
+
+
 def _known_refusal(words: str, details: Mapping[str, object]) -> SubmitTFJobError | None:
     for meaning in _MEANINGS:
-        match = re.search(meaning.pattern, words)
+        match = re.search(meaning.pattern, words[:_READ])
         if match:
             return meaning.error(match, details)
     return None

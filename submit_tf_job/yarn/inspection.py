@@ -30,6 +30,7 @@ _WS = "/ws/v1/cluster"
 _EVERY_NODE_STATE = "NEW,RUNNING,UNHEALTHY,DECOMMISSIONED,LOST,REBOOTED,DECOMMISSIONING,SHUTDOWN"
 # "… the next allocation", "… display": the request enables the recording, and results come later
 _WAITING = "waiting for "
+_AMOUNT = re.compile(r"(?<![\w./-])([\w./-]+):\s*(\d{1,18})(?!\d)")  # a long fits
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ class QueueResources:
     @classmethod
     def from_text(cls, text: str) -> QueueResources | None:
         """Parse an amount in Hadoop's diagnostics: `<memory:512, vCores:1, yarn.io/gpu: 3>`."""
-        amounts = {name: int(value) for name, value in re.findall(r"([\w./-]+):\s*(\d+)", text)}
+        amounts = {name: int(value) for name, value in _AMOUNT.findall(text)}
         if "memory" not in amounts:
             return None
         return cls(amounts.pop("memory"), amounts.pop("vCores", 0), amounts)

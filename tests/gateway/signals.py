@@ -27,8 +27,9 @@ from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.gateway.server import Listening, serve
 from submit_tf_job.settings import load_settings
 
-DRAIN_S = 1.0
-MOST_S = 20.0  # of a round: seconds on a busy machine
+DRAIN_S = 0.2
+MOST_S = 20.0  # from the signal to the end: seconds on a busy machine
+SERVED_S = 10.0  # after so long the signal comes at the next line
 # Files at whose lines the signal is raised, and at which one: where locks are held, and anywhere.
 PATHS = (
     (("/gateway/watchers.py",), (0.0, 1.8)),
@@ -38,14 +39,16 @@ PATHS = (
 
 def _trace_until(line: int, paths: tuple[str, ...]) -> Callable[..., Any]:
     """Return a trace function that raises SIGTERM at a line of these files, counted as they run."""
-    left = [line]
+    left, until = [line], time.monotonic() + SERVED_S
 
     def trace(frame: FrameType, event: str, _argument: object) -> Any:
         if not any(path in frame.f_code.co_filename for path in paths):
             return None
         if event == "line":
             left[0] -= 1
-            if left[0] == 0:
+            if left[0] == 0 or (left[0] > 0 and time.monotonic() > until):
+                left[0] = 0
+                faulthandler.dump_traceback_later(MOST_S + 20, exit=True)
                 signal.raise_signal(signal.SIGTERM)
         return trace
 
@@ -88,7 +91,7 @@ def round_of(rm: str, jobs: list[str], trace: Callable[..., Any], seed: int) -> 
             threading.Thread(target=_clients, args=(port, jobs, over, seed + number)).start()
         sys.settrace(trace)
 
-    faulthandler.dump_traceback_later(MOST_S + 20, exit=True)
+    faulthandler.dump_traceback_later(SERVED_S + 120, exit=True)  # until the signal
     try:
         serve(gateway, Listening(port=0, drain_s=DRAIN_S), ready)
     finally:
