@@ -8,6 +8,7 @@ import io
 import lzma
 import posixpath
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -23,6 +24,7 @@ _PIECE = 256 * 1024
 # Bounds of what other people's archives make these libraries hold in memory at once.
 _LONGEST_HEADER = 1024**2  # of a tar member: its long name, its extended attributes
 _LONGEST_LIST = 16 * 1024**2  # of a zip's members
+_MOST_MISSING = 9  # reads at the end of a tar; tarfile itself goes on for its terabytes
 _XZ_MEMORY = 256 * 1024**2  # xz -9 takes 65 MiB
 _DAMAGED = (
     tarfile.TarError,
@@ -31,6 +33,12 @@ _DAMAGED = (
     lzma.LZMAError,
     EOFError,
     NotImplementedError,
+    # what these two modules raise for numbers and lists that are none
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    RecursionError,
+    struct.error,
 )
 
 
@@ -186,7 +194,7 @@ class _Content:
     """The bytes of a tar, unpacked and counted: tarfile itself unpacks without bounds."""
 
     def __init__(self, packed: _Packed) -> None:
-        self._packed = packed
+        self._packed, self._missing = packed, 0
         magic = packed.read(6)
         packed.seek(0)
         self._stream: Any = packed
@@ -198,7 +206,11 @@ class _Content:
             self._stream = io.BufferedReader(_Xz(packed), _PIECE)
 
     def read(self, size: int) -> bytes:
-        return self._packed.unpacked(self._stream.read(size))
+        piece = self._packed.unpacked(self._stream.read(size))
+        self._missing = 0 if piece else self._missing + 1
+        if self._missing > _MOST_MISSING:
+            raise EOFError("a member is longer than what is there")
+        return piece
 
 
 class _Xz(io.RawIOBase):

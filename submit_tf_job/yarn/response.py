@@ -183,15 +183,15 @@ def clean(words: str) -> str:
 
 def xml_fields(text: str, names: Iterable[str]) -> dict[str, object]:
     """Return the text of elements, without an XML parser, which crafted entities could attack."""
-    found = {name: _element(text, name) for name in names}
+    found = {name: _text_of(text, name) for name in names}
     return {name: _unescape_html(words) for name, words in found.items() if words is not None}
 
 
 def _html_title(text: str) -> str:
-    return " ".join(_unescape_html(_element(text, "(?i:title)") or "").split())
+    return " ".join(_unescape_html(_text_of(text, "(?i:title)") or "").split())
 
 
-def _element(text: str, name: str) -> str | None:
+def _text_of(text: str, name: str) -> str | None:
     begin = re.search(f"<{name}>", text)
     end = begin and re.compile(f"</{name}>").search(text, begin.end())
     return text[begin.end() : end.start()] if begin and end else None

@@ -68,6 +68,19 @@ def _xz_with_dictionary(size: int) -> bytes:
     return bytes(made)
 
 
+def _tar_with(**attributes: str) -> bytes:
+    """Return a tar whose member has these extended attributes."""
+    info = tarfile.TarInfo("zeros")
+    info.pax_headers = {name.replace("_", "."): text for name, text in attributes.items()}
+    return info.tobuf(tarfile.PAX_FORMAT) + bytes(1024)
+
+
+def _nested(levels: int) -> bytes:
+    record = b"13 a=bcdefgh\n"
+    head = _head(len(record), tarfile.XHDTYPE) + record.ljust(512, b"\0")
+    return head * levels + _head(0)
+
+
 LARGE = _head(70 * MIB)
 BOMBS: dict[str, Callable[[], bytes]] = {
     "a.tar.bz2": lambda: _bomb(bz2.compress, LARGE),
@@ -82,6 +95,11 @@ BOMBS: dict[str, Callable[[], bytes]] = {
     "dictionary.tar.xz": lambda: _xz_with_dictionary(1024**3),
     "many-members.tar.bz2": lambda: bz2.compress(_head(0) * 101),
     "many-streams.tar.bz2": lambda: bz2.compress(b"") * 1000,
+    # 1 KiB each: tarfile looks for a TiB that is not there, or ends with another error than its own
+    "missing.tar": lambda: _head(1024**4) + bytes(1024),
+    "missing-attribute.tar.gz": lambda: gzip.compress(_tar_with(size="9" * 4000)),
+    "map.tar": lambda: _tar_with(GNU_sparse_map="0,x"),
+    "nested.tar.gz": lambda: gzip.compress(_nested(2000)),
 }
 # What `Price.of_others` says of each, the first bound that it meets.
 REASONS = {
@@ -90,7 +108,8 @@ REASONS = {
     "header of a member is too long": "name.tar.bz2 attributes.tar.gz",
     "Memory usage limit": "dictionary.tar.xz",
     "more than 100 members": "many-members.tar.bz2",
-    "is not a complete archive": "many-streams.tar.bz2",
+    "is not a complete archive": "many-streams.tar.bz2 missing.tar missing-attribute.tar.gz map.tar "
+    "nested.tar.gz",
 }
 
 
