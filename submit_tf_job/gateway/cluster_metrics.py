@@ -1,5 +1,6 @@
 """Gauges of the cluster's jobs, for Prometheus: jobs by state and queue, GPUs that are asked for,
-the oldest waiting job; and of live jobs step, part and main metric, as far as a setting allows.
+the oldest waiting job; and of live jobs step, part, main metric and use, as far as a setting
+allows.
 
 /metrics needs no token: so names of jobs are in it only where the gateway's operator says how many.
 """
@@ -21,6 +22,7 @@ from submit_tf_job.sdk.client import JobState
 
 if TYPE_CHECKING:
     from submit_tf_job.sdk.client import Client, ListedJob, Status
+    from submit_tf_job.usage_report import UsageReport
 
 _LIVE = (JobState.PENDING, JobState.RUNNING)
 _AGAIN_S = 15.0  # Prometheus scrapes as often
@@ -143,7 +145,9 @@ class ClusterGauges(Collector):
             client = self._client_of(job.user)
             if client is None:
                 return ()
-            return tuple(_values_of_status(client.attach(job.application_id).status()))
+            handle = client.attach(job.application_id)
+            used = handle.usage().used
+            return (*_values_of_status(handle.status()), *(_values_of_use(used) if used else ()))
         except SubmitTFJobError:
             return ()
 
@@ -166,6 +170,9 @@ _JOB_GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "step": ("The step or epoch that the training has reached.", ()),
     "part": ("The part of the training that is done, from 0 to 1.", ()),
     "metric": ("The last value of the first metric that the program told.", ("metric",)),
+    "cpu_cores": ("Cores that a task of a role uses, the mean of its tasks.", ("role",)),
+    "memory_bytes": ("Memory of the task of a role that uses most.", ("role",)),
+    "gpu_percent": ("How busy the GPUs of a task of a role are, the mean of its tasks.", ("role",)),
 }
 
 
@@ -180,6 +187,16 @@ def _values_of_status(status: Status) -> Iterator[tuple[str, str, float]]:
     for metric, value in list(progress.metrics.items())[:1]:
         if value is not None:
             yield "metric", metric, value
+
+
+def _values_of_use(used: UsageReport) -> Iterator[tuple[str, str, float]]:
+    for role, use in used.roles.items():
+        if use.cpu_cores and use.cpu_cores.now:
+            yield "cpu_cores", role, use.cpu_cores.now.mean
+        if use.memory_bytes and use.memory_bytes.now:
+            yield "memory_bytes", role, use.memory_bytes.now.most
+        if use.gpu_percent and use.gpu_percent.now:
+            yield "gpu_percent", role, use.gpu_percent.now.mean
 
 
 def _gauges_of_cluster(look: ClusterLook) -> Iterator[GaugeMetricFamily]:

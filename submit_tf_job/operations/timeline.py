@@ -55,12 +55,14 @@ def _all_parts(seen: JobStatus) -> Iterator[TimelinePart]:
     app, report = seen.app, seen.report
     if app is None or not app.started_ms:
         return
-    am_ms = next((one.started_ms for one in seen.attempts if one.started_ms), app.launch_ms)
+    started = [one.started_ms for one in seen.attempts if one.started_ms]
+    am_ms = min(started, default=app.launch_ms)
     if am_ms is None and report is None:
         if not app.finished_ms:  # of one that is over, it is not known how long it waited
             yield TimelinePart("waited", "waits for YARN", app.started_ms, None)
         return
-    begun_ms = am_ms or app.started_ms
+    # YARN tells of the last ApplicationMaster, and its tasks may have run before that
+    begun_ms = min([am_ms or app.started_ms, *(_own_moments(report) if report else ())])
     yield TimelinePart("waited", "waited for YARN", app.started_ms, begun_ms)
     if report is None:
         yield TimelinePart("containers", "YARN starts containers", begun_ms, app.finished_ms)
@@ -73,6 +75,15 @@ def _all_parts(seen: JobStatus) -> Iterator[TimelinePart]:
             yield TimelinePart("ended", "YARN ended it", _in_ms(report.ended_at), app.finished_ms)
         if app.log_aggregation_status in ("NOT_START", "RUNNING"):
             yield TimelinePart("logs", "YARN collects the logs", app.finished_ms, None)
+
+
+def _own_moments(report: JobReport) -> Iterator[int]:
+    """Yield when containers of the job ran at the latest."""
+    if report.started_at:
+        yield _in_ms(report.started_at)
+    for one in report.generations:
+        if one.at is not None and one.duration_s is not None:
+            yield _in_ms(one.at - one.duration_s)
 
 
 def _first_start(report: JobReport, begun_ms: int) -> Iterator[TimelinePart]:

@@ -15,7 +15,7 @@ from submit_tf_job.sdk.client import Client
 from tests.world.gateway import World
 
 ROOT = Path(__file__).parents[3]
-OF_USE = {f"submit_tf_job_job_{name}" for name in ("cpu_cores", "memory_bytes", "gpu_percent")}
+WITHOUT_GPUS = {"submit_tf_job_job_gpu_percent"}
 HOSTILE = 'loss"} 1\nfake{job="x\\'
 CONTAINER = "container_1700000000000_0001_01_000002"
 
@@ -43,6 +43,10 @@ def world_with_jobs(tmp_path: Path, series: int) -> World:
     progress = {"step": 3, "total": 10, "part": 0.3, "metrics": {HOSTILE: 0.25, "other": 1.0}}
     report = {"version": 1, "run": run, "state": "running", "progress": progress}
     world.fake.node.logs[CONTAINER, "job-report.json"] = json.dumps(report).encode()
+    spread = {"least": 1.0, "mean": 2.0, "most": 3.0, "least_task": "", "most_task": ""}
+    role = {"tasks": 1, "cpu_cores": {"now": spread}, "memory_bytes": {"now": spread}}
+    usage = {"version": 1, "run": run, "roles": {"worker": role}}
+    world.fake.node.logs[CONTAINER, "job-usage.json"] = json.dumps(usage).encode()
     world.fake.yarn.full = True
     world.post(name="patient")
     world.fake.clock.sleep(90)
@@ -63,7 +67,8 @@ def test_metrics_of_jobs_by_state_and_queue(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "names"), [(2, ["part", "step"]), (9, ["metric", "part", "step"])]
+    ("most", "names"),
+    [(2, ["part", "step"]), (9, ["metric", "part", "step", "cpu_cores", "memory_bytes"])],
 )
 def test_metrics_of_a_job_are_as_many_as_the_setting_says(
     tmp_path: Path, most: int, names: list[str]
@@ -74,6 +79,8 @@ def test_metrics_of_a_job_are_as_many_as_the_setting_says(
         ("job_step", "mnist"): 3,
         ("job_part", "mnist"): 0.3,
         ("job_metric", f"{HOSTILE} mnist"): 0.25,
+        ("job_cpu_cores", "mnist worker"): 2,
+        ("job_memory_bytes", "mnist worker"): 3,
     }
     assert told == {key: value for key, value in values.items() if key[0][4:] in names}
 
@@ -99,4 +106,4 @@ def test_dashboard_asks_for_metrics_that_there_are(tmp_path: Path) -> None:
     }
     world = world_with_jobs(tmp_path, 9)
     text = world.http.get("/metrics").text
-    assert asked - set(re.findall(r"^(\w+)", text, re.MULTILINE)) == OF_USE
+    assert asked - set(re.findall(r"^(\w+)", text, re.MULTILINE)) == WITHOUT_GPUS

@@ -74,11 +74,11 @@ RUNS: dict[str, tuple[int | None, int | None, dict[str, Any] | None, list[str]]]
             "logs 90-",
         ],
     ),
-    "the clocks differ": (
+    "another ApplicationMaster, or a clock that differs": (
         None,
         50,
         {"start": START},
-        ["waited 0-50", "files 30-40", "prepared 40-41", "trained 41-"],
+        ["waited 0-20", "containers 20-30", "files 30-40", "prepared 40-41", "trained 41-"],
     ),
 }
 
