@@ -160,7 +160,8 @@ def submit_plan(context: Context, settings: Settings, planned: Plan, how: How) -
                 "warning: retries.memory is done by who follows: the same command without "
                 "--detach follows this job, too"
             )
-        context.result([str(done.ref.application_id)], lambda: _json_of_submission(done))
+        told = done.ref.name if context.quiet else done.ref.application_id
+        context.result([str(told)], lambda: _json_of_submission(done))
         return 0
     logs = how.logs
     if logs is None:

@@ -14,6 +14,7 @@ from submit_tf_job.operations.run_values import has_values, values_of_record
 
 UNKNOWN = "?"  # the value of a run whose record does not tell what it was given
 KINDS = ("key", "argument", "variable", "file", "package", "image")
+_NAMED, _LONGEST_NAME, _LONGEST_PART = 3, 40, 12  # of a proposed name
 _NUMBER = re.compile(r"[-+]?(\d+(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 _OPTION = re.compile(r"--?[A-Za-z][^\s=]*")
 _ASSIGNED = re.compile(r"(--?[A-Za-z][^\s=]*|\+{0,2}[A-Za-z_][\w.@/]*)=(.*)", re.DOTALL)
@@ -131,6 +132,23 @@ def differing_lines(
     lines = [list(filter(None, map(str.strip, str(text).splitlines()))) for text in texts]
     common = set[str].intersection(*map(set, lines))
     return tuple(tuple(line for line in own if line not in common) for own in lines)
+
+
+def name_of_differences(job: str, found: Sequence[Difference]) -> str:
+    """Return a name for a job that differs from another one of the same name, made of its values in
+    the last of two runs: `churn-lr0-1-units8`; "" if nothing says how they differ.
+    """
+    parts = [
+        _name_part(one.name.rpartition(".")[2]) + _name_part(value)
+        for one in sorted(found, key=lambda one: KINDS.index(one.kind) == 0)
+        if (value := one.values[-1]) not in (None, UNKNOWN)
+    ]
+    name = "-".join([job, *filter(None, parts[:_NAMED])])[:_LONGEST_NAME].rstrip("-")
+    return name if name != job else ""
+
+
+def _name_part(text: str | None) -> str:
+    return re.sub("[^a-z0-9]+", "-", (text or "").lower()).strip("-")[:_LONGEST_PART]
 
 
 # --- a command's arguments ---

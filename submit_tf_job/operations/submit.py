@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from submit_tf_job.errors import (
     InternalError,
     JobSpecError,
     KeyReused,
+    NameTaken,
     Problem,
     SubmitTFJobError,
 )
@@ -26,6 +28,8 @@ from submit_tf_job.operations.cluster import (
     check_identity,
     site_of,
 )
+from submit_tf_job.operations.run_differences import differences, name_of_differences
+from submit_tf_job.operations.run_values import values_of_job
 from submit_tf_job.operations.runs import is_of_content
 from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.operations.submit_checks import DataCheck, check_capacity, check_client_config
@@ -267,6 +271,9 @@ def submit(
             deadline=cluster.client.deadline(cluster.settings.timeouts.submit_s),
             on_wait=on_wait,
         )
+    except NameTaken as error:
+        preparation.undo()
+        raise _with_other_name(cluster, planned, error) from None
     except (AuthError, ClusterUnavailable, DeadlinePassed, InternalError):
         raise  # this process or a second one may have posted the run, which would need its keytab
     except SubmitTFJobError:
@@ -295,6 +302,22 @@ def submit(
     if not done.adopted:
         run_records.begin(cluster, made)
     return made
+
+
+def _with_other_name(cluster: Cluster, planned: Plan, error: NameTaken) -> NameTaken:
+    """Return the error with a name that says how the job differs from the run that is alive."""
+    record = None
+    with suppress(SubmitTFJobError):
+        record = run_records.read(cluster, str(error.details.get("run")))
+    if record is None:
+        return error
+    job = planned.job
+    mine = {"submission": {"values": values_of_job(job)}}
+    name = name_of_differences(job.name, differences([record, mine]))
+    if not name:
+        return error
+    hint = error.hint.replace("choose another name.", f"give this one another name: --name {name}")
+    return NameTaken(error.message, hint=hint, details={**error.details, "other_name": name})
 
 
 def stage(planned: Plan, settings: Settings) -> None:

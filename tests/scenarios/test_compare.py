@@ -233,3 +233,21 @@ def test_compare_shows_a_run_that_lives(kept: World) -> None:
     [run] = kept("compare", "churn", "-o", "json").json["runs"]
     assert (run["run"], run["duration_s"]) == (done.json["run"], 40)
     assert run["state"] in ("PENDING", "STARTING")
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [
+        (["command=python train.py --lr 0.5"], "churn-lr0-5"),
+        (["env.SEED=7", "roles.worker.memory=4Gi"], "churn-seed7-memory4gi"),
+        (["image=tf:2.16"], "churn-imagetf-2-16"),
+    ],
+)
+def test_a_loop_is_told_a_name_for_the_next_job(kept: World, changed: list[str], name: str) -> None:
+    spec_at(kept, SPEC.replace("--lr, '0.1', --layers, '64', '32', data.csv", ""))
+    assert kept("submit", "churn.yaml", "-d", "-q").out == "churn\n"
+    words = [word for one in changed for word in ("--set", one)]
+    refused = kept("submit", "churn.yaml", "-d", *words)
+    assert (refused.status, refused.out) == (6, "")
+    assert f"--name {name}" in refused.err
+    assert kept("submit", "churn.yaml", "-d", "-q", *words, "--name", name).out == f"{name}\n"
