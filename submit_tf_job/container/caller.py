@@ -19,6 +19,13 @@ from submit_tf_job.container.wire import TABLE_LIMIT, Channel, ChannelClosed, pa
 ANSWER_S = 10.0  # to connect, and again to receive the welcome
 
 
+REFUSALS = {
+    "wrong-job": "another job's deciding task answers there",
+    "busy": "the deciding task does not take this task yet",
+    "taken": "an earlier attempt of this task is still connected",
+}
+
+
 class Caller:
     """The connection to the deciding task; while there is none, the search for it."""
 
@@ -53,6 +60,7 @@ class Caller:
         self.same_place = False  # the next connection goes to the same address, without a look-up
         self.ports = tfconfig.rendezvous_ports(info.task["ports"], info.run)
         self.port_index = self.refusals = 0  # which port to try, and how many have failed in turn
+        self.taken_at = 0.0  # when another container of this task was last said to be connected
         self.deaf = 0  # how many ports in turn were closed: no process listens there
         self.deaf_since: float | None = None  # since when all were, at the address that was found
         # of ten thousand tasks two hundred look in each second
@@ -162,11 +170,10 @@ class Caller:
             self.pong, self.pong_at = foreign.whole(message.get("number")) or 0, now
         if kind == "welcome":
             self.welcomed, self.wrong_job, self.refusals = True, False, 0
-        if kind in ("wrong-job", "busy"):
-            self.wrong_job = kind == "wrong-job"
-            self.trouble = "an earlier attempt of this task is still connected"
-            if self.wrong_job:
-                self.trouble = "another job's deciding task answers there"
+        if kind in REFUSALS:
+            self.wrong_job, self.trouble = kind == "wrong-job", REFUSALS[kind]
+            if kind == "taken":
+                self.taken_at = now
             self.drop(busy=not self.wrong_job)
         else:
             self.message(now, message)

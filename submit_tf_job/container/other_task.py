@@ -261,7 +261,9 @@ class OtherTask:
             self.gave_up = command.generation
             self.caller.drop(busy=True)  # a hello that is under way does not say it
             command.renew(now, command.generation)
-        if now >= max(self.start_deadline, lost_at + task["start_timeout_s"]):
+        # one whose node was given up and lives on; YARN has no third container when it ends
+        waits_since = max(lost_at, self.caller.taken_at)
+        if now >= max(self.start_deadline, waits_since + task["start_timeout_s"]):
             log(f"{self.info.deciding} was not found in time: {self.caller.trouble}")
             # YARN would start a task that stays again after any other status; the witness tells
             # YARN

@@ -93,7 +93,7 @@ def test_noise_does_not_disturb_the_job(job: Cluster) -> None:
     ):
         assert call(job, noise) == b""
     assert json.loads(call(job, hello(job, run="x")))["t"] == "wrong-job"
-    assert json.loads(call(job, hello(job, "worker", 0)))["t"] == "busy"
+    assert json.loads(call(job, hello(job, "worker", 0)))["t"] == "taken"
     job.start("worker-1", "board-0")
     assert set(job.wait_all().values()) == {0}
     for sock in half_open:

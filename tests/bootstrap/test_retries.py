@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -31,6 +33,26 @@ def test_lost_worker_starts_all_commands_again_in_their_containers(any_job: Clus
     assert generations(job) == [(0, "worker-1", "lost")]
     assert job.report()["state"] == "succeeded"
     assert job.outcome("worker-0")["status"] == 0
+
+
+def test_a_container_in_place_of_one_that_lives_on_waits_for_its_end(job: Cluster) -> None:
+    """YARN gave a node up that only its ResourceManager does not hear: the training goes on, and
+    the other container waits for longer than `start_timeout`, because YARN starts no third one.
+    """
+    retries = {"max": 3, "on": ["lost"]}
+    job.job({**pair(HOLD), "witness": WITNESS}, retries=retries, grace_s=20)
+    job.start()
+    job.printed("worker-0", "generation 0")
+    cut_off = job.runs["worker-0"]
+    job.start("worker-0", task={**job.task, "start_timeout_s": 20})
+    job.until(lambda: "still connected" in job.stderr("worker-0"))
+    time.sleep(35)
+    assert job.runs["worker-0"].poll() is None, job.stderr("worker-0")
+    os.kill(cut_off.pid, signal.SIGKILL)  # the node is back, and ends it
+    cut_off.wait()
+    job.printed("worker-0", "generation 1")
+    job.succeeds()
+    assert generations(job) == [(0, "worker-0", "lost")]
 
 
 def test_lost_deciding_task_is_replaced_and_remembered_by_the_others(any_job: Cluster) -> None:

@@ -36,8 +36,9 @@ def hello(
 
     Returns:
         The task, and the reply: "welcome", "end" (the job is over), "finished" (this task has
-        ended), "busy" (another process of this task is connected: retry), "wrong-job", or "bad"
-        for an invalid message. The task is None for "wrong-job", "busy" and "bad".
+        ended), "taken" (another process of this task is connected: retry), "busy" (not yet:
+        retry), "wrong-job", or "bad" for an invalid message. The task is None for "wrong-job",
+        "taken", "busy" and "bad".
     """
     if message.get("run") != job.info.run:
         return None, "wrong-job"
@@ -51,7 +52,7 @@ def hello(
         return None, "bad"  # the process has made another connection since, and gave this up
     refusal = _refusal_of_hello(job, now, m, peer, message)
     if refusal:
-        return (None if refusal == "busy" else m), refusal
+        return (None if refusal in ("busy", "taken") else m), refusal
     if m.process != process and m.process:
         m.attempt += 1
         _await_new_name(job, m)
@@ -91,7 +92,7 @@ def _refusal_of_hello(
     if job.retries and other and container and container < serial(m.container):
         return "finished"  # it was cut off or suspended, and YARN has started a later one
     if m.peer not in (None, peer) and other:
-        return "busy"
+        return "taken"
     if job.retries:
         refusal = _refusal_of_predecessors(job, now, message)
         if refusal:
