@@ -15,7 +15,7 @@ from submit_tf_job.cli.context import Context
 from submit_tf_job.cli.jobs import SetOption, finish
 from submit_tf_job.errors import EXIT_OK, SettingsError, UsageError
 from submit_tf_job.host.located.tree import to_python
-from submit_tf_job.jobspec.interactive import (
+from submit_tf_job.jobspec.interactive_specs import (
     Page,
     as_text,
     events_of,
