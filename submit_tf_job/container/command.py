@@ -192,11 +192,11 @@ class TaskCommand:
         self.by_shell = is_shell(command, self.env.get("PATH"), workdir)
         self.child = Child(command, self.env, self.nofile, workdir)
         self.started_at = time.monotonic()
-        self.usage.begin(self.started_at, self.env, self.child.guard)
         self.signals.forward = self.child.send
         for number in self.signals.seen:  # received before `forward` was set
             if number in STOPS:
                 self.child.send(number)
+        self.usage.begin(self.started_at, self.env, self.child.guard)
 
     def _workdir(self) -> str:
         path = self.info.workdir
@@ -250,15 +250,16 @@ class TaskCommand:
         if oom and oom_kills() > self.oom_kills:
             text = "%s was killed by the kernel for want of memory"
             record.update(reason=contract.REASON_OOM, message=text % self.info.name)
-        stop = self.signals.stop()
-        if self.end_requested:
+        # A stop that waits is one also before the event loop has seen it.
+        asked = self.end_requested or bool(self.signals.stop() and not self.signals.must_end())
+        if asked:
             record["reason"] = "ended"
-        elif stop:  # the command ended because of the signal, whatever its own status
-            self.was_stopped(stop)
+        elif self.signals.stop():  # the command ended because of it, whatever its own status
+            self.was_stopped(self.signals.stop())
             return
         elif self.by_shell:
             record["reason"] = SHELL_REASONS.get(record["status"], record["reason"])
-        failed = bool(record["status"]) or self.end_requested
+        failed = bool(record["status"]) or asked
         steps = self.data.uploads(failed) if self.data and not self.preparing else []
         if steps:
             self.ending = (record, steps, failed)

@@ -51,10 +51,11 @@ class Loop:
         try:
             while self.exit is None:
                 now = time.monotonic()
-                command.watch(now)
+                # first, as a command may end at once by the signal
                 if not stop and self.signals.stop():
                     stop = self.signals.stop()
                     stopped(now)
+                command.watch(now)
                 busy = tick(now) or command.is_ending
                 if self.exit is None:
                     self._wait(BUSY_S if busy else TICK_S)

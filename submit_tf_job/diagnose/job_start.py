@@ -97,9 +97,8 @@ def _now_unless(
     if placed is None or any(free_of(node) is None for node in state.serving):
         return JobStart("unknown", "nothing is known to be in its way")
     if ahead:
-        return JobStart(
-            "unknown", f"there is room, and {plural(len(ahead), 'job')} waits before it"
-        )
+        who, verb = plural(len(ahead), "job"), "waits" if len(ahead) == 1 else "wait"
+        return JobStart("unknown", f"there is room, and {who} of its queue {verb} before it")
     if can_place(asked, state, with_cores=True) is not True:
         return JobStart("unknown", "there is room, if the scheduler does not count CPUs")
     return JobStart("now", "it would start now")

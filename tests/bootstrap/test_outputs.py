@@ -395,7 +395,9 @@ def test_stop_that_waits_for_an_absent_hdfs_ends_with_its_time_and_tells_what_is
     storing(job, on(hdfs), TRAIN, on_failure="upload")
     job.printed("chief-0", "runs")
     stop(job, signal.SIGQUIT, signal.SIGTERM)
-    told = job.until(lambda: [t for t in job.report()["warnings"] if "tried again until" in t])
+    told = job.until(
+        lambda: [t for t in job.report().get("warnings", []) if "tried again until" in t]
+    )
     assert len(job.report()["warnings"]) == 1, told  # in place of the first
     assert job.wait("chief-0") == 143  # 20 s after the SIGQUIT
     [told] = job.report()["warnings"]

@@ -33,6 +33,7 @@ def test_report_is_written_again_once_it_can_be(job: Cluster) -> None:
     assert report["warnings"][0].startswith("the report cannot be written, and is tried again: ")
     assert sorted(path.name for path in logs.iterdir()) == [
         "job-report.json",
+        "job-usage.json",
         "stacks.txt",
         "stderr.txt",
         "stdout.txt",

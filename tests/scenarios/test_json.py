@@ -34,7 +34,13 @@ REPORT: dict[str, Any] = {
     "standstill": {"since": 1.0, "tasks": [{"task": "worker-1"}]},
     "checkpoint": {"uri": "hdfs:///c", "name": "ckpt-3", "step": 3, "at": 1.5},
     "awaited": {"tasks": ["worker-1"], "until": 3.0},
-    "progress": {"step": 1, "total": 2, "metrics": {"loss": 0.1}, "task": "chief-0"}
+    "progress": {
+        "step": 1,
+        "total": 2,
+        "metrics_step": 1,
+        "metrics": {"loss": 0.1},
+        "task": "chief-0",
+    }
     | {"at": 1.0, "unit": "epoch", "part": 0.5, "left_s": 3.0},
     "retries": {"max": 3, "used": 1},
     "generations": [{"generation": 0, "task": "worker-1", "kind": "lost", "at": 1.0}],
