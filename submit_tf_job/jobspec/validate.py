@@ -175,7 +175,11 @@ class _Check:
         for error in errors:
             path = tuple(error.absolute_path)
             above = any(path[: len(top)] == top != path for top in crowded)
-            if not above and not _is_rule(error) and not self._notes.full:
+            if _is_rule(error):
+                continue
+            if above or self._notes.full:
+                self._wrong.add(path)  # the value must not be made of it
+            else:
                 self._report(error, path)
         return self._typed(())
 

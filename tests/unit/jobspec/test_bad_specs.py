@@ -121,3 +121,10 @@ def test_load_refuses_a_huge_file_without_reading_all_of_it(tmp_path: Path) -> N
         file.truncate(1 << 40)
     with pytest.raises(JobSpecError, match="larger than 1 MiB"):
         loads(read_file(tmp_path / "huge.yaml"), source="huge.yaml", base=tmp_path)
+
+
+def test_wrong_types_behind_the_last_problem_that_is_told_are_no_defect(base: Path) -> None:
+    text = "env:\n" + "".join(f"  'A{number} ': x\n" for number in range(MAX_PROBLEMS + 1))
+    text += "mounts: true\ninputs: 5\npython: {wheels: 5, project: true}\nlifetime: [1]\n"
+    with pytest.raises(JobSpecError, match=f"more than {MAX_PROBLEMS} problems"):
+        loads(text, source="train.yaml", base=base)
