@@ -9,6 +9,7 @@ import logging
 import resource
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,7 +124,8 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
     scheme = "http" if listening.certificate is None else "https"
     host = f"[{listening.host}]" if ":" in listening.host else listening.host
     server = _Server(config, gateway, lambda: ready(f"{scheme}://{host}:{bound.getsockname()[1]}"))
-    gateway.uploads.sweep()
+    # what a killed gateway leaves may be half a million directories
+    threading.Thread(target=gateway.uploads.sweep, daemon=True, name="sweep").start()
     try:
         asyncio.run(server.serve(sockets=[bound]))
     finally:
