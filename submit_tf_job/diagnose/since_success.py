@@ -16,7 +16,7 @@ _UNKNOWN = frozenset(
 _LAST, _KEPT, _LONGEST = 200, 20, 300
 # of two runs, what differs in lines that say the same: paths, times, hashes, numbers
 _VARIES = re.compile(
-    r"(?:\w+:/)?(?:/[\w.@+~=-]+)+/?|\b(?:0x)?[0-9a-f]{8,}\b|\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+    r"(?:\b\w+:/)?(?:/[\w.@+~=-]+)+/?|\b(?:0x)?[0-9a-f]{8,}\b|\d+(?:\.\d+)?(?:e[+-]?\d+)?"
     r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b"
 )
 

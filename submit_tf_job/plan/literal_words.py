@@ -30,7 +30,9 @@ _OWN_LANGUAGE = frozenset(
     ("awk", "envsubst", "expr", "find", "gawk", "jq", "mawk", "perl", "ruby", "sed", "test", "[")
 )
 _CODE = re.compile(r"-[A-Za-z]*[ce]|--command|--eval")
-_ONE_SIGN = re.compile(r"-[A-Za-z]|--?[\w-]*(sep|delim|char|oper|op|cmp|compar|sign|symbol)[\w-]*")
+_ONE_SIGN = re.compile(
+    r"-[A-Za-z]|(?=--?[\w-]*(?:sep|delim|char|oper|op|cmp|compar|sign|symbol))--?[\w-]*"
+)
 _LONGEST_TEXT = 120
 
 

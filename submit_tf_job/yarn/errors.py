@@ -122,7 +122,10 @@ _CREDENTIALS = (
 # The first that matches counts.
 _MEANINGS = (
     _Meaning(r"Service name (?P<name>\S+) is already taken", *_TAKEN),
-    _Meaning(r"Service [Ii]nstance.*?(?P<name>[a-z][a-z0-9-]*).* already exists", *_TAKEN),
+    _Meaning(
+        r"Service [Ii]nstance.*?(?<![a-z0-9-])(?P<name>[a-z][a-z0-9-]*)\b.* already exists",
+        *_TAKEN,
+    ),
     _Meaning(
         r"Component (?P<component>\S+): specified memory size \((?P<asked>\d+)\) is larger than .*?\((?P<most>\d+)\)",  # noqa: E501
         Refused,
@@ -148,7 +151,7 @@ _MEANINGS = (
         "Name one of the queues below it; the ResourceManager's scheduler page lists them.",
     ),
     _Meaning(  # FairScheduler; QueuePlacementPolicy before Hadoop 3.3
-        r"(?P<words>[^:\s][^:]*rejected by (?:queue )?placement (?:rules|policy))",
+        r"(?:\A|:)\s*(?P<words>[^:\s][^:]*rejected by (?:queue )?placement (?:rules|policy))",
         Refused,
         "The scheduler's rules place the job in no queue: {words}.",
         "Name a queue that exists and that the rules allow (`queue`), or ask the administrator.",
