@@ -199,7 +199,7 @@ def test_a_script_that_calls_its_functions_on_this_machine(user: User) -> None:
     }
     assert ends["local remote"] == 28
     raised(ends["local raises"], "Unlucky", "1 is too much", "in task worker-1:")
-    raised(ends["local leaves"], "JobFailed", "worker-0 exited with status 5")
+    raised(ends["local leaves"], "JobFailed", "worker-0 ended with exit status 5")
     raised(ends["local cannot be sent back"], "JobFailed", "cannot be sent back")
     raised(ends["local too large"], "JobFailed", "at most 16777216 are sent back")
     raised(ends["lock"], "UsageError", "uses_a_lock cannot be sent", "variable 'LOCK' of type lock")
