@@ -3,8 +3,8 @@
 
 Programs, other tasks and full disks may leave anything in it, so nothing here trusts it: texts are
 cleaned, and a field that is missing, unknown or of another type has the value of an absent one. It
-costs neither the other fields nor the verdict; only an object without a fact that it needs
-(`needed`) is left out as a whole. Readers get typed attributes, never the JSON.
+costs neither the other fields nor the verdict; only an object that lacks a fact marked `needed` is
+left out as a whole. Readers get typed attributes, never the JSON.
 
 A fact of the report is one line here: an attribute with its type, and what reads its value
 (`fact`). Its place in the writer: docs/internals/architecture.md#a-fact-of-the-report.
@@ -223,7 +223,9 @@ class Failure:
 
 
 def _first_failure(value: Any) -> Failure | None:
-    """Return the first failure. It is never lost, because a report with one is no success."""
+    """Return the first failure, also one whose fields are all invalid: a report with a failure is
+    not a success.
+    """
     if not value:
         return None
     found = one(Failure)(value) or Failure()
@@ -256,7 +258,7 @@ class Generation:
         message: The failure in one sentence.
         step: The last step that was reported, or None.
         duration_s: Seconds from its start to the call of the next one.
-        container_id, status, signal, reason, last_line: Those of the task.
+        container_id, status, signal, reason, last_line: Those of the task that failed first.
         at: When it failed, in seconds since 1970.
     """
 
@@ -285,9 +287,10 @@ class Retried:
     """How often all tasks of a job with `retries` have started again.
 
     Attributes:
-        most: How often they may after a failure.
-        used: How often they have after a failure.
-        count: How often they have in all: also with more or fewer tasks of an elastic role.
+        most: How often they may start again after failures.
+        used: How often they have started again after failures.
+        count: How often they have started again in all, also with more or fewer tasks of an elastic
+            role.
         refusal: Why a failure was not retried, or "".
         generations: The last ended ones, at most 20.
     """
@@ -327,7 +330,7 @@ class ReportedProgress:
         metrics_step: The step whose metrics these are, if that is not `step`.
         unit: What a step is; "" for a step.
         part: The completed part of the training, from 0 to 1.
-        task: The task that told it.
+        task: The task that reported it.
         at: When, in seconds since 1970.
         left_s: The deciding task's estimate of the remaining seconds.
         written: All of it, also what is not known here.
@@ -375,16 +378,16 @@ class ReportedStandstill:
 
 @dataclass(frozen=True)
 class Standstill:
-    """Tasks that have printed nothing, and told no step, for longer than they usually do.
+    """Tasks that have printed nothing, and reported no step, for longer than they usually do.
 
     Attributes:
         tasks: The first of them.
         count: How many they are.
-        since: When the last of them did, in seconds since 1970.
+        since: When one of them did so last, in seconds since 1970.
         for_s: For how long, when the report was written.
         everything: Whether no task moves.
-        step: The step that it told last, if it is one task.
-        others_step: The step at which the others are, if they tell one.
+        step: The step that the task reported last, if it is one task.
+        others_step: The step at which the other tasks are, if they report one.
     """
 
     tasks: tuple[str, ...]

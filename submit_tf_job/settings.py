@@ -332,7 +332,7 @@ class PollSettings:
 
 @dataclass(frozen=True)
 class GatewaySettings:
-    """Limits of uploads to the gateway, and of what it tells Prometheus."""
+    """Limits of uploads to the gateway, and of its metrics for Prometheus."""
 
     uploads: Path | None = setting(
         _path, "directory for files that callers of a gateway send, until their job is submitted"

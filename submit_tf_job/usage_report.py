@@ -1,6 +1,6 @@
-"""What the tasks of a job use, and the curves of its metrics: the file `job-usage.json`, which the
-deciding task's bootstrap writes beside the job's report (container/usage_file.py), and which only
-those read who show it.
+"""Read `job-usage.json`: what the tasks of a job use, and the curves of its metrics. The deciding
+task's bootstrap writes it beside the job's report (container/usage_file.py); it is read only to
+show it.
 
 As in `job_report`, nothing here trusts what it reads: what is missing, unknown or of another type
 has the value of an absent one. Amounts are cores of CPU, bytes of memory, and percent of a GPU's
@@ -39,9 +39,9 @@ class Amounts:
     """An amount that one task uses.
 
     Attributes:
-        now: At the last look.
+        now: At the last measurement; None if it is not known.
         mean: Since its command started.
-        peak: The most.
+        peak: The largest value.
     """
 
     now: float | None = fact(as_number)
@@ -62,7 +62,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class RoleAmounts:
-    """An amount that the tasks of a role use; each is None where no task told it."""
+    """An amount that the tasks of a role use; a field is None if no task reported it."""
 
     now: Spread | None = fact(one(Spread))
     mean: Spread | None = fact(one(Spread))
@@ -75,9 +75,9 @@ class GpuUse:
 
     Attributes:
         percent: The part of the time in which a program ran on it, from 0 to 100; None where the
-            GPU does not tell (MIG).
+            GPU does not report it (MIG).
         memory_bytes: What is allocated on it; TensorFlow allocates all by default.
-        memory_total_bytes: What it has.
+        memory_total_bytes: The size of its memory.
     """
 
     percent: Amounts | None = fact(one(Amounts))
@@ -113,11 +113,11 @@ class RoleUse:
     """What the tasks of a role use, for any number of tasks.
 
     Attributes:
-        tasks: How many have told their use.
-        for_s: The longest time that one has run.
+        tasks: How many tasks have reported their use.
+        for_s: Seconds since the command of the task that has run longest was started.
         peak_by: How the largest peak of memory is known, as in `TaskUse`.
         gpu_percent: The mean over the GPUs of a task.
-        gpus_used: Of all GPUs of a task, how many were used at all (as a count; `peak` alone).
+        gpus_used: The number of a task's GPUs that were used at all; only `peak` is set.
         gpu_memory_bytes: Of the fullest GPU of a task.
         gpus_unknown: Why a task's use of its GPUs is not known, or "".
     """
@@ -163,16 +163,16 @@ class Series:
     """A curve, thinned out to 240 points at most; the last value is always there.
 
     Attributes:
-        name: The metric's name as the program told it; of use `cpu`, `memory`, `gpu` or
+        name: The metric's name as the program reported it; for use `cpu`, `memory`, `gpu` or
             `gpu_memory`.
         kind: `metric` or `usage`.
-        unit: Of a value: "" for a metric, else `cores`, `bytes` or `percent`.
+        unit: The unit of a value: "" for a metric, else `cores`, `bytes` or `percent`.
         step_unit: What a step is, such as `epoch`; "" for a step, and for use.
-        task: The task that told the metric; "" for use.
-        role: The role whose use it is; "" for a metric. `cpu`, `gpu` are means over its tasks,
-            `memory` and `gpu_memory` those of the task that has most.
+        task: The task that reported the metric; "" for use.
+        role: The role whose use it is; "" for a metric. `cpu` and `gpu` are means over its tasks;
+            `memory` and `gpu_memory` are the values of the task with the most.
         points: The points, by time; steps may go back where all tasks started again.
-        least, most: The smallest and the largest finite value, of all that were told.
+        least, most: The smallest and the largest finite value of all that were reported.
     """
 
     name: str = fact(as_name, needed=True)
@@ -205,13 +205,13 @@ class UsageReport:
     """What the tasks of a run use, or used, and its curves.
 
     Attributes:
-        version: Of the file.
+        version: The version of the file's format.
         run: The run's name.
         started_at: When the deciding task's bootstrap started, in seconds since 1970.
         updated_at: When this was written.
-        roles: The use of each role that told any.
+        roles: The use of each role of which a task reported any.
         tasks: The use of each task, where tasks are listed (at most 200).
-        series: The curves: metrics as they were told first, then use.
+        series: The curves: metrics in the order of their first report, then use.
     """
 
     version: int = fact(as_count)
@@ -239,7 +239,7 @@ class UsageReport:
 
     @property
     def main_metric(self) -> Series | None:
-        """The first metric that the program told; None if it told none."""
+        """The first metric that the program reported; None without one."""
         return next(iter(self.metrics), None)
 
     def use_of(self, role: str, name: str) -> Series | None:
@@ -268,8 +268,8 @@ class Advice:
     Attributes:
         role: The role.
         key: The key of the job spec: `memory`, `cpus` or `gpus`.
-        sentence: What was used, of what.
-        option: What to type, such as `--set roles.worker.memory=4Gi`.
+        sentence: How much was used, of how much.
+        option: The option to give, such as `--set roles.worker.memory=4Gi`.
     """
 
     role: str

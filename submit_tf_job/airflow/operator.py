@@ -258,7 +258,7 @@ class SubmitTFJobOperator(BaseOperator):
     def _submit_again(self, context: Any, event: Mapping[str, Any]) -> None:
         """Submit the job again and defer, if its `retries.memory` says so.
 
-        A worker that dies here is no loss: the next try adopts the run that it submitted.
+        A worker may die here: the next try adopts the run that it submitted.
         """
         job = event.get("job") or {}
         if (job.get("root_cause") or {}).get("code") != "out-of-memory":

@@ -191,7 +191,7 @@ class SubmitTFJobTrigger(BaseTrigger):
         """Stop the job, if the task was cleared, or marked as failed or succeeded.
 
         A triggerer gives this 30 s (`[triggerer] on_kill_timeout`); the first request to Airflow's
-        API takes longer on a busy host (seen with 3.3.2), so the work goes on after that.
+        API takes longer on a busy host (seen with 3.3.2), so the work continues after that limit.
         """
         if not (self.own and self.stop_on_kill):
             return
@@ -249,7 +249,9 @@ def _load() -> None:
 
 
 def _until_pause(events: Iterator[Event]) -> list[Event]:
-    """Return the next events: a pause is the last, or at the end of all the final status."""
+    """Return the next events, up to and including a pause; at the end of the job, up to the final
+    status.
+    """
     from submit_tf_job.sdk.events import Pause
 
     found: list[Event] = []

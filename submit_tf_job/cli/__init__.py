@@ -33,7 +33,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _leave(status: int) -> None:
-    """End the process without Python's cleanup while a call to HDFS is pending: it would abort.
+    """End the process without Python's cleanup, which would abort it while a call to HDFS is
+    pending.
 
     If an interrupt came while Python executed a string (dataclasses do so during an import),
     `python -m` ends by SIGINT instead of with the given status, although the interrupt was caught

@@ -104,7 +104,7 @@ CLUSTER_OPTIONS = "Cluster options"
 
 
 class HelpCommand(TyperCommand):
-    """A command with this layout."""
+    """A command whose help has sections: arguments, its own options, the cluster options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, the command's own options, then the cluster options."""
@@ -146,7 +146,7 @@ class ProgramCommand(HelpCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands with this layout."""
+    """A group of commands whose help lists its options, then its commands by section."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options, then the commands."""

@@ -124,7 +124,7 @@ def tensorboard(
 
 
 def _uris_of(context: Context, settings: Settings, source: str) -> Mapping[str, str]:
-    """Return the directories of a job's events by name, or a URI by its own."""
+    """Return name → URI of the directories with a job's events; for a URI that URI itself."""
     if "://" in source:
         return {source: source}
     from submit_tf_job.operations.history import run_history

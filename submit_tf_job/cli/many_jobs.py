@@ -279,7 +279,9 @@ def _table(lines: Iterator[str], height: int) -> Iterator[str]:
 
 @contextmanager
 def _live_display() -> Iterator[Callable[[Callable[[int, int], Iterator[str]]], None]]:
-    """Draw on the terminal every second; a picture is a function of width and height."""
+    """Yield a function that shows a picture; the terminal is redrawn every second. A picture is a
+    function that returns lines for a width and a height.
+    """
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text

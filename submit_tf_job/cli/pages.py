@@ -10,7 +10,7 @@ _CHECKOUT = Path(__file__).parents[2] / "docs"  # of an editable install
 
 
 def topics() -> list[str]:
-    """Return the names of the pages."""
+    """Return the names of the pages that `help` can print."""
     pages = _pages()
     found = [path.stem for path in pages.glob("*.md") if path.stem != "README"]
     found += [f"{COMING_FROM}/{path.stem}" for path in (pages / COMING_FROM).glob("*.md")]

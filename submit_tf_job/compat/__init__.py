@@ -1,6 +1,6 @@
 """Calls of other systems' Python interfaces, over the SDK: the import changes, the calls stay.
 
-Each module covers one system. What a system has and YARN has not is refused by name, never ignored.
+Each module covers one system. A feature that YARN lacks is refused by name, never ignored.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def with_roles(
 
     Args:
         job: Keys of a job spec; those of `roles` complete the roles of the call.
-        roles: What the call says of each role.
-        keys: What the call says of the job.
+        roles: The keys of each role, as the call states them.
+        keys: The keys of the job, as the call states them.
     """
     stated = dict(job or {})
     more = stated.pop("roles", {})

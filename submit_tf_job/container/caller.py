@@ -1,4 +1,4 @@
-"""A task's way to the deciding one: finds it, connects to it, and notices when it is gone."""
+"""A task's connection to the deciding task: find it, connect to it, and notice when it is gone."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ class Caller:
         hello: Callable[[str], dict[str, Any]],
         message: Callable[[float, Mapping[str, Any]], None],
     ) -> None:
-        """Start without a connection; `message` handles each message of one.
+        """Start without a connection; `message` handles each message that arrives.
 
-        `hello` returns the first message of a connection from an address of this task.
+        `hello` returns the message that this task sends first, given its own address in the
+        connection.
         """
         self.info, self.loop, self.hello, self.message = info, loop, hello, message
         self.channel: Channel | None = None
@@ -112,7 +113,7 @@ class Caller:
             self.drop(busy=True)
 
     def _not_connected(self, error: int) -> None:
-        """Count a refused connection; where nothing even refuses it, look up the address again.
+        """Count a refused connection; after any other error, look up the address again.
 
         YARN may have started the deciding task on another node meanwhile.
         """
@@ -188,7 +189,7 @@ class Caller:
     def drop(self, busy: bool = False, silent_s: float = 0.0) -> None:
         """Close the connection.
 
-        If the connection was never accepted, the next port is tried, unless it is `busy`.
+        If the deciding task never accepted the connection, the next port is tried, unless `busy`.
 
         Args:
             busy: Whether another process of this task is connected.
@@ -217,7 +218,7 @@ class Caller:
         self.drop(silent_s=silent_s)
 
     def tick(self, now: float) -> None:
-        """Search for the deciding task, or give a connection up that is silent."""
+        """Search for the deciding task, or close a connection that is silent."""
         if not self.channel:
             self._look_up(now)
             return

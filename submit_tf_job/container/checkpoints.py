@@ -22,7 +22,7 @@ MODULE = "submit_tf_job.container.data.newest_checkpoint"
 
 
 class Watch:
-    """Looks again and again while the commands of one generation run."""
+    """Looks for the newest checkpoint at intervals while the commands of one generation run."""
 
     def __init__(
         self,
@@ -31,7 +31,9 @@ class Watch:
         loop: Loop,
         tell: Callable[[dict[str, Any]], None],
     ) -> None:
-        """Call `tell` in the event loop with what each look finds; `env` is the program's."""
+        """Call `tell` in the event loop with the result of each look; `env` is the environment of
+        the program.
+        """
         self.job, self.env, self.loop, self.tell = job, env, loop, tell
         self.generation, self.info = job.generation, job.info
 
@@ -39,7 +41,7 @@ class Watch:
         return self.loop.exit is not None or self.job.generation != self.generation
 
     def run(self) -> None:
-        """Look until the generation is over. It blocks: run it in a thread."""
+        """Look at intervals until the generation is over. It blocks: run it in a thread."""
         while not self._is_over():
             what = look(self.info, self.env, self.info.task["checkpoints"])
             self.loop.post(partial(self._told, what))
@@ -51,7 +53,9 @@ class Watch:
 
 
 def found(job: StateMachine, now: float, what: dict[str, Any]) -> None:
-    """Keep what a look has found; say of a restart whether there is a checkpoint."""
+    """Store the result of a look in the job; after a restart also report whether there is a
+    checkpoint.
+    """
     if "why" in what:
         return
     known, restarted = what.get("name"), job.generation > 0 or job.me.attempt > 0
@@ -65,10 +69,10 @@ def found(job: StateMachine, now: float, what: dict[str, Any]) -> None:
 
 
 def look(info: Info, env: Mapping[str, str], uri: str) -> dict[str, Any]:
-    """Return uri, name, step and time of the newest checkpoint; only the uri if there is none, and
-    `why` if that is not known.
+    """Return uri, name, step and time of the newest checkpoint; only the uri if there is none; the
+    uri and `why` if it cannot be determined.
 
-    A library that hangs or crashes affects a process of its own only.
+    It runs in a process of its own, so that a library that hangs or crashes does no harm here.
     """
     clean = own_python.environment_of(info, env)
     clean[GIVEN_TOKENS] = info.env.get(ENV_FILE, "")

@@ -35,8 +35,9 @@ SHELL_REASONS = {126: "not-executable", 127: "command-not-found"}
 class TaskCommand:
     """The command of one task, which may be started several times (`retries`).
 
-    Whoever leads the task sets `ended` (called with the time once `record` has a result),
-    `renewed` (the next start may come), and `warn` (a sentence for the job's report).
+    The task's leader (`DecidingTask` or `OtherTask`) sets `ended` (called with the time once
+    `record` has a result), `renewed` (the next start may come), and `warn` (a sentence for the
+    job's report).
     """
 
     def __init__(self, info: Info, signals: Signals, post: Callable[[Callable[[], None]], None]):
@@ -123,11 +124,11 @@ class TaskCommand:
             self.fail(problem)
 
     def learn(self, hosts: Mapping[str, str], taken: Mapping[str, int]) -> None:
-        """Store where all tasks are, as the deciding task says.
+        """Store the addresses and ports of other tasks, as the deciding task has sent them.
 
         Args:
             hosts: The addresses of tasks that programs do not know by name.
-            taken: The ports of tasks whose own one was in use.
+            taken: The ports of tasks whose own port was in use.
         """
         self.info.hosts, self.info.ports = dict(hosts), dict(taken)
         port = self.info.port(self.info.role, self.info.index)
@@ -291,7 +292,7 @@ class TaskCommand:
         self.ended(self.ended_at)
 
     def _files_in_cwd(self) -> dict[str, int]:
-        """Return the files of the working directory; {} for a task whose files nobody expects.
+        """Return the files of the working directory; {} for a task whose files are not checked.
 
         The first task of a role stands for all of them.
         """

@@ -77,7 +77,7 @@ class Peers:
             message: Handles a message; `ChannelClosed` closes the connection.
             closed: Handles the end of a task's connection: whether the other side's kernel has
                 closed it, and how long pings have been missing.
-            log: Tells of connections that are none of ours.
+            log: Logs connections that no task of this job has made.
         """
         self.info, self.loop, self.message, self.closed, self.log = info, loop, message, closed, log
         self.known: dict[int, Peer] = {}
@@ -196,8 +196,8 @@ class Peers:
     def ping_all(self, now: float, settle_until: float) -> None:
         """Ping all tasks after a failure, to find those that died first.
 
-        A dead node closes no connection, but its TensorFlow peers fail after ten seconds. What was
-        sent before this ping is no answer: it may have waited in a buffer.
+        A dead node closes no connection, but its TensorFlow peers fail after ten seconds. A message
+        that was sent before this ping does not count as an answer: it may have waited in a buffer.
         """
         if not self.probed:
             self.probed, self.probed_at, self.probe = True, now, self.probe + 1

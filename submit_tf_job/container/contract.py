@@ -176,7 +176,7 @@ def reason_of_signal(number: int) -> str:
 
 
 def signal_of_status(status: int) -> int:
-    """Return the signal that a shell tells by its exit status; 0 if it tells none."""
+    """Return the signal that a shell's exit status reports; 0 if it reports none."""
     number = status - 128
     return number if 0 < number <= LAST_SIGNAL and number not in NOT_FATAL else 0
 

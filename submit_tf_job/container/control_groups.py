@@ -1,7 +1,8 @@
-"""The control group of a container, where it has one of its own.
+"""The control group (cgroup) of a container, if the container has one of its own.
 
-A container without one sees its node's files in the same places, with the node's numbers. What
-decides is which processes a group has: those of this container alone.
+A container without one sees the files of its node's group at the same paths, with the values of the
+whole node. So a group counts as the container's only if all its processes are those of the
+container.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ _NONE = 1 << 60  # a number that stands for no limit
 
 
 class ControlGroup:
-    """The files of a group; `version` 1 has one directory for memory and one for CPU time."""
+    """The counters of one control group; version 1 has one directory for memory and one for CPU
+    time, version 2 one for both.
+    """
 
     def __init__(self, memory: str, cpu: str, version: int) -> None:
         self.memory_dir, self.cpu_dir, self.version = memory, cpu, version
         self.mark, self.cached = self._mark(), self._counts()[1]
 
     def cpu_s(self) -> float | None:
-        """Return the CPU time of all processes that it had; None if it does not count it."""
+        """Return the CPU seconds of all processes that the group ever had; None if it does not
+        count them.
+        """
         if self.version == 1:
             nanoseconds = _number(self.cpu_dir, "cpuacct.usage")
             return None if nanoseconds is None else nanoseconds / 1e9
@@ -30,10 +35,11 @@ class ControlGroup:
         return None if microseconds is None else microseconds / 1e6
 
     def memory(self) -> tuple[int, int]:
-        """Return the memory that cannot be given back, and the most of it since the last call if
-        the kernel's mark has risen, else 0.
+        """Return the bytes that programs hold now, and the most since the last call; 0 for the
+        latter if the kernel's mark has not risen since.
 
-        The mark counts the cache of files, too, which the kernel gives back before it kills.
+        The mark includes the page cache, which the kernel frees before it kills a process; the
+        larger of its sizes at both calls is subtracted.
         """
         used, cached = self._counts()
         mark, former = self._mark(), self.mark
@@ -42,7 +48,7 @@ class ControlGroup:
         return used, risen
 
     def _counts(self) -> tuple[int, int]:
-        """Return the memory of programs, and the cache of files."""
+        """Return the bytes that programs hold, and those of the page cache."""
         table = _table(self.memory_dir, "memory.stat")
         if self.version == 1:
             shared = table.get("total_shmem", 0)
@@ -59,11 +65,11 @@ class ControlGroup:
 def own_group(
     processes: Collection[int], container: str, root: str = ROOT, proc: str = PROC
 ) -> ControlGroup | None:
-    """Return the group that has only processes of this container; None if there is none.
+    """Return the control group that has only processes of this container; None if there is none.
 
     Args:
-        processes: This process, and those below it.
-        container: The id of the container, after which YARN names its group.
+        processes: The ids of this process and of its descendants.
+        container: The container's id, which is the name of its group where YARN makes one.
     """
     known = set(processes) | _session(proc)
     paths = _paths(proc)
@@ -82,14 +88,14 @@ def _first_own(top: str, path: str | None, known: set[int], container: str) -> s
 
 
 def _folders(top: str, path: str) -> Iterator[str]:
-    """Yield where a group may be: at its path, or, as Docker mounts it, at the top."""
+    """Yield the directories that a group may have: its path, or the top, where Docker mounts it."""
     if path.strip("/") and ".." not in path.split("/"):
         yield f"{top}{path}"
     yield top
 
 
 def _is_own(folder: str, known: set[int], container: str) -> bool:
-    """Return whether a group has processes, and only those of this container."""
+    """Return whether a group has processes, all of them of this container."""
     with contextlib.suppress(OSError, ValueError), open(f"{folder}/cgroup.procs") as source:
         present = {int(line) for line in source}
         named = bool(container) and os.path.basename(folder) == container
@@ -98,7 +104,7 @@ def _is_own(folder: str, known: set[int], container: str) -> bool:
 
 
 def _paths(proc: str) -> dict[str, str]:
-    """Return the path of this process's group by controller; version 2 has the name ""."""
+    """Return controller → path of this process's group; the key of version 2 is ""."""
     found = {}
     with contextlib.suppress(OSError), open(f"{proc}/self/cgroup", errors="replace") as source:
         for line in source:
@@ -108,7 +114,9 @@ def _paths(proc: str) -> dict[str, str]:
 
 
 def _session(proc: str) -> set[int]:
-    """Return the processes above this one in its session: YARN starts one for each container."""
+    """Return the ids of this process's ancestors in its session; YARN starts a session for each
+    container.
+    """
     found, pid = set(), os.getppid()
     with contextlib.suppress(OSError, ValueError, IndexError):
         session = os.getsid(0)

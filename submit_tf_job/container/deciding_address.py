@@ -11,11 +11,11 @@ MOVED = 2  # so many looks at the deciding task in turn must find another addres
 
 
 class PlaceWatch:
-    """Looks now and then whether YARN has started the deciding task elsewhere."""
+    """Checks at intervals whether YARN has started the deciding task elsewhere."""
 
     def __init__(self, resolver: Resolver, every_s: float, seen: bool) -> None:
-        """Look once in `every_s`; `seen` says whether `resolver` has found the right address at
-        least once.
+        """Check once every `every_s` seconds; `seen` says whether `resolver` has found the right
+        address at least once.
 
         Before that another address says nothing: it may be that of a former container, or one of
         another network.
@@ -25,7 +25,7 @@ class PlaceWatch:
         self.moves = 0  # how often in turn it had another address
 
     def look(self, now: float, home: Callable[[], str], moved: Callable[[str], None]) -> None:
-        """Look, if it is due and not done already.
+        """Check, if it is time and no look-up is under way.
 
         Args:
             home: Returns the present address of the deciding task, "" if it is not known.

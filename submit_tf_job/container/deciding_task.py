@@ -1,4 +1,6 @@
-"""The deciding task: hears all other tasks, drives the job's state machine, and tells them."""
+"""The deciding task: receives the messages of all other tasks, drives the job's state machine, and
+sends its decisions.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ class DecidingTask:
         self.go = pack("go", hosts=pack_addresses([], {}), ports={})
 
     def open(self) -> None:
-        """Listen for the other tasks, if the job has any, and have them find this one.
+        """Listen for the other tasks, if the job has any, and publish this task's address.
 
         Raises:
             BootstrapProblem: The port is in use.

@@ -54,7 +54,9 @@ PROXIES = ("http_proxy", "https_proxy", "grpc_proxy")
 
 
 def prepare(info: Info, env: dict[str, str]) -> list[str]:
-    """Turn `env`, a copy of the container's variables, into the program's; return warnings."""
+    """Turn `env`, a copy of the container's variables, into the environment of the program; return
+    warnings.
+    """
     warnings: list[str] = []
     role = info.roles[info.role]
     for name in LEAKED:

@@ -1,5 +1,5 @@
-"""Values that others wrote: programs, other tasks, strangers. Each is cleaned once, where it is
-read: what comes of it is a text, a finite number or a short list of them, or nothing.
+"""Values that programs, other tasks or strangers wrote. Each is cleaned once, where it is read: the
+result is a text, a finite number, a short list of these, or nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _escaped(match: Any) -> str:
 
 
 def clean_text(value: str) -> str:
-    """Return a text in which a backslash and a code stand for each character that is no text."""
+    """Return a text in which each invalid character is replaced by a backslash and its code."""
     return value if value.isprintable() else re.sub(_UNPRINTABLE, _escaped, value)
 
 

@@ -1,7 +1,9 @@
-"""The use of the GPUs that a task sees: of NVIDIA's by one `nvidia-smi` that repeats itself, of
-AMD's by the files of their driver, which cost no process (`rocm-smi` cannot repeat itself).
+"""Sample the use of the GPUs that a task sees: NVIDIA's by one `nvidia-smi` that keeps running and
+prints a line per GPU every 5 s; AMD's by the files of its driver, because `rocm-smi` cannot repeat
+itself.
 
-Nothing here waits: a tool that hangs in a driver cannot be killed, and costs the task nothing.
+Nothing here waits for the tool: one that hangs in a driver cannot be killed, and must not delay the
+task.
 """
 
 from __future__ import annotations
@@ -30,14 +32,16 @@ _NOT_TOLD = re.compile(r"\[?(N/A|Not Supported|Unknown Error|GPU is lost)\]?|ERR
 
 
 class Gpu:
-    """One GPU: its samples."""
+    """The samples of one GPU, summed up."""
 
     def __init__(self) -> None:
         self.samples = {"percent": [0, 0.0, 0.0, 0.0], "bytes": [0, 0.0, 0.0, 0.0]}
         self.total_bytes = 0
 
     def add(self, percent: int | None, used: int | None, total: int | None) -> None:
-        """Add a sample: a number, the sum, the largest and the last one of each amount."""
+        """Add a sample to the count, sum, largest and last value of each amount; None for an
+        unknown one. `used` and `total` are bytes of its memory.
+        """
         self.total_bytes = total or self.total_bytes
         for name, value in (("percent", percent), ("bytes", used)):
             if value is not None:
@@ -45,7 +49,7 @@ class Gpu:
                 self.samples[name] = [count + 1, summed + value, max(most, value), value]
 
     def found(self, late: bool) -> dict[str, Any]:
-        """Return the fields of `GpuUse`; the last samples are not those of now if they are late."""
+        """Return the fields of `GpuUse`; without `now` if the last sample is too old (`late`)."""
         found: dict[str, Any] = {}
         for key, name in (("percent", "percent"), ("memory_bytes", "bytes")):
             count, summed, most, last = self.samples[name]
@@ -56,29 +60,29 @@ class Gpu:
 
 
 class GpuWatch:
-    """What is known of the GPUs of a task."""
+    """Samples the GPUs of a task; this base class has no source of samples."""
 
     pid = 0  # of the tool
 
     def __init__(self, why: str = "") -> None:
-        """Know nothing; `why` says why that stays so, if it does."""
+        """Begin without samples; `why` is the reason if there will never be any."""
         self.gpus: dict[int, Gpu] = {}
         self.why = why
         self.began = 0.0
         self.answered: float | None = None
 
     def begin(self, now: float) -> None:
-        """Begin with a command: forget the samples of an earlier one."""
+        """Note that a command starts, and drop the samples of an earlier one."""
         self.began, self.gpus = now, {}
 
     def look(self, now: float) -> None:
-        """Take what there is."""
+        """Take the samples that have arrived."""
 
     def close(self) -> None:
-        """End the tool, if there is one."""
+        """End the tool that samples, if one runs."""
 
     def found(self, now: float) -> tuple[list[dict[str, Any]], str]:
-        """Return the use of each GPU, and why it is not known now, if it is not."""
+        """Return the use of each GPU; and why it is not known, or ""."""
         late = self.answered is None or now > self.answered + LATE_S
         why = self.why
         if not why and late and now > max(self.began, self.answered or 0.0) + SLOW_S:
@@ -88,7 +92,9 @@ class GpuWatch:
 
 
 class Nvidia(GpuWatch):
-    """One `nvidia-smi` that writes a line for each GPU every few seconds."""
+    """Samples of NVIDIA's GPUs, from one `nvidia-smi` that prints a line for each GPU every few
+    seconds.
+    """
 
     def __init__(self, tool: str, env: Mapping[str, str]) -> None:
         super().__init__()
@@ -115,7 +121,7 @@ class Nvidia(GpuWatch):
         self.pid = self.process.pid
 
     def look(self, now: float) -> None:
-        """Take the lines that it has written."""
+        """Read the lines that the tool has printed."""
         if not self.process or not self.process.stdout:
             return
         try:
@@ -144,7 +150,7 @@ class Nvidia(GpuWatch):
                 self.why = f"nvidia-smi answers in another form: {line[:100]}"
 
     def close(self) -> None:
-        """Kill it; whoever waits for children reaps it."""
+        """Kill the tool without waiting for its end: whatever waits for children reaps it."""
         if self.process and self.process.stdout:
             with contextlib.suppress(OSError):
                 os.kill(self.pid, 9)
@@ -153,7 +159,9 @@ class Nvidia(GpuWatch):
 
 
 def _sample(line: str) -> tuple[int, int | None, int | None, int | None] | None:
-    """Return index, percent, and bytes used and in all of a line; None if it is something else."""
+    """Return the GPU's index, percent, used and total bytes in a line of the tool, None for an
+    amount that it does not know; None for any other line.
+    """
     fields = [field.strip() for field in line.split(",")]
     if len(fields) != len(COLUMNS) or not fields[0].isdigit() or int(fields[0]) >= MOST_GPUS:
         return None
@@ -174,14 +182,14 @@ def _sample(line: str) -> tuple[int, int | None, int | None, int | None] | None:
 
 
 class Amd(GpuWatch):
-    """The files of AMD's driver, one directory for each card."""
+    """Samples of AMD's GPUs, from the files of the driver: one directory for each card."""
 
     def __init__(self, cards: list[str]) -> None:
         super().__init__()
         self.cards = cards
 
     def look(self, now: float) -> None:
-        """Read them."""
+        """Read the files of each card."""
         for index, card in enumerate(self.cards[:MOST_GPUS]):
             names = ("gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total")
             percent, used, total = (_number(os.path.join(card, name)) for name in names)
@@ -197,7 +205,7 @@ def _number(path: str) -> int | None:
 
 
 def watch(env: Mapping[str, str], sys: str = "/sys", dev: str = "/dev") -> GpuWatch:
-    """Return what looks at the GPUs of a task whose command has this environment."""
+    """Return the sampler of the GPUs of a task; `env` is the environment of its command."""
     tool = shutil.which("nvidia-smi", path=env.get("PATH"))
     if tool:
         return Nvidia(tool, env)

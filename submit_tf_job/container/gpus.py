@@ -2,7 +2,7 @@
 
 YARN counts GPUs; whether a container gets them is decided by the node's runtime (a Docker whose
 runtime is not NVIDIA's gives none), its driver and its control groups. A program that finds none
-mostly trains on the CPU without a word.
+usually trains on the CPU without a warning.
 """
 
 from __future__ import annotations

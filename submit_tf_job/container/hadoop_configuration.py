@@ -76,8 +76,9 @@ class BadConfiguration(ValueError):
 class HadoopConfiguration(Mapping[str, str]):
     """The properties of a configuration directory: name → value, with variables expanded.
 
-    A value with a variable that is not set keeps it as text, as in Hadoop. The defaults of
-    Hadoop's own files are not in it; variables have them.
+    A value with a variable that is not set keeps it as text, as in Hadoop. It does not contain the
+    defaults of Hadoop's own files (core-default.xml and others); only variables are expanded with
+    them.
 
     Attributes:
         raw: Name → value as it is written in the file.

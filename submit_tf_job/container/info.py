@@ -107,7 +107,7 @@ class Info:
         }
 
     def present(self, role: str) -> Sequence[int]:
-        """Return the tasks of a role that programs know, in order."""
+        """Return the numbers of the tasks of a role that programs know, in order."""
         return self._present.get(role) or range(self.counts[role])
 
     @property
@@ -194,7 +194,8 @@ def signal_name(number: int) -> str:
 def describe(info: Info, code: int, by_shell: bool = False) -> dict[str, Any]:
     """Convert a child's return code (negative: a signal) into a record.
 
-    `by_shell`: the child is a shell, which tells the signal of its program by its exit status.
+    `by_shell`: the child is a shell, which reports the signal that ended its program by its exit
+    status.
     """
     number = max(0, -code)
     if by_shell and code > 0:

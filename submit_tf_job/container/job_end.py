@@ -1,4 +1,4 @@
-"""How the deciding task ends the job, and itself: after all others, and the witness last."""
+"""How the deciding task ends the job: first all other tasks, then the witness, then itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLUSH_S = 0.3  # from the last message to the end of this task
 
 
 class JobEnd:
-    """The end of the job: who is told when, and how long they have."""
+    """The end of the job: which task is told when, and how long it may take to end."""
 
     def __init__(
         self, loop: Loop, command: TaskCommand, job: StateMachine, peers: Peers, writer: Writer
@@ -105,7 +105,7 @@ class JobEnd:
         return job.verdict == states.STOPPED or self._close(now)
 
     def told(self, at: float, m: Member) -> None:
-        """Note when a task has learned of the end of the job."""
+        """Note when the witness has learned of the end of the job."""
         if m is self.job.witness and self.job.closing:
             self.witness_told_at = at
 

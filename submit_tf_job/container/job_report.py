@@ -169,8 +169,8 @@ class Writer:
 
 # --- the record of the run ------------------------------------------------------------------------
 def leave_record(info: Info, report: Mapping[str, Any], usage: bytes = b"") -> None:
-    """Write the last report of a job that is over, and what its tasks used; a failure costs the
-    record alone.
+    """Write the last report of a job that is over, and what its tasks used, to the run's record; an
+    error is only logged.
     """
     found = dict(report)
     text = json.dumps(found, sort_keys=True).encode("utf-8")

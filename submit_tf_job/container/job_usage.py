@@ -1,4 +1,4 @@
-"""What the tasks of a job use, and the curves of its metrics, as the deciding task knows them."""
+"""What the tasks of a job use, and the curves of its metrics, as the deciding task has them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ NEWEST, MEAN, MOST = "newest", "mean", "most"  # what stands for several values 
 
 
 class Curve:
-    """Some values over time; at most `contract.SERIES_POINTS` of them are kept, evenly.
+    """A series of values over time, thinned out evenly to at most `contract.SERIES_POINTS` points.
 
-    Each point stands for equally many values: for their newest one (of a metric), their mean (of
-    CPU), or the largest (of memory, whose peaks count).
+    Each point stands for the same number of values: it is the newest of them (metrics), their mean
+    (CPU, GPU), or the largest (memory, whose peaks matter).
     """
 
     def __init__(self, keeps: str) -> None:
-        """Know no value; `keeps` says what stands for several."""
+        """Begin without values; `keeps` is the rule that joins several values to a point."""
         self.keeps = keeps
         self.points: list[list[Any]] = []  # seconds, step, value
         self.each = 1  # values of a point
@@ -28,7 +28,7 @@ class Curve:
         self.most: list[Any] | None = None
 
     def add(self, at: float, step: float | None, value: float) -> None:
-        """Add a value; one of the same step takes the place of the last."""
+        """Add a value; it replaces the last point if that has the same step."""
         point = [round(at, 1), step, value]
         self._compare(point)
         if step is not None and self.points and self.points[-1][1] == step:
@@ -48,7 +48,9 @@ class Curve:
             self.most = point if self.most is None or point[2] > self.most[2] else self.most
 
     def _joined(self, former: list[Any], new: list[Any], count: int) -> list[Any]:
-        """Return the point of `count` values and of one more, or of as many more."""
+        """Join two points to one: `former` stands for `count` values, `new` for one, or for as
+        many.
+        """
         if self.keeps == MOST:
             return [new[0], new[1], max(former[2], new[2])]
         if self.keeps == MEAN:
@@ -56,7 +58,9 @@ class Curve:
         return new
 
     def halve(self) -> None:
-        """Have each point stand for twice as many values; the newest stays."""
+        """Halve the number of points: each then stands for twice as many values. The newest value
+        stays.
+        """
         pairs = zip(self.points[0::2], self.points[1::2])
         odd = self.points[len(self.points) // 2 * 2 :]
         self.points = [self._joined(former, new, 1) for former, new in pairs] + odd
@@ -83,7 +87,7 @@ def _clean_amounts(value: Any) -> dict[str, float]:
 
 
 def clean_use(value: Any) -> dict[str, Any] | None:
-    """Return the valid parts of what a task says of its use, or None."""
+    """Return the valid parts of the use that a task has reported; None if it is not an object."""
     if not isinstance(value, dict):
         return None
     found: dict[str, Any] = {"for_s": foreign.seconds(value.get("for_s"))}
@@ -125,7 +129,7 @@ def _of_gpus(use: Mapping[str, Any], key: str, what: str) -> list[float]:
 
 
 def _amount(use: Mapping[str, Any], key: str, what: str) -> float | None:
-    """Return one amount of a task; None if it does not tell it."""
+    """Return one amount of a task's use; None if the task has not reported it."""
     if key in _AMOUNTS:
         amount: float | None = use[key].get(what)
         return amount
@@ -139,7 +143,9 @@ def _amount(use: Mapping[str, Any], key: str, what: str) -> float | None:
 
 
 def role_use(uses: Mapping[str, Mapping[str, Any]], running: Collection[str]) -> dict[str, Any]:
-    """Return what the tasks of a role use, by task; `now` is of those that run."""
+    """Return the use of a role: for each amount the spread over its tasks. `now` counts only tasks
+    that run.
+    """
     found: dict[str, Any] = {"tasks": len(uses), "for_s": max(u["for_s"] for u in uses.values())}
     for key in (*_AMOUNTS, "gpu_percent", "gpus_used", "gpu_memory_bytes"):
         for what in _WHATS:
@@ -160,7 +166,7 @@ def role_use(uses: Mapping[str, Mapping[str, Any]], running: Collection[str]) ->
 
 # --- the job --------------------------------------------------------------------------------------
 class JobUsage:
-    """What all tasks have told; no clock, and no file."""
+    """The use that all tasks have reported, and the curves made of it; without clock and file."""
 
     def __init__(self) -> None:
         self.tasks: dict[str, dict[str, Any]] = {}
@@ -169,7 +175,7 @@ class JobUsage:
         self.step_unit = ""
 
     def heard(self, name: str, value: Any) -> None:
-        """Take what a task says of its use; its peak is that of all its containers."""
+        """Store the use that a task has reported; its peak is the largest of all its containers."""
         use = clean_use(value)
         if use is None:
             return
@@ -181,7 +187,7 @@ class JobUsage:
         self.tasks[name] = use
 
     def metrics(self, at: float, task: str, progress: Mapping[str, Any]) -> None:
-        """Take the metrics that a task has told, at seconds since the start."""
+        """Add the metrics that a task has reported, `at` seconds after the start, to curves."""
         if task != self.teller:  # the deciding task, which begins to tell its own
             self.curves = {key: curve for key, curve in self.curves.items() if key[0]}
             self.teller = task
@@ -195,14 +201,14 @@ class JobUsage:
             self.curves.setdefault(("", name), Curve(NEWEST)).add(at, step, float(value))
 
     def roles(self, running: Collection[str]) -> dict[str, Any]:
-        """Return the use of each role of which a task has told any."""
+        """Return the use of each role of which a task has reported any."""
         told: dict[str, dict[str, Any]] = {}
         for name, use in self.tasks.items():
             told.setdefault(name.rpartition("-")[0], {})[name] = use
         return {role: role_use(uses, running) for role, uses in sorted(told.items())}
 
     def look(self, at: float, roles: Mapping[str, Any]) -> None:
-        """Add a point to each curve of use."""
+        """Add a point, `at` seconds after the start, to each curve of use."""
         for role, use in roles.items():
             for name, key, which, _, keeps in _CURVES:
                 now = use.get(key, {}).get("now")
@@ -210,7 +216,7 @@ class JobUsage:
                     self.curves.setdefault((role, name), Curve(keeps)).add(at, None, now[which])
 
     def series(self) -> list[dict[str, Any]]:
-        """Return all curves: metrics first."""
+        """Return all curves as the file has them: metrics first."""
         units = {name: unit for name, _, _, unit, _ in _CURVES}
         found = []
         for (role, name), curve in sorted(self.curves.items(), key=lambda item: bool(item[0][0])):

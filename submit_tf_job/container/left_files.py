@@ -15,7 +15,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def is_the_programs(name: str) -> bool:
-    """Return whether a name is that of a file or directory which the program has made."""
+    """Return whether the program has made the file or directory of this name."""
     return not name.startswith((".",) + _NOT_THE_PROGRAMS)
 
 
@@ -77,7 +77,7 @@ def sentence(task: str, before: Iterable[str], after: dict[str, int]) -> str:
 
 
 def _pattern(path: str) -> str:
-    """Return what `run --keep` takes for a file, or for the directory that it lies in."""
+    """Return the argument of `run --keep` for a file, or for the top directory that it is in."""
     return shlex.quote(glob.escape(path.split(os.sep)[0]))
 
 

@@ -53,7 +53,8 @@ class Login:
     def _read_keytab(self) -> None:
         """Choose the principal, and write the keytab that has only its keys, if it has others.
 
-        Before each login: an administrator may have put a keytab with new keys on the node.
+        This is repeated before each login, because an administrator may have put a keytab with new
+        keys on the node.
         """
         self.keytab = os.path.join(self.info.cwd, self.task["keytab"])
         try:
@@ -178,7 +179,7 @@ def _output(argv: list[str], env: Mapping[str, str]) -> str:
 
 
 def log_in(info: Info, env: dict[str, str], warn: Callable[[str], None]) -> Login | None:
-    """Log in, and return the login; None if it failed, and the job does without.
+    """Log in, and return the login; None if it failed and the job does not require it.
 
     Raises:
         BootstrapProblem: The login failed, and the job requires it.

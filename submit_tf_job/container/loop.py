@@ -17,7 +17,7 @@ SILENCE = 3  # unanswered pings after which a connection counts as broken
 
 
 def silent_s(info: Info) -> float:
-    """Return how much of `grace` has passed once `SILENCE` pings are unanswered.
+    """Return how many seconds of `grace` have passed when `SILENCE` pings are unanswered.
 
     It counts from the first of them, which may have been a turn of the loop late. At least half of
     `grace` is left for a new connection.

@@ -50,13 +50,13 @@ class OtherTask:
         """Do nothing: no other task connects to this one."""
 
     def outcome(self) -> tuple[dict[str, Any], None, bytes]:
-        """Return nothing more for the outcome line, no report and no usage: all are the deciding
-        task's.
+        """Return nothing for the outcome line, the report and the usage: only the deciding task
+        writes these.
         """
         return {}, None, b""
 
     def warn(self, text: str, about: str = "") -> None:
-        """Log a warning, and have the deciding task put it into the report, if it is there."""
+        """Log a warning, and have the deciding task put it into the report, if it is connected."""
         if text:
             log(text)
         if self.caller.welcomed:
@@ -64,8 +64,8 @@ class OtherTask:
 
     # --- messages ---------------------------------------------------------------------------------
     def _hello(self, address: str) -> dict[str, Any]:
-        """Return the first message: all that a deciding task does not know if it is in a new
-        container or was suspended.
+        """Return the first message: everything that a deciding task may not know, because it is in
+        a new container or was suspended.
         """
         info, command, now = self.info, self.command, time.monotonic()
         self.told_done = False
@@ -212,8 +212,8 @@ class OtherTask:
             caller.send("progress", data=news)
 
     def _use(self, now: float) -> dict[str, Any]:
-        """Return what the command uses, for a message that is sent anyway; of thousands of tasks
-        the deciding one hears a hundred a second.
+        """Return the use of the command, to be added to a message; {} most of the time, so that the
+        deciding task of thousands of tasks gets a hundred of these a second.
         """
         found = self.command.usage.take(now, self.info.total / 100.0)
         return {"use": found} if found else {}
@@ -270,7 +270,7 @@ class OtherTask:
             self._leave_with(now, 0 if self.stays else contract.EXIT_PEERS_MISSING)
 
     def _check_deadlines(self, now: float) -> None:
-        """End a task that cannot go on without its deciding task."""
+        """End a task that cannot continue without its deciding task."""
         grace_s, deciding = self.info.task["grace_s"], self.info.deciding
         given_up = now >= self.caller.lost_at + grace_s
         if self.command.child:

@@ -1,5 +1,5 @@
-"""Lines of a program's output: bars as one line, without colours and without lines that say nothing
-of the program. The diagnosis of a failure reads with the same functions.
+"""Lines of a program's output: a progress bar as one line, without colours, and without lines that
+other programs wrote. The diagnosis of a failure uses the same functions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def clean(line: str) -> str:
 
 
 def is_noise(line: str) -> bool:
-    """Return whether a line tells nothing of the program, as the bootstrap's own ones."""
+    """Return whether a line says nothing about the program, such as a line of the bootstrap."""
     return PREFIX in line or contract.OUTCOME_MARK in line or bool(_NOISE.search(line))
 
 
@@ -68,7 +68,7 @@ def telling_lines(text: str) -> list[str]:
 
 
 def own_end(lines: list[str]) -> list[str]:
-    """Return lines without those that torchrun writes after its processes."""
+    """Return the lines without those that torchrun writes when its processes have ended."""
     last = next(
         (at for at in range(len(lines) - 1, -1, -1) if _OF_TORCHRUN.match(lines[at])), len(lines)
     )

@@ -1,4 +1,4 @@
-"""The progress of tasks: what a program tells of its own, and which tasks stand still."""
+"""The progress of tasks: what a program reports about itself, and which tasks stand still."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _name(text: str) -> str:
 
 
 def clean_progress(value: Any) -> dict[str, Any] | None:
-    """Return the valid parts of a program's progress, or None."""
+    """Return the valid parts of the progress that a program reported; None if none is valid."""
     if not isinstance(value, dict):
         return None
     metrics = value.get("metrics")
@@ -190,7 +190,7 @@ LISTED = 20
 
 
 class LastNews:
-    """The last news of one task."""
+    """When a task last printed something or reported a step, and its longest pause before."""
 
     def __init__(self, now: float) -> None:
         self.news_at, self.longest_s = now, 0.0
@@ -199,16 +199,18 @@ class LastNews:
 
 
 class TaskNews:
-    """The news of all tasks since their commands started; without a clock."""
+    """When each task last printed something or reported a step, since the commands started. It has
+    no clock.
+    """
 
     def __init__(self, still_s: float) -> None:
-        """Know no task; `still_s` is the least time without news."""
+        """Begin without tasks; one stands still after `still_s` seconds without news, or later."""
         self.still_s = still_s
         self.tasks: dict[str, LastNews] = {}
         self.began = 0.0
 
     def begin(self, now: float) -> None:
-        """Forget all, because the commands start (again)."""
+        """Forget all tasks, because the commands start (again)."""
         self.tasks, self.began = {}, now
 
     def heard(self, at: float, name: str, step: float | None = None) -> None:
@@ -223,7 +225,7 @@ class TaskNews:
             task.step, task.speaks = step, True
 
     def last(self, names: list[str]) -> float:
-        """Return when the last of some tasks printed something, or told a step."""
+        """Return the latest time at which one of some tasks printed or reported a step."""
         known = [self.tasks[name].news_at for name in names if name in self.tasks]
         return max(known, default=self.began)
 
@@ -232,7 +234,7 @@ class TaskNews:
 
         Args:
             names: The tasks whose news counts: those that train, and run.
-            wall: What turns a time into seconds since 1970.
+            wall: The difference between seconds since 1970 and the times here.
         """
         known = {name: self.tasks.get(name) or LastNews(self.began) for name in names}
         still = {name: task for name, task in known.items() if self._is_still(now, task)}

@@ -1,9 +1,9 @@
-"""What a task's command uses: CPU, memory, GPUs.
+"""Measure what a task's command uses: CPU, memory, GPUs.
 
-Memory is counted as the NodeManager does that kills for it: the sum of what is resident over the
-process tree of the container (Hadoop's ProcfsBasedProcessTree), or what its control group counts
-without the cache of files, whichever is more. The kernel's own marks (`VmHWM`, `memory.peak`,
-`memory.max_usage_in_bytes`, `ru_maxrss`) tell the peaks between two looks.
+Memory is counted as by the NodeManager, which kills a container by it: the sum of the resident
+memory of the container's process tree (Hadoop's ProcfsBasedProcessTree), or its control group's
+memory without the page cache, whichever is more. The peaks between two looks come from the kernel's
+high-water marks (`VmHWM`, `memory.peak`, `memory.max_usage_in_bytes`, `ru_maxrss`).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class MeasuredProcess:
-    """What one process has used.
+    """What one process has used, at one look.
 
     Attributes:
-        cpu_s: Its own, and that of the children for which it has waited.
-        bytes: What is resident.
-        mark: The most that was, as the kernel knows.
-        began: When it started, so that a number that is given again is another process.
+        cpu_s: CPU seconds, with those of the children for which it has waited.
+        bytes: Its resident memory.
+        mark: The largest resident memory that it ever had, by the kernel; in bytes.
+        began: When it started, to recognise a process id that is used again.
     """
 
     __slots__ = ("began", "bytes", "cpu_s", "mark", "parent", "pid")
 
     def __init__(self, pid: int, fields: list[bytes]) -> None:
-        """Take the fields of `/proc/PID/stat` that follow the name."""
+        """Parse the fields of `/proc/PID/stat` that follow the name."""
         self.pid, self.parent = pid, int(fields[1])
         self.cpu_s = sum(map(int, fields[11:15])) / _TICKS
         self.began = fields[19]
@@ -50,14 +50,14 @@ class MeasuredProcess:
 
 
 class Tree:
-    """The processes below this one. Those of others are looked at once, when they are new."""
+    """Reads the processes below this one. A process of another tree is read once."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self.proc, self.me = proc, os.getpid()
         self.strangers: set[int] = set()
 
     def look(self) -> dict[int, MeasuredProcess]:
-        """Return this process and all below it, by number."""
+        """Return this process and all its descendants, by process id."""
         present = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
         self.strangers &= present
         found = {}
@@ -82,7 +82,7 @@ class Tree:
         return False
 
     def marks(self, processes: Mapping[int, MeasuredProcess]) -> None:
-        """Read the kernel's marks of some processes."""
+        """Read the kernel's high-water mark of each of some processes, and store it there."""
         for pid, process in processes.items():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 with open(f"{self.proc}/{pid}/status", "rb") as source:
@@ -91,10 +91,10 @@ class Tree:
 
 
 class Sampler:
-    """Looks every few seconds at what the command of a task uses."""
+    """Measures every few seconds what the command of a task uses."""
 
     def __init__(self, info: Info, tree: Tree | None = None) -> None:
-        """Look at nothing until `begin`."""
+        """Keep the arguments; `begin` starts the measurement."""
         self.info, self.tree = info, tree or Tree()
         self.group: ControlGroup | None = None
         self.gpus: Any = None  # what looks at them
@@ -114,10 +114,11 @@ class Sampler:
 
     # --- a command --------------------------------------------------------------------------------
     def begin(self, now: float, env: Mapping[str, str], ours: int) -> None:
-        """Begin with a command that has just started; a peak of an earlier one stays.
+        """Start to measure a command that has just started; the peak of an earlier one is kept.
 
         Args:
-            ours: The bootstrap's guard, which is no process of the command.
+            env: The environment of the command.
+            ours: The id of the bootstrap's guard process, which does not count.
         """
         if self.info.role == contract.WITNESS_ROLE:
             return
@@ -136,7 +137,7 @@ class Sampler:
         self.base_s = self.counted_s = self._counted_s(self.former)
 
     def look(self, now: float) -> None:
-        """Look, if it is time."""
+        """Measure, if it is time."""
         if self.runs and now >= self.due:
             before = _own_cpu_s()
             self._look(now)
@@ -145,7 +146,7 @@ class Sampler:
             self.due = now + self.pause_s
 
     def end(self, now: float) -> None:
-        """Look for the last time: the command has ended, and the kernel has counted all of it."""
+        """Measure for the last time, because the command has ended."""
         if self.runs:
             self._look(now)
             mark = _ended_mark()
@@ -191,12 +192,12 @@ class Sampler:
 
     @staticmethod
     def tree_bytes(processes: Mapping[int, MeasuredProcess]) -> int:
-        """Return what is resident, summed as the NodeManager does."""
+        """Return the resident memory of processes, summed as the NodeManager does."""
         return sum(process.bytes for process in processes.values())
 
     def _counted_s(self, processes: Mapping[int, MeasuredProcess]) -> float:
-        """Return the CPU time of all processes up to now, but not that of this one; those that it
-        has waited for are in its account.
+        """Return the CPU seconds of all processes up to now, with those of ended children, without
+        this process's own.
         """
         counted = self.group.cpu_s() if self.group else None
         if counted is None:
@@ -205,8 +206,8 @@ class Sampler:
         return counted - own.user - own.system
 
     def _by_marks(self, found: Mapping[int, MeasuredProcess]) -> None:
-        """Take the peak since the last look: of each process its mark if that has risen, else the
-        larger of its two samples.
+        """Raise the peak to the sum over processes since the last look: of each its mark, if that
+        has risen, else the larger of its two samples.
         """
         total, above = 0, [0]
         for pid, process in found.items():
@@ -226,7 +227,7 @@ class Sampler:
 
     # --- what is told -----------------------------------------------------------------------------
     def found(self, now: float) -> dict[str, Any]:
-        """Return what is told of the task: the fields of `TaskUse`, without its name."""
+        """Return the use of the task: the fields of `TaskUse`, without its name."""
         for_s = max(now - self.began, 1e-3)
         found: dict[str, Any] = {
             "for_s": round(for_s, 1),
@@ -244,7 +245,9 @@ class Sampler:
         return found
 
     def take(self, now: float, every_s: float) -> dict[str, Any] | None:
-        """Return what was found since the last call, if that is so long ago; else None."""
+        """Return the latest measurement, if it is new, and `every_s` seconds have passed since the
+        last one or the command has ended; else None.
+        """
         if self.fresh is None or (self.runs and now < self.told_at + every_s):
             return None
         found, self.fresh, self.told_at = self.fresh, None, now
@@ -252,9 +255,7 @@ class Sampler:
 
 
 def _ended_mark() -> int:
-    """Return the most that was resident of the largest process this one has waited for, or that
-    those have waited for.
-    """
+    """Return the largest resident memory, in bytes, of any one descendant that has ended."""
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 

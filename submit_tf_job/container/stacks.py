@@ -54,7 +54,7 @@ def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, Any]:
     Args:
         guard: A process of the bootstrap's, which does not count.
         limit: The most characters of the text.
-        watch_s: Seconds for which the processes are watched before.
+        watch_s: Seconds to measure the CPU time of the processes before the stacks are taken.
 
     Returns:
         `where` in a few words, `key`, which is the same for tasks that stand at the same place,

@@ -52,7 +52,7 @@ def open_regular(path: str, flags: int = os.O_RDONLY) -> int:
     """Open a file that a program may have replaced; return its descriptor.
 
     Raises:
-        OSError: It is no regular file, such as a pipe, which would block.
+        OSError: It is not a regular file, but for example a pipe, which would block.
     """
     handle = os.open(path, flags | os.O_NONBLOCK, 0o644)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -76,8 +76,8 @@ def stacks_path(info: Info) -> str:
 
 
 def last_lines(path: str, lines: int = 20, width: int = 500, total: int = 8000) -> list[str]:
-    """Return the end of an output without noise and without the bootstrap's own lines; where its
-    last 64 kB hold no exception, from the last one on that is found before them.
+    """Return the last lines of an output, without noise and the bootstrap's own lines. If its last
+    64 kB hold no exception, they are the lines from the last exception before them.
     """
     try:
         with open(open_regular(path), "rb") as source:
@@ -107,8 +107,8 @@ def _from_exception(source: BinaryIO, size: int) -> bytes:
 
 
 def program_lines(info: Info) -> list[str]:
-    """Return the end of what a task's program wrote: to stderr, else to stdout, else to a log of
-    its own below its working directory.
+    """Return the last lines that a task's program wrote: to stderr, else to stdout, else to a log
+    file below its working directory.
     """
     outputs = [output_path(info, name) for name in ("stderr", "stdout")]
     return next(filter(None, map(last_lines, outputs + _own_logs(info))), [])

@@ -83,8 +83,8 @@ def task_port(
 def distinct_ports(ports: Mapping[str, Any]) -> int:
     """Return how many tasks of a job on the host network have ports of their own.
 
-    A task after them has the port of an earlier one. Two such tasks seldom meet on a node; there
-    the second one takes another port.
+    Any further task has the same port as an earlier one. Two such tasks are seldom on one node;
+    there the second one takes another port.
     """
     _, span = _range(ports)
     # the ports of the rendezvous lie before the first task's
@@ -104,8 +104,8 @@ def rendezvous_ports(ports: Mapping[str, Any], run: str) -> list[int]:
 def other_ports(ports: Mapping[str, Any], run: str, port: int, tasks: int) -> list[int]:
     """Return the ports to try if a task's own port, `port`, is in use.
 
-    The rendezvous' first port is not among them. Ports that no other of the `tasks` has come first.
-    `ports` and `run` are those of `task_port`.
+    They do not include the first port of the rendezvous; ports that belong to none of the job's
+    `tasks` come first. `ports` and `run` are as for `task_port`.
     """
     if ports["mode"] == "own-address":
         return []

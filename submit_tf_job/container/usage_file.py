@@ -1,5 +1,5 @@
-"""The file of what the tasks use, and of curves: `job-usage.json` in the log directory of the
-deciding task, beside the job's report. A look at the job does not read it.
+"""Write `job-usage.json`: what the tasks use, and the curves. It is beside the job's report, in the
+log directory of the deciding task, and is read only by commands that show it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ FEWEST = 30  # points of a curve that a record keeps before it leaves tasks out
 
 
 class UsageWriter:
-    """Writes the file every few seconds, and at the end."""
+    """Writes the file every 10 s (less often with more than 2,000 tasks), and at the end."""
 
     def __init__(self, job: StateMachine, path: str) -> None:
-        """`path` is "" where there is no log directory."""
+        """Write to `path`; "" if there is no log directory."""
         self.job, self.path, self.due = job, path, 0.0
         self.last: dict[str, Any] | None = None
 
     def write(self, now: float, over: bool) -> None:
-        """Write the file if it is due; one that cannot be written costs the curves alone."""
+        """Write the file if it is due, or the job is `over`; ignore an error of the disk."""
         job = self.job
         if not (job.usage.tasks or job.usage.curves) or not (over or now >= self.due):
             return
@@ -51,8 +51,8 @@ class UsageWriter:
                 task_files.write_json(self.path, self.last)
 
     def record(self, most_bytes: int = RECORD_BYTES) -> bytes:
-        """Return what was written last for the run's record: with fewer points, and then without
-        tasks, if it would be larger; b"" if nothing was.
+        """Return the content for the run's record: what was written last, with fewer points, and
+        then without tasks, if it would be larger than `most_bytes`; b"" if nothing was written.
         """
         if self.last is None:
             return b""

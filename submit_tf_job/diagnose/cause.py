@@ -21,12 +21,12 @@ class Consequence:
 
 @dataclass(frozen=True)
 class CauseEvidence:
-    """Where a cause stands.
+    """The lines of an output that show a cause.
 
     Attributes:
         task: The task whose output it is.
         stream: `stderr`, `stdout`, or `output` for what the task's report has of either.
-        lines: The lines that tell it, at most 12.
+        lines: The lines that show it, at most 12.
     """
 
     task: str
@@ -46,7 +46,7 @@ class Cause:
         retryable: Whether the same job may succeed if it is submitted again, with nothing changed.
         certain: Whether the evidence proves it; False for a guess, and where only the exit status
             is known.
-        evidence: The lines that tell it; None if it was not read from an output.
+        evidence: The lines that show it; None if it was not read from an output.
         task: The task that failed first, such as `worker-1`; None if no task failed.
         host: The node it ran on.
         container_id: Its container.
@@ -57,7 +57,8 @@ class Cause:
         diagnostics: YARN's diagnostics of it, or "".
         consequences: The tasks that ended because of it, in order of time.
         facts: The numbers and names in the sentence.
-        permanent: Whether the next try meets it again, although others of its code may pass.
+        permanent: Whether the next try fails in the same way, although failures with this code are
+            often temporary.
     """
 
     code: str

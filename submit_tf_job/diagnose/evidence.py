@@ -62,7 +62,7 @@ class ProgramEnd:
 
     @property
     def by_status(self) -> Cause | None:
-        """The cause that its status alone tells."""
+        """The cause that follows from the exit status alone."""
         return by_status(self.task, self.status, self.asked_mib, self.reason)
 
 
@@ -72,7 +72,7 @@ class _Output:
 
     Attributes:
         lines: Its lines, of all processes.
-        blocks: What it tells of exceptions, each with the lines of its process.
+        blocks: The exceptions in it, each with the lines of its process.
     """
 
     lines: Sequence[OutputLine]
@@ -86,8 +86,8 @@ def by_program(ending: ProgramEnd, streams: Mapping[str, str]) -> Cause | None:
 
     Args:
         ending: How it ended.
-        streams: The ends of its outputs by their names; those after stderr are read where the ones
-            before it do not tell.
+        streams: The ends of its outputs by their names; those after stderr are read only if stderr
+            does not show the cause.
     """
     guess: Cause | None = None
     for stream, text in streams.items():
@@ -206,7 +206,7 @@ def _ended_by(
     blocks: Sequence[tuple[Block, Sequence[OutputLine]]],
 ) -> tuple[Block, Sequence[OutputLine]] | None:
     """Return the exception that ended the program, if one did: the first after which the program
-    did not go on, and that is no consequence of another exception.
+    did not continue, unless it is a consequence of another exception.
     """
     alive = [
         one
@@ -227,7 +227,7 @@ _POINTS_BACK = re.compile(r"inspect the previous error|see the (?:error|exceptio
 
 
 def _is_survived(found: tuple[Block, Sequence[OutputLine]], later: Sequence[Block]) -> bool:
-    """Return whether the program went on after an exception."""
+    """Return whether the program continued after an exception."""
     block, lines = found
     until = next((other.first for other in later if other.process == block.process), len(lines))
     if _goes_on(lines, block, until):
@@ -394,8 +394,8 @@ def _recognised(ending: ProgramEnd, output: _Output, block: Block) -> Cause | No
 
 
 def _tells_of_peers(raised: Raised) -> bool:
-    """Return whether an exception itself tells of another task, and not a line of noise that other
-    processes wrote into its message.
+    """Return whether the message of an exception is about another task, and not only a line of
+    noise in it that other processes wrote.
     """
     native = (
         r"tensorflow\.\S*(?:Unavailable|Aborted|Cancelled|Internal|DeadlineExceeded|Unknown)Error"
@@ -533,7 +533,9 @@ def _wanted_mib(text: str) -> float:
 
 
 def _of_host(ending: ProgramEnd, output: _Output, cause: Cause, block: Block | None) -> Cause:
-    """Return which host a program did not reach; tasks of the job have names of their own."""
+    """Complete the cause of a failed connection with the host; a host that is not of this job gets
+    a cause of its own, `host-unreachable`.
+    """
     told = ("name", "peer", "host", "asked", "hub", "end", "url", "to")
     host = next((str(cause.facts[key]) for key in told if cause.facts.get(key)), "")
     if not host and block is not None:

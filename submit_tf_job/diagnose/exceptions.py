@@ -93,7 +93,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Raised:
-    """One exception.
+    """One exception that a program's output shows.
 
     Attributes:
         name: Its class with its module, as printed.
@@ -124,8 +124,8 @@ class Raised:
 
     @property
     def own_text(self) -> str:
-        """Its class and its message, for patterns: of one that begins with words only the first
-        lines, because other processes may write into it.
+        """Its class and message, for patterns. Only the first three lines, unless the first one
+        announces more: other processes may write between the lines.
         """
         lines = self.text.split("\n")
         return "\n".join(lines if _OPEN.search(self.message.split("\n")[0].strip()) else lines[:3])
@@ -309,7 +309,8 @@ def _next_of_chain(lines: Sequence[OutputLine], end: int) -> int:
 
 
 def _translated(chain: list[Raised]) -> list[Raised]:
-    """Put the exception first that a handler raised on purpose instead of one that says nothing.
+    """Put an exception first that a handler raised on purpose, if the one that it handled has no
+    message of its own.
 
     `except KeyError: raise ValueError("no such model")`: the exception that the handler raises has
     the words. One that a handler raises by accident, as in a clean-up, is a consequence.
@@ -331,7 +332,7 @@ _SILENT = frozenset(
 
 def _one(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
     """Return the exceptions of a chain that begins at a line, the first cause first, and the index
-    of the line behind them; None if none begins there.
+    of the line after them; None if no chain begins there.
     """
     text = lines[at].text
     if _BOX.match(text):
@@ -540,7 +541,7 @@ def _of_notebook(
 
 @dataclass(frozen=True)
 class _Language:
-    """How a language's run time tells that a program failed.
+    """How the run time of a programming language reports that a program failed.
 
     Attributes:
         start: Its first line, with the groups `name`, `words`, `file` and `line`.

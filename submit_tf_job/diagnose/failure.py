@@ -137,10 +137,10 @@ def evidence_of(seen: JobStatus, *, sandbox: bool = False) -> FailureEvidence:
 
 
 def with_am_log(clues: FailureEvidence, log: str) -> FailureEvidence:
-    """Return the evidence with the ApplicationMaster's log.
+    """Return the evidence, completed from the ApplicationMaster's log.
 
-    The report has precedence where it and the log name different tasks, unless its task never
-    reported, or it names none because the job was stopped.
+    If the report and the log name different tasks, the report's one counts, unless that task never
+    reported. The log's one counts if the report names none because the job was stopped.
     """
     clues = replace(clues, ends=container_ends(log), am_error=last_error(log))
     found = _failed_container(clues, deciding_role(log)) or _silent_success(clues)
@@ -213,7 +213,9 @@ def conclude(clues: FailureEvidence) -> Cause | None:
 
 
 def _after_success(clues: FailureEvidence, cause: Cause) -> Cause | None:
-    """Return the cause if the task that another one lost had ended with 0: it did fewer steps."""
+    """Return the cause if a task failed because it lost its connection to a task that had succeeded
+    before: that one trained fewer steps.
+    """
     report, task = clues.seen.report, clues.suspect.task
     if report is None or cause.code == "rendezvous-failed":
         return None
@@ -234,7 +236,9 @@ def _after_success(clues: FailureEvidence, cause: Cause) -> Cause | None:
 
 
 def _seconds_before(clues: FailureEvidence, who: str) -> str:
-    """Return how long before the failure a task had finished, if the report's events tell it."""
+    """Return how many seconds before the failure a task had finished, if the report's events show
+    it.
+    """
     report, failed_at = clues.seen.report, clues.suspect.at
     done = [event.at for event in report.events if event.text == f"{who} is done"] if report else []
     if not done or failed_at is None or done[-1] is None or failed_at < done[-1]:

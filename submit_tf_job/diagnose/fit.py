@@ -43,7 +43,9 @@ class Obstacle(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The tasks of one role; `gpus` is 0 if its GPUs, `resource`, cannot be compared."""
+    """The tasks of one role, with the amounts of one task. `gpus` is 0 if no node reports its kind
+    of GPU (`resource`).
+    """
 
     role: Role
     tasks: int

@@ -88,7 +88,7 @@ def _comparable(asked: list[_Asked], state: ClusterState) -> tuple[list[_Asked],
 def _now_unless(
     job: Job, asked: list[_Asked], state: ClusterState, queue: Queue | None, placed: bool | None
 ) -> JobStart:
-    """Return that a job starts now, or what keeps that from being certain."""
+    """Return that the job starts now; or that it is unknown, with the reason."""
     waiting = [a for a in state.apps if a.state.value != "RUNNING" and queue]
     ahead = [app for app in waiting if queue and is_in_queue(app, queue)]
     placements = [role.placement for role in job.roles.values() if role.placement]

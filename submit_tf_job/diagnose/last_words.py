@@ -76,7 +76,7 @@ class LastWords:
 
 
 def is_trailer(line: OutputLine) -> bool:
-    """Return whether a line follows the end of any program: it tells nothing of the reason."""
+    """Return whether a line follows the end of any program, and so does not show a reason."""
     return bool(_TRAILER.search(line.text))
 
 

@@ -265,7 +265,7 @@ def by_missing_task(task: str, stderr: str) -> Cause | None:
 def by_bootstrap(task: str, reason: str, message: str, stderr: str) -> Cause | None:
     """Return the cause that the bootstrap reports; None if the program exited by itself.
 
-    Of a task that had not finished, its last lines may say what it waited for.
+    The last lines of a task that had not finished may show what it waited for.
     """
     if reason not in _BY_BOOTSTRAP:
         return None

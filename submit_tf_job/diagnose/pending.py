@@ -253,7 +253,7 @@ def _lacks(app: AppReport) -> bool:
 
 
 def _otherwise(situation: Situation) -> Iterator[Cause]:
-    """Yield the remaining causes if the cluster's state does not prevent the job."""
+    """Yield the causes for a job that nothing in the cluster's state prevents from starting."""
     words = [
         f"{text} ({plural(count, 'time')})"
         for text, count in sorted(situation.activities.items(), key=lambda item: -item[1])

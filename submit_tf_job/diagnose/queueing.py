@@ -1,5 +1,5 @@
-"""Find why a queue delays a job: the queue's state and limits, those of a user in it, and
-ApplicationMasters that alone hold it, or the whole cluster.
+"""Find why a queue delays a job: the queue's state and limits, the user's limits in it, and
+ApplicationMasters that fill it, or the whole cluster, without any other container.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DETAIL = r"{} = (<[^<>]*>)"
 
 
 def queue_causes(situation: Situation) -> Iterator[Cause]:
-    """Yield the causes in the queue's state and limits, and in those of the user."""
+    """Yield the causes that lie in the queue's state and limits, or in the limits of its user."""
     queue = situation.queue
     if not situation.has_master:
         words = situation.app.diagnostics

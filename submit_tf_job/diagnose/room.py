@@ -1,4 +1,6 @@
-"""What is free where: pure functions of the nodes, the scheduler and the applications."""
+"""The free resources of nodes, labels and queues: pure functions of the nodes, the scheduler and
+the applications.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,7 @@ class JobStart:
 
 @dataclass(frozen=True)
 class ClusterRoom:
-    """What is free where; `start` of a job, if one was given."""
+    """The free resources of nodes, labels and queues; with `start` if a job was given."""
 
     queues: tuple[QueueRoom, ...]
     labels: tuple[LabelRoom, ...]
@@ -83,7 +85,7 @@ class ClusterRoom:
 
 @dataclass(frozen=True)
 class ClusterState:
-    """What the ResourceManager tells at one moment.
+    """What the ResourceManager reports at one moment.
 
     Attributes:
         nodes: The NodeManagers in every state.
@@ -106,7 +108,7 @@ class ClusterState:
 
 
 def room_of(state: ClusterState, start: JobStart | None = None) -> ClusterRoom:
-    """Return what is free where."""
+    """Return the free resources of the cluster's nodes, labels and queues."""
     nodes = tuple(
         NodeRoom(
             node.host or node.id,

@@ -23,7 +23,7 @@ _VARIES = re.compile(
 
 @dataclass(frozen=True)
 class NewValue:
-    """One thing that a failed run has other than the run that succeeded.
+    """One difference between a failed run and the run that succeeded before.
 
     Attributes:
         kind: `key`, `argument`, `variable`, `file`, `package`, `image`, `node`, or `version` of
@@ -67,12 +67,14 @@ def is_unknown(cause: Cause | None) -> bool:
 
 
 def template(line: str) -> str:
-    """Return what a line has in common with the same line of another run."""
+    """Return a line with its numbers and other varying parts replaced, to compare it with lines of
+    other runs.
+    """
     return " ".join(_VARIES.sub("0", line).split())
 
 
 def new_lines(end: str, before: Iterable[str]) -> tuple[str, ...]:
-    """Return the last lines of an output whose like no earlier output has.
+    """Return the last lines of an output that no earlier output has, not even with other numbers.
 
     Args:
         end: The end of a failed task's output.

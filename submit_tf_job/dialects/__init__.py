@@ -104,7 +104,7 @@ _SEPARATOR = re.compile(r"^---(?=\s|$)[^\n]*$", re.MULTILINE)
 
 
 def dialect_of(name: str) -> Dialect:
-    """Import a format."""
+    """Import the module of a format, and return its `Dialect`."""
     found = {**FORMATS, **COMMANDS}[name]
     dialects: dict[str, Dialect] = import_module(f"{__name__}.{found.module}").DIALECTS
     return dialects[name]
@@ -162,7 +162,7 @@ def read(text: str, notes: Diagnostics, name: str | None) -> tuple[Node, Transla
         name: The format, "jobspec" for none of other systems; None to recognise it.
 
     Raises:
-        Unreadable: It cannot be parsed, or is no job but similar to one.
+        Unreadable: It cannot be parsed, or is not a job, but a file of a similar kind.
     """
     try:
         root = parse(text, notes)
@@ -233,7 +233,7 @@ def read_command(
         name: The name of the format; None to recognise it.
 
     Raises:
-        Unreadable: The command line is of no known program.
+        Unreadable: The command line starts none of the known programs.
     """
     from submit_tf_job.dialects.command_line import parse
     from submit_tf_job.dialects.translation import Translation

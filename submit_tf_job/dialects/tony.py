@@ -157,7 +157,7 @@ class _TonyJob:
 
     @property
     def stops(self) -> list[str]:
-        """The types of which a failed task fails the job."""
+        """The types whose failed tasks fail the job."""
         return self.listed(
             "application.stop-on-failure-jobtypes", "application.stop.on.failure.jobtypes"
         )
@@ -169,7 +169,9 @@ class _TonyJob:
 
     @property
     def has_tf_config(self) -> bool:
-        """Whether a task with a role of TensorFlow gets TF_CONFIG."""
+        """Whether the job's tasks get TF_CONFIG: TonY sets it for TensorFlow in gang mode, if a
+        type is one of TensorFlow's roles.
+        """
         trains = {"chief", "worker", "ps"} & {one.role for one in self.types.values()}
         return self.framework == "tensorflow" and self.gang and bool(trains)
 
@@ -367,7 +369,9 @@ def _read_success(job: _TonyJob) -> None:
 
 
 def _finish_timeout(job: _TonyJob) -> At:
-    """Return the time that other types have after a group with the deciding role."""
+    """Return the time that tasks of other types have to end, after those of a group that includes
+    the deciding role.
+    """
     found = job.root.get()
     pattern = re.compile(r"tony\.application\.dependency\.([A-Za-z]+)\.timeout\.after\.([A-Za-z]+)")
     for match in filter(None, [pattern.fullmatch(entry.key) for entry in job.root.entries]):

@@ -57,7 +57,7 @@ class At:
 
     @property
     def entries(self) -> tuple[Pair, ...]:
-        """The entries of a mapping; none of another value."""
+        """The entries of a mapping; () for any other value."""
         return self.node.entries if isinstance(self.node, Table) else ()
 
     @property
@@ -177,7 +177,9 @@ class At:
                 self.note(note, path)
 
     def put_under(self, strategy: str, path: str, value: object, note: str) -> None:
-        """Set a value of the job spec, unless the overrides choose another strategy."""
+        """Set a value of the job spec that applies only under `strategy`: not if the overrides
+        choose another.
+        """
         node = _node(value, self.place)
         self.put(path, node, note)
         self.reading.under.append((strategy, path, node))
@@ -196,7 +198,9 @@ class At:
     # --- values that `--set` must provide ---
 
     def need(self, ours: str, option: str, why: str) -> None:
-        """Refuse the job unless the overrides set `ours`, or the job's key for a role's."""
+        """Refuse the job unless the overrides set the key `ours` or, if it is a key of a role, the
+        job's key of that name.
+        """
         role, _, key = ours.rpartition(".")
         paths = [ours, re.sub(r"^roles\.[^.]+\.", "", ours)]
         if key == "memory":
@@ -231,7 +235,7 @@ class At:
 
 @dataclass(frozen=True)
 class Dialect:
-    """A format: of files, or of a program's command lines.
+    """A format of job files, or of a program's command lines.
 
     Attributes:
         label: Its name in messages.
@@ -278,7 +282,7 @@ class Translation:
         silent: The paths of keys without effect on YARN.
         base: The directory of the files that a command line names.
         declared: The URIs of inputs and outputs by path.
-        under: Strategy, path and value of what holds under that strategy alone.
+        under: Strategy, path and value of each value that applies only under that strategy.
     """
 
     def __init__(self, dialect: str, version: str, notes: Diagnostics) -> None:
@@ -367,7 +371,7 @@ class Translation:
             self._walk(value, rule)
 
     def _meet(self, at: At, key: ForeignKey | None) -> None:
-        """Record the fate of one stated key; a value that says nothing is silent."""
+        """Record what becomes of one key that the file has; an empty value is `silent`."""
         fate = key.fate if key else Fate.MAPPED
         if at.node is None or _is_empty(at.node):
             if at.path not in self.seen:
@@ -501,7 +505,7 @@ def _find(root: Table, path: str) -> Node | None:
 
 
 def _items(root: Table, path: str) -> tuple[Node, ...]:
-    """Return the items of a list; none of another value, or without one."""
+    """Return the items of a list; () for any other value."""
     found = _find(root, path)
     return found.items if isinstance(found, Items) else ()
 
@@ -511,7 +515,7 @@ def _listed(known: KeyTree) -> str:
 
 
 def _is_empty(node: Node) -> bool:
-    """Return whether a value says what its absence says: null, false, "", [] or {}."""
+    """Return whether a value means the same as its absence: null, false, "", [] or {}."""
     if isinstance(node, Table):
         return not node.entries
     if isinstance(node, Items):

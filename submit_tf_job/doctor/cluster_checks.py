@@ -1,4 +1,4 @@
-"""Checks of the cluster: each asks, and judges the answer."""
+"""Checks of the cluster: each sends its requests, and judges the responses."""
 
 from __future__ import annotations
 

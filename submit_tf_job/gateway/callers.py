@@ -133,7 +133,7 @@ class CallersFile(ReloadedFile[dict[str, str]]):
 
 
 class OnePerson:
-    """The person of `ui`, whose token is that of this process, and in no file."""
+    """The only caller of `ui`: its token belongs to this process and is in no file."""
 
     def __init__(self, user: str, token: str) -> None:
         self._users = {_token_hash(token): user}
@@ -301,8 +301,8 @@ def _connect_person(settings: Settings) -> Client:
 
 
 class Clusters:
-    """Clients by caller, with the gateway's settings; each connects and its identity is checked at
-    the caller's first request.
+    """One client for each caller, with the gateway's settings. A client is made, and its identity
+    checked, at the caller's first request.
     """
 
     def __init__(
@@ -317,8 +317,8 @@ class Clusters:
 
     @classmethod
     def of_one_person(cls, settings: Settings) -> Clusters:
-        """Return the client of `ui`: with a person's own settings, also `as_user`, and for jobs of
-        other users, which the commands show by their application ids.
+        """Return the clients of `ui`, which acts with one person's own settings: `as_user` may be
+        set, and jobs of other users are found by their application ids, as by the commands.
         """
         made = cls.__new__(cls)
         made._begin(settings, _connect_person)
@@ -331,7 +331,7 @@ class Clusters:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def check_callers(self, names: Iterable[str]) -> None:
-        """Refuse callers for whom the gateway cannot act.
+        """Refuse callers as whom the gateway cannot act.
 
         Raises:
             SettingsError: The gateway's way of authentication does not support proxy users.
@@ -365,8 +365,8 @@ class Clusters:
     def check_own_user(self) -> None:
         """Check that the ResourceManager takes this gateway for its `user`.
 
-        With Kerberos the ticket says who it is. A ResourceManager that does not answer yet is
-        passed over: a gateway may be started before its cluster.
+        With Kerberos the ticket decides the user. A ResourceManager that does not answer yet is
+        ignored: a gateway may be started before its cluster.
 
         Raises:
             AuthError: The ResourceManager takes it for another user.

@@ -35,7 +35,7 @@ _OF_JOB = ("name", "run", "user", "queue")  # `job` is a label of Prometheus its
 
 @dataclass(frozen=True)
 class LiveJob:
-    """What one live job has told of itself."""
+    """The values that one live job reports."""
 
     job: ListedJob
     values: tuple[tuple[str, str, float], ...]  # gauge, metric or role or "", value
@@ -48,7 +48,7 @@ class ClusterLook:
     Attributes:
         live: The jobs that wait or run; None if no ResourceManager answered.
         gpus: GPUs by run, as far as they are known.
-        told: What live jobs tell of themselves.
+        told: The values that live jobs report.
     """
 
     live: tuple[ListedJob, ...] | None = None
@@ -60,11 +60,11 @@ class ClusterGauges(Collector):
     """The gauges of the last look at the cluster; a scrape looks again if that is 15 s ago.
 
     A cluster that does not answer does not delay the gateway's other metrics: a scrape waits for
-    three seconds, and what was found a minute ago is no longer told.
+    three seconds, and values older than a minute are left out.
 
     Args:
         own: Returns the gateway's own client, which lists jobs.
-        client_of: Returns the client of a user; None for a user who is no caller.
+        client_of: Returns the client of a user; None for a user who is not a caller.
         most_series: The most series that have names of jobs.
         clock: Monotonic seconds.
     """
@@ -129,7 +129,7 @@ class ClusterGauges(Collector):
         return known
 
     def _told_by(self, live: Iterable[ListedJob]) -> Iterator[LiveJob]:
-        """Yield what the newest running jobs tell, until their series are as many as may be."""
+        """Yield the values of the newest running jobs, up to the largest number of series."""
         left = self._most
         for job in live:
             if left <= 0:

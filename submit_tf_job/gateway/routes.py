@@ -352,8 +352,8 @@ async def why(caller: Caller, name: Name) -> Response:
 async def usage(caller: Caller, name: Name) -> Response:
     """Get what a job uses beside what it asked for, its curves, and what to ask for next time.
 
-    It takes several requests to the cluster; do not poll it more often than every 15 s, in which
-    the tasks write it.
+    It takes several requests to the cluster; do not poll it more often than every 10 s: the job
+    writes its use no more often.
     """
     found = await caller.with_job(name, lambda job, _causes: job.usage())
     return caller.json(usage_object(found))

@@ -171,7 +171,7 @@ class Watches:
         self._end_watch(key, watch, change)
 
     def _end_watch(self, key: tuple[str, str], watch: _Watch, last: JobChange) -> None:
-        """Tell the listeners the last change of a watch, which is over."""
+        """Send the listeners the last change of a watch that is over."""
         with self._lock:
             if self._watches.get(key) is watch:
                 del self._watches[key]

@@ -169,7 +169,7 @@ def _roles(asked: RunOptions, strategy: str) -> Mapping[str, Any]:
 
 
 def _files(program: Program, given: Sequence[str], base: Path) -> list[Any]:
-    """Return the program's files as `files` lists them, but for those that --file gives."""
+    """Return the program's files as entries of `files`, except those that --file gives."""
     listed = _listed(given, base)
     found: list[Any] = []
     for path, name in sorted(program.files.items(), key=lambda item: item[1]):

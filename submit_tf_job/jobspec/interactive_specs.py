@@ -91,12 +91,14 @@ def _served(page: Page, role: str, command: str) -> dict[str, Any]:
 
 
 def events_of(outputs: Mapping[str, str]) -> dict[str, str]:
-    """Return those outputs of a job, name → URI, that by their names hold events; else all."""
+    """Return name → URI of the outputs of a job that by their names hold events; if there are none,
+    of all its outputs.
+    """
     return {name: uri for name, uri in outputs.items() if _EVENTS.search(name)} or dict(outputs)
 
 
 def input_name(text: str, taken: Mapping[str, str]) -> str:
-    """Return a name of an input after a job or the end of a URI."""
+    """Return the name of an input, made from a job's name or from the end of a URI."""
     name = re.sub(r"[^a-z0-9]+", "_", posixpath.basename(text.rstrip("/")).lower()).strip("_")
     name = name if name[:1].isalpha() else f"run_{name}".rstrip("_")
     return name if name not in taken else f"{name}_{len(taken)}"

@@ -195,10 +195,10 @@ class Retries:
         max: How often.
         on: The failures after which they do: "lost", "out-of-memory", "any", and exit statuses of
             commands.
-        node_losses: After so many lost containers of a role on one node YARN starts none there; 0
-            for no limit.
-        memory: Submit the job again, with so many times the memory of the role that ran out of it;
-            None for never.
+        node_losses: The number of lost containers of a role on one node after which YARN starts no
+            more of them there; 0 for no limit.
+        memory: The factor for the memory of the role that ran out of it, with which the job is
+            submitted again; None for never.
     """
 
     max: int = DEFAULT_RETRIES
@@ -463,8 +463,8 @@ class Elastic:
 
     Attributes:
         min: The training starts and continues while at least this many tasks run.
-        grow_after_s: It trains at least so long before it starts again to take in tasks that have
-            come.
+        grow_after_s: Seconds that the job trains at least before it starts again to include tasks
+            that have joined.
     """
 
     min: int
@@ -487,7 +487,7 @@ class Role:
             directory; "" for that.
         python: Its own interpreter and packages; None for the job's.
         after: The roles that have succeeded, or run, before its commands start.
-        elastic: How few of its tasks suffice; None if all are needed.
+        elastic: The limits of its size; None for a role that needs all its tasks.
     """
 
     name: str

@@ -671,8 +671,8 @@ _ROLE_NAMES = {
 
 
 def role_meant(name: str) -> str | None:
-    """Return TensorFlow's role that a role name most likely means, or None if the name is one of
-    its own.
+    """Return TensorFlow's role that the user most likely meant by a role name; None if the name is
+    correct, or resembles none.
     """
     word = name.lower().replace("_", "-")
     if word in TRAINING_ROLES:

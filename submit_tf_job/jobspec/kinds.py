@@ -209,8 +209,8 @@ def text(
     definition: str = "",
     **schema: Any,
 ) -> Kind:
-    """Return the kind of text, which may be empty or not; `schema` is what the JSON Schema says
-    beyond the type, and `Kind` has what the other arguments are.
+    """Return a kind for text. `schema` has keywords of JSON Schema beside the type; the other
+    arguments are attributes of `Kind`.
     """
     schema = {"type": "string"} | (schema or ({} if empty or exact else {"pattern": r"\S"}))
     return Kind(
@@ -435,7 +435,7 @@ def list_of(
     make: Callable[[list[Any]], Any] = _good_items,
     empty: str = "",
 ) -> Kind:
-    """Return the kind of a list; with `or_one` an item may stand there without it."""
+    """Return the kind of a list; with `or_one` a single item is accepted instead of the list."""
     schema = {"type": "array", "items": kind.reference} | ({"minItems": 1} if empty else {})
     return Kind(
         ("array", *kind.types) if or_one else ("array",),

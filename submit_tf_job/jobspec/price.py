@@ -1,7 +1,7 @@
 """Bound the time and memory that reading another user's job spec costs this host.
 
-What is a few bytes to write can be hours to do: patterns over deep directories, archives that
-unpack to terabytes. The loops that such a text can make long count here what they do.
+A few bytes of text can cost hours: patterns over deep directories, archives that unpack to
+terabytes. Each loop whose length such a text decides counts its steps here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Price:
         unpacked: Bytes that all its archives unpack to.
         members: Members of all its archives.
         ratio: Unpacked bytes for each byte of an archive, beyond the first 64 MiB.
-        has_ended: Whether nobody waits for the result any more.
+        has_ended: Returns whether nothing waits for the result any more.
     """
 
     cpu_s: float = math.inf
@@ -64,10 +64,10 @@ class Price:
         return self.cpu_s < math.inf
 
     def look(self) -> None:
-        """End the work if it has taken too long, or nobody waits for it. Loops call this.
+        """End the work if it has taken too long, or nothing waits for its result. Loops call this.
 
         Raises:
-            UsageError: It has.
+            UsageError: The work has taken too long, or the caller has left.
         """
         if self.has_ended():
             raise UsageError("nobody waits for this job spec any more")

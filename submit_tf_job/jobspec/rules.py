@@ -96,8 +96,8 @@ class StrategyRules:
 def default_kind(strategy: Strategy, role: str, deciding: str | None) -> RoleKind:
     """Return the kind of a role whose job spec states none.
 
-    Where roles with names of one's own train, those with a name of `SIDECAR_NAMES`, alone or after
-    a hyphen (`tensorboard`, `metrics-exporter`), are sidecars.
+    If roles with names that the user chose train, the roles named as in `SIDECAR_NAMES`, alone or
+    after a hyphen (`tensorboard`, `metrics-exporter`), are sidecars.
 
     Args:
         strategy: The job's strategy.

@@ -1,9 +1,10 @@
-"""The JSON Schema of job specs; decide by it what is wrong in a located tree, and return its typed
-values.
+"""The JSON Schema of job specs: find by it what is wrong in a located tree, and return the tree's
+typed values.
 
 The jsonschema library finds the errors; here each becomes a sentence at its location, by the row of
-the key table. Beside them are the problems that a schema cannot see: text without quotes that YAML
-readers retype, numbers that they read differently, and what the kind of a value says of good text.
+the key table. Also reported are problems that a schema cannot find: unquoted text that YAML readers
+turn into another type, numbers that they read differently, and what the kind of a value refuses of
+text that the schema accepts.
 """
 
 from __future__ import annotations
@@ -302,7 +303,9 @@ class _Check:
 
 
 def _leaves(error: _Error) -> Iterator[_Error]:
-    """Yield the errors that matter: of alternatives those of the one whose type fits the value."""
+    """Yield the errors to report: of several alternatives those of the only one whose type fits the
+    value, else one error for all.
+    """
     if not error.context or _is_choice_of_keys(error):
         yield error
         return
@@ -339,7 +342,9 @@ def _likeliest(error: _Error) -> list[str]:
 
 
 def _is_rule(error: _Error) -> bool:
-    """Whether an error is of a rule between keys, which `rules.py` and the kinds tell in words."""
+    """Return whether an error breaks a rule between keys, which `rules.py` and the kinds report in
+    words.
+    """
     path = ["", *error.absolute_schema_path]
     words = {word for before, word in pairwise(path) if before != "properties"}
     return (

@@ -236,7 +236,7 @@ class LocalRun:
 
     def _let_others_end(self) -> None:
         """Wait for the other tasks to end, for as long as YARN would; the deciding task's bootstrap
-        has already ordered it.
+        has told them to.
         """
         for _ in waiting.LOCAL_TASKS_HAVE_ENDED.attempts():
             self._forward_lines()

@@ -318,7 +318,7 @@ class Containers:
 
     @property
     def network(self) -> str:
-        """The network's name."""
+        """The name of the job's Docker network."""
         return f"submit_tf_job-{self.run_id}"
 
     def __enter__(self) -> Containers:

@@ -324,7 +324,7 @@ def log_lines(runs: Iterable[Run]) -> Iterator[LogLine]:
 
 
 def moment(at: float | None) -> datetime | None:
-    """Return a time in seconds since the epoch, in UTC."""
+    """Convert seconds since the epoch to a datetime in UTC; None stays None."""
     if at is None:
         return None
     return datetime.fromtimestamp(at, timezone.utc)

@@ -38,8 +38,8 @@ class ComparedMetric:
 
     Attributes:
         last: Its last value.
-        best: Its best value, of all that were told; None where it is not known which is better, by
-            the metric's name, or what was told before the last value.
+        best: Its best value, of all that were reported; None if the metric's name does not tell
+            whether more is better, or if only the last value is known.
         least, most: The smallest and the largest finite value; None where only the last is known.
     """
 
@@ -55,9 +55,9 @@ class ComparedRun:
 
     Attributes:
         ended: The run, by its record.
-        values: What it was given, for each difference by its label: None where it has not got
-            it, "?" where its record does not tell.
-        lines: Of a text of several lines that differs, such as a program: the lines that not all
+        values: What it was given, by the label of the difference: None where it has no such value,
+            "?" where its record does not show it.
+        lines: For differences in a text of several lines, such as a program: the lines that not all
             runs have, by the same labels.
         metrics: Its metrics.
         peak_memory_bytes: The largest memory that a task of each role used; empty where that is
@@ -85,7 +85,7 @@ class Comparison:
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        """The metrics of all runs, in the order in which they were told."""
+        """The metrics of all runs, in the order in which they were reported."""
         return tuple(dict.fromkeys(name for one in self.runs for name in one.metrics))
 
 

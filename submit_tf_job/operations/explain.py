@@ -54,7 +54,7 @@ class Why:
 
 
 def explain(cluster: Cluster, status: JobStatus) -> Why:
-    """Return why a job waits or failed. Failed requests leave out what they would tell.
+    """Return why a job waits or failed. A failed request only leaves its part out.
 
     Args:
         cluster: The cluster.
@@ -68,7 +68,7 @@ def explain(cluster: Cluster, status: JobStatus) -> Why:
 
 
 def _within_limit(cluster: Cluster, status: JobStatus, cause: Cause | None) -> SinceSuccess | None:
-    """Return what is known of the difference after at most 2 s."""
+    """Return what is new since the last success, as far as it is known after at most 2 s."""
     found: list[SinceSuccess] = []
     # A thread, because HDFS calls have no deadline; after the limit it ends with the process.
     work = threading.Thread(
@@ -82,7 +82,7 @@ def _within_limit(cluster: Cluster, status: JobStatus, cause: Cause | None) -> S
 def _compare_runs(
     cluster: Cluster, status: JobStatus, cause: Cause | None, found: list[SinceSuccess]
 ) -> None:
-    """Append what is new: first by the records alone, then with the lines."""
+    """Append what is new to `found`: first from the records alone, then also with the new lines."""
     try:
         found.extend(_known_differences(cluster, status, cause))  # each as soon as it is known
     except SubmitTFJobError as error:
@@ -164,7 +164,7 @@ def _container_of(report: JobReport, task: str) -> tuple[str, str | None]:
 
 
 def _new_values(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[NewValue]:
-    """Yield what a run was given other than another one, the content of files first."""
+    """Yield the differences between what two runs were given, the content of files first."""
     from submit_tf_job.diagnose.since_success import NewValue
 
     found = sorted(differences([before, now]), key=lambda one: one.kind not in _CODE)
@@ -177,7 +177,7 @@ def _new_values(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[N
 
 
 def _new_node(hosts: Mapping[str, str], cause: Cause | None) -> Iterator[NewValue]:
-    """Yield the node of the task that failed first, if no task of the other run was there."""
+    """Yield the node of the task that failed first, if the run that succeeded had no task there."""
     from submit_tf_job.diagnose.since_success import NewValue
 
     if cause and cause.task and cause.host and hosts and cause.host not in hosts.values():

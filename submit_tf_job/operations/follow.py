@@ -117,7 +117,7 @@ def follow(
         tail: The number of its existing lines to read; None for all.
 
     Yields:
-        A `JobStatus` for each look at the job, what is to be said of it, and a `Pause`; `End` last.
+        A `JobStatus` for each look at the job, its notices, and a `Pause`; `End` last.
 
     Raises:
         DeadlinePassed: `timeout_s` passed; the job may still be running.
@@ -191,7 +191,7 @@ class _EventsOfRun:
     def events(
         self, steps: Iterable[JobStatus | Trouble | Pause | End]
     ) -> Generator[Event, None, JobStatus]:
-        """Yield the events of a watch, and what is to be said of each; return its last status."""
+        """Yield the events of a watch, with the notices about each status; return the last one."""
         for step in steps:
             if isinstance(step, End):
                 return step.status
@@ -323,7 +323,9 @@ class TaskOutput:
         self._given_up = False
 
     def update(self, status: JobStatus) -> Iterator[PrintedLine | Notice]:
-        """Read from the deciding task's current container; read the rest if the job is over."""
+        """Read new output from the deciding task's current container; read the rest if the job is
+        over.
+        """
         found = _deciding_container(status)
         if found is not None and not status.state.is_final and found != self._taken:
             first = self._taken is None

@@ -32,7 +32,7 @@ class RecordedRun:
         submitted_ms: When it was submitted, in milliseconds since 1970.
         duration_s: Seconds from its submission to its end, or until now; None if its end is not
             known.
-        metrics: The last value of each metric that the program told.
+        metrics: The last value of each metric that the program reported.
         outputs: Where its outputs are.
         record: The record (docs/json.md#runrecord).
     """

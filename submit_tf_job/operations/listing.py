@@ -200,8 +200,8 @@ class Listing:
         every_s: float = 5.0,
         on_trouble: Callable[[ClusterUnavailable], None] = lambda _error: None,
     ) -> Iterator[tuple[tuple[ListedJob, ...], tuple[ListedJob, ...]]]:
-        """Poll; yield each time the jobs that were not over at the first poll, and the changed ones
-        of them.
+        """Poll; yield after each poll the jobs that were not over at the first one, and those of
+        them that have changed.
 
         Args:
             every_s: Seconds between two polls.
@@ -373,8 +373,8 @@ def _now_ms(cluster: Cluster, deadline: Deadline) -> int:
 
 
 def gpus_of_run(cluster: Cluster, run: str) -> int | None:
-    """Return the GPUs of a run that waits or runs, 0 if it has ended meanwhile; None if that cannot
-    be told before it runs.
+    """Return the GPUs of a run that waits or runs, 0 if it has ended meanwhile; None if they are
+    not known before it runs.
     """
     from submit_tf_job.yarn.errors import ServiceUnreadable
 

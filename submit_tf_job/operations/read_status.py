@@ -347,8 +347,8 @@ class StatusReader:
 
 
 def _of_master(app: AppReport, error: SubmitTFJobError) -> str:
-    """Return why the tasks cannot be read: the ApplicationMaster does not answer, or the words of
-    the server that did.
+    """Return why the tasks cannot be read: that the ApplicationMaster does not answer, or the
+    message of the server that did.
     """
     if "tried" not in error.details or app.state is not AppState.RUNNING:
         return error.message  # somebody answered

@@ -55,8 +55,8 @@ class Step:
 
 
 def heirs(planned: Plan, run: str) -> tuple[str, ...]:
-    """Return the names of the runs that may follow a run of a plan by its `retries.memory`: a
-    POST that failed half-way has taken a number of its own.
+    """Return the names of all runs that `retries.memory` may start after a run of a plan: several
+    for each step, because a POST that failed half-way uses up a number.
     """
     rule, found, level = _memory_rule(planned), [], [run]
     for _ in range(rule[0] if rule else 0):
@@ -127,14 +127,16 @@ def next_step_of_json(planned: Plan, ended: Mapping[str, Any]) -> Step | None:
 
 
 def runs_of(planned: Plan) -> frozenset[str]:
-    """Return the names of the runs that a plan's submission may have had."""
+    """Return the names of all runs that a plan's submission may have: by its first numbers, and the
+    runs that `retries.memory` may start after them.
+    """
     first = [planned.run_of(number) for number in range(FIRST_RUNS)]
     return frozenset([*first, *(heir for run in first for heir in heirs(planned, run))])
 
 
 def _of_first(planned: Plan, run: str) -> Resubmission | None:
-    """Return the resubmission of a run that is a first submission (its number is 0); None if the
-    run may be a later one.
+    """Return a resubmission with number 0 if a run is a first submission; None if it may be a later
+    one.
     """
     is_first = any(run == planned.run_of(number) for number in range(FIRST_RUNS))
     return Resubmission() if is_first else None

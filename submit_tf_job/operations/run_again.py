@@ -20,7 +20,7 @@ def is_run_again(cluster: Cluster, again: Again, app: AppReport) -> bool:
 
 
 def has_succeeded(cluster: Cluster, run: str, app_id: str) -> bool:
-    """Return whether the record of a run that the ResourceManager has forgotten tells of success.
+    """Return whether a run that the ResourceManager has forgotten succeeded, by its record.
 
     Raises:
         SubmitTFJobError: The record cannot be read.

@@ -112,8 +112,8 @@ def _differing_values(item: _Item, role: str, values: Sequence[str | None]) -> I
 def differing_lines(
     found: Difference, records: Sequence[Mapping[str, Any]]
 ) -> tuple[tuple[str, ...], ...]:
-    """Return of a text of several lines that differs those lines of each run that not all have;
-    empty for any other difference, and for a file whose text is not in every record.
+    """Return, for a difference in a text of several lines, the lines of each run that not all runs
+    have; empty for any other difference, and for a file whose text is not in every record.
 
     Args:
         found: A difference: a program that was sent, or a command, argument or variable.

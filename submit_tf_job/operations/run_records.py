@@ -2,9 +2,9 @@
 
 It is one small JSON file in the staging directory, `records/JOB/RUN.json`: the submission, written
 after the POST, and how the run ended, added by the first command that learns it. Until then the
-deciding task's last report lies beside it, `RUN.report`. What its tasks used and its curves stay
-in a file of their own, `RUN.usage`, which only those read who show it. The files of a job whose
-name is shortened in its runs' names lie below the shortened one.
+deciding task's last report lies beside it, `RUN.report`. What its tasks used, and its curves, stay
+in a file of their own, `RUN.usage`, which is read only to show them. The files of a job whose name
+is shortened in its runs' names lie below the shortened one.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _asked_by_role(plan: Plan) -> dict[str, Any]:
 
 
 def extend(cluster: Cluster, run: str, seconds: int) -> None:
-    """Write how long a run may go on from now, for its deciding task; nothing without a record.
+    """Write how long a run may continue from now, for its deciding task; nothing without a record.
 
     Raises:
         SubmitTFJobError: It cannot be written, and the tasks would end at the former time.
@@ -122,7 +122,9 @@ def extend(cluster: Cluster, run: str, seconds: int) -> None:
 
 
 def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> None:
-    """Add how a run ended to its record, if it has one without that; errors are only logged."""
+    """Add the end of a run to its record, if the record exists and has no end; errors are only
+    logged.
+    """
     settled = status.state.is_final and status.evidence not in AWAITED
     if not settled or status.of_other_user or not status.run:
         return
@@ -177,8 +179,8 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
 
 
 def usage_of(cluster: Cluster, run: str) -> UsageReport | None:
-    """Return what the tasks of a run used, and its curves, as its record has them; None if it has
-    none.
+    """Return what the tasks of a run used, and its curves, from the file beside its record; None if
+    there is none.
     """
     root = staging_root(cluster.settings)
     if root is None:

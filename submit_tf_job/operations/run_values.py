@@ -34,7 +34,8 @@ _OTHER_NAMES = {"partition": "node_label"}
 def values_of_job(job: Job) -> dict[str, Any] | None:
     """Return what a run's record keeps of a job; None if that is too much.
 
-    Keys that have their default are left out, so that a later version's new keys are no difference.
+    Keys with their default value are left out, so that the new keys of a later version do not count
+    as a difference.
     """
     keys = dict(_keys_of(job, ""))
     if job.hadoop:
@@ -183,7 +184,9 @@ def has_values(record: Mapping[str, Any]) -> bool:
 
 
 def _is_sound(found: Any) -> bool:
-    """Return whether recorded values have the expected shape: a job's containers may write."""
+    """Return whether recorded values have the expected shape; a job's containers can write the
+    record, too.
+    """
     if not isinstance(found, Mapping) or not isinstance(found.get("keys"), Mapping):
         return False
     roles = found.get("roles")

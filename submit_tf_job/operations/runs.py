@@ -61,7 +61,7 @@ def find_with_record(cluster: Cluster, job: str | JobRef) -> tuple[JobRef, AppRe
     Raises:
         NoSuchJob: Neither the ResourceManager nor HDFS knows it, or it is another user's and the
             connection is for own jobs only.
-        UsageError: It is no name at all, such as the empty one of a shell's unset variable.
+        UsageError: It is not a name, such as the empty text of an unset shell variable.
     """
     if isinstance(job, JobRef):
         return job, None
@@ -91,8 +91,8 @@ def _by_id(cluster: Cluster, app_id: str) -> tuple[JobRef, AppReport]:
 
 
 def _list_apps(cluster: Cluster, job: str) -> Sequence[AppReport]:
-    """Return the user's applications among which a run is to be found: those that live, or all if
-    none of them is meant. For a run's own name these are the applications of that name.
+    """Return the user's applications to search for a job or run: for a run's own name those of that
+    name; for a job the live ones, or all if no live one is meant.
     """
     client, user = cluster.client, cluster.settings.user
     if is_run(job):
@@ -366,9 +366,9 @@ class _Retention:
         return self._read[run]
 
     def _is_kept(self, item: Stat, found: StoredRun, end_ms: int) -> bool:
-        """Return whether a run has a key that is not run again, and ended less than a week ago: its
-        stored service is what refuses a second run; or is so new that a POST of it may still be on
-        its way, and would run it again.
+        """Return whether an ended run must stay: its key is not run again and it ended less than a
+        week ago, so that its stored service refuses a second run; or it is so new that a POST of it
+        may still arrive, and would run it again.
         """
         from submit_tf_job.yarn.submission_steps import IN_FLIGHT_S
 
@@ -447,8 +447,8 @@ def other_job_of_key(cluster: Cluster, planned: Plan) -> str | None:
 
 
 def is_of_content(cluster: Cluster, planned: Plan, run: str) -> bool:
-    """Return whether a run of the plan's key has its job and files, by its service or its record;
-    True where neither tells.
+    """Return whether a run of the plan's key has the plan's job and files, by its service or its
+    record; True if neither shows it.
     """
     told: object = None
     with suppress(SubmitTFJobError):

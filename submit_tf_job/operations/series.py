@@ -25,8 +25,8 @@ _USAGE_EVERY_S = 15.0  # between two reads by a live view; the container writes 
 
 
 def series_of(cluster: Cluster, job: str | JobRef) -> UsageReport | None:
-    """Return the use and the curves of a job's newest run, or of a run; None if none were left, or
-    are there yet.
+    """Return the use and the curves of a job's newest run, or of a run; None if it left none, or
+    has none yet.
 
     Args:
         cluster: The cluster.
@@ -47,8 +47,8 @@ def series_of(cluster: Cluster, job: str | JobRef) -> UsageReport | None:
 
 
 def usage_by(cluster: Cluster, reader: StatusReader, status: JobStatus) -> UsageReport | None:
-    """Return the same by a reader that has just returned a status; while the job runs this is one
-    request.
+    """Return the use and the curves of the run of a reader that has just returned `status`; one
+    request while the job runs.
     """
     if not status.state.is_final:
         return live_usage(reader)
@@ -56,8 +56,8 @@ def usage_by(cluster: Cluster, reader: StatusReader, status: JobStatus) -> Usage
 
 
 def usage_of_status(cluster: Cluster, status: JobStatus) -> UsageReport | None:
-    """Return the same of a status that was read in detail; while the job runs this is one request,
-    to the node of its deciding task.
+    """Return the use and the curves of a run, given its status read in detail; while the job runs
+    this is one request to the node of its deciding task.
     """
     if status.of_other_user:
         return None
@@ -65,16 +65,16 @@ def usage_of_status(cluster: Cluster, status: JobStatus) -> UsageReport | None:
 
 
 def live_usage(reader: StatusReader) -> UsageReport | None:
-    """Return the same of a job that runs, by a reader that has found its deciding task: one
-    request, to its node.
+    """Return the use and the curves of a running job by one request, through a reader that knows
+    its deciding task.
     """
     content = reader.read_from_deciding_task(contract.USAGE_FILE)
     return UsageReport.parse(content) if content else None
 
 
 def usage_at_end(cluster: Cluster, status: JobStatus) -> UsageReport | None:
-    """Return the same of a run that is over: from its record, the collected logs, or the node that
-    has not handed them over.
+    """Return the use and the curves of a run that is over: from its record, its collected logs, or
+    the node that still has the logs.
     """
     found = run_records.usage_of(cluster, status.run)
     if found is None and status.app is not None:
@@ -97,8 +97,7 @@ def _in_logs(cluster: Cluster, app: AppReport) -> UsageReport | None:
 
 
 class UsageLooks:
-    """Reads the use and the curves of a run that is watched, at most every 15 s, because the file
-    is written so often.
+    """Reads the use and the curves of a run that is watched, every 15 s at most.
 
     Args:
         cluster: The run's cluster.
@@ -110,7 +109,9 @@ class UsageLooks:
         self._last: UsageReport | None = None
 
     def of(self, status: JobStatus) -> UsageReport | None:
-        """Return what was read last of the run; errors leave that, because it is only shown."""
+        """Return the use and the curves of a run as read last; after an error these are the former
+        ones.
+        """
         if status.run != self._run:
             self._run, self._last, self._read_at = status.run, None, float("-inf")
         now = self._cluster.clock()
@@ -126,7 +127,9 @@ class UsageLooks:
 
 
 def _on_node(cluster: Cluster, status: JobStatus) -> UsageReport | None:
-    """Return the same from the node of the deciding task's container, if that is known."""
+    """Return the use and the curves from the node of the deciding task's container; None if it is
+    not known.
+    """
     report = status.report
     deciding = report.deciding if report else status.deciding_task
     places = [(one.bare_host, one.id) for one in status.containers if one.instance == deciding]

@@ -125,8 +125,8 @@ def stage_lists(planned: Plan, settings: Settings, lists: Mapping[str, bytes]) -
 
 
 def stage_files(planned: Plan, settings: Settings, told: Callable[[Sent], None]) -> list[str]:
-    """Upload the files that do not exist yet, and return the directories of these, but for those
-    that all jobs share.
+    """Upload the files that do not exist yet, and return their directories, except those that all
+    jobs share.
 
     Raises:
         AuthError: The directory cannot be written, or belongs to another user.
@@ -193,8 +193,8 @@ def forget_staged(planned: Plan, settings: Settings, directories: Iterable[str])
 
 
 def forget_others(planned: Plan, settings: Settings, directories: Collection[str]) -> None:
-    """Remove the staged files of earlier runs of the job, but for these directories, which this run
-    uses; ignore errors.
+    """Remove the staged files of earlier runs of the job, except for these directories, which this
+    run uses; ignore errors.
     """
     from submit_tf_job.storage.staging import forget_earlier
 
@@ -204,8 +204,8 @@ def forget_others(planned: Plan, settings: Settings, directories: Collection[str
 
 
 def forget_files(name: str, settings: Settings, services: str, posted_ms: int) -> None:
-    """Remove the staged files of a job without runs, but for those that a submission may be about
-    to use.
+    """Remove the staged files of a job without runs, except those that a submission may be about to
+    use.
 
     Args:
         name: The job's name.

@@ -154,7 +154,7 @@ def _end_gracefully(
     """Have all tasks of a job that train or evaluate save and end; return when they have.
 
     The deciding task gets SIGTERM through the ResourceManager, so that neither its network nor its
-    node has to be reachable from here; it tells the others. Parameter servers and sidecars run on,
+    node has to be reachable from here; it tells the others. Parameter servers and sidecars continue
     until YARN stops them. Returns at once for a job whose commands do not run.
 
     Args:

@@ -89,7 +89,7 @@ def load_job(
         host_files: Whether `text` may name files of this host; False for another user's text, whose
             reading has bounds (`jobspec.price`).
         uploads: The directory of the files that were sent with `text`, which it may name.
-        has_ended: Whether nobody waits any more for the reading of another user's text.
+        has_ended: Returns whether nothing waits any more for the reading of another user's text.
         dialect: The file's format, "jobspec" for none of other systems; None to recognise it.
 
     Raises:
@@ -199,7 +199,7 @@ def make_plan(
     Args:
         key: As for `plan`.
         again: As for `plan`.
-        lifetime: Whether nobody follows the job: one without a lifetime then gets that of the
+        lifetime: Whether the job is not followed: without a lifetime it then gets that of the
             settings (`detached_lifetime`), because nothing on the cluster ends a job whose
             ApplicationMaster never gets a container (docs/internals/endings.md). The key does not
             depend on it.
@@ -232,11 +232,11 @@ def submit(
 ) -> Submission:
     """Submit a plan exactly once, even if a response is lost, and return its run.
 
-    If a run of the same key lives, that is it. If it has ended, the plan's `again` says whether the
-    key is run again, as the next number.
+    If a run of the same key is alive, it is returned. If one has ended, the plan's `again` decides
+    whether the key is run again, as a run with the next number.
 
     Args:
-        planned: The plan of number 0.
+        planned: The plan of the key's first run (number 0).
         cluster: The cluster.
         on_upload: Called with the progress of the upload, from any thread, one call at a time.
         on_wait: Called with one line when it has to wait.
@@ -339,8 +339,8 @@ def stage(planned: Plan, settings: Settings) -> None:
 def _keyed_submission(
     planned: Plan, cluster: Cluster, preparation: _Preparation
 ) -> KeyedSubmission:
-    """Return the submission for `exactly_once.submit`. A key that is run again after each end reads
-    no records of its runs.
+    """Return what `exactly_once.submit` needs. Records of runs are read only for a key that is not
+    always run again.
     """
     from submit_tf_job.yarn.exactly_once import KeyedSubmission
 

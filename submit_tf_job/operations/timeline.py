@@ -27,8 +27,8 @@ class TimelinePart:
         part: What it is: `waited`, `containers`, `files`, `prepared`, `trained`, `lost` (a training
             that all tasks began again), `saved`, `stored`, `ended` or `logs`.
         sentence: The same for people.
-        from_ms: Its begin, in milliseconds since 1970.
-        until_ms: Its end; None while it lasts.
+        from_ms: When it began, in milliseconds since 1970.
+        until_ms: When it ended, likewise; None while it lasts.
     """
 
     part: str
@@ -40,8 +40,8 @@ class TimelinePart:
 def timeline_of(seen: JobStatus) -> tuple[TimelinePart, ...]:
     """Return the parts of a run that are known, in order of time; () before YARN has accepted it.
 
-    The moments are of several clocks: YARN's for its own, the deciding task's for the rest. A part
-    begins at the earliest where the one before it did.
+    The moments are of several clocks: YARN's for its own, the deciding task's for the rest. No part
+    begins before the one that precedes it.
     """
     parts: list[TimelinePart] = []
     for part in sorted(_all_parts(seen), key=lambda one: one.from_ms):
@@ -78,7 +78,7 @@ def _all_parts(seen: JobStatus) -> Iterator[TimelinePart]:
 
 
 def _own_moments(report: JobReport) -> Iterator[int]:
-    """Yield when containers of the job ran at the latest."""
+    """Yield moments at which containers of the job certainly ran."""
     if report.started_at:
         yield _in_ms(report.started_at)
     for one in report.generations:

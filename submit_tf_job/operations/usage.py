@@ -1,5 +1,5 @@
-"""What a job used beside what it asked for, what the ResourceManager charges for it, and what to
-ask for next time; and the account of a team.
+"""What a job used of what it asked for, what the ResourceManager charges for it, and what to ask
+for next time; and the account of a team.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class JobUse:
         asked: What each role asks for; empty where that cannot be read.
         charge: What the ResourceManager has counted until now, with the ApplicationMaster; None if
             it has forgotten the run.
-        used: What its tasks told; None if that is not there (yet), or is of another user.
+        used: What its tasks reported; None if there is nothing (yet), or it is another user's job.
         advice: What to ask for next time; empty before a fifth of the run has passed.
     """
 
@@ -83,7 +83,9 @@ def usage_of(cluster: Cluster, job: str | JobRef) -> JobUse:
 
 
 def use_of_status(cluster: Cluster, status: JobStatus, used: UsageReport | None) -> JobUse:
-    """Return the same, of a status and of what was read of the use."""
+    """Return what a run uses and asked for, with advice, from its status and the use that was read
+    (`used`).
+    """
     app, service = status.app, _service_of(cluster, status)
     made = JobUse(
         name=status.name,
@@ -102,7 +104,9 @@ def use_of_status(cluster: Cluster, status: JobStatus, used: UsageReport | None)
 
 
 def _service_of(cluster: Cluster, status: JobStatus) -> ObservedService | None:
-    """Return YARN's service of a run; its copy on HDFS once the services API tells no more."""
+    """Return YARN's service of a run: from the status, or from its copy on HDFS if the status has
+    no components.
+    """
     if status.components or status.of_other_user:
         return status.service
     stored = stored_services(cluster)
@@ -130,8 +134,8 @@ def run_asked(cluster: Cluster, run: str) -> dict[str, Asked]:
 
 
 def says_something(status: JobStatus) -> bool:
-    """Return whether enough of a run has passed: a fifth of the training or of its lifetime, or all
-    of it, with success.
+    """Return whether a run shows what the job needs: it has succeeded, or a fifth of the training,
+    or of its lifetime, has passed.
     """
     report, app = status.report, status.app
     if status.state is JobState.SUCCEEDED:
@@ -245,8 +249,8 @@ def waste(use: JobUse) -> str:
 
 
 def summary(use: JobUse) -> str:
-    """Return one line: of each role the most memory and the mean of CPU and GPUs; "" if nothing is
-    known.
+    """Return one line: for each role the most memory, and the mean of CPU and GPUs; "" if nothing
+    is known.
     """
     words = []
     for role, its in (use.used.roles if use.used else {}).items():
@@ -263,8 +267,8 @@ def summary(use: JobUse) -> str:
 
 
 def note_of_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> str:
-    """Return what is said of the use of a run that is over: that it used less than a quarter of
-    what it held, or how much a task held that ran out of memory; else "".
+    """Return a sentence about the use of a run that is over: it used less than a quarter of its
+    memory, or how much memory the task held that ran out of it; "" for any other.
     """
     report, app = status.report, status.app
     out = cause is not None and cause.code in OUT_OF_MEMORY
@@ -278,7 +282,9 @@ def note_of_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> str
 
 
 def _memory_at_end(use: JobUse, task: str) -> str:
-    """Return how much memory a task held at its last look, of how much."""
+    """Return how much of its memory a task had used when it last reported its use; "" if that is
+    not known.
+    """
     role = task.rpartition("-")[0]
     asked, tasks = (
         use.asked.get(role),
@@ -299,7 +305,7 @@ class Account:
     """What the runs of a user, a queue or a job were charged.
 
     Attributes:
-        of: The user, queue or job.
+        of: The name of the user, queue or job.
         runs: How many runs.
         charge: The sum.
     """

@@ -59,7 +59,7 @@ class End:
 
     Attributes:
         status: The last status.
-        cause: Why the job failed, if it did and if whoever watches has determined it.
+        cause: Why the job failed; None if it did not, or if the caller has not determined it.
     """
 
     status: JobStatus
@@ -258,7 +258,7 @@ LEFT_OVER_S = 60.0  # with Hadoop's defaults an ApplicationMaster has exited by 
 
 
 def waits_in_vain(clock: Callable[[], float]) -> Callable[[JobStatus], bool]:
-    """Return a function that returns for each status whether the job can never start.
+    """Return a function that returns, for each status, whether the job can never start.
 
     The deciding task must be without container for some time: a ResourceManager or an
     ApplicationMaster that restarts lists no containers for some seconds.
@@ -279,8 +279,8 @@ def waits_in_vain(clock: Callable[[], float]) -> Callable[[JobStatus], bool]:
 
 
 def ends_leftovers(cluster: Cluster, ref: JobRef) -> Callable[[JobStatus], None]:
-    """Return a function that is called with each status, and has YARN kill an application whose job
-    has been over for some time.
+    """Return a function to call with each status. It has YARN kill an application whose job has
+    been over for some time.
 
     The verdict stays that of the report: YARN's diagnostics keep it, too, for `list`.
     """

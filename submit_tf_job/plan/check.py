@@ -1,8 +1,8 @@
 """Find what YARN or a NodeManager would refuse of a valid job on its cluster, or by the cluster's
 version of Hadoop, before the POST.
 
-What they do not refuse, and is seldom meant, is a warning. What no cluster takes, the job spec's
-reader refuses (`jobspec/keys.py`, `rules.py`).
+Settings that they accept, but that are seldom meant, are warnings. What no cluster takes, the job
+spec's reader refuses (`jobspec/keys.py`, `rules.py`).
 
 Several errors of YARN come too late: the name stays taken, every container fails, or the job is
 reported as successful.

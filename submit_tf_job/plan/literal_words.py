@@ -37,7 +37,7 @@ _LONGEST_TEXT = 120
 
 
 def literal_words(job: Job) -> Iterator[str]:
-    """Yield a sentence for each command and variable with a word that nobody expands."""
+    """Yield a sentence for each command and variable with a word that only a shell would expand."""
     told: set[str] = set()
     translated = " ".join(remark.text for remark in job.remarks)
     for path, words, sentence in (*_of_commands(job), *_of_variables(job)):
@@ -115,7 +115,7 @@ def _noticed(argv: Sequence[str]) -> Iterator[str]:
 
 
 def _for_a_shell(text: str) -> str:
-    """Return a word as bash takes it, which knows `~` only where a word begins."""
+    """Return how bash would read a word: `~` is special only at its beginning."""
     text = re.sub(_AT_HOME, "$HOME/", text)
     return _OF_YARN.sub(r"$\1", _OF_KUBERNETES.sub(r"$\1", text))
 

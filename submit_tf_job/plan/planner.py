@@ -92,7 +92,7 @@ class Plan:
         content: The hash of the job and its files: the key, if none was given.
         number: How often that key has been run before.
         again: Whether the key is run again after its run has ended.
-        properties: What the service tells beside what the job says.
+        properties: Properties of the service beside those that the job implies.
         lifetime_s: The lifetime of a job that has none; 0 for none.
         ends_unstarted: Whether YARN ends the application if it gets no container.
         room: The most characters that the name of a run may have.
@@ -153,9 +153,9 @@ class Plan:
     def for_hadoop(self, version: str) -> Plan:
         """Return the plan for a version of Hadoop; "" is one that is not known.
 
-        Hadoop 3.1 and 3.2 go on after the end of the deciding task and of the witness, which would
-        then count as missing: their ApplicationMaster would be ended, and the next one would run
-        the finished tasks again (docs/internals/endings.md).
+        Hadoop 3.1 and 3.2 continue after the end of the deciding task and of the witness, which
+        would then count as missing: their ApplicationMaster would be ended, and the next one would
+        run the finished tasks again (docs/internals/endings.md).
         """
         ends = check.ends_by_one_component(version)
         if ends == self.ends_unstarted:
@@ -214,7 +214,7 @@ def plan(
         properties: Added to the service's.
         lifetime_s: The lifetime of a job that has none; the default key does not depend on it.
         ends_unstarted: Whether YARN ends the application if it gets no container (`for_hadoop`);
-            nor on that.
+            the default key does not depend on it.
 
     Returns:
         The plan; equal arguments give equal plans.

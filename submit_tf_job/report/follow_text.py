@@ -89,7 +89,9 @@ class EventLines:
             yield from (f"     {line}" for line in cause_lines(event.causes[:1]))
 
     def still(self, name: str) -> str:
-        """Return the message of a follower that is interrupted."""
+        """Return the message for an interrupt of the command: the state of the job, and how to
+        reach it again.
+        """
         if self._last is not None and self._last.state.is_final:
             return (
                 f"{name} is over, and may have been submitted again. Run the same command again to "

@@ -146,7 +146,7 @@ def left_words(report: JobReport) -> str:
 
 
 def standstill_words(report: JobReport) -> str:
-    """Return which tasks have printed nothing for how long; "" while all move.
+    """Return which tasks have printed nothing, and for how long; "" while all tasks make progress.
 
     The time grows in steps, so that a follower does not print a line for each minute.
     """
@@ -177,7 +177,7 @@ def checkpoint_words(checkpoint: Checkpoint, now: float) -> str:
 
 
 def awaited_words(report: JobReport) -> str:
-    """Return for whom the end of the job waits, and until when; "" if it does not."""
+    """Return for which tasks the end of the job waits, and until when; "" if it waits for none."""
     awaited = report.awaited
     if awaited is None or not awaited.tasks:
         return ""

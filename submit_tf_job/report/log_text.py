@@ -1,4 +1,6 @@
-"""Format log lines as text after their task or as JSON objects, and the list of log files."""
+"""Format log lines as text, each after the name of its task, or as JSON objects; and the list of
+log files.
+"""
 
 from __future__ import annotations
 

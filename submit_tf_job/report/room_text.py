@@ -1,4 +1,4 @@
-"""What is free where, as tables for a terminal."""
+"""The free resources of nodes, labels and queues, as tables for a terminal."""
 
 from __future__ import annotations
 

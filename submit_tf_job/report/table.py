@@ -133,8 +133,8 @@ def _row(job: ListedJob, name: str) -> list[str]:
 
 
 def history_lines(runs: Sequence[RecordedRun], *, width: int | None = None) -> Iterator[str]:
-    """Return the table of runs that records tell of; each with its reason, if it has not succeeded,
-    or else with its outputs.
+    """Return the table of recorded runs; each with its reason if it has not succeeded, else with
+    its outputs.
     """
     if not runs:
         yield "no runs"

@@ -28,7 +28,7 @@ class Daemon:
         main: Its main class, or its program.
         health: Raises NotWell unless the daemon is healthy.
         heap: Its -Xmx; "" if it is not a JVM.
-        mode: The mode in which a sandbox has it; None: every sandbox, but for NodeManagers beyond
+        mode: The mode in which a sandbox has it; None for every sandbox, except NodeManagers beyond
             its nodes, and Registry DNS where names are not resolved.
         ports: Purposes of the ports that it listens on (TCP; `dns`: both).
         offset: Place of the first of them in a sandbox's block of ports.

@@ -239,7 +239,7 @@ class SandboxState:
 
     @property
     def layout(self) -> Layout:
-        """Its files."""
+        """The paths of the sandbox's files."""
         return Layout(Path(self.home))
 
     @property

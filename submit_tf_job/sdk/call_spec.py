@@ -53,8 +53,8 @@ def call_spec(
         directory: The directory.
 
     Raises:
-        UsageError: It is no plain function or cannot be pickled, or `job` has a command, or files
-            that are no list.
+        UsageError: The function is not a plain one or cannot be pickled, or `job` has a command, or
+            `files` that is not a list.
     """
     if "command" in job:
         raise UsageError(

@@ -163,7 +163,7 @@ def own_names(*values: Any) -> dict[str, dict[str, Any]]:
 
 
 def can_import(name: str) -> bool:
-    """Return whether the task has a module."""
+    """Return whether a module can be imported in the task."""
     try:
         return name in sys.modules or importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):  # a parent that is not there
@@ -231,8 +231,9 @@ def returned(value: Any, pack: Callable[[Any], bytes]) -> tuple[str, bytes | Non
 def raised(error: BaseException, pack: Callable[[Any], bytes]) -> tuple[str, bytes | None, str]:
     """Return the record of an exception.
 
-    Pickle calls a class with `args`. Many classes take other arguments, so the second form has
-    what an exception without that call is made of; the third leaves out its attributes.
+    Pickle makes an exception by a call of its class with `args`, which fails for classes with other
+    parameters. So the second form has class, `args` and attributes separately, and the third form
+    has no attributes, which may not be picklable.
     """
     text = traceback.format_exc()
     for form in (error, (type(error), error.args, vars(error)), (type(error), error.args, {})):

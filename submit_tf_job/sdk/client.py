@@ -222,14 +222,14 @@ class Client:
         has_ended: Callable[[], bool] = lambda: False,
         dialect: str | None = None,
     ) -> Job:
-        """Read a job spec that somebody else has sent: it may use no files of this host, and what
-        it takes to read it is bounded.
+        """Read a job spec that another user has sent: it may use no files of this host, and the
+        time and memory to read it are bounded.
 
         Args:
             content: The job spec, YAML or JSON, or a file of another system.
             source: Its name in messages; ends in `.json` for JSON.
             files: The directory of the files that were sent with it, and no others.
-            has_ended: Whether nobody waits for the job any more; asked while it is read.
+            has_ended: Returns whether nothing waits for the job any more; called while it is read.
             dialect: As for `load`.
 
         Raises:
@@ -343,8 +343,8 @@ class Client:
         return tuple(JobHandle(self, ref) for ref in found)
 
     def starting(self, job: str, within_s: float = 20.0) -> JobHandle | None:
-        """Wait for the first live run of the user's own job; return None if none appears: a POST's
-        application is seen some seconds after the service was stored.
+        """Wait for the first live run of the user's own job; return None if none appears in
+        `within_s`. YARN shows an application some seconds after it has stored the service.
         """
         end = self.cluster.clock() + within_s
         while not (found := self.live(job)) and self.cluster.clock() <= end:
@@ -372,8 +372,8 @@ class Client:
         return other_job_of_key(self.cluster, planned)
 
     def gpus(self, run: str) -> int | None:
-        """Return the GPUs of a run that waits or runs, 0 if it has ended; None if that cannot be
-        told before it runs.
+        """Return the GPUs of a run that waits or runs, 0 if it has ended; None if they are not
+        known before it runs.
         """
         return gpus_of_run(self.cluster, run)
 

@@ -185,7 +185,7 @@ def _last_line(text: str) -> str:
 
 
 def _noted(error: BaseException, name: str, cause: Cause) -> BaseException:
-    """Add to an exception of a task what `status` says of it, and where to look further."""
+    """Add to a task's exception what `status` shows of the task, and where to look further."""
     hint = f"\nhint: {cause.hint}" if cause.hint else ""
     note = f"{name} failed: {cause.sentence}{hint}\nsubmit_tf_job status {name}, logs {name}"
     if sys.version_info >= (3, 11):

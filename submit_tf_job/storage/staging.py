@@ -6,8 +6,9 @@ NodeManager rejects a file whose time or size differs from what the ApplicationM
 (FSDownload.verifyAndCopy). An empty `.used` beside it is written again at each submission that uses
 it. `bootstrap.zip` belongs to no job, and is never removed.
 
-Whoever stages writes that mark first, and then looks whether the content is there; whoever removes
-renames the content's directory first, and then reads the mark. So one of the two sees the other.
+A client that stages writes that mark first, and then checks whether the content exists. A client
+that removes renames the content's directory first, and then reads the mark. So one of the two
+notices the other.
 """
 
 from __future__ import annotations
@@ -315,9 +316,9 @@ def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
 
 
 def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int) -> None:
-    """Remove the staged files of a deleted job, and those of its name without recent use.
+    """Remove the staged files of a deleted job, and others of its name that were not used recently.
 
-    A submission that is on its way has used its files after the deleted service was stored.
+    A submission in progress has used its files after the deleted service was stored, so they stay.
 
     Args:
         storage: The storage that contains them.
@@ -335,7 +336,7 @@ def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int) -> 
 
 
 def forget_leftover(storage: Storage, found: Leftover) -> None:
-    """Remove the staged files of a name, but for what was used since they were listed."""
+    """Remove the staged files of the jobs of one name, except those used since they were listed."""
     for path in found.paths:
         with suppress(NoSuchPath):
             for item in storage.list_dir(path):
@@ -363,7 +364,9 @@ def _remove_unused(storage: Storage, item: Stat, limit: datetime) -> None:
 
 
 def _remove_empty(storage: Storage, path: str) -> None:
-    """Remove a job's directory without files; what another client puts there meanwhile stays."""
+    """Remove a job's directory if it is empty; files that another client has put there meanwhile
+    stay.
+    """
     if not storage.list_dir(path):
         with suppress(SubmitTFJobError):  # it is not empty any more
             storage.remove(path)
@@ -381,7 +384,7 @@ def _when(milliseconds: int) -> datetime:
 def sweep(storage: Storage, root: str, *, older_than: timedelta) -> Iterator[Leftover]:
     """List the jobs without recently staged files; remove nothing.
 
-    A job may run longer than that, or be started again: the caller has to check.
+    A job may run for longer than `older_than`, or be started again: the caller has to check.
 
     Args:
         storage: The storage that contains the files.

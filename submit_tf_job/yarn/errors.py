@@ -233,7 +233,8 @@ def unauthenticated(reply: Reply, auth: Auth) -> SubmitTFJobError | None:
     """Return the error for a 401 or 403 that rejects the credentials, or their use for another
     user; None for any other response.
 
-    `rest` asks this of every response; what it returns may still be a `refusal`.
+    `rest` calls this for every response. A response for which it returns None may still be a
+    `refusal`.
     """
     if reply.status not in (401, 403):
         return None

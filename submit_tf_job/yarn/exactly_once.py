@@ -103,7 +103,7 @@ class KeyedSubmission:
         resubmissions_of: Run → the names of the runs that follow it without a new submission
             (`retries.memory`).
         prepare: Called with the number before its POST, except shortly after the last call.
-        record_of: Run → what its record tells of it, where no stored service does.
+        record_of: Run → what its record shows, for a run without a stored service.
         names_with_records: Returns the names of the job's runs that have such a record.
         runs_again_after_forgotten: Run, application id → whether the key is run again after an
             application that the ResourceManager has forgotten; None for `has_several_runs`.
@@ -339,12 +339,13 @@ class _Submitting:
         return True
 
     def _other_run(self, app: AppReport) -> Submitted | None:
-        """Return another run of the job, if it is one of the same key: `retries.memory` has begun
-        it. Return None to look at one of another number: its POST arrived after the run had been
-        deleted, or after the number had been given up; or another client has taken a later one.
+        """Return another live run of the job if it has the same key: `retries.memory` has started
+        it. Return None, to look again, if it has another number of this submission: its POST
+        arrived after the run had been deleted, or after the number had been given up; or another
+        client has taken a later number.
 
         Raises:
-            NameTaken: It is another submission's.
+            NameTaken: It is a run of another submission.
         """
         place = self._place_of(app)
         if place is None:
@@ -549,7 +550,7 @@ class _Submitting:
     def _stored_or_recorded(
         self, run: str, read: Callable[[str], StoredRun | None]
     ) -> tuple[StoredRun | None, SubmitTFJobError | None]:
-        """Return the stored service, or what a record tells of it; or why that is unknown."""
+        """Return the stored service of a run, or what its record shows; or why neither is known."""
         try:
             return read(run) or self._what.record_of(run), None
         except SubmitTFJobError as error:
@@ -557,9 +558,8 @@ class _Submitting:
             return None, error
 
     def _is_given_up(self) -> bool:
-        """Return whether this call or another one has given the number up; another call has if the
-        next number is stored. Without HDFS a command does not see how old a service without an
-        id is, and would wait for each of several again.
+        """Return whether this call or another one has given the number up; another call has done so
+        if a service with the next number is stored.
         """
         if self._tried.number in self._given_up_numbers or self._stored is not None:
             return self._tried.number in self._given_up_numbers
@@ -754,8 +754,8 @@ class _Submitting:
         return error if self._first_lost_post is None else self._not_known(error)
 
     def _stored_unreadable(self, error: SubmitTFJobError, message: str) -> SubmitTFJobError:
-        """Return the error of a submission that ends because the stored service, which tells
-        whether it was submitted before, cannot be read.
+        """Return the error of a submission that ends because the stored service cannot be read,
+        which would show whether it was submitted before.
         """
         hint = error.hint
         if self._stored is not None:

@@ -1,4 +1,4 @@
-"""Facts of the cluster that only a diagnosis reads: the scheduler's queues, nodes in every state,
+"""Facts of the cluster that only a diagnosis needs: the scheduler's queues, nodes in every state,
 node labels, other applications in a queue, scheduler activities, configurations.
 """
 

@@ -427,7 +427,7 @@ class ClusterInfo:
     @property
     def leads_for_s(self) -> float | None:
         """Seconds since it became the leader, by its own clock; None if that is not known: it does
-        not say, or a server between has another clock.
+        not report the time, or a server between has another clock.
         """
         if self.started_ms is None or self.sent_s is None:
             return None
@@ -435,8 +435,8 @@ class ClusterInfo:
         return None if age_s < -1.0 else max(0.0, age_s)  # `Date` has whole seconds
 
     def is_recovering(self, within_s: float) -> bool | None:
-        """Return whether the leader may not list all applications: it has become one within these
-        seconds, or another one has answered. None if its own clock does not tell.
+        """Return whether the leader may not list all applications: it became the leader within
+        these seconds, or another one has answered. None if that cannot be determined by its clock.
         """
         if self.recovers or self.ha_state == "STANDBY":
             return True

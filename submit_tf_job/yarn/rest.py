@@ -173,8 +173,9 @@ class HttpClient:
 
     @property
     def node_scheme(self) -> str:
-        """`http` or `https` of the nodes: as the ResourceManager writes their addresses, as a node
-        answered, or else as the ResourceManager's own. TLS may end in front of it, or of it alone.
+        """`http` or `https` of the nodes: the scheme in the links that the ResourceManager writes;
+        else the one that a node answered by; else the ResourceManager's own. They may differ,
+        because a proxy may add TLS to the ResourceManager alone.
         """
         own = self.rms.urls[0].partition("://")[0]
         return self._told_node_scheme or self._met_node_scheme or own
@@ -339,8 +340,8 @@ class HttpClient:
         """Send a GET to an address in the cluster, by the other scheme if the server expects that;
         return the address that was asked last, and its response.
 
-        Without TLS only where the ResourceManager does not write https: somebody on the way could
-        answer without TLS, too.
+        It changes to http only if the ResourceManager does not write https into its links: an
+        attacker on the way could answer without TLS, too.
         """
         response = self._send_once(base, wanted, deadline, endless=endless)
         speaks = response.speaks if isinstance(response, TransportError) else ""

@@ -4,7 +4,7 @@ YARN keeps everything of a service by its name: one stored definition, one regis
 DNS names. What ends for one run must not touch another, so each run has a name of its own:
 `digits-4k3f7qa2` is a run of the job `digits`. The suffix is a hash of user, job, key and number:
 the key says what makes two submissions the same one, and the number counts how often that key has
-been run. So every client computes the same name for the same submission, without asking anybody.
+been run. So every client computes the same name for the same submission, without a request.
 """
 
 from __future__ import annotations

@@ -76,8 +76,8 @@ STOP_GRACE = "submit_tf_job.stop-grace"  # in seconds; only where the job spec s
 
 
 def ended_without(seconds: int) -> dict[str, str]:
-    """Return the properties of a component of one task by which an ApplicationMaster ends that has
-    not had a container for it for so many seconds. YARN starts the next attempt, up to the most.
+    """Return properties for a component of one task: an ApplicationMaster ends after this many
+    seconds without a container for it, and YARN starts the next attempt, up to the maximum.
     """
     return {
         _HEALTH + "percent": "100",
@@ -88,7 +88,7 @@ def ended_without(seconds: int) -> dict[str, str]:
 
 
 def of_job(job: Job) -> dict[str, str]:
-    """Return the properties that tell a job's keys to clients without its job spec."""
+    """Return the properties by which clients without the job spec know some of the job's keys."""
     from submit_tf_job.jobspec.job import DEFAULT_STOP_GRACE_S
 
     properties = {

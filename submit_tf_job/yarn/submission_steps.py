@@ -91,8 +91,8 @@ class Adopt:
 
     Attributes:
         app: Its report, if it is alive.
-        older: The job's other live runs that were there before; whoever posted this one ends it
-            for them, unless they are of the same submission.
+        older: The job's other live runs that existed before. The client that posted this run ends
+            it in their favour, unless they are of the same submission.
     """
 
     app_id: str

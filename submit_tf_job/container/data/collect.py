@@ -29,7 +29,9 @@ def collected(directory: str, patterns: Sequence[str]) -> Iterator[str]:
 
 
 def collect(directory: str, patterns: Sequence[str], target: str) -> None:
-    """Move what patterns match into a directory below their own paths; what is there stays."""
+    """Move the files that match patterns into the directory `target`, under the same relative
+    paths; one that exists there is not replaced.
+    """
     for name in collected(directory, patterns):
         to = os.path.join(target, name)
         if os.path.lexists(to):

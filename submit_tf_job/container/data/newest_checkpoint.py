@@ -26,8 +26,8 @@ MOST_ASKED = 20  # files without a number whose times are compared
 def newest(store: FileStore, path: str) -> dict[str, Any]:
     """Return name, step and time (in seconds) of the newest checkpoint; {} if there is none.
 
-    That of the highest step, by the number in its name; where no name has one, the file that was
-    written last.
+    The newest is the one with the highest step, which is the number in its name; if no name has a
+    number, it is the file that was written last.
     """
     try:
         entries = [entry[0] for entry in store.list(path)]
@@ -57,7 +57,7 @@ def _written(store: FileStore, path: str, name: str) -> float | None:
 
 
 def main() -> int:
-    """Look once."""
+    """Read the request from stdin, and print the newest checkpoint."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of libraries goes to the task's stderr
     try:

@@ -150,12 +150,12 @@ def retry(
     wait: Callable[[float], object],
     waiting: Callable[[StoreError, float], None],
 ) -> Any:
-    """Call a function, and again after errors that may pass.
+    """Call a function; call it again after temporary errors.
 
     Args:
         call: The function.
         patience_s: Seconds from the first error to the last attempt.
-        wait: Waits for some seconds; returns true to try no more.
+        wait: Waits for a number of seconds; returns true to stop trying.
         waiting: Called with the error, and the seconds since the first one, before each wait.
     """
     first, pause_s = None, 1.0
@@ -174,12 +174,12 @@ def retry(
 
 
 class Copying:
-    """The state that all steps share, for several threads: counts, reports to the task, and
-    retries.
+    """The state that all steps of a copy share, for several threads: counts, reports to the task,
+    and retries.
     """
 
     def __init__(self, tell: Callable[..., None], patience_s: float) -> None:
-        """Start at zero; `patience_s` is how long an operation is tried again."""
+        """Begin with nothing copied; a failed operation is tried again for `patience_s` seconds."""
         self.files = self.bytes = 0
         self.tell, self.patience_s = tell, patience_s
         self.lock, self.told = threading.Lock(), 0.0
@@ -194,7 +194,7 @@ class Copying:
                 self.tell(t="copied", files=self.files, bytes=self.bytes)
 
     def retry(self, call: Callable[[], Any], *, entry: bool = False) -> Any:
-        """Call a function, and again after errors that may pass.
+        """Call a function; call it again after temporary errors.
 
         With `entry` a permanent error concerns this entry alone, and the copying of others
         continues.

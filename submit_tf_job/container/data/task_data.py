@@ -51,7 +51,8 @@ class Data:
         stopped: Callable[[], object],
         warn: Callable[[str, str], None],
     ) -> None:
-        """Copy until `stopped()`; `env` is the program's environment.
+        """Keep the arguments. Copies end when `stopped()` returns true; `env` is the environment of
+        the program.
 
         `warn` puts a sentence into the job's report, in any thread. It replaces an earlier one
         about the same thing, which is its second argument; "" takes that one back.

@@ -107,8 +107,7 @@ class OutputUpload:
     It is written beside its place first, so that no reader sees a part of it, and then renamed. A
     rename fails where something is, so what another job has put there meanwhile is never lost. What
     was there when the upload began is renamed away first, with `overwrite`, and goes to the user's
-    trash unless an upload of this program wrote it: a wrong URI shall not cost a directory of
-    somebody's.
+    trash unless an upload of this program wrote it: a wrong URI must not delete another directory.
     """
 
     def __init__(
@@ -424,7 +423,7 @@ class OutputUpload:
         return False
 
     def _rename(self, source: str, target: str) -> bool:
-        """Rename what nobody else renames; return False if something is at the target."""
+        """Rename a path that nothing else renames; return False if the target exists."""
 
         def rename() -> bool:
             try:

@@ -1,4 +1,4 @@
-"""Who is here: first messages, lost connections, and what a later deciding task learns."""
+"""Which tasks are here: first messages, lost connections, and what a later deciding task learns."""
 
 from __future__ import annotations
 
@@ -105,7 +105,9 @@ def _refusal_of_hello(
 
 
 def _refusal_of_predecessors(job: Rendezvous, now: float, message: Mapping[str, Any]) -> str:
-    """Learn of other containers of the deciding task; a later one leads the job."""
+    """Learn from a hello about other containers of the deciding task; return "busy" if a later one
+    leads the job, else "".
+    """
     told = message.get("history")
     history = told if isinstance(told, dict) else {}
     if serial(history.get("container")) > serial(job.info.container):
@@ -125,7 +127,7 @@ def _refusal_of_predecessors(job: Rendezvous, now: float, message: Mapping[str, 
 
 
 def _refusal_of_ended(job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]) -> str:
-    """Return the reply to a task that does not keep its container."""
+    """Return the reply to a task that does not keep its container; "" if it may connect."""
     process, done = message["process"], message.get("state") == "done"
     if m.is_sidecar and m.state == states.FAILED and m.process == process and not done:
         job.set_state(m, states.ALIVE)  # it was cut off for longer than `grace`
@@ -145,7 +147,7 @@ def _refusal_of_ended(job: Rendezvous, now: float, m: Member, message: Mapping[s
 def _refusal_between_generations(
     job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]
 ) -> str:
-    """Return the reply to a task that starts again with the others."""
+    """Return the reply to a task that starts again with the others; "" if it may connect."""
     same, done = m.process == message["process"], message.get("state") == "done"
     if job.phase == states.ENDING and not job.graceful:
         if m.state in states.OUT:
@@ -162,7 +164,9 @@ def _refusal_between_generations(
 def _awaits_its_generation(
     job: Rendezvous, now: float, m: Member, message: Mapping[str, Any]
 ) -> bool:
-    """Return whether a task is told to come again once the next generation is called."""
+    """Return whether a task must connect again later, when the next generation is called; count a
+    failure that its hello shows.
+    """
     # while it was alone it has ended its command of this generation
     gave_up = message.get("gave_up") == job.generation
     if gave_up and m.state in ANSWERING and not job.failures:
@@ -247,8 +251,8 @@ def _store_place(
 
 
 def ignores_image(job: Rendezvous, now: float, m: Member, image: str) -> None:
-    """Record a task that runs as a plain process of its node; one warning names the first, unless
-    the job spec has `image_policy: allow`.
+    """Record a task that runs as a plain process of its node, not in its image. One warning names
+    the first, unless the job spec has `image_policy: allow`.
     """
     if m.name in job.image_ignored or len(job.image_ignored) >= states.KEPT:
         return

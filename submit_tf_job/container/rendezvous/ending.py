@@ -1,4 +1,4 @@
-"""When the job is over, and who ends with it."""
+"""When the job is over, and which tasks end with it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def _count_awaited_tasks(job: Rendezvous) -> int:
 
 
 def _count_open(job: Rendezvous, *role_kinds: str) -> int:
-    """Count the tasks of these kinds that have not ended, without a look at each."""
+    """Count the tasks of these kinds that have not ended, from the counts of states, without a loop
+    over tasks.
+    """
     roles = [r for r in job.info.counts if job.info.role_kind(r) in role_kinds]
     return sum(job.info.counts[r] - job.count(r, *HAVE_ENDED) for r in roles)
 
@@ -109,7 +111,7 @@ def _end_of_training(job: Rendezvous) -> str:
 
 
 def awaited(job: Rendezvous) -> dict[str, Any] | None:
-    """Return for whom the end of the job waits, and until when, for the report."""
+    """Return the tasks for which the end of the job waits, and until when, for the report."""
     if job.phase != states.FINISHING:
         return None
     found = _open_tasks(job, contract.KIND_TRAINS) + _open_tasks(job, contract.KIND_EVALUATES)

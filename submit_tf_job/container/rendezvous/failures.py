@@ -1,4 +1,4 @@
-"""Who failed first, and what follows: a warning, a restart, the next generation, or the end."""
+"""Which task failed first, and what follows: a warning, a restart, a new generation, the end."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def overdue(job: Rendezvous, now: float, read: float, m: Member) -> None:
 def _patience_s(job: Rendezvous, m: Member) -> float:
     """Return how long a lost connection of a task may stay away.
 
-    The tasks of a job that YARN stops do not end at the same time, which is no failure.
+    When YARN stops a job, its tasks do not end at the same time; this is not a failure.
     """
     grace_s: float = job.info.task["grace_s"]
     if m.stopping or not m.closed:
@@ -165,7 +165,7 @@ def _keep_later(job: Rendezvous, records: list[dict[str, Any]]) -> None:
 def retried(job: Rendezvous, now: float, cause: Mapping[str, Any]) -> bool:
     """Call the next generation, if `retries` covers the first failure.
 
-    Where YARN has ended tasks of an elastic role, and enough are left, it is no retry.
+    If YARN has ended tasks of an elastic role, and enough are left, it does not count as a retry.
     """
     if not job.retries:
         return False
@@ -194,7 +194,7 @@ def retried(job: Rendezvous, now: float, cause: Mapping[str, Any]) -> bool:
 def _call_next(
     job: Rendezvous, now: float, cause: Mapping[str, Any], text: str, known: bool = True
 ) -> None:
-    """Call the next generation; `known` says whether the start of the present one is."""
+    """Call the next generation; `known` says whether the start of the present one is known."""
     wall = job.info.wall
     began = wall + job.generation_started if known else None
     job.generations.end(cause, job.step, began, wall + now)
@@ -212,9 +212,10 @@ def grow(job: Rendezvous, now: float) -> None:
 
 
 def succeed(job: Rendezvous, now: float, history: Mapping[str, Any]) -> None:
-    """Start a generation after the loss of the former deciding task, once for this process.
+    """Start a generation after the former deciding task was lost. The loss counts once in this
+    process.
 
-    Other tasks may remember more generations than the task that told of the loss first.
+    Other tasks may remember more generations than the task that reported the loss first.
     """
     if job.predecessor is None:
         text = "%s was lost (killed, or its node died), and YARN has started it again"

@@ -112,7 +112,7 @@ class Generations:
         )
 
     def left_out(self) -> str:
-        """Return a sentence if YARN uses a node no more since the last loss; "" if not.
+        """Return a sentence if YARN no longer uses a node since the last loss; "" otherwise.
 
         YARN counts the failures of each component on each node; a container that was preempted or
         stopped is not left out.
@@ -139,7 +139,7 @@ class Generations:
 
 
 def _ended_generation(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an ended generation as another task tells it: the fields that `end` writes."""
+    """Return an ended generation from another task's message: the fields that `end` writes."""
     texts = ("task", "host", "container", "reason", "kind", "message", "last_line")
     found: dict[str, Any] = {key: foreign.text(entry.get(key), 300) for key in texts}
     wholes = ("generation", "status", "signal")

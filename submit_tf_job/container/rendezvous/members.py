@@ -210,7 +210,9 @@ class Rendezvous:
 
     # --- addresses --------------------------------------------------------------------------------
     def has_mixed_addresses(self) -> bool:
-        """Return whether some tasks called from other machines: loopback is then no address."""
+        """Return whether some tasks connected from other machines: loopback is then not a usable
+        address.
+        """
         return any(m.address and not is_loopback(m.address) for m in self.members.values())
 
     @staticmethod
@@ -258,7 +260,7 @@ class Rendezvous:
             self.event(now, text)
 
     def warn_once(self, now: float, text: str) -> None:
-        """Keep a warning that may come again."""
+        """Keep a warning, unless the same text is kept already."""
         if text[:500] not in self.warnings:
             self.warn(now, text)
 

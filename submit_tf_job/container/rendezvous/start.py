@@ -1,5 +1,5 @@
-"""When the commands start: every task has come, and can be reached; with how many tasks, and in
-which order.
+"""When the commands start, with how many tasks, and in which order: all tasks must have come, and
+be reachable.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _awaits_witness(job: Rendezvous, now: float) -> bool:
     """Return whether the start waits for the witness.
 
     Without it YARN never ends the job, and in a job of one task no other one remembers earlier
-    generations. Hadoop 3.1 and 3.2 go on without one that was lost.
+    generations. Hadoop 3.1 and 3.2 continue without a witness that was lost.
     """
     witness = job.witness
     if witness is None or witness.state not in states.AWAITED:
@@ -70,7 +70,7 @@ def _awaits_witness(job: Rendezvous, now: float) -> bool:
 def unnamed(job: Rendezvous, now: float) -> list[str]:
     """Return the connected tasks that cannot start until DNS has their names.
 
-    Programs get addresses, which the connections have told. The name of a task is needed where
+    Programs get addresses, which are known from the connections. The name of a task is needed where
     its connection came from another address than its own. The name of a task that YARN may start
     again on another node is waited for; after `NAMES_S` its address is used.
     """
@@ -240,7 +240,7 @@ def _do_without(job: Rendezvous, now: float) -> None:
 
 
 def _tell_of_sizes(job: Rendezvous, now: float) -> None:
-    """Tell with how many tasks a generation trains."""
+    """Log with how many tasks a generation trains."""
     for role in sorted(job.rules):
         size = here(job, role)
         if size < job.info.counts[role]:
@@ -249,7 +249,7 @@ def _tell_of_sizes(job: Rendezvous, now: float) -> None:
 
 
 def _tell_of_missing(job: Rendezvous, now: float) -> None:
-    """Tell which roles have too few tasks to start."""
+    """Log which roles have too few tasks to start."""
     for role in sorted(job.rules):
         size, least = here(job, role), job.rules[role]["min"]
         if size < least:

@@ -272,7 +272,7 @@ class Where:
         return Where(f"{self.path}[{index}]", self.notes)
 
     def fail(self, message: str, key: str = "") -> AlwaysNone:
-        """Report a problem of this value, or of one of its members; an absent member has the
+        """Report a problem of this value, or of one of its members; if the member is absent, at the
         location of the mapping.
         """
         path = self.member(key).path if key else self.path
