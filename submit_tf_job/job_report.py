@@ -415,6 +415,25 @@ class Awaited:
 
 
 @dataclass(frozen=True)
+class HeldContainer:
+    """The container of a job's first failure, which stays for a while (`hold_on_failure`).
+
+    Attributes:
+        task: Its task.
+        host: Its node.
+        container: Its id.
+        directory: The directory on the node in which its files are.
+        until: Until when it stays, in seconds since 1970.
+    """
+
+    task: str = fact(as_text)
+    host: str = fact(as_text)
+    container: str = fact(as_text)
+    directory: str = fact(as_text)
+    until: float = fact(as_moment, needed=True)
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """The newest checkpoint of a job.
 
@@ -545,6 +564,7 @@ class JobReport:
     stands_still: ReportedStandstill | None = fact(one(ReportedStandstill), key="standstill")
     awaited: Awaited | None = fact(one(Awaited))
     checkpoint: Checkpoint | None = fact(one(Checkpoint))
+    held: HeldContainer | None = fact(one(HeldContainer))
     served: tuple[ServedPorts, ...] = fact(each(ServedPorts))
     outputs: tuple[StoredOutput, ...] = fact(each(StoredOutput))
     image_ignored: tuple[str, ...] = fact(as_texts)

@@ -21,6 +21,7 @@ from submit_tf_job.job_report import (
     Checkpoint,
     Failure,
     Generation,
+    HeldContainer,
     Retried,
     RoleCounts,
     Standstill,
@@ -164,6 +165,7 @@ class JobJson(Json):
     standstill: Standstill | None
     awaited: Awaited | None
     checkpoint: Checkpoint | None
+    held: HeldContainer | None
     retries: Retried | None
     warnings: Names
     resubmission: service_properties.Resubmission | None
@@ -411,6 +413,7 @@ def _job_fields(status: JobStatus, pending: Sequence[Cause], cause: Cause | None
         "root_cause": cause,
         "pending": tuple(map(_pending_cause, pending)),
         **_report_fields(status.report, live=not status.report_outlived_container),
+        "held": status.held,
         "resubmission": status.resubmission,
         "evidence": status.evidence.value,
         "yarn": app and YarnStateJson.of(app),
@@ -546,7 +549,7 @@ def deletion_object(job: str, runs: Sequence[str]) -> dict[str, Any]:
 # inside of the retries
 _OBSERVED = (
     *(Failure, Awaited, Cause, CauseEvidence, Consequence, Remark, SinceSuccess, NewValue),
-    *(Checkpoint, RoleCounts, StoredOutput, Standstill, Retried),
+    *(Checkpoint, HeldContainer, RoleCounts, StoredOutput, Standstill, Retried),
     *(QueueRoom, LabelRoom, NodeRoom, JobStart),
     service_properties.Resubmission,
     *(Amounts, Spread, RoleAmounts, GpuUse, TaskUse, RoleUse, Series, Charge),

@@ -14,6 +14,7 @@ The words for an end that is near, or not quite there:
     report.stopped_gracefully         `stop` gave the tasks time to save
     report.all_have_saved             all of them have ended in that time
     report_outlived_container         the report is the last one of a container that left no outcome
+    held                              the job has failed, and its first failure's container stays
     application_left_over             the job is over, and its YARN application still runs
     tasks_still_wanted                the tasks for which YARN still wants a container
     start_overdue                     the deciding task got no container within `start_timeout`
@@ -21,12 +22,13 @@ The words for an end that is near, or not quite there:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
 from submit_tf_job.container import contract
-from submit_tf_job.job_report import Failure, JobReport
+from submit_tf_job.job_report import Failure, HeldContainer, JobReport
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import (
     AppAttempt,
@@ -108,6 +110,7 @@ class JobStatus:
         others: Names of the job's other live runs.
         lifetime_asked_s: The `lifetime` that it was submitted with, 0 for none; None if it is not
             known, or was not read because no lifetime ended it.
+        node_pages: The web address of each node, by its name; {} if they were not requested.
     """
 
     name: str
@@ -124,6 +127,7 @@ class JobStatus:
     run: str = ""
     others: tuple[str, ...] = ()
     lifetime_asked_s: int | None = None
+    node_pages: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -153,6 +157,12 @@ class JobStatus:
         if self.service is None:
             return None
         return self.service.properties.get(service_properties.DECIDING)
+
+    @property
+    def held(self) -> HeldContainer | None:
+        """The container that stays after the job has failed; YARN counts the job as running."""
+        live = self.app is not None and not self.app.ended
+        return self.report.held if live and self.report else None
 
     @property
     def resubmission(self) -> service_properties.Resubmission | None:
@@ -313,6 +323,10 @@ def verdict(seen: JobStatus) -> Verdict:
 
 def _not_over(seen: JobStatus, app: AppReport) -> Verdict:
     state, overdue = _running_state(seen, app), seen.start_overdue
+    if seen.held and seen.report and seen.report.first_failure:
+        # the deciding task has decided, and YARN's end can only be another failure
+        failure = seen.report.first_failure
+        return Verdict(JobState.FAILED, failure.message, confirmed=False, failure=failure)
     if seen.application_left_over and (
         seen.tasks_still_wanted or not seen.report_outlived_container
     ):

@@ -66,6 +66,8 @@ CONTAINERS_ARE_GONE = WaitTime(60.0, every_s=0.5, most_s=3.0)
 CHANGE_HAS_EFFECT = WaitTime(120.0, every_s=0.5)
 # two heartbeats of a NodeManager, 2 s of `container.stacks.CALM_S`, and its 15 s for all tasks
 STACKS_ARE_TAKEN = WaitTime(60.0, every_s=0.5, most_s=1.0)
+# two heartbeats of a NodeManager, the end of the tasks, and that of the ApplicationMaster
+CONTAINER_IS_RELEASED = WaitTime(60.0, every_s=0.5, most_s=2.0)
 TASKS_HAVE_SAVED = WaitTime(math.inf, every_s=1.0)
 # the first request switches the recording on, and the nodes' next heartbeats add to it
 ACTIVITIES_ARE_RECORDED = WaitTime(1.5, every_s=1.5)

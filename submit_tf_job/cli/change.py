@@ -13,6 +13,7 @@ from submit_tf_job.errors import UsageError
 from submit_tf_job.operations import change
 from submit_tf_job.operations.delete import delete as delete_job
 from submit_tf_job.operations.delete import owner
+from submit_tf_job.operations.stop import release as release_job
 from submit_tf_job.operations.stop import stop as stop_job
 from submit_tf_job.report.job_text import job_lines
 
@@ -166,6 +167,16 @@ def stop(
     status = stop_job(
         cluster, job, wait=wait, grace_s=seconds(grace, "--grace"), on_wait=context.say
     )
+    context.result(job_lines(status), lambda: json_of_job(status))
+
+
+def release(context: Context, job: JobArgument) -> None:
+    """End the hold of the container in which a job failed (hold_on_failure).
+
+    \b
+    Example: submit_tf_job release mnist
+    """
+    status = release_job(context.cluster(), job)
     context.result(job_lines(status), lambda: json_of_job(status))
 
 

@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Change jobs": {
         "stop": ("change", "Stop a job."),
+        "release": ("change", "End the hold of a failed task's container."),
         "delete": ("change", "Delete the ended runs of a job, or one run."),
         "scale": ("change", "Change the number of tasks of a sidecar or an elastic role."),
         "restart": ("change", "End one task, so that YARN starts it again."),

@@ -304,7 +304,8 @@ class TaskCommand:
 
     def done_message(self) -> dict[str, Any]:
         """Return how the command ended, and in which generation, for the deciding task."""
-        return dict(self.record or {}, generation=self.generation)
+        place = {"directory": self.info.cwd} if self.info.task.get("hold_s") else {}
+        return dict(self.record or {}, generation=self.generation, **place)
 
     def stop(self, now: float, number: int = signal.SIGTERM) -> None:
         """Stop the command if it runs."""

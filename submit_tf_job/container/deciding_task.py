@@ -173,7 +173,7 @@ class DecidingTask:
         elif kind == "done":
             self.job.usage.heard(m.name, message.get("use"))
             self.job.done(now, m, dict(message, ago=peer.age(now, message)))
-            peer.send("noted")
+            peer.send("noted", **({"stay": True} if self.end.hold.may_be(m) else {}))
 
     def _hello(self, now: float, peer: Peer, message: Mapping[str, Any]) -> None:
         job = self.job
@@ -295,6 +295,8 @@ class DecidingTask:
             self._release(job.released(now))
         self.changed = not self.writer.write(now, self.changed, self.end.saved) and self.changed
         late = not job.absent or now >= job.start_deadline
+        if job.kept:
+            return False  # for as long as nobody ends it
         soon = job.phase == states.ENDING or bool(job.failures or job.away)
         return soon or (job.phase == states.WAITING and late)
 

@@ -21,6 +21,12 @@ def log(text: str) -> None:
         os.write(2, (PREFIX + text + "\n").encode("utf-8", "replace"))
 
 
+def log_hold(info: Info, for_s: float) -> None:
+    """Log in a container that is held where it is, and how long it stays."""
+    text = "the job failed; this container stays for %d s (`hold_on_failure`), its directory is %s"
+    log(text % (for_s, info.cwd))
+
+
 class BootstrapProblem(Exception):
     """The reason why the command cannot run; it becomes the task's outcome."""
 

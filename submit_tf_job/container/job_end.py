@@ -7,6 +7,7 @@ from typing import Any
 
 from submit_tf_job.container.command import TaskCommand
 from submit_tf_job.container.connections import Peer, Peers
+from submit_tf_job.container.hold import Hold
 from submit_tf_job.container.info import exit_status
 from submit_tf_job.container.job_report import Writer
 from submit_tf_job.container.loop import Loop
@@ -28,6 +29,7 @@ class JobEnd:
     ) -> None:
         self.loop, self.command, self.job = loop, command, job
         self.peers, self.writer = peers, writer
+        self.hold = Hold(job, loop.signals)
         self.saved = False  # in a graceful stop: all tasks that save have ended
         self.closing_until = 0.0  # the witness has so long to learn of the end
         self.witness_told_at: float | None = None
@@ -46,6 +48,7 @@ class JobEnd:
         """End this task's command, and tell the others of the end."""
         job, command = self.job, self.command
         command.end_requested = True
+        self.hold.begin(now)
         if command.data and job.verdict == states.FAILED:
             # other tasks may still upload outputs
             job.linger_until = max(job.linger_until, now + command.data.patience_s)
@@ -57,7 +60,7 @@ class JobEnd:
             elif job.verdict == states.STOPPED:  # YARN stops the others itself
                 self.peers.close(peer)
             elif m is not job.witness:  # which is the last: `_close`
-                self._tell_end(peer, m)
+                self._tell_end(peer, m, **self.hold.left(m))
 
     def _tell_end(self, peer: Peer, m: Member, **more: Any) -> None:
         peer.send("end", why=self.job.why, status=self.job.leave_status(m), **more)
@@ -91,7 +94,7 @@ class JobEnd:
         job, idle = self.job, self.command.idle
         if job.graceful:  # YARN's stop comes first, unless whoever stops the job is gone
             return now >= job.linger_until and (idle or now >= job.linger_until + LAST_S)
-        if not idle:
+        if not idle or self._holds(now):
             return False
         if (
             not self.peers.listener
@@ -103,6 +106,14 @@ class JobEnd:
         if others and now < job.linger_until:
             return False
         return job.verdict == states.STOPPED or self._close(now)
+
+    def _holds(self, now: float) -> bool:
+        """Return whether a container is held; tell its task when it no longer is."""
+        m = self.hold.member
+        lasts = self.hold.lasts(now)
+        if m is not None and m.peer and not lasts:
+            self._tell_end(m.peer, m)
+        return lasts
 
     def told(self, at: float, m: Member) -> None:
         """Note when the witness has learned of the end of the job."""

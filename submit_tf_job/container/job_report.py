@@ -70,6 +70,7 @@ def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
     may_be_empty = {
         "standstill": job.news.found(now, job.training(), wall) if runs else None,
         "awaited": job.awaited(),
+        "held": job.kept,
         "checkpoint": job.checkpoint,
         "served": _served(job),
         "outputs": _outputs(job, state),

@@ -9,7 +9,14 @@ from typing import Any
 from submit_tf_job.container import contract, foreign
 from submit_tf_job.container.caller import ANSWER_S, Caller
 from submit_tf_job.container.command import TaskCommand
-from submit_tf_job.container.info import BootstrapProblem, Info, exit_status, log, signal_name
+from submit_tf_job.container.info import (
+    BootstrapProblem,
+    Info,
+    exit_status,
+    log,
+    log_hold,
+    signal_name,
+)
 from submit_tf_job.container.loop import Loop
 from submit_tf_job.container.wire import ChannelClosed, unpack_addresses
 
@@ -36,6 +43,8 @@ class OtherTask:
         self.leave: int | None = None
         self.leave_by: float | None = None
         self.told_done = self.noted = False
+        self.stay = False  # the job may hold this container: its end says whether it does
+        self.hold_until = 0.0
         self.patient = False
         self.calls = 0  # how many connections this process has made
         self.news: dict[str, Any] | None = None
@@ -110,7 +119,7 @@ class OtherTask:
         elif kind == "ping":
             self.caller.send("ping", probe=message.get("probe"))
         elif kind == "noted":
-            self.noted = True
+            self.noted, self.stay = True, message.get("stay") is True
         elif kind in ("end", "finished") and status is not None:
             self._told_end(now, message, status)
         elif kind == "stacks":
@@ -123,6 +132,10 @@ class OtherTask:
             why = foreign.text(message.get("why"), 500)
             log(f"stopping: {why or 'this task has ended before'}")
         self.loop.final = True
+        hold_s = foreign.seconds(message.get("hold_s"))
+        self.hold_until = now + hold_s
+        if hold_s:
+            log_hold(self.info, hold_s)
         if "grace_s" in message:
             self.command.stop_grace_s = foreign.seconds(message["grace_s"])
             self.command.warn_unstored()
@@ -314,7 +327,7 @@ class OtherTask:
 
     def _try_to_leave(self, now: float) -> None:
         record = self.command.record
-        if not self.command.idle:
+        if not self.command.idle or self._is_held(now):
             return
         if self.leave_by is None:
             wait_s = REPORT_S
@@ -337,6 +350,12 @@ class OtherTask:
             sidecar = self.info.may_grow(role) and role != contract.WITNESS_ROLE
             forgiven = sidecar and self.loop.final
             self.loop.exit = 0 if forgiven else exit_status(record["status"])
+
+    def _is_held(self, now: float) -> bool:
+        """Return whether the job holds this container, or may do so (`hold_on_failure`)."""
+        if self.loop.signals.stop():
+            return False
+        return now < self.hold_until or (self.stay and self.leave is None and self.caller.welcomed)
 
     def _is_suspended(self, now: float) -> bool:
         """Return whether the deciding task accepts connections without responding.

@@ -601,6 +601,7 @@ class Job:
         finish_timeout_s: Seconds that other tasks get after the end of the deciding task.
         grace_s: Seconds for which a task may be unreachable before it counts as failed.
         stop_grace_s: Seconds between SIGTERM and SIGKILL for commands that the job ends.
+        hold_s: Seconds for which the container of the first failure stays; None for none.
         prepare: Runs once in the deciding task before all commands; None for nothing.
         deciding_role: The role whose task 0 decides the job.
         ends_with: The tasks whose end is the job's end.
@@ -634,6 +635,7 @@ class Job:
     finish_timeout_s: Duration = 600
     grace_s: Duration = 30
     stop_grace_s: Duration = DEFAULT_STOP_GRACE_S
+    hold_s: Duration | None = None
     prepare: Command | None = None
     tf_config: TFConfigMode = TFConfigMode.COUNTS
     legacy_master: bool = False

@@ -800,6 +800,9 @@ _JOB_ROWS = (
         "`submit_tf_job stop` [waits as long](operate.md#a-stop-that-lets-them-save). Preemption "
         "and a kill through YARN leave 250 ms, by "
         "`yarn.nodemanager.sleep-delay-before-sigkill.ms`."),
+    Key("hold_on_failure", DURATION, "How long the container of the first failure stays, so that "
+        "you can look at it; `release` ends that.", ("30m", "2h"), otherwise="it is not held",
+        field="hold_s", more="See [operate.md](operate.md#look-into-a-failed-container)."),
     Key("prepare", COMMAND, "A command that runs once, in the deciding task's container, before "
         "the commands of all tasks: it fetches or converts what they read.",
         ("python make_vocabulary.py", ["hdfs", "dfs", "-mkdir", "-p", "/models/new"]),

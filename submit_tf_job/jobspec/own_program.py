@@ -25,15 +25,20 @@ _SHELL = re.compile(r"(.*/)?(ba|da|z|k)?sh")
 _TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _FOR_A_SHELL = re.compile(r"[|&;<>()$`*?\[~\n]")
+# words that only a shell knows: before a command, and those that change the shell itself
+_BEFORE_COMMANDS = frozenset(("command", "exec", "time"))
+_OF_THE_SHELL = frozenset(
+    (".", "cd", "eval", "export", "set", "source", "trap", "ulimit", "umask", "unset")
+)
 _WORD_ENDS = re.compile(r"[\s;&|()<>'\"=,]+")
 _INSTALLED = frozenset(("bin", "site-packages", "dist-packages"))
-# Variables of the meeting of all tasks: a program that sets them itself trains alone.
 # what the source of a program says that trains together with others, or finds them itself
 _STRATEGIES = re.compile(
     r"distribut|horovod|\bhvd\b|accelerat|deepspeed|lightning|transformers|estimator|collective"
     r"|MultiWorker|ParameterServer|ClusterResolver|mpi4py|byteps|fairscale|\bray\b|\bdask\b"
     r"|lightgbm|xgboost|jax|TFJOB_|TF_CONFIG|MASTER_ADDR|WORLD_SIZE|\bRANK\b|grpc|socket|torchrun"
 )
+# variables of the meeting of all tasks: a program that sets them itself trains alone
 _OF_THE_JOB = ("TF_CONFIG", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
 
 
@@ -98,6 +103,15 @@ def find_program(command: Sequence[str], base: Path, given: Collection[str] = ()
             words = [text] if _FOR_A_SHELL.search(text) else shlex.split(text)
         except ValueError as error:
             raise UsageError(f"{clip(text)} is not a command line: {error}") from None
+    first = next((word for word in words if not _VARIABLE.fullmatch(word)), "")
+    if words != [text] and first in _OF_THE_SHELL:
+        raise UsageError(
+            f"{first} is a word of a shell, and no program",
+            hint=f"quote the whole line: -- '{first} … && python train.py'",
+        )
+    if words != [text] and first in _BEFORE_COMMANDS:
+        text = shlex.join(words)
+        words = [text]
     found = Program(words)
     search = _Search(found, base, given)
     if words == [text]:
@@ -412,14 +426,31 @@ def _assigned_variables(tree: ast.AST, asked: str = "") -> Iterator[tuple[int, s
         asked: The conditions that it stands under: one that names the variable looks first.
     """
     for node in ast.iter_child_nodes(tree):
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        for target in targets:
-            if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
-                name, where = target.slice.value, ast.unparse(target.value)
-                if name in _OF_THE_JOB and where.endswith("environ") and name not in asked:
-                    yield target.lineno, str(name)
+        for name in _set_in_environment(node):
+            if name in _OF_THE_JOB and name not in asked:
+                yield getattr(node, "lineno", 0), name
         conditions = asked + ast.unparse(node.test) if isinstance(node, ast.If) else asked
         yield from _assigned_variables(node, conditions)
+
+
+def _set_in_environment(node: ast.AST) -> Iterator[str]:
+    """Yield the variables that one statement sets for good, not by `setdefault`."""
+    for target in node.targets if isinstance(node, ast.Assign) else ():
+        if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+            yield from [str(target.slice.value)] if _is_environ(target.value) else []
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return
+    if call.func.attr == "update" and _is_environ(call.func.value):
+        yield from (str(keyword.arg) for keyword in call.keywords)
+        keys = (key for argument in call.args for key in getattr(argument, "keys", ()))
+    else:
+        keys = (argument for argument in call.args[:1] if call.func.attr == "putenv")
+    yield from (str(key.value) for key in keys if isinstance(key, ast.Constant))
+
+
+def _is_environ(node: ast.AST) -> bool:
+    return ast.unparse(node).endswith("environ")
 
 
 def _is_loaded_first(name: str) -> bool:

@@ -37,6 +37,7 @@ class TaskDetail:
         restarts: The number of its restarts.
         status: Exit status of its command; None while it runs.
         gpus: The models of the GPUs that it sees, if its role asks for some.
+        log_url: The page with its log on its node; None if its node is not known.
     """
 
     name: str = field(metadata={"json": "task"})
@@ -48,6 +49,7 @@ class TaskDetail:
     restarts: int = 0
     status: int | None = None
     gpus: tuple[str, ...] = ()
+    log_url: str | None = None
 
     @property
     def role(self) -> str:
@@ -198,7 +200,14 @@ def tasks_of(seen: JobStatus) -> tuple[TaskDetail, ...]:
             wanted[container.instance] = _by_yarn(container, wanted.get(container.instance))
     for told in seen.report.tasks if seen.report else ():
         wanted[told.task] = _by_report(told, wanted.get(told.task, TaskDetail(told.task)))
-    return tuple(wanted.values())
+    return tuple(replace(task, log_url=_log_url(seen, task)) for task in wanted.values())
+
+
+def _log_url(seen: JobStatus, task: TaskDetail) -> str | None:
+    page = seen.node_pages.get(task.host or "")
+    if not page or not task.container_id or seen.app is None:
+        return None
+    return f"{page}/node/containerlogs/{task.container_id}/{seen.app.user}"
 
 
 def _expected_tasks(seen: JobStatus) -> Iterator[str]:

@@ -22,6 +22,7 @@ from submit_tf_job.operations.resubmission import (
     ran_out_of_memory,
     run_after,
 )
+from submit_tf_job.operations.stop import stop_run
 from submit_tf_job.operations.submit import Submission, submit
 from submit_tf_job.operations.usage import note_of_end
 from submit_tf_job.operations.watch_run import End, Pause, Trouble, watch_run
@@ -251,6 +252,8 @@ def _submitted_again(
     if step.plan is None:
         return None
     said: list[str] = []
+    if status.held:  # a retry goes first
+        stop_run(cluster, JobRef(status.name, status.application_id, status.run))
     try:
         done = submit(step.plan, cluster, on_wait=said.append)
     except NOT_SUBMITTED as error:

@@ -372,14 +372,15 @@ def status(cluster: Cluster, job: str | JobRef) -> JobStatus:
 def describe(cluster: Cluster, job: str | JobRef) -> JobStatus:
     """Return the status of a job in detail, with the attempts of its ApplicationMaster.
 
-    This takes two to four requests, for any number of tasks.
+    This takes three to five requests, for any number of tasks.
 
     Raises:
         NoSuchJob: The job does not exist.
     """
     ref, app = find_with_record(cluster, job)
     found = read_status(cluster, ref, detail=True, app=app)
-    return replace(found, attempts=cluster.client.app_attempts(found.application_id))
+    attempts = cluster.client.app_attempts(found.application_id)
+    return replace(found, attempts=attempts, node_pages=cluster.nodes.pages())
 
 
 def error_of(status: JobStatus) -> SubmitTFJobError | None:

@@ -149,9 +149,17 @@ def _end_of_status(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
         "root_cause": cause and {name: plain_value(getattr(cause, name)) for name in _CAUSE},
         "progress": report and report.progress and plain_value(report.progress.to_json()),
         "started_at": app and app.started_ms and app.started_ms // 1000,
-        "finished_at": app and app.finished_ms and app.finished_ms // 1000,
+        "finished_at": _end_ms(status) // 1000 or None,
         "report": report and report.record(_REPORT_MAX),
     }
+
+
+def _end_ms(status: JobStatus) -> int:
+    """Return when a run ended; of one whose container is held, when its task failed."""
+    failure = status.verdict.failure
+    if status.held and failure and failure.at:
+        return int(failure.at * 1000)
+    return (status.app and status.app.finished_ms) or 0
 
 
 def read(cluster: Cluster, run: str) -> dict[str, Any] | None:

@@ -129,6 +129,41 @@ def _still_alive(name: str, app_id: str, left: Sequence[Remaining]) -> DeadlineP
     )
 
 
+def release(cluster: Cluster, job: str | JobRef) -> JobStatus:
+    """End the hold of a failed task's container (`hold_on_failure`), and return when the job has
+    ended for YARN.
+
+    The deciding task gets SIGTERM through the ResourceManager, as in a graceful stop, and ends the
+    job as it would have without the hold. Before Hadoop 3.3 YARN stops it.
+
+    Raises:
+        Refused: No container of the job is held.
+    """
+    ref = find(cluster, job)
+    seen = read_status(cluster, ref, detail=True)
+    if seen.held is None or seen.report is None:
+        raise Refused(
+            f"no container of {seen.name} is held",
+            hint="`hold_on_failure` of its job spec holds that of the first task to fail",
+        )
+    try:
+        cluster.client.signal_container(seen.report.container_id or "", _SAVE_AND_END)
+        waits = waiting.CONTAINER_IS_RELEASED.attempts(cluster.clock, cluster.sleep)
+        ended = any(_has_ended(cluster, ref) for _ in waits)
+    except NoSuchJob:
+        ended = True
+    except Refused:
+        ended = False
+    if not ended:
+        stop_run(cluster, ref)
+    return read_status(cluster, ref)
+
+
+def _has_ended(cluster: Cluster, ref: JobRef) -> bool:
+    app = cluster.client.app(ref.application_id)
+    return app is None or app.ended
+
+
 # --- a graceful stop ---
 
 

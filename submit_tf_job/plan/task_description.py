@@ -122,6 +122,8 @@ def _of_some_jobs(job: Job, site: Site) -> dict[str, object]:
         found["elastic"] = elastic
     if job.stop_grace_s != DEFAULT_STOP_GRACE_S:
         found["stop_grace_s"] = job.stop_grace_s
+    if job.hold_s:
+        found["hold_s"] = job.hold_s
     if uri := job.checkpoints or _checkpoints_of_outputs(job):
         found["checkpoints"] = uri
     if job.prepare:

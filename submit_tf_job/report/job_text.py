@@ -14,6 +14,7 @@ from submit_tf_job.host.units import duration_text
 from submit_tf_job.job_report import (
     Checkpoint,
     Failure,
+    HeldContainer,
     JobReport,
     ReportedProgress,
     Retried,
@@ -219,6 +220,8 @@ def job_lines(
     yield from cause_lines(pending)
     if report is not None:
         yield from _report_lines(report, live=not status.report_outlived_container)
+    if status.held:
+        yield from _held_lines(status.name, status.held)
     again = status.resubmission
     if again is not None:
         sizes = ", ".join(f"{mib}Mi for {role}" for role, mib in again.memory.items())
@@ -233,6 +236,15 @@ def job_lines(
         yield f"  {1 + len(status.others)} runs of {status.name} are live: {runs}; stop one of them"
     if status.trouble:
         yield f"  not known at this moment: {status.trouble}"
+
+
+def _held_lines(job: str, held: HeldContainer) -> Iterator[str]:
+    yield (
+        f"  {'held':<12} the container of {held.task} on {held.host} until {_hour(held.until)}: "
+        f"{held.directory or held.container}"
+    )
+    yield f"  {'':<12} yarn container -shell {held.container} (Hadoop 3.3 and later, where allowed)"
+    yield f"  {'':<12} submit_tf_job release {job} ends it"
 
 
 def _output_lines(outputs: Sequence[StoredOutput]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from submit_tf_job.operations.links import Links, all_links
 from submit_tf_job.operations.logs import logs
 from submit_tf_job.operations.read_status import describe, status
 from submit_tf_job.operations.stacks import JobStacks, take_stacks
-from submit_tf_job.operations.stop import stop
+from submit_tf_job.operations.stop import release, stop
 from submit_tf_job.operations.submit import Submission
 from submit_tf_job.operations.usage import JobUse, usage_of
 from submit_tf_job.operations.watch_run import End, Pause, until_end
@@ -382,6 +382,14 @@ class JobHandle:
                 `stop_grace` of its spec, which applies only with `wait`.
         """
         return Status(stop(self._cluster, self.ref, wait=wait, grace_s=grace_s))
+
+    def release(self) -> Status:
+        """End the hold of the container in which the job failed (`hold_on_failure`).
+
+        Raises:
+            Refused: No container of the job is held.
+        """
+        return Status(release(self._cluster, self.ref))
 
     def scale(self, role: str, count: int, *, wait: bool = True) -> Change:
         """Change the number of tasks of a sidecar or an elastic role while the job runs.

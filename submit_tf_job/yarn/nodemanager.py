@@ -289,6 +289,15 @@ class NodeManagers:
         address = next(iter(self.addresses_of(host)), None)
         return address and f"{self._client.node_scheme}://{address}"
 
+    def pages(self) -> dict[str, str]:
+        """Return the URL of the web server of each node in service, by its host."""
+        nodes, scheme = self._client.nodes(), self._client.node_scheme
+        return {
+            node.host: f"{scheme}://{node.http_address}"
+            for node in nodes
+            if node.host and node.http_address
+        }
+
     def addresses_of(self, host: str, *, deadline: Deadline | None = None) -> list[str]:
         """Return the web addresses of a host's NodeManagers in service: mostly there is one."""
         nodes = self._client.nodes(deadline=deadline)

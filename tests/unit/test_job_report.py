@@ -74,6 +74,13 @@ def written_reports() -> Iterator[dict[str, Any]]:
     for name in ("worker-0", "worker-1"):
         played.done(name, 4, signal=9)
     played.after(40)
+    played.job.kept = {
+        "task": "worker-0",
+        "host": "node",
+        "container": "container_1",
+        "directory": "/d",
+        "until": 2.5,
+    }
     yield played.report(over=True)
 
     played = Played(roles)

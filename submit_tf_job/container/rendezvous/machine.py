@@ -59,6 +59,7 @@ class StateMachine(Rendezvous):
         if m.state in states.OUT or m.state == states.RESTARTING:
             return
         m.status = foreign.whole(message.get("status"))
+        m.directory = foreign.text(message.get("directory"), 1000)
         m.met = message["met"] if isinstance(message.get("met"), bool) else None
         at = now - min(foreign.seconds(message.get("ago")), 600.0)
         reason = foreign.text(message.get("reason"), 50)

@@ -54,6 +54,7 @@ class Member:
         self.port = 0  # the port that it reserved for its command; 0 if it said none
         self.ports: dict[str, int] = {}  # the ports that it serves, by name
         self.gpus: list[str] = []  # the models of those that it sees
+        self.directory = ""  # where its command ran, where its container may be held
         self.attempt = self.failures = 0
         self.failed_process = ""  # the process that its latest restart replaces
         self.call = 0  # the number of its connection among those of the process
@@ -133,6 +134,7 @@ class Rendezvous:
         # the loss of the former deciding task, if this one replaces it
         self.predecessor: dict[str, Any] | None = None
         self.first: dict[str, Any] | None = None
+        self.kept: dict[str, Any] | None = None  # the container that is held after the failure
         self.later: list[dict[str, Any]] = []
         self.settle_until = now
         self.still_s = 0.0  # how long the deciding task was suspended

@@ -25,7 +25,7 @@ TOPICS = {
     "training": (keys.JOB, "tf_config deciding_role ends_with legacy_master variables"),
     "time": (keys.JOB, "lifetime start_timeout finish_timeout grace stop_grace"),
     "cluster": (keys.JOB, f"queue priority network {_DOCKER} hadoop kerberos"),
-    "failures": (keys.JOB, "retries stall_timeout"),
+    "failures": (keys.JOB, "retries stall_timeout hold_on_failure"),
 }
 TABLES = {
     "role": keys.ROLE,

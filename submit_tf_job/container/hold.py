@@ -1,0 +1,82 @@
+"""Hold the container of a job's first failure, so that a person can look at it (`hold_on_failure`).
+
+The verdict is in the report before, and does not wait. The deciding task leaves when the hold is
+over: its end is the application's. Nothing else of the job stays but the task that failed.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from submit_tf_job.container import contract
+from submit_tf_job.container.child import Signals
+from submit_tf_job.container.info import log_hold
+from submit_tf_job.container.rendezvous import members as states
+from submit_tf_job.container.rendezvous.machine import StateMachine
+from submit_tf_job.container.rendezvous.members import Member
+
+_OF_OTHERS = ("peers-missing", "wrong-job")  # reasons that say nothing of the task itself
+LEAVES_S = 2.0  # for the held task to end, once it is told
+
+
+class Hold:
+    """The hold of one container, in the deciding task."""
+
+    def __init__(self, job: StateMachine, signals: Signals) -> None:
+        self.job, self.signals = job, signals
+        self.limit_s = float(job.info.task.get("hold_s", 0.0))
+        self.until = 0.0
+        self.seen_at = 0.0  # when the held task was last connected
+        self.member: Member | None = None  # the task whose container is held
+
+    def may_be(self, m: Member) -> bool:
+        """Return whether a task that has ended has to wait until the first failure is known."""
+        failed = any(record["task"] == m.name for record in self.job.failures)
+        return bool(self.limit_s) and failed and self.job.phase != states.ENDING
+
+    def begin(self, now: float) -> None:
+        """Hold the container of the first failure of a job that has failed, if it is there."""
+        job, first = self.job, self.job.first
+        if not self.limit_s or job.verdict != states.FAILED or not first or self.signals.stop():
+            return
+        m = job.members[first["task"]]
+        is_here = m is job.me or m.peer is not None
+        if not is_here or first["reason"] in _OF_OTHERS:
+            return
+        self.member, self.until, self.seen_at = m, now + self.limit_s, now
+        job.kept = {
+            "task": m.name,
+            "host": m.host,
+            "container": m.container,
+            "directory": job.info.cwd if m is job.me else m.directory,
+            "until": job.info.wall + self.until,
+        }
+        job.event(now, f"the container of {m.name} stays for {self.limit_s:g} s")
+        if m is job.me:
+            log_hold(job.info, self.limit_s)
+
+    def left(self, m: Member) -> dict[str, Any]:
+        """Return for how long a task has to stay, for the message that tells it of the end."""
+        left_s = self.until - time.monotonic()
+        return {"hold_s": round(left_s, 3)} if m is self.member and left_s > 0 else {}
+
+    def lasts(self, now: float) -> bool:
+        """Return whether the container is held: its time is not over, it is there, and no signal
+        has ended it (`release`, a stop).
+        """
+        job, m = self.job, self.member
+        if m is None:
+            return False
+        if m is job.me or m.peer is not None:
+            self.seen_at = now
+        is_gone = now >= self.seen_at + max(contract.CLOSED_S, job.info.task["grace_s"])
+        if now < self.until and not is_gone and not self.signals.stop():
+            return True
+        self.member, self.until, job.kept = None, 0.0, None
+        job.linger_until = now + LEAVES_S
+        why = "it is gone" if is_gone else "its time is over"
+        if self.signals.stop():
+            why = "released"
+        job.event(now, f"the container of {m.name} is no longer held: {why}")
+        return False
