@@ -66,7 +66,8 @@ def test_job_and_description(world: World) -> None:
 
     def fail() -> None:
         later = {"later_failures": [{"task": "chief-0", "status": 93}], "outcome": {"status": 1}}
-        world.reports(chief, "failed", first_failure=FAILURE, **later)
+        held = {"task": "chief-0", "host": "node1", "container": "c", "directory": "/d", "until": 1}
+        world.reports(chief, "failed", first_failure=FAILURE, held=held, **later)
         world.cluster.clock.after(5, lambda: world.ends("FAILED"))
 
     world.cluster.clock.after(10, fail)
