@@ -233,7 +233,7 @@ def _own_modules() -> list[ModuleType]:
     """
     stdlib = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")}
     found: list[tuple[ModuleType, Path]] = []
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # a thread may import meanwhile
         file = getattr(module, "__file__", None)
         if not file or name != getattr(module, "__name__", None) or name == "__main__":
             continue
