@@ -80,16 +80,16 @@ class Caller:
         if self.same_place:
             # its kernel answers at once, DNS perhaps not
             self.same_place = False
-            self._found(host, self.address)
+            self._address_found(host, self.address)
             return
         if now >= self.told + 30:
             log(f"looking up {self.info.deciding} at {host}")
             if self.told:
                 log(f"so far: {self.trouble}")
             self.told = now
-        self.resolver.start([host], self._found)
+        self.resolver.start([host], self._address_found)
 
-    def _found(self, host: str, address: str | None) -> None:
+    def _address_found(self, host: str, address: str | None) -> None:
         if self.channel or self.loop.exit is not None:
             return
         if not address:
@@ -99,11 +99,13 @@ class Caller:
         self.address, self.refusals = address, 0
         if not self.wrong_job:
             self.trouble = f"{host} ({address}) does not answer at port {self.ports[0]}"
-        self._connect()
+        self._connect_to_address()
 
-    def _connect(self) -> None:
+    def _connect_to_address(self) -> None:
         sock = socket.socket(family_of(self.address), socket.SOCK_STREAM)
-        self.channel = Channel(sock, TABLE_LIMIT, self.loop.selector, self._ready, connected=False)
+        self.channel = Channel(
+            sock, TABLE_LIMIT, self.loop.selector, self._socket_ready, connected=False
+        )
         self.since = time.monotonic()
         self.connected = self.welcomed = False
         try:
@@ -130,15 +132,15 @@ class Caller:
         The connection to a node that YARN has given up may stay open.
         """
         if self.welcomed:
-            self.place.look(now, lambda: self.address, self._moved)
+            self.place.look(now, lambda: self.address, self._deciding_task_moved)
 
-    def _moved(self, address: str) -> None:
+    def _deciding_task_moved(self, address: str) -> None:
         if self.welcomed:
             log(f"{self.info.deciding} is now at {address}")
             self._give_up()
 
     # --- the connection ---------------------------------------------------------------------------
-    def _ready(self, mask: int) -> None:
+    def _socket_ready(self, mask: int) -> None:
         channel = self.channel
         if not channel:
             return
@@ -211,7 +213,7 @@ class Caller:
             self.port_index = (self.port_index + 1) % len(self.ports)
             self.refusals += 1
             if self.refusals < len(self.ports) and self.loop.exit is None:
-                self._connect()
+                self._connect_to_address()
 
     def _give_up(self, silent_s: float = 0.0) -> None:
         self.send("away")

@@ -150,7 +150,7 @@ class TaskCommand:
             environment.no_proxy(self.env, list(self.info.hosts.values()))
         try:
             self.set_variables()
-            for reservation in self._reservations():
+            for reservation in self._all_reservations():
                 reservation.release()
             if "horovod" in self.info.task.get("variables", ()):
                 from submit_tf_job.container import horovod  # imports an HTTP server
@@ -189,7 +189,7 @@ class TaskCommand:
         self.env[contract.ENV_ATTEMPT] = str(self.info.attempt)
         words = command.split() if isinstance(command, str) else command
         log(f"{doing}: {' '.join(' '.join(words).split())[:200]}")
-        workdir = self._workdir()
+        workdir = self._working_directory()
         self.by_shell = is_shell(command, self.env.get("PATH"), workdir)
         self.child = Child(command, self.env, self.nofile, workdir)
         self.started_at = time.monotonic()
@@ -199,7 +199,7 @@ class TaskCommand:
                 self.child.send(number)
         self.usage.begin(self.started_at, self.env, self.child.guard)
 
-    def _workdir(self) -> str:
+    def _working_directory(self) -> str:
         path = self.info.workdir
         if not os.path.isdir(path):
             text = f"the workdir {path} does not exist, or is not a directory"
@@ -213,13 +213,15 @@ class TaskCommand:
         self.ended_at = self.started_at = time.monotonic()
         message = f"{self.info.name} on {self.info.node}: {problem.message}"
         record = {"status": problem.status, "signal": None, "reason": problem.reason}
-        self._end(dict(record, message=message))
+        self._end_with(dict(record, message=message))
 
     def was_stopped(self, number: int) -> None:
         """Record that a signal from outside ended this task."""
         text = f"{self.info.name} was stopped by {signal_name(number)}"
         reason = contract.REASON_KILLED
-        self._end({"status": 128 + number, "signal": number, "reason": reason, "message": text})
+        self._end_with(
+            {"status": 128 + number, "signal": number, "reason": reason, "message": text}
+        )
 
     def watch(self, now: float) -> None:
         """Look for output, and for the end of the command and of its process group."""
@@ -239,10 +241,12 @@ class TaskCommand:
                     self._judge(self.child.code)
             # the whole process group has ended, so no process writes to the outputs any more
             if over and self.ending:
-                uploads = threading.Thread(target=self._upload, args=self.ending, daemon=True)
+                uploads = threading.Thread(
+                    target=self._upload_outputs, args=self.ending, daemon=True
+                )
                 uploads.start()
         if self.renewing and self.idle:
-            self._renew()
+            self._be_ready_again()
 
     def _judge(self, code: int) -> None:
         """Record how the command ended, or first upload its outputs."""
@@ -265,9 +269,11 @@ class TaskCommand:
         if steps:
             self.ending = (record, steps, failed)
         else:
-            self._end(record)
+            self._end_with(record)
 
-    def _upload(self, record: dict[str, Any], steps: list[dict[str, Any]], failed: bool) -> None:
+    def _upload_outputs(
+        self, record: dict[str, Any], steps: list[dict[str, Any]], failed: bool
+    ) -> None:
         """Upload the outputs in a thread, while the event loop continues."""
         assert self.data is not None
         try:
@@ -277,9 +283,9 @@ class TaskCommand:
             if not record["status"]:
                 why = {"reason": "output-failed", "message": repr(err)}
                 done = dict(record, status=contract.EXIT_DATA, **why)
-        self.post(lambda: self._end(done))
+        self.post(lambda: self._end_with(done))
 
-    def _end(self, record: dict[str, Any]) -> None:
+    def _end_with(self, record: dict[str, Any]) -> None:
         self.ending = None
         failed, duration_s = record["status"], round(self.ended_at - self.started_at, 3)
         lines = task_files.program_lines(self.info) if failed else []
@@ -336,9 +342,9 @@ class TaskCommand:
             self.renewing = True
             self.stop(now)
         if self.idle:
-            self._renew()
+            self._be_ready_again()
 
-    def _renew(self) -> None:
+    def _be_ready_again(self) -> None:
         """Forget the ended command, and reserve the task's ports again."""
         self.renewing = self.preparing = False
         self.generation = self.next_generation
@@ -361,14 +367,14 @@ class TaskCommand:
                 return
         self.renewed()
 
-    def _reservations(self) -> list[ports.Reservation]:
+    def _all_reservations(self) -> list[ports.Reservation]:
         return ([self.reserved] if self.reserved else []) + self.held
 
     def _give_up_ports(self) -> None:
         if self.close_servers:
             self.close_servers()
             self.close_servers = None
-        for reservation in self._reservations():
+        for reservation in self._all_reservations():
             reservation.drop()
         self.reserved, self.held = None, []
         self.info.ports.clear()

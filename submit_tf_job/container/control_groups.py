@@ -22,16 +22,16 @@ class ControlGroup:
 
     def __init__(self, memory: str, cpu: str, version: int) -> None:
         self.memory_dir, self.cpu_dir, self.version = memory, cpu, version
-        self.mark, self.cached = self._mark(), self._counts()[1]
+        self.mark, self.cached = self._high_water_mark(), self._memory_and_cache()[1]
 
     def cpu_s(self) -> float | None:
         """Return the CPU seconds of all processes that the group ever had; None if it does not
         count them.
         """
         if self.version == 1:
-            nanoseconds = _number(self.cpu_dir, "cpuacct.usage")
+            nanoseconds = _read_number(self.cpu_dir, "cpuacct.usage")
             return None if nanoseconds is None else nanoseconds / 1e9
-        microseconds = _table(self.cpu_dir, "cpu.stat").get("usage_usec")
+        microseconds = _read_table(self.cpu_dir, "cpu.stat").get("usage_usec")
         return None if microseconds is None else microseconds / 1e6
 
     def memory(self) -> tuple[int, int]:
@@ -41,24 +41,24 @@ class ControlGroup:
         The mark includes the page cache, which the kernel frees before it kills a process; the
         larger of its sizes at both calls is subtracted.
         """
-        used, cached = self._counts()
-        mark, former = self._mark(), self.mark
+        used, cached = self._memory_and_cache()
+        mark, former = self._high_water_mark(), self.mark
         risen = max(0, mark - max(cached, self.cached)) if mark > former else 0
         self.mark, self.cached = mark, cached
         return used, risen
 
-    def _counts(self) -> tuple[int, int]:
+    def _memory_and_cache(self) -> tuple[int, int]:
         """Return the bytes that programs hold, and those of the page cache."""
-        table = _table(self.memory_dir, "memory.stat")
+        table = _read_table(self.memory_dir, "memory.stat")
         if self.version == 1:
             shared = table.get("total_shmem", 0)
             return table.get("total_rss", 0) + shared, table.get("total_cache", 0) - shared
         shared = table.get("shmem", 0)
         return table.get("anon", 0) + shared, table.get("file", 0) - shared
 
-    def _mark(self) -> int:
+    def _high_water_mark(self) -> int:
         name = "memory.max_usage_in_bytes" if self.version == 1 else "memory.peak"
-        found = _number(self.memory_dir, name) or 0
+        found = _read_number(self.memory_dir, name) or 0
         return found if found < _NONE else 0
 
 
@@ -71,9 +71,9 @@ def own_group(
         processes: The ids of this process and of its descendants.
         container: The container's id, which is the name of its group where YARN makes one.
     """
-    known = set(processes) | _session(proc)
-    paths = _paths(proc)
-    for folder in _folders(root, paths.get("", "")):
+    known = set(processes) | _ancestors_in_session(proc)
+    paths = _paths_by_controller(proc)
+    for folder in _possible_folders(root, paths.get("", "")):
         if os.path.exists(f"{folder}/memory.stat") and _is_own(folder, known, container):
             return ControlGroup(folder, folder, 2)
     memory = _first_own(f"{root}/memory", paths.get("memory"), known, container)
@@ -83,11 +83,11 @@ def own_group(
 
 
 def _first_own(top: str, path: str | None, known: set[int], container: str) -> str:
-    folders = [] if path is None else _folders(top, path)
+    folders = [] if path is None else _possible_folders(top, path)
     return next((one for one in folders if _is_own(one, known, container)), "")
 
 
-def _folders(top: str, path: str) -> Iterator[str]:
+def _possible_folders(top: str, path: str) -> Iterator[str]:
     """Yield the directories that a group may have: its path, or the top, where Docker mounts it."""
     if path.strip("/") and ".." not in path.split("/"):
         yield f"{top}{path}"
@@ -103,7 +103,7 @@ def _is_own(folder: str, known: set[int], container: str) -> bool:
     return False
 
 
-def _paths(proc: str) -> dict[str, str]:
+def _paths_by_controller(proc: str) -> dict[str, str]:
     """Return controller → path of this process's group; the key of version 2 is ""."""
     found = {}
     with contextlib.suppress(OSError), open(f"{proc}/self/cgroup", errors="replace") as source:
@@ -113,7 +113,7 @@ def _paths(proc: str) -> dict[str, str]:
     return found
 
 
-def _session(proc: str) -> set[int]:
+def _ancestors_in_session(proc: str) -> set[int]:
     """Return the ids of this process's ancestors in its session; YARN starts a session for each
     container.
     """
@@ -127,13 +127,13 @@ def _session(proc: str) -> set[int]:
     return found
 
 
-def _number(folder: str, name: str) -> int | None:
+def _read_number(folder: str, name: str) -> int | None:
     with contextlib.suppress(OSError, ValueError), open(f"{folder}/{name}") as source:
         return int(source.read())
     return None
 
 
-def _table(folder: str, name: str) -> dict[str, int]:
+def _read_table(folder: str, name: str) -> dict[str, int]:
     found = {}
     with contextlib.suppress(OSError, ValueError), open(f"{folder}/{name}") as source:
         for line in source:

@@ -37,7 +37,9 @@ class DecidingTask:
         command.ended, command.renewed, command.warn = self.ended, self.renewed, self.warn
         self.job = StateMachine(info, info.started, log)
         self.writer = Writer(self.job)
-        self.peers = Peers(info, loop, self._message, self._closed, self._log)
+        self.peers = Peers(
+            info, loop, self._handle_message, self._connection_closed, self._log_once
+        )
         self.end = JobEnd(loop, command, self.job, self.peers, self.writer)
         self.stopped = self.end.stopped
         self.resolver = Resolver(info, loop.post)
@@ -68,7 +70,7 @@ class DecidingTask:
                 self.command.nofile = self.peers.nofile
         finally:  # without the address the others would wait for one that cannot listen
             if self.info.task.get("meeting"):
-                self._announce()
+                self._announce_address()
         if self.info.task.get("record"):
             threading.Thread(target=self._watch_lifetime, name="lifetime", daemon=True).start()
 
@@ -88,7 +90,7 @@ class DecidingTask:
 
         self.loop.post(end)
 
-    def _announce(self) -> None:
+    def _announce_address(self) -> None:
         """Write where this task is, for those that do not find it by DNS."""
         from submit_tf_job.container import meeting_place
 
@@ -98,12 +100,12 @@ class DecidingTask:
             return
 
         def failed(text: str, given_up: bool) -> None:
-            self.loop.post(lambda: self._unannounced(text, given_up))
+            self.loop.post(lambda: self._address_not_written(text, given_up))
 
         announcing = (self.info, me.address, failed)
         threading.Thread(target=meeting_place.announce, args=announcing, daemon=True).start()
 
-    def _unannounced(self, text: str, given_up: bool) -> None:
+    def _address_not_written(self, text: str, given_up: bool) -> None:
         """Report that the address could not be written; end the job if no task can come."""
         command = self.command
         if given_up and self.info.by_place and not command.child and not command.record:
@@ -111,7 +113,7 @@ class DecidingTask:
         else:
             self.job.warn_once(time.monotonic(), text)
 
-    def _log(self, text: str) -> None:
+    def _log_once(self, text: str) -> None:
         if text not in self.logged and len(self.logged) < 20:
             self.logged.add(text)
             self.job.event(time.monotonic(), text)
@@ -122,7 +124,7 @@ class DecidingTask:
         self.changed = True
 
     # --- what the others say ----------------------------------------------------------------------
-    def _closed(self, peer: Peer, ended: bool, silent_s: float) -> None:
+    def _connection_closed(self, peer: Peer, ended: bool, silent_s: float) -> None:
         now, m = time.monotonic(), peer.member
         self.changed = True
         if m is None:
@@ -132,13 +134,13 @@ class DecidingTask:
         self._look_for_stillness(now)
         self.job.gone(now, m, ended and not peer.away, silent_s, peer.away)
 
-    def _message(self, peer: Peer, message: Mapping[str, Any]) -> None:
+    def _handle_message(self, peer: Peer, message: Mapping[str, Any]) -> None:
         now, kind, m = peer.heard, message["t"], peer.member
         self._look_for_stillness(now)
         if m is None or kind == "hello":
             if m is not None or kind != "hello":
                 raise ChannelClosed("not a hello")
-            self._hello(now, peer, message)
+            self._handle_hello(now, peer, message)
         elif kind == "ping":
             if "probe" not in message:
                 self.job.news.heard(now - foreign.seconds(message.get("quiet")), m.name)
@@ -152,9 +154,9 @@ class DecidingTask:
             if self.stacks:
                 self.stacks.heard(m.name, message.get("number"), message)
         else:
-            self._news(now, peer, m, message)
+            self._handle_news(now, peer, m, message)
 
-    def _news(self, now: float, peer: Peer, m: Member, message: Mapping[str, Any]) -> None:
+    def _handle_news(self, now: float, peer: Peer, m: Member, message: Mapping[str, Any]) -> None:
         """Handle a message that changes the report."""
         kind, self.changed = message["t"], True
         if kind == "progress":
@@ -175,14 +177,14 @@ class DecidingTask:
             self.job.done(now, m, dict(message, ago=peer.age(now, message)))
             peer.send("noted", **({"stay": True} if self.end.hold.may_be(m) else {}))
 
-    def _hello(self, now: float, peer: Peer, message: Mapping[str, Any]) -> None:
+    def _handle_hello(self, now: float, peer: Peer, message: Mapping[str, Any]) -> None:
         job = self.job
         m, reply = job.hello(now, message, peer, peer.ends)
         self.changed = True
         if reply == "bad":
             raise ChannelClosed("a hello that makes no sense")
         if reply == "wrong-job":
-            self._log(f"a task of another job called, from {peer.origin}")
+            self._log_once(f"a task of another job called, from {peer.origin}")
         if m is None or reply != "welcome":
             peer.send(reply, status=job.leave_status(m) if m else 0, why=job.why)
             if m:
@@ -232,7 +234,7 @@ class DecidingTask:
         }
         return {"history": history}
 
-    def _remind(self, all_tasks: bool = False) -> None:
+    def _send_history(self, all_tasks: bool = False) -> None:
         """Send the facts of `history` to the sidecars, too: the witness may be the only other
         task.
         """
@@ -255,11 +257,11 @@ class DecidingTask:
         self.job.ready(self.job.me, self.command.port)
         self.changed = True
 
-    def _home(self) -> str:
+    def _own_address(self) -> str:
         """Return the address at which the others found this task, "" if that is not known."""
         return self.announced if self.info.by_place else self.job.me.address
 
-    def _moved(self, _address: str) -> None:
+    def _task_moved(self, _address: str) -> None:
         """Note that YARN has started this task again in another container, if it waits for the
         others.
 
@@ -274,7 +276,7 @@ class DecidingTask:
         job = self.job
         self.peers.waited()
         if job.retries:
-            self.place.look(now, self._home, self._moved)
+            self.place.look(now, self._own_address, self._task_moved)
         if job.superseded:
             log(f"YARN has started a later container of {self.info.name}; this one leaves")
             self.loop.exit = contract.EXIT_DECIDING_LOST
@@ -283,7 +285,7 @@ class DecidingTask:
         job.tick(now, self.peers.read_until)
         if self.stage != job.stage:
             self.stage = job.stage
-            self._enter(now, job.phase)
+            self._enter_phase(now, job.phase)
         if job.graceful:
             self.changed |= self.end.save(now)
         if job.phase == states.ENDING and self.end.may_leave(now):
@@ -292,7 +294,7 @@ class DecidingTask:
         if self.stacks or self.loop.signals.asked_at or "stall" in self.info.task:
             self._look_for_stacks(now)
         if job.held:
-            self._release(job.released(now))
+            self._release_roles(job.released(now))
         self.changed = not self.writer.write(now, self.changed, self.end.saved) and self.changed
         late = not job.absent or now >= job.start_deadline
         if job.kept:
@@ -361,27 +363,27 @@ class DecidingTask:
             self.changed = True
 
     # --- the commands -----------------------------------------------------------------------------
-    def _enter(self, now: float, phase: str) -> None:
+    def _enter_phase(self, now: float, phase: str) -> None:
         job = self.job
         if job.me.state in states.OUT:  # the training is over, perhaps under a former task
             self.command.next_generation = job.generation
         if job.generation != self.command.next_generation:
             self._call_generation(now)
         if phase == states.RUNNING:
-            self._start()
+            self._start_commands()
         elif phase == states.PREPARING:
-            self._prepare()
+            self._start_prepare()
         elif phase == states.ENDING:
             self.end.begin(now)
 
-    def _prepare(self) -> None:
+    def _start_prepare(self) -> None:
         self.command.preparing = True
         try:
             self.command.run("preparing", self.info.task["prepare"])
         except BootstrapProblem as problem:
             self.command.fail(problem)
 
-    def _start(self) -> None:
+    def _start_commands(self) -> None:
         """Have every task start its command, and start this task's."""
         job = self.job
         self.info.leave_out(job.left_out())
@@ -391,8 +393,8 @@ class DecidingTask:
         packed = pack_addresses(self.info.addressed_tasks(), hosts)
         self.go = pack("go", hosts=packed, ports=taken, **self.history())
         self.info.attempt = job.me.attempt
-        self._release({m.role for m in job.cluster} - job.held)
-        self._remind()
+        self._release_roles({m.role for m in job.cluster} - job.held)
+        self._send_history()
         if self.info.task.get("checkpoints"):
             self._watch_checkpoints()
 
@@ -406,7 +408,7 @@ class DecidingTask:
         watching = checkpoints.Watch(self.job, self.command.env, self.loop, found)
         threading.Thread(target=watching.run, name="checkpoints", daemon=True).start()
 
-    def _release(self, roles: Collection[str]) -> None:
+    def _release_roles(self, roles: Collection[str]) -> None:
         """Have the tasks of some roles start their commands."""
         for peer, m in self.peers.tasks():
             if m.role in roles and m.state != states.LEFT_OUT:
@@ -438,7 +440,7 @@ class DecidingTask:
         job.usage.heard(self.info.name, command.usage.take(now, 0.0))
         job.done(now, job.me, command.done_message())
         if job.me.state == states.SUCCEEDED:  # in case this container is lost
-            self._remind(all_tasks=True)
+            self._send_history(all_tasks=True)
 
     # --- the end ----------------------------------------------------------------------------------
     def outcome(self) -> tuple[dict[str, Any], dict[str, Any] | None, bytes]:

@@ -133,14 +133,14 @@ class Nvidia(GpuWatch):
         lines = (self.rest + data).split(b"\n")
         self.rest = lines.pop()[-1000:] if data else b""
         for line in lines[-2 * MOST_GPUS :]:
-            self._take(now, foreign.clean_line(line.decode("utf-8", "replace")).strip())
+            self._take_line(now, foreign.clean_line(line.decode("utf-8", "replace")).strip())
         if not data:
             said = self.why.partition(": ")[2]
             self.why = "nvidia-smi has ended" + (f"; it said: {said}" if said else "")
             self.close()
 
-    def _take(self, now: float, line: str) -> None:
-        sample = _sample(line)
+    def _take_line(self, now: float, line: str) -> None:
+        sample = _parse_sample(line)
         if sample:
             self.gpus.setdefault(sample[0], Gpu()).add(*sample[1:])
             self.answered, self.why, self.wrong = now, "", 0
@@ -158,7 +158,7 @@ class Nvidia(GpuWatch):
             self.process.returncode, self.process = -9, None
 
 
-def _sample(line: str) -> tuple[int, int | None, int | None, int | None] | None:
+def _parse_sample(line: str) -> tuple[int, int | None, int | None, int | None] | None:
     """Return the GPU's index, percent, used and total bytes in a line of the tool, None for an
     amount that it does not know; None for any other line.
     """
@@ -192,13 +192,13 @@ class Amd(GpuWatch):
         """Read the files of each card."""
         for index, card in enumerate(self.cards[:MOST_GPUS]):
             names = ("gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total")
-            percent, used, total = (_number(os.path.join(card, name)) for name in names)
+            percent, used, total = (_read_number(os.path.join(card, name)) for name in names)
             if percent is not None and percent <= 100:
                 self.gpus.setdefault(index, Gpu()).add(percent, used, total)
                 self.answered = now
 
 
-def _number(path: str) -> int | None:
+def _read_number(path: str) -> int | None:
     with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as source:
         return max(0, int(source.read(30)))
     return None

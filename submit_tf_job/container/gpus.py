@@ -34,7 +34,7 @@ def check(info: Info, env: Mapping[str, str]) -> None:
     """
     role = info.roles[info.role]
     asked, resource = role["gpus"], role.get("gpu_resource") or info.task["gpus"]
-    info.gpus, how = _seen(env)
+    info.gpus, how = _find_models(env)
     own = [name for name in VISIBLE if name in role.get("env", {})]
     log("GPUs: {} ({})".format(", ".join(info.gpus) or "none", how))
     # whoever sets these variables in `env` of the job spec has chosen
@@ -46,14 +46,14 @@ def check(info: Info, env: Mapping[str, str]) -> None:
     raise BootstrapProblem(text, "gpu-missing")
 
 
-def _seen(env: Mapping[str, str]) -> tuple[list[str], str]:
+def _find_models(env: Mapping[str, str]) -> tuple[list[str], str]:
     """Return the models, and how they were found."""
     found, how = _device_files(), "device files; no nvidia-smi or rocm-smi in the container"
     for name, options, models in TOOLS:
         tool = shutil.which(name, path=env.get("PATH"))
         if tool:
             how = "device files"
-            listed, said = _listed(tool, options, models)
+            listed, said = _models_by_tool(tool, options, models)
             if listed or said:  # else it is not what its name says
                 found, how = listed, said
             break
@@ -65,7 +65,7 @@ def _seen(env: Mapping[str, str]) -> tuple[list[str], str]:
     return found, how
 
 
-def _listed(
+def _models_by_tool(
     tool: str, options: list[str], models: Callable[[str], list[str]]
 ) -> tuple[list[str], str]:
     """Return the GPUs that a vendor's tool lists, with the name of the tool; if it lists none, with
@@ -86,7 +86,7 @@ def _listed(
     return [], ""
 
 
-def _nvidia(text: str) -> list[str]:
+def _nvidia_models(text: str) -> list[str]:
     """Return the GPUs that `nvidia-smi -L` lists, or their parts where MIG has divided them."""
     found: list[str] = []
     whole = ""
@@ -102,7 +102,7 @@ def _nvidia(text: str) -> list[str]:
     return found
 
 
-def _amd(text: str) -> list[str]:
+def _amd_models(text: str) -> list[str]:
     """Return the cards of `rocm-smi --showproductname --json`, which may warn above it.
 
     ROCm 5 says `Card series`, 6 `Card Series`.
@@ -117,8 +117,8 @@ def _amd(text: str) -> list[str]:
 
 
 TOOLS = (
-    ("nvidia-smi", ["-L"], _nvidia),
-    ("rocm-smi", ["--showproductname", "--json"], _amd),
+    ("nvidia-smi", ["-L"], _nvidia_models),
+    ("rocm-smi", ["--showproductname", "--json"], _amd_models),
 )
 
 

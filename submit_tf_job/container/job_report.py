@@ -52,7 +52,7 @@ def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
         "missing": job.missing()[: states.KEPT] if waiting else [],
         "unnamed": job.unnamed(now)[: states.KEPT],
         "start": job.start_times,
-        "roles": {role: _role(job, role) for role in info.counts},
+        "roles": {role: _role_counts(job, role) for role in info.counts},
         "outcome": job.outcome,
         "first_failure": job.first,
         "later_failures": job.later,
@@ -72,8 +72,8 @@ def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
         "awaited": job.awaited(),
         "held": job.kept,
         "checkpoint": job.checkpoint,
-        "served": _served(job),
-        "outputs": _outputs(job, state),
+        "served": _served_ports(job),
+        "outputs": _stored_outputs(job, state),
         "image_ignored": job.image_ignored,
         "credentials": info.credentials,
     }
@@ -82,11 +82,11 @@ def snapshot(job: StateMachine, now: float, over: bool) -> dict[str, Any]:
         own = [] if over or job.me.state in states.OUT else [job.me.name]
         report["saving"] = (own + job.saving(now))[: states.KEPT]
     if len(job.members) <= TASKS_LISTED:
-        report["tasks"] = [_task(job, m) for m in job.members.values()]
+        report["tasks"] = [_task_entry(job, m) for m in job.members.values()]
     return report
 
 
-def _task(job: StateMachine, m: Member) -> dict[str, Any]:
+def _task_entry(job: StateMachine, m: Member) -> dict[str, Any]:
     """Describe a task. While the next generation is awaited, a connected task that is not ready yet
     is ending its command.
     """
@@ -98,7 +98,7 @@ def _task(job: StateMachine, m: Member) -> dict[str, Any]:
     return dict(found, task=m.name, **({"gpus": gpus} if gpus else {}))
 
 
-def _outputs(job: StateMachine, state: str) -> list[dict[str, Any]]:
+def _stored_outputs(job: StateMachine, state: str) -> list[dict[str, Any]]:
     """List the outputs that tasks have stored; after a success also those that the program writes
     itself.
     """
@@ -110,7 +110,7 @@ def _outputs(job: StateMachine, state: str) -> list[dict[str, Any]]:
     return [dict(zip(("name", "uri", "tasks"), one)) for one in found[:TASKS_LISTED]]
 
 
-def _served(job: StateMachine) -> list[dict[str, Any]]:
+def _served_ports(job: StateMachine) -> list[dict[str, Any]]:
     """List the ports that tasks serve; on the host network the host is the node's."""
     info = job.info
     job.me.ports = info.served
@@ -122,7 +122,7 @@ def _served(job: StateMachine) -> list[dict[str, Any]]:
     ]
 
 
-def _role(job: StateMachine, role: str) -> dict[str, int]:
+def _role_counts(job: StateMachine, role: str) -> dict[str, int]:
     counts = job.counts[role]
     wanted = sum(counts.values()) - counts.get(states.LEFT_OUT, 0)
     counted = (states.ALIVE, states.SUCCEEDED, states.FAILED, states.ENDED, states.LOST)

@@ -30,11 +30,11 @@ class Curve:
     def add(self, at: float, step: float | None, value: float) -> None:
         """Add a value; it replaces the last point if that has the same step."""
         point = [round(at, 1), step, value]
-        self._compare(point)
+        self._note_extremes(point)
         if step is not None and self.points and self.points[-1][1] == step:
             self.points[-1] = self.points[-1] if repr(self.points[-1][2]) == repr(value) else point
         elif self.in_last < self.each and self.points:
-            self.points[-1] = self._joined(self.points[-1], point, self.in_last)
+            self.points[-1] = self._joined_points(self.points[-1], point, self.in_last)
             self.in_last += 1
         else:
             self.points.append(point)
@@ -42,12 +42,12 @@ class Curve:
         if len(self.points) > contract.SERIES_POINTS:
             self.halve()
 
-    def _compare(self, point: list[Any]) -> None:
+    def _note_extremes(self, point: list[Any]) -> None:
         if math.isfinite(point[2]):
             self.least = point if self.least is None or point[2] < self.least[2] else self.least
             self.most = point if self.most is None or point[2] > self.most[2] else self.most
 
-    def _joined(self, former: list[Any], new: list[Any], count: int) -> list[Any]:
+    def _joined_points(self, former: list[Any], new: list[Any], count: int) -> list[Any]:
         """Join two points to one: `former` stands for `count` values, `new` for one, or for as
         many.
         """
@@ -63,7 +63,7 @@ class Curve:
         """
         pairs = zip(self.points[0::2], self.points[1::2])
         odd = self.points[len(self.points) // 2 * 2 :]
-        self.points = [self._joined(former, new, 1) for former, new in pairs] + odd
+        self.points = [self._joined_points(former, new, 1) for former, new in pairs] + odd
         self.in_last += 0 if odd else self.each
         self.each *= 2
 
@@ -112,7 +112,7 @@ def _clean_gpu(value: Any) -> dict[str, Any]:
 
 
 # --- what a role uses -----------------------------------------------------------------------------
-def _spread(values: list[tuple[float, str]]) -> dict[str, Any]:
+def _spread_over_tasks(values: list[tuple[float, str]]) -> dict[str, Any]:
     least, most = min(values), max(values)
     return {
         "least": least[0],
@@ -128,7 +128,7 @@ def _of_gpus(use: Mapping[str, Any], key: str, what: str) -> list[float]:
     return [gpu[key][what] for gpu in gpus if key in gpu and what in gpu[key]]
 
 
-def _amount(use: Mapping[str, Any], key: str, what: str) -> float | None:
+def _amount_of_task(use: Mapping[str, Any], key: str, what: str) -> float | None:
     """Return one amount of a task's use; None if the task has not reported it."""
     if key in _AMOUNTS:
         amount: float | None = use[key].get(what)
@@ -153,11 +153,11 @@ def role_use(uses: Mapping[str, Mapping[str, Any]], running: Collection[str]) ->
                 (amount, name)
                 for name, use in uses.items()
                 if what != "now" or name in running
-                for amount in [_amount(use, key, what)]
+                for amount in [_amount_of_task(use, key, what)]
                 if amount is not None
             ]
             if told:
-                found.setdefault(key, {})[what] = _spread(told)
+                found.setdefault(key, {})[what] = _spread_over_tasks(told)
     largest = max(uses.values(), key=lambda use: use["memory_bytes"].get("peak", 0))
     why = next((use["gpus_unknown"] for use in uses.values() if "gpus_unknown" in use), "")
     found["peak_by"] = largest["peak_by"]
@@ -223,13 +223,13 @@ class JobUsage:
             of = {"role": role, "unit": units[name]} if role else {"task": self.teller}
             of.update({} if role else {"step_unit": self.step_unit})
             made: dict[str, Any] = {"name": name, "kind": "usage" if role else "metric", **of}
-            made.update(points=[_shown(point) for point in curve.points])
+            made.update(points=[_point_for_file(point) for point in curve.points])
             if curve.least and curve.most:
-                made.update(least=_shown(curve.least), most=_shown(curve.most))
+                made.update(least=_point_for_file(curve.least), most=_point_for_file(curve.most))
             found.append(made)
         return found
 
 
-def _shown(point: list[Any]) -> list[Any]:
+def _point_for_file(point: list[Any]) -> list[Any]:
     at, step, value = point
     return [at, step, foreign.metric(value if abs(value) >= 1e6 else float(f"{value:.6g}"))]

@@ -32,7 +32,7 @@ class OtherTask:
     def __init__(self, info: Info, loop: Loop, command: TaskCommand) -> None:
         self.info, self.loop, self.command = info, loop, command
         command.ended, command.renewed, command.warn = self.ended, self.renewed, self.warn
-        self.caller = Caller(info, loop, self._hello, self._message)
+        self.caller = Caller(info, loop, self._hello_message, self._handle_message)
         self.seen: str | None = None  # the process of the deciding task that last welcomed this one
         self.progress_s = max(1.0, info.total / 100.0)
         self.pinged = self.sent = 0.0
@@ -72,7 +72,7 @@ class OtherTask:
             self.caller.send("warn", text=text[:1000], about=about)
 
     # --- messages ---------------------------------------------------------------------------------
-    def _hello(self, address: str) -> dict[str, Any]:
+    def _hello_message(self, address: str) -> dict[str, Any]:
         """Return the first message: everything that a deciding task may not know, because it is in
         a new container or was suspended.
         """
@@ -102,7 +102,7 @@ class OtherTask:
         known = {"history": self.history, "gave_up": self.gave_up} if self.retried else {}
         return dict(hello, **known)
 
-    def _message(self, now: float, message: Mapping[str, Any]) -> None:
+    def _handle_message(self, now: float, message: Mapping[str, Any]) -> None:
         kind, status = message["t"], foreign.whole(message.get("status"))
         history = message.get("history")
         if isinstance(history, dict) and foreign.whole(history.get("generation")) is not None:
@@ -115,7 +115,7 @@ class OtherTask:
         elif kind == "again" and self.leave is None:
             self.command.renew(now, self.history["generation"])
         elif kind == "go" and not self.command.child:
-            self._go(message)
+            self._start_command(message)
         elif kind == "ping":
             self.caller.send("ping", probe=message.get("probe"))
         elif kind == "noted":
@@ -151,7 +151,7 @@ class OtherTask:
             self.command, limit, watch_s, lambda found: send("stacks", number=number, **found)
         )
 
-    def _go(self, message: Mapping[str, Any]) -> None:
+    def _start_command(self, message: Mapping[str, Any]) -> None:
         command = self.command
         command.generation = self.history["generation"]
         # a sidecar may start before the tasks are counted
@@ -184,7 +184,7 @@ class OtherTask:
     def tick(self, now: float) -> bool:
         """Do what is due."""
         self._poll_progress()
-        self._report(now)
+        self._report_end(now)
         self._check_end(now)
         if self.loop.exit is not None:
             return False
@@ -198,7 +198,7 @@ class OtherTask:
         if self.command.child:
             self.news = self.command.progress.poll() or self.news
 
-    def _report(self, now: float) -> None:
+    def _report_end(self, now: float) -> None:
         command, caller = self.command, self.caller
         if not caller.welcomed:
             return
@@ -213,18 +213,18 @@ class OtherTask:
                 after=ended - caller.pong_at,
                 number=caller.pong,
                 **command.done_message(),
-                **self._use(now),
+                **self._use_for_message(now),
             )
         elif now >= self.pinged + self.info.ping_s:
             self.pinged = now
             quiet = int(now - command.stamps.grew_at)
             silent = {"quiet": quiet} if quiet > self.info.ping_s else {}
-            caller.send("ping", **silent, **self._use(now))
+            caller.send("ping", **silent, **self._use_for_message(now))
         if self.news and now >= self.sent + self.progress_s:
             self.sent, news, self.news = now, self.news, None
             caller.send("progress", data=news)
 
-    def _use(self, now: float) -> dict[str, Any]:
+    def _use_for_message(self, now: float) -> dict[str, Any]:
         """Return the use of the command, to be added to a message; {} most of the time, so that the
         deciding task of thousands of tasks gets a hundred of these a second.
         """
@@ -234,7 +234,7 @@ class OtherTask:
     def ended(self, now: float) -> None:
         """Report the end of the command to the deciding task, now or after the next connect."""
         self._poll_progress()
-        self._report(now)
+        self._report_end(now)
 
     def renewed(self) -> None:
         """Tell the deciding task that the next command may start, at once or with the next

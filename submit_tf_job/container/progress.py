@@ -14,7 +14,7 @@ PROGRESS_LIMIT = 4096
 STDOUT_LIMIT = 65536  # bytes read per poll: the end of what the program wrote since the last one
 
 
-def _name(text: str) -> str:
+def _on_one_line(text: str) -> str:
     """Return a text on one line."""
     return " ".join(text.split())
 
@@ -28,11 +28,11 @@ def clean_progress(value: Any) -> dict[str, Any] | None:
     clean: dict[str, Any] = {
         "step": foreign.number(value.get("step")),
         "total": foreign.number(value.get("total")),
-        "metrics": {_name(name)[:100]: foreign.metric(number) for name, number in pairs},
+        "metrics": {_on_one_line(name)[:100]: foreign.metric(number) for name, number in pairs},
     }
     unit, part = value.get("unit"), foreign.number(value.get("part"))
     if isinstance(unit, str) and unit:
-        clean["unit"] = _name(unit)[:20]
+        clean["unit"] = _on_one_line(unit)[:20]
     if part is not None and 0 <= part <= 1:
         clean["part"] = part
     told = foreign.number(value.get("metrics_step"))
@@ -78,7 +78,7 @@ class Progress:
         # An unfinished line is read again, up to a limit.
         self._read = size - (unfinished if unfinished < PROGRESS_LIMIT else 0)
         whole = text[:end].decode("utf-8", "replace")
-        marked = _marked(whole)
+        marked = _last_marked_progress(whole)
         if marked:
             self._keras = None
         return marked or clean_progress(self._keras and self._keras.read(whole))
@@ -91,12 +91,12 @@ class Progress:
                 return None
             self._seen = mark
             with open(open_regular(self.path), "rb") as source:
-                return _parsed(source.read(PROGRESS_LIMIT).decode("utf-8"))
+                return _parse_progress(source.read(PROGRESS_LIMIT).decode("utf-8"))
         except (OSError, ValueError):
             return None
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
+def _parse_progress(text: str) -> dict[str, Any] | None:
     """Return the progress that a program has written.
 
     Raises:
@@ -105,12 +105,12 @@ def _parsed(text: str) -> dict[str, Any] | None:
     return clean_progress(foreign.parse(text, constant=str))
 
 
-def _marked(text: str) -> dict[str, Any] | None:
+def _last_marked_progress(text: str) -> dict[str, Any] | None:
     """Return the last valid progress line of a text."""
     for line in reversed(text.replace("\r", "\n").split("\n")):
         if line.startswith(contract.PROGRESS_MARK):
             try:
-                found = _parsed(line[len(contract.PROGRESS_MARK) :])
+                found = _parse_progress(line[len(contract.PROGRESS_MARK) :])
             except ValueError:
                 continue
             if found:
@@ -145,10 +145,10 @@ class Keras:
         """Return the last progress in these whole lines, or None if they contain none."""
         found = None
         for line in re.split(_LINE_ENDS, text):
-            found = self._line(re.sub(_STYLE, "", line).strip()) or found
+            found = self._parse_keras_line(re.sub(_STYLE, "", line).strip()) or found
         return found
 
-    def _line(self, line: str) -> dict[str, Any] | None:
+    def _parse_keras_line(self, line: str) -> dict[str, Any] | None:
         epoch, batch = re.match(_EPOCH, line), re.match(_BATCH, line)
         done = 0.0
         if epoch and 0 < int(epoch.group(1)) <= int(epoch.group(2)):

@@ -63,12 +63,12 @@ class Tree:
         found = {}
         for pid in present - self.strangers:
             with contextlib.suppress(OSError, ValueError, IndexError):
-                found[pid] = self._read(pid)
+                found[pid] = self._read_process(pid)
         below = {pid for pid in found if self._is_below(pid, found)}
         self.strangers |= set(found) - below
         return {pid: found[pid] for pid in below}
 
-    def _read(self, pid: int) -> MeasuredProcess:
+    def _read_process(self, pid: int) -> MeasuredProcess:
         with open(f"{self.proc}/{pid}/stat", "rb") as source:
             return MeasuredProcess(pid, source.read().rpartition(b")")[2].split())
 
@@ -131,7 +131,7 @@ class Sampler:
 
             self.gpus = self.gpus or gpu_use.watch(env)
             self.gpus.begin(now)
-        self.former, self.children_mark = self._processes(), _ended_mark()
+        self.former, self.children_mark = self._own_processes(), _ended_mark()
         self.tree.marks(self.former)
         self.group = own_group(self.former, self.info.container)
         self.base_s = self.counted_s = self._counted_s(self.former)
@@ -140,7 +140,7 @@ class Sampler:
         """Measure, if it is time."""
         if self.runs and now >= self.due:
             before = _own_cpu_s()
-            self._look(now)
+            self._measure(now)
             cost_s = _own_cpu_s() - before
             self.pause_s = min(max(LOOK_S, cost_s / MOST_CORES), LONGEST_S)
             self.due = now + self.pause_s
@@ -148,11 +148,11 @@ class Sampler:
     def end(self, now: float) -> None:
         """Measure for the last time, because the command has ended."""
         if self.runs:
-            self._look(now)
+            self._measure(now)
             mark = _ended_mark()
             if mark > self.children_mark:
                 # the largest of all processes that have ended, and this one beside it
-                self._risen(mark + self.tree_bytes(self.former), KERNEL)
+                self._raise_peak(mark + self.tree_bytes(self.former), KERNEL)
             self.runs = False
             self.fresh = self.found(now)
 
@@ -162,24 +162,24 @@ class Sampler:
             self.gpus.close()
 
     # --- a look -----------------------------------------------------------------------------------
-    def _processes(self) -> dict[int, MeasuredProcess]:
+    def _own_processes(self) -> dict[int, MeasuredProcess]:
         found = self.tree.look()
         ours = self.ours | ({self.gpus.pid} if self.gpus else set())
         return {pid: process for pid, process in found.items() if pid not in ours}
 
-    def _look(self, now: float) -> None:
-        found, passed_s = self._processes(), max(now - self.looked, 1e-3)
+    def _measure(self, now: float) -> None:
+        found, passed_s = self._own_processes(), max(now - self.looked, 1e-3)
         self.tree.marks(found)
         counted_s = self._counted_s(found)
         used_s = max(0.0, counted_s - self.counted_s)
         resident = self.tree_bytes(found)
-        self._risen(resident, SAMPLE)
+        self._raise_peak(resident, SAMPLE)
         self._by_marks(found)
         if self.group:
             anonymous, mark = self.group.memory()
             resident = max(resident, anonymous)
-            self._risen(resident, SAMPLE)
-            self._risen(mark, KERNEL)
+            self._raise_peak(resident, SAMPLE)
+            self._raise_peak(mark, KERNEL)
         # a child that ends during a look may be counted twice in it, or not at all
         self.cpu_s = max(self.cpu_s, counted_s - self.base_s)
         if now >= self.looked + 0.5:  # a shorter time tells no cores
@@ -219,9 +219,9 @@ class Sampler:
                 total += max(process.bytes, former.bytes)
         # what was there at the same moment is known but for the peaks of all processes but one
         unsure = sum(above) - max(above)
-        self._risen(total, BOUND if unsure > UNSURE * total else KERNEL)
+        self._raise_peak(total, BOUND if unsure > UNSURE * total else KERNEL)
 
-    def _risen(self, size: int, how: str) -> None:
+    def _raise_peak(self, size: int, how: str) -> None:
         if size > self.peak:
             self.peak, self.peak_by = size, how
 

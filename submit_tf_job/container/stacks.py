@@ -67,7 +67,7 @@ def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, Any]:
     used = sum(process.cpu_s - before.get(process.pid, 0.0) for process in found if watch_s)
     cores = round(used / watch_s, 3) if watch_s else 0.0
     deadline = time.monotonic() + TASK_S
-    answers = [_ask(path, process, deadline, info.cwd) for process in found]
+    answers = [_stacks_of_process(path, process, deadline, info.cwd) for process in found]
     answers = [answer for answer in answers if answer[0]]
     if not answers:
         names = ", ".join(f"{p.name} (process {p.pid})" for p in found[:LISTED])
@@ -82,28 +82,30 @@ def take(info: Info, guard: int, limit: int, watch_s: float) -> dict[str, Any]:
     return {"where": where, "key": key, "text": text, "cores": cores}
 
 
-def _ask(path: str, process: Process, deadline: float, cwd: str) -> tuple[str, tuple[str, str]]:
+def _stacks_of_process(
+    path: str, process: Process, deadline: float, cwd: str
+) -> tuple[str, tuple[str, str]]:
     """Return the stacks of a process, "" if it does not run Python; and the place where it stands,
     with its key.
     """
-    listens = _listens(path, process.pid)
+    listens = _can_write_stacks(path, process.pid)
     if not listens and not process.name.startswith("python"):
         return "", ("", "")
     name = f"process {process.pid} ({_command_line(process)})"
     why, text = UNREAD.get(process.state, "" if listens else DEAF), ""
     if listens and process.state not in "Tt" and time.monotonic() < deadline:
         with contextlib.suppress(OSError, ValueError):
-            text = _written(path, process, name)
+            text = _request_stacks(path, process, name)
         why = why or SILENT % contract.STACKS_SIGNAL
     if not text:
         return f"{name} {why}", (f"process {process.pid} {why}", MUTE)
     for folder in {cwd, os.path.realpath(cwd)}:  # each task has its own
         text = text.replace(f'"{folder}/', '"')
     threads = text.split("\n\n")[::-1]  # the main thread first
-    return "\n".join([name + ":"] + threads), _place(threads[0])
+    return "\n".join([name + ":"] + threads), _innermost_frame(threads[0])
 
 
-def _written(path: str, process: Process, name: str) -> str:
+def _request_stacks(path: str, process: Process, name: str) -> str:
     """Have a process write its stacks; return them."""
     handle = task_files.open_regular(path, os.O_WRONLY | os.O_APPEND)
     try:
@@ -128,7 +130,7 @@ def _written(path: str, process: Process, name: str) -> str:
         return source.read(FILE_LIMIT).decode("ascii", "replace").strip()
 
 
-def _listens(path: str, pid: int) -> bool:
+def _can_write_stacks(path: str, pid: int) -> bool:
     """Return whether a process has the file open, and catches the signal."""
     folder, path = f"/proc/{pid}/", os.path.realpath(path)
     try:
@@ -155,7 +157,7 @@ def _command_line(process: Process) -> str:
     return "".join(c if " " <= c <= "~" else "?" for c in text)
 
 
-def _place(thread: str) -> tuple[str, str]:
+def _innermost_frame(thread: str) -> tuple[str, str]:
     """Return the program's own innermost frame, and a key of all of them without line numbers."""
     frames = [line.strip() for line in thread.split("\n") if line.startswith("  File ")]
     if not frames:
@@ -209,13 +211,13 @@ class AllStacks:
         if self.until is None or (self.awaited and now < self.until):
             return False
         self.until = None
-        odd = self._write(now)
+        odd = self._write_all_stacks(now)
         if self.judges:
             self.judges = False
-            self._judge(now, odd)
+            self._judge_standstill(now, odd)
         return True
 
-    def _judge(self, now: float, odd: str | None) -> None:
+    def _judge_standstill(self, now: float, odd: str | None) -> None:
         """Warn, or fail the job, unless a task that trains has moved or is at work."""
         job, stalls = self.job, self.stalls
         names = job.training() if job.phase == states.RUNNING else []
@@ -255,7 +257,7 @@ class AllStacks:
             found = {key: foreign.text(message.get(key), MOST + 100) for key in keys}
             self.found[name] = {**found, "cores": foreign.number(message.get("cores")) or 0.0}
 
-    def _write(self, now: float) -> str | None:
+    def _write_all_stacks(self, now: float) -> str | None:
         """Write the file, and an event; return the task that stands elsewhere than the rest."""
         job = self.job
         for name in self.awaited:

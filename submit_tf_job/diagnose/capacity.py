@@ -30,7 +30,7 @@ def capacity_causes(situation: Situation) -> Iterator[Cause]:
         return
     for ask in situation.asks:
         yield from _ask_causes(ask, situation)
-    yield from _reserved(situation)
+    yield from _reserved_containers(situation)
 
 
 def key_of(ask: PendingRequest, kind: str) -> str:
@@ -81,7 +81,7 @@ def _ask_causes(ask: PendingRequest, situation: Situation) -> Iterator[Cause]:
     elif label and _may_not_use(label, situation):
         yield _not_allowed(ask.who, label, situation)
     else:
-        yield from _size(ask, nodes, situation)
+        yield from _size_causes(ask, nodes, situation)
 
 
 def _may_not_use(label: str, situation: Situation) -> bool:
@@ -139,7 +139,9 @@ def _known_labels(situation: Situation) -> tuple[list[str], str]:
     return known, f"the nodes in service have {listed(known)}"
 
 
-def _size(ask: PendingRequest, nodes: tuple[Node, ...], situation: Situation) -> Iterator[Cause]:
+def _size_causes(
+    ask: PendingRequest, nodes: tuple[Node, ...], situation: Situation
+) -> Iterator[Cause]:
     totals = [total_of(node) for node in nodes]
     offers = [free_of(node) or NO_RESOURCE for node in nodes]
     devices = [name for name, count in ask.each.additional.items() if count]
@@ -195,7 +197,7 @@ def _devices_busy(
 
 
 def _too_large(ask: PendingRequest, totals: list[QueueResources]) -> Cause:
-    largest = _largest(totals)
+    largest = _largest_amount(totals)
     kinds = ask.each.lacking(largest) or ("memory-mb",)
     advice = "an administrator has to lower yarn.service.am-resource.memory"
     if ask.roles:
@@ -211,7 +213,7 @@ def _too_large(ask: PendingRequest, totals: list[QueueResources]) -> Cause:
 
 
 def _no_room(ask: PendingRequest, offers: list[QueueResources], situation: Situation) -> Cause:
-    largest = _largest(offers)
+    largest = _largest_amount(offers)
     free = sum(offers, NO_RESOURCE)
     kinds = ask.each.lacking(largest) or ("memory-mb",)
     spread, advice = "", "wait until others are done"
@@ -223,7 +225,7 @@ def _no_room(ask: PendingRequest, offers: list[QueueResources], situation: Situa
         "no-room",
         f"{ask.who} {ask.verb} for {resource(ask.each, kinds)} in one container, and the "
         f"node with most free has {resource(largest, kinds)}"
-        f"{spread}{_holders(situation, kinds)}",
+        f"{spread}{_queues_that_hold(situation, kinds)}",
         advice,
         {
             "asked": ask.each.to_json(),
@@ -234,7 +236,7 @@ def _no_room(ask: PendingRequest, offers: list[QueueResources], situation: Situa
     )
 
 
-def _holders(situation: Situation, kinds: tuple[str, ...]) -> str:
+def _queues_that_hold(situation: Situation, kinds: tuple[str, ...]) -> str:
     """Return the queues that use most of the missing resources."""
     queues = situation.scheduler.queues
     used = [(q.path, q.partition().used or NO_RESOURCE) for q in queues if q.is_leaf]
@@ -246,11 +248,11 @@ def _holders(situation: Situation, kinds: tuple[str, ...]) -> str:
     return clause("; queue {}", listed(words))
 
 
-def _largest(amounts: list[QueueResources]) -> QueueResources:
+def _largest_amount(amounts: list[QueueResources]) -> QueueResources:
     return max(amounts, key=lambda amount: (amount.memory_mib, amount.vcores))
 
 
-def _reserved(situation: Situation) -> Iterator[Cause]:
+def _reserved_containers(situation: Situation) -> Iterator[Cause]:
     raw = situation.app.raw
     amount = QueueResources(whole_of(raw, "reservedMB") or 0, whole_of(raw, "reservedVCores") or 0)
     if amount.memory_mib > 0:

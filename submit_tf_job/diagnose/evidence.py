@@ -101,10 +101,10 @@ def by_program(ending: ProgramEnd, streams: Mapping[str, str]) -> Cause | None:
 
 
 def _of_stream(ending: ProgramEnd, stream: str, text: str) -> Cause | None:
-    output = _read(stream, text)
+    output = _read_output(stream, text)
     ending, process = _below_launcher(ending, output)
     status = ending.status
-    blocks = _usable(output, process)
+    blocks = _usable_exceptions(output, process)
     ended = _ended_by(blocks)
     if ending.signal and ending.signal not in _ABORTS:
         return _of_signal(ending, output)
@@ -125,11 +125,11 @@ def _of_stream(ending: ProgramEnd, stream: str, text: str) -> Cause | None:
     found = _of_block(ending, output, block, certain=False)
     if found.code != "python-exception":
         return found
-    sentence = f"{_ended(ending)}; its last words: {block.root.words}"
+    sentence = f"{_how_it_ended(ending)}; its last words: {block.root.words}"
     return replace(found, code="exited", sentence=sentence)
 
 
-def _read(stream: str, text: str) -> _Output:
+def _read_output(stream: str, text: str) -> _Output:
     lines = read_lines(text)
     blocks: list[tuple[Block, Sequence[OutputLine]]] = []
     for name in dict.fromkeys(line.process for line in lines):
@@ -140,11 +140,11 @@ def _read(stream: str, text: str) -> _Output:
         blocks.extend((block, own[: max(launcher, block.end)]) for block in found)
     blocks.sort(key=lambda found: found[1][found[0].first].number)
     if not blocks:
-        blocks = _bare(lines)
+        blocks = _bare_exceptions(lines)
     return _Output(lines, tuple(blocks), stream, text)
 
 
-def _bare(lines: Sequence[OutputLine]) -> list[tuple[Block, Sequence[OutputLine]]]:
+def _bare_exceptions(lines: Sequence[OutputLine]) -> list[tuple[Block, Sequence[OutputLine]]]:
     """Return an exception that stands alone in the last lines."""
     kept = [at for at, line in enumerate(lines) if line.text.strip() and not is_trailer(line)]
     for at in reversed(kept[-3:]):
@@ -183,7 +183,7 @@ def _below_launcher(ending: ProgramEnd, output: _Output) -> tuple[ProgramEnd, st
     return ending, ""
 
 
-def _usable(output: _Output, rank: str) -> list[tuple[Block, Sequence[OutputLine]]]:
+def _usable_exceptions(output: _Output, rank: str) -> list[tuple[Block, Sequence[OutputLine]]]:
     """Return the exceptions that may have ended the program: of the process that failed first, if a
     launcher names it, without those of launchers.
     """
@@ -247,7 +247,9 @@ def _goes_on(lines: Sequence[OutputLine], block: Block, until: int) -> bool:
     """Return whether the lines after an exception are lines that a program repeats while it
     works.
     """
-    before = {_template(line.text) for line in lines[max(0, block.first - 200) : block.first]}
+    before = {
+        _without_numbers(line.text) for line in lines[max(0, block.first - 200) : block.first]
+    }
     seen: dict[str, int] = {}
     is_weak = block.is_logged or block.is_caught
     for line in lines[block.end : min(until, block.end + 400)]:
@@ -258,7 +260,7 @@ def _goes_on(lines: Sequence[OutputLine], block: Block, until: int) -> bool:
             if is_weak:
                 return True
             continue
-        form = _template(line.text)
+        form = _without_numbers(line.text)
         if (line.level and not is_weak) or not re.search(r"\d", line.text):
             continue
         seen[form] = seen.get(form, 0) + 1
@@ -267,7 +269,7 @@ def _goes_on(lines: Sequence[OutputLine], block: Block, until: int) -> bool:
     return False
 
 
-def _template(text: str) -> str:
+def _without_numbers(text: str) -> str:
     return re.sub(r"\d+(?:\.\d+)?(?:e-?\d+)?|0x[0-9a-f]+", "0", text).strip()
 
 
@@ -309,7 +311,7 @@ def _is_ended_anyway(block: Block, after: LastWords) -> bool:
 # --- sentences ------------------------------------------------------------------------------------
 
 
-def _ended(ending: ProgramEnd) -> str:
+def _how_it_ended(ending: ProgramEnd) -> str:
     told = ending.by_status
     if ending.signal and told is not None:
         return told.sentence
@@ -318,7 +320,7 @@ def _ended(ending: ProgramEnd) -> str:
 
 def _of_block(ending: ProgramEnd, output: _Output, block: Block, *, certain: bool) -> Cause:
     """Return the cause for an exception."""
-    cause = None if _says_own_words(block) else _recognised(ending, output, block)
+    cause = None if _says_own_words(block) else _recognised_cause(ending, output, block)
     if cause is None:
         words = block.root.words
         if len(block.chain) > 1 and (more := _later_words(block)):
@@ -333,7 +335,7 @@ def _of_block(ending: ProgramEnd, output: _Output, block: Block, *, certain: boo
         then = cause.sentence
         if then.startswith(f"{ending.task} "):
             then = f"it {then.removeprefix(f'{ending.task} ')}"
-        cause = replace(cause, sentence=f"{_ended(ending)}; probably {then}")
+        cause = replace(cause, sentence=f"{_how_it_ended(ending)}; probably {then}")
     place = block.place
     facts = {**cause.facts, **({"place": place} if place else {})}
     return replace(
@@ -342,7 +344,7 @@ def _of_block(ending: ProgramEnd, output: _Output, block: Block, *, certain: boo
         exception=block.root.words,
         certain=certain,
         permanent=_is_permanent(block) or cause.permanent,
-        evidence=_quoted(ending, output, _lines_of(output, block)),
+        evidence=_quoted_evidence(ending, output, _lines_of(output, block)),
     )
 
 
@@ -378,7 +380,7 @@ _BUILT_IN = frozenset(
 )
 
 
-def _recognised(ending: ProgramEnd, output: _Output, block: Block) -> Cause | None:
+def _recognised_cause(ending: ProgramEnd, output: _Output, block: Block) -> Cause | None:
     around = ""
     for raised in block.chain:
         files = ", ".join(
@@ -386,10 +388,10 @@ def _recognised(ending: ProgramEnd, output: _Output, block: Block) -> Cause | No
         )
         told = raised.own_text[:_LONGEST]
         text = f"{told}\nin {files}" if files else told
-        around = around or _around(output, block)
+        around = around or _lines_around(output, block)
         cause = recognise(text, PROGRAM, task=ending.task, status=ending.status, around=around)
         if cause is not None and (cause.code not in OF_PEERS or _tells_of_peers(raised)):
-            return _completed(ending, output, cause, block.root, block)
+            return _with_more_facts(ending, output, cause, block.root, block)
     return None
 
 
@@ -411,7 +413,7 @@ def _tells_of_peers(raised: Raised) -> bool:
     return cause is not None and cause.code in OF_PEERS
 
 
-def _around(output: _Output, block: Block) -> str:
+def _lines_around(output: _Output, block: Block) -> str:
     at = max(0, block.first - _AROUND)
     near = [*output.lines[at : block.first], *output.lines[block.end : block.end + _AROUND]]
     return "\n".join(line.text[:_NEAR_LINES] for line in near)
@@ -440,7 +442,7 @@ def _lines_of(output: _Output, block: Block) -> list[str]:
     return [line.text for line in own[block.first : block.end] if line.text.strip()]
 
 
-def _quoted(ending: ProgramEnd, output: _Output, lines: Sequence[str]) -> CauseEvidence:
+def _quoted_evidence(ending: ProgramEnd, output: _Output, lines: Sequence[str]) -> CauseEvidence:
     kept = [without_workdir(line)[:300] for line in lines]
     if len(kept) > _QUOTED:
         kept = [*kept[:2], "…", *kept[3 - _QUOTED :]]
@@ -471,7 +473,7 @@ _WANTED = re.compile(
 _FAR_TOO_MUCH_MIB = 4 * 2**20
 
 
-def _completed(
+def _with_more_facts(
     ending: ProgramEnd,
     output: _Output,
     cause: Cause,
@@ -600,7 +602,7 @@ def _of_words(
         return None
     words = words if words is not None else last_words(output.lines, by_signal=bool(ending.signal))
     cause = _known_words(ending, output, words)
-    remark = _survived(blocks)
+    remark = _survived_words(blocks)
     if cause is None:
         if not words.words and not remark:
             return None
@@ -609,7 +611,7 @@ def _of_words(
             return None
         told = f"; its last words: {words.words}" if words.words else ""
         code = "arguments-invalid" if words.is_usage else cause.code
-        ended = _ended(ending) if ending.status not in (126, 127) else cause.sentence
+        ended = _how_it_ended(ending) if ending.status not in (126, 127) else cause.sentence
         hint = cause.hint
         if words.is_usage:
             hint = "compare the `command` of the job spec with what the program's --help says"
@@ -621,7 +623,7 @@ def _of_words(
     if not words.lines:
         return cause
     facts = {**cause.facts, **({"place": words.place} if words.place else {})}
-    return replace(cause, facts=facts, evidence=_quoted(ending, output, words.lines))
+    return replace(cause, facts=facts, evidence=_quoted_evidence(ending, output, words.lines))
 
 
 def _known_words(ending: ProgramEnd, output: _Output, words: LastWords) -> Cause | None:
@@ -635,11 +637,11 @@ def _known_words(ending: ProgramEnd, output: _Output, words: LastWords) -> Cause
         if cause is None or (cause.code in OF_PEERS and not words.is_abort):
             continue  # a line of noise may tell of a lost connection, too
         sure = words.is_abort or (table is LINES and ending.status in (126, 127))
-        return replace(_completed(ending, output, cause, None), certain=sure)
+        return replace(_with_more_facts(ending, output, cause, None), certain=sure)
     return None
 
 
-def _survived(blocks: Sequence[tuple[Block, Sequence[OutputLine]]]) -> str:
+def _survived_words(blocks: Sequence[tuple[Block, Sequence[OutputLine]]]) -> str:
     return blocks[-1][0].root.words[:200] if blocks else ""
 
 
@@ -657,7 +659,7 @@ def _of_signal(ending: ProgramEnd, output: _Output) -> Cause | None:
         hint = cause.hint.replace("PYTHONFAULTHANDLER=1 in `env` shows where; ", "")
         if words.place:
             hint = hint.replace("PYTHONFAULTHANDLER=1 in `env` shows where", "")
-        evidence = _quoted(ending, output, words.lines)
+        evidence = _quoted_evidence(ending, output, words.lines)
         sentence = f"{cause.sentence}{f', at {words.place}' if words.place else ''}"
         return replace(cause, sentence=sentence, facts=facts, hint=hint, evidence=evidence)
     return cause
@@ -677,7 +679,7 @@ def _of_abort(
     if words.is_abort and not is_silent:
         known = _known_words(ending, output, words)
         if known is not None:
-            return replace(known, evidence=_quoted(ending, output, words.lines))
+            return replace(known, evidence=_quoted_evidence(ending, output, words.lines))
         return _of_words(ending, output, blocks if ended is None else (), words)
     if ended is not None:
         block, lines = ended

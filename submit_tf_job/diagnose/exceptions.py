@@ -238,16 +238,16 @@ def blocks_of(lines: Sequence[OutputLine]) -> list[Block]:
     found: list[Block] = []
     at = 0
     while at < len(lines):
-        block = _block(lines, at)
+        block = _block_at(lines, at)
         if block is None:
             at += 1
             continue
-        found.append(_introduced(lines, block))
+        found.append(_with_introduction(lines, block))
         at = max(block.end, at + 1)
     return found
 
 
-def _introduced(lines: Sequence[OutputLine], block: Block) -> Block:
+def _with_introduction(lines: Sequence[OutputLine], block: Block) -> Block:
     """Complete a block with the facts in the lines before it."""
     at = block.first - 1
     while at >= 0 and not lines[at].text.strip() and at >= block.first - 2:
@@ -270,11 +270,11 @@ def _is_introduction(line: OutputLine) -> bool:
     return line.level in ("error", "warning") and not re.search(r"\.(?:cc|cpp|cu):\d+\]", line.text)
 
 
-def _block(lines: Sequence[OutputLine], at: int) -> Block | None:
+def _block_at(lines: Sequence[OutputLine], at: int) -> Block | None:
     chain: list[Raised] = []
     begin, first = at, at
     while begin < len(lines):
-        read = _one(lines, begin)
+        read = _chain_at(lines, begin)
         if read is None:
             break
         raised, end = read
@@ -284,9 +284,9 @@ def _block(lines: Sequence[OutputLine], at: int) -> Block | None:
         if begin == 0:
             break
     if not chain:
-        return _foreign(lines, first)
+        return _failure_of_other_language(lines, first)
     return Block(
-        tuple(_translated(chain)),
+        tuple(_meant_first(chain)),
         first,
         at,
         lines[first].process,
@@ -308,7 +308,7 @@ def _next_of_chain(lines: Sequence[OutputLine], end: int) -> int:
     return 0
 
 
-def _translated(chain: list[Raised]) -> list[Raised]:
+def _meant_first(chain: list[Raised]) -> list[Raised]:
     """Put an exception first that a handler raised on purpose, if the one that it handled has no
     message of its own.
 
@@ -330,25 +330,25 @@ _SILENT = frozenset(
 )
 
 
-def _one(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
+def _chain_at(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
     """Return the exceptions of a chain that begins at a line, the first cause first, and the index
     of the line after them; None if no chain begins there.
     """
     text = lines[at].text
     if _BOX.match(text):
-        return _boxed(lines, at)
+        return _boxed_exception(lines, at)
     if _GROUP.match(text):
-        return _grouped(lines, at)
+        return _first_of_group(lines, at)
     if found := _NOTEBOOK.match(text.strip()):
         return _of_notebook(lines, at, found["name"])
     if START in text:
-        return _python(lines, at)
+        return _python_traceback(lines, at)
     if _FRAME.match(text) and not text.startswith(">"):
         return _of_syntax(lines, at)
     return None
 
 
-def _python(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
+def _python_traceback(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
     written = lines[at].text
     indent = len(written) - len(written.lstrip())
     frames: list[Frame] = []
@@ -357,13 +357,15 @@ def _python(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | 
         text = lines[number].text
         text = text[indent:] if text[:indent].isspace() else text
         if frame := _FRAME.match(text):
-            frames.append(_frame(frame, lines, number))
+            frames.append(_make_frame(frame, lines, number))
         elif not text.strip() or text[0] in " \t>│└":
             continue
         elif START in text:
             return None
         elif (last := _LAST.match(text)) and not lines[number].level:
-            return _raised(lines, number, last["name"], last["words"] or "", frames, indent)
+            return _raised_with_message(
+                lines, number, last["name"], last["words"] or "", frames, indent
+            )
         else:
             skipped += 1  # TensorFlow's C++ code logs to the same stderr
             if skipped > _FOREIGN_LINES:
@@ -371,14 +373,14 @@ def _python(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | 
     return None
 
 
-def _frame(found: re.Match[str], lines: Sequence[OutputLine], number: int) -> Frame:
+def _make_frame(found: re.Match[str], lines: Sequence[OutputLine], number: int) -> Frame:
     source = lines[number + 1].text.strip() if number + 1 < len(lines) else ""
     if source.startswith('File "'):
         source = ""
     return Frame(found["file"], int(found["line"]), found["function"] or "", source)
 
 
-def _raised(
+def _raised_with_message(
     lines: Sequence[OutputLine],
     at: int,
     name: str,
@@ -401,14 +403,14 @@ def _raised(
             break
         quotes = name.startswith("tensorflow.") and end == at + 1
         if START in text and (quotes or f"Exception: {START}" in text):
-            nested = _one(lines, end)  # of a function that TensorFlow called
+            nested = _chain_at(lines, end)  # of a function that TensorFlow called
             break
         if START in text or _NOTEBOOK.match(bare):
             before = next((one for one in reversed(message) if one.strip()), "")
             if (is_open and (_NESTED.match(before.strip()) or bare.startswith("Original"))) or (
                 is_open and _NOTEBOOK.match(bare)
             ):
-                nested = _one(lines, end)
+                nested = _chain_at(lines, end)
             break
         if not is_open and (not bare or name in ONE_LINE):
             break
@@ -456,15 +458,15 @@ def _of_syntax(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int]
     for number in range(at, min(at + 6, len(lines))):
         text = lines[number].text
         if frame := _FRAME.match(text):
-            frames.append(_frame(frame, lines, number))
+            frames.append(_make_frame(frame, lines, number))
         elif (last := _BARE.match(text)) and not lines[number].level:
-            return _raised(lines, number, last["name"], last["words"] or "", frames)
+            return _raised_with_message(lines, number, last["name"], last["words"] or "", frames)
         elif text and not text.startswith((" ", "\t")):
             return None
     return None
 
 
-def _boxed(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
+def _boxed_exception(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
     """Return an exception in a box of rich."""
     frames: list[Frame] = []
     kept = ""
@@ -491,11 +493,11 @@ def _below_box(
 ) -> tuple[list[Raised], int] | None:
     for number in range(at, min(at + 3, len(lines))):
         if last := _LAST.match(lines[number].text):
-            return _raised(lines, number, last["name"], last["words"] or "", frames)
+            return _raised_with_message(lines, number, last["name"], last["words"] or "", frames)
     return None
 
 
-def _grouped(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
+def _first_of_group(lines: Sequence[OutputLine], at: int) -> tuple[list[Raised], int] | None:
     """Return the first exception of a group, and the group."""
     inner: list[OutputLine] = []
     end = at
@@ -530,7 +532,7 @@ def _of_notebook(
             source = text.partition(f"{arrow['line']} ")[2].strip()
             frames[-1] = replace(frames[-1], line=int(arrow["line"]), source=source)
         elif text.startswith((f"{name}: ", f"{name}:")) or text.strip() == name:
-            return _raised(lines, number, name, text.partition(":")[2].strip(), frames)
+            return _raised_with_message(lines, number, name, text.partition(":")[2].strip(), frames)
         elif START in text and number > at + 1:
             return None
     return None
@@ -608,7 +610,7 @@ _PLACE = re.compile(
 )
 
 
-def _foreign(lines: Sequence[OutputLine], at: int) -> Block | None:
+def _failure_of_other_language(lines: Sequence[OutputLine], at: int) -> Block | None:
     """Return the failure that another language's run time has written from this line on."""
     if lines[at].level:
         return None

@@ -200,16 +200,16 @@ def conclude(clues: FailureEvidence) -> Cause | None:
         return _false_success(clues) or _of_application(clues)
     if suspect.reason == "peers-missing" and (never := _never_granted(clues.seen.app)):
         return never
-    cause = _weigh(clues)
+    cause = _cause_by_evidence(clues)
     if suspect.reason == "peers-missing" and clues.missing is not None:
         cause = by_missing_task(*clues.missing) or cause
     if cause is None:
         return None
     if cause.code in OF_PEERS:
-        if elsewhere := _elsewhere(clues):
+        if elsewhere := _failure_of_other_task(clues):
             return elsewhere
         cause = _after_success(clues, cause) or cause
-    return _root(clues, _without_image(clues, _told_for_all(clues, cause)))
+    return _with_details(clues, _without_image(clues, _told_for_all(clues, cause)))
 
 
 def _after_success(clues: FailureEvidence, cause: Cause) -> Cause | None:
@@ -330,7 +330,7 @@ def _without_image(clues: FailureEvidence, cause: Cause) -> Cause:
     )
 
 
-def _weigh(clues: FailureEvidence) -> Cause | None:
+def _cause_by_evidence(clues: FailureEvidence) -> Cause | None:
     """Return the cause from the best evidence."""
     suspect, end = clues.suspect, clues.end
     asked = _asked_mib(clues.seen, suspect.task, end)
@@ -343,7 +343,7 @@ def _weigh(clues: FailureEvidence) -> Cause | None:
         return gone
     gpus = _has_gpus(clues.seen, suspect.task)
     ending = ProgramEnd(suspect.task, suspect.status, suspect.reason, asked, has_gpus=gpus)
-    program = by_program(ending, _outputs(clues))
+    program = by_program(ending, _ends_of_outputs(clues))
     if end.container_id and not suspect.reason:
         container = by_container(end, stderr)
         if ran and container is not None and container.code == "container-failed":
@@ -357,7 +357,7 @@ def _weigh(clues: FailureEvidence) -> Cause | None:
     return cause and _from_outside(clues, cause)
 
 
-def _outputs(clues: FailureEvidence) -> dict[str, str]:
+def _ends_of_outputs(clues: FailureEvidence) -> dict[str, str]:
     """Return the ends of a task's outputs: as they were read now, and as the report has them."""
     reported = "\n".join(clues.suspect.last_lines)
     if not clues.stderr and not clues.stdout:
@@ -421,18 +421,18 @@ def _false_success(clues: FailureEvidence) -> Cause | None:
         "to 1 or more: with 0 every failure counts as a success",
         {**cause.facts, "code": cause.code},
     )
-    return _root(clues, why)
+    return _with_details(clues, why)
 
 
-def _elsewhere(clues: FailureEvidence) -> Cause | None:
+def _failure_of_other_task(clues: FailureEvidence) -> Cause | None:
     """Return another task's failure if the first task to end had only lost its peers."""
     for other in clues.others:
         if other.reason not in ("exited", "crashed", "killed", "lost"):
             continue
         alone = replace(clues, suspect=other, stderr="", stdout="")
-        cause = _weigh(alone)
+        cause = _cause_by_evidence(alone)
         if cause is not None and cause.code != "peer-failed" and other.status != 143:
-            return _root(alone, cause)
+            return _with_details(alone, cause)
     return _of_stopped(clues)
 
 
@@ -476,12 +476,12 @@ def _of_stopped(clues: FailureEvidence) -> Cause | None:
             host=own[0].host if own else None,
             container_id=own[0].container_id if own else None,
             last_lines=tuple(telling_lines(stderr)[-KEPT:]),
-            consequences=(_consequence(clues.suspect, Failure(task)), *_consequences(clues)),
+            consequences=(_later_failure(clues.suspect, Failure(task)), *_later_failures(clues)),
         )
     return None
 
 
-def _root(clues: FailureEvidence, cause: Cause) -> Cause:
+def _with_details(clues: FailureEvidence, cause: Cause) -> Cause:
     suspect, end, status = clues.suspect, clues.end, clues.suspect.status
     if end.status is not None and (status is None or end.status < 0):
         status = end.status
@@ -498,8 +498,8 @@ def _root(clues: FailureEvidence, cause: Cause) -> Cause:
         if by_itself
         else of_executor(status, end.diagnostics),
         last_lines=_last_lines(clues, cause),
-        diagnostics=_diagnostics(end.diagnostics),
-        consequences=_consequences(clues),
+        diagnostics=_shown_diagnostics(end.diagnostics),
+        consequences=_later_failures(clues),
     )
 
 
@@ -507,7 +507,7 @@ def _last_lines(clues: FailureEvidence, cause: Cause) -> tuple[str, ...]:
     """Return the last lines of the output that shows the cause, up to the lines of the cause; if
     the bootstrap failed, its own lines are included.
     """
-    outputs = _outputs(clues)
+    outputs = _ends_of_outputs(clues)
     of_bootstrap = clues.suspect.reason in ("", "bootstrap-error", "login-failed")
     if of_bootstrap and BOOTSTRAP_SAYS in clues.stderr:
         lines = [line.rstrip() for line in clues.stderr.splitlines()]
@@ -530,7 +530,7 @@ def _end_of_evidence(lines: Sequence[str], told: Sequence[str]) -> int:
     return len(lines) if not found or found[-1] >= len(lines) - KEPT // 2 else found[-1] + 1
 
 
-def _diagnostics(text: str) -> str:
+def _shown_diagnostics(text: str) -> str:
     """Return the NodeManager's diagnostics without the files quoted in them and the list of
     processes.
     """
@@ -545,7 +545,7 @@ def _diagnostics(text: str) -> str:
     return "\n".join(kept)[:2000]
 
 
-def _consequences(clues: FailureEvidence) -> tuple[Consequence, ...]:
+def _later_failures(clues: FailureEvidence) -> tuple[Consequence, ...]:
     """Return the tasks that ended after the cause."""
     root = clues.suspect
     if clues.seen.report is None:
@@ -555,10 +555,10 @@ def _consequences(clues: FailureEvidence) -> tuple[Consequence, ...]:
         )
     told = failed_tasks(clues.seen)
     others = [other for other in dict.fromkeys(told) if other.task != root.task]
-    return tuple(_consequence(other, root) for other in others)[:KEPT]
+    return tuple(_later_failure(other, root) for other in others)[:KEPT]
 
 
-def _consequence(other: Failure, root: Failure) -> Consequence:
+def _later_failure(other: Failure, root: Failure) -> Consequence:
     if other.status == contract.EXIT_JOB_FAILED and other.reason != contract.REASON_EXITED:
         return Consequence(other.task, other.status, f"stopped after {root.task} failed")
     ending = ProgramEnd(other.task, other.status, other.reason)

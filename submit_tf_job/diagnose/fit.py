@@ -75,8 +75,8 @@ def may_not_fit(job: Job) -> bool:
     """Return whether a job needs to be compared with the cluster: it has several tasks, or a node
     label. One container is compared with the largest one by `check_largest`.
     """
-    groups = _groups(job)
-    return sum(group.tasks for group in groups) > 1 or any(map(_label, job.roles.values()))
+    groups = _groups_of_job(job)
+    return sum(group.tasks for group in groups) > 1 or any(map(_node_label, job.roles.values()))
 
 
 def fits_never(
@@ -91,14 +91,14 @@ def fits_never(
         nodes: The NodeManagers in every state.
         scheduler: The scheduler; None if it could not be read.
     """
-    groups = _groups(job, gpu_resource)
+    groups = _groups_of_job(job, gpu_resource)
     left = [node for node in nodes if node.state != "DECOMMISSIONED"]
     found = list(_of_labels(job, left))
     if not groups or found:
         return tuple(found)
     known = [(node, total) for node in left if (total := total_of(node)).memory_mib]
     if known and len(known) == len(left):
-        groups = _comparable(groups, [room for _, room in known])
+        groups = _comparable_groups(groups, [room for _, room in known])
         found += _of_nodes(groups, known, "in all")
         found += _of_spread(groups, left)
     if all(node.state == "RUNNING" for node in left):
@@ -112,17 +112,17 @@ def fits_not_now(
     """Return why a job cannot have all its containers now, and waits; "" if nothing is known to be
     in its way. The arguments are those of `fits_never`.
     """
-    groups = _groups(job, gpu_resource)
+    groups = _groups_of_job(job, gpu_resource)
     running = [node for node in nodes if node.state == "RUNNING"]
     known = [(node, free) for node in running if (free := free_of(node)) is not None]
     found: list[Obstacle] = []
     if known and len(known) == len(running):
-        groups = _comparable(groups, [total_of(node) for node in running])
+        groups = _comparable_groups(groups, [total_of(node) for node in running])
         found += _of_nodes(groups, known, "free now")
     return next((one.sentence for one in (*found, *_of_room_of_queue(job, groups, scheduler))), "")
 
 
-def _groups(job: Job, gpu_resource: str = "") -> tuple[_Group, ...]:
+def _groups_of_job(job: Job, gpu_resource: str = "") -> tuple[_Group, ...]:
     return tuple(
         _Group(
             role,
@@ -130,20 +130,22 @@ def _groups(job: Job, gpu_resource: str = "") -> tuple[_Group, ...]:
             role.memory_mib,
             role.gpus,
             role.gpu_resource or gpu_resource,
-            _label(role),
+            _node_label(role),
         )
         for role in job.roles.values()
         if role.kind is not RoleKind.SIDECAR
     )
 
 
-def _comparable(groups: tuple[_Group, ...], rooms: Sequence[QueueResources]) -> tuple[_Group, ...]:
+def _comparable_groups(
+    groups: tuple[_Group, ...], rooms: Sequence[QueueResources]
+) -> tuple[_Group, ...]:
     """Leave out a kind of GPU that no node reports; Hadoop 3.1.0 reports no GPUs at all."""
     known = {name for room in rooms for name, amount in room.additional.items() if amount}
     return tuple(group if group.resource in known else group._replace(gpus=0) for group in groups)
 
 
-def _label(role: Role) -> str:
+def _node_label(role: Role) -> str:
     return (role.placement and role.placement.partition) or ""
 
 
@@ -151,7 +153,7 @@ def _of_labels(job: Job, nodes: Sequence[Node]) -> Iterator[Obstacle]:
     """Yield the roles whose label no node has, sidecars too: none of their tasks can ever start."""
     known = sorted({label for node in nodes for label in node.labels})
     for role in job.roles.values() if nodes else ():
-        label = _label(role)
+        label = _node_label(role)
         if label and label not in known:
             have = f"the labels of nodes are {listed(known)}" if known else "no node has a label"
             yield Obstacle(
@@ -176,39 +178,39 @@ def _of_nodes(
         verb = "has" if len(rooms) == 1 else "have"
         who = f"{plural(len(rooms), 'node')}{clause(' labelled {}', label)} {verb}"
         scope = _Scope(those, rooms, 0 if label else _MASTER_MIB, who, when)
-        obstacle = _memory(scope) or _gpus(scope) or _packing(scope)
+        obstacle = _memory_obstacle(scope) or _gpu_obstacle(scope) or _packing_obstacle(scope)
         if obstacle:
             yield obstacle
 
 
-def _memory(scope: _Scope) -> Obstacle | None:
+def _memory_obstacle(scope: _Scope) -> Obstacle | None:
     asked = sum(group.tasks * group.mib for group in scope.groups)
     there = sum(room.memory_mib for room in scope.rooms)
     if asked + scope.master_mib <= there:
         return None
     more = clause(" and its ApplicationMaster", scope.master_mib)
     return Obstacle(
-        _path(scope.groups, "memory"),
-        f"the job needs {memory(asked)} at once ({_shown(scope.groups, _each_memory)}){more}, "
+        _path_of_largest(scope.groups, "memory"),
+        f"the job needs {memory(asked)} at once ({_by_role(scope.groups, _each_memory)}){more}, "
         f"and {scope.who} {memory(there)} {scope.when}",
     )
 
 
-def _gpus(scope: _Scope) -> Obstacle | None:
+def _gpu_obstacle(scope: _Scope) -> Obstacle | None:
     for name in dict.fromkeys(group.resource for group in scope.groups if group.gpus):
         groups = tuple(group for group in scope.groups if group.gpus and group.resource == name)
         asked = sum(group.tasks * group.gpus for group in groups)
         there = sum(room.amount(name) for room in scope.rooms)
         if asked > there:
             return Obstacle(
-                _path(groups, "gpus"),
+                _path_of_largest(groups, "gpus"),
                 f"the job needs {_of_kind(asked, groups[0])} at once "
-                f"({_shown(groups, _each_gpus)}), and {scope.who} {there} {scope.when}",
+                f"({_by_role(groups, _each_gpus)}), and {scope.who} {there} {scope.when}",
             )
     return None
 
 
-def _packing(scope: _Scope) -> Obstacle | None:
+def _packing_obstacle(scope: _Scope) -> Obstacle | None:
     """Return an obstacle if more tasks of at least some size exist than nodes can hold.
 
     A node of M MiB holds at most M // s containers of s MiB or more, and likewise of GPUs, however
@@ -224,19 +226,19 @@ def _packing(scope: _Scope) -> Obstacle | None:
                 if g.mib >= mib and (not gpus or (g.resource == name and g.gpus >= gpus))
             )
             tasks = sum(group.tasks for group in large)
-            places = sum(_holds(room, mib, name, gpus) for room in scope.rooms)
+            places = sum(_containers_held(room, mib, name, gpus) for room in scope.rooms)
             if tasks > places:
                 each = memory(mib) + clause(" and {}", gpus and _of_kind(gpus, large[0]))
                 return Obstacle(
-                    _path(large, "instances"),
+                    _path_of_largest(large, "instances"),
                     f"the job needs {plural(tasks, 'container')} of {each} or more at once "
-                    f"({_shown(large, _each)}), and {scope.who} room for {places} such "
+                    f"({_by_role(large, _each_container)}), and {scope.who} room for {places} such "
                     f"containers {scope.when}",
                 )
     return None
 
 
-def _holds(room: QueueResources, mib: int, name: str, gpus: int) -> int:
+def _containers_held(room: QueueResources, mib: int, name: str, gpus: int) -> int:
     """Return how many containers of at least this size a node can hold."""
     by_memory = room.memory_mib // max(1, mib)
     if gpus:
@@ -272,10 +274,10 @@ def _of_queue(
     queue = scheduler.find(job.queue) if scheduler and job.queue else None
     if not scheduler or queue is None or not queue.is_leaf or any(n.labels for n in nodes):
         return
-    asked = sum(map(_size, groups), NO_RESOURCE)
+    asked = sum(map(_size_of_group, groups), NO_RESOURCE)
     for item in scheduler.line(queue):
         limit = item.partition().limit
-        if limit is not None and _exceeds(asked, limit, strict=not scheduler.is_capacity):
+        if limit is not None and _exceeds_limit(asked, limit, strict=not scheduler.is_capacity):
             yield Obstacle(
                 "queue",
                 f"the job needs {resource(asked)} at once, and queue {item.path} may have at most "
@@ -284,7 +286,7 @@ def _of_queue(
             return
 
 
-def _exceeds(asked: QueueResources, limit: QueueResources, *, strict: bool) -> bool:
+def _exceeds_limit(asked: QueueResources, limit: QueueResources, *, strict: bool) -> bool:
     """Return whether a queue can never have the amount.
 
     FairScheduler compares each resource (`FSQueue.fitsInMaxShare`). CapacityScheduler compares the
@@ -312,7 +314,7 @@ def _of_room_of_queue(
         if share.limit.memory_mib > 0 and asked + _MASTER_MIB > free:
             yield Obstacle(
                 "queue",
-                f"the job needs {memory(asked)} at once ({_shown(groups, _each_memory)}) and its "
+                f"the job needs {memory(asked)} at once ({_by_role(groups, _each_memory)}) and its "
                 f"ApplicationMaster, and queue {item.path} may have {memory(free)} more now",
             )
             return
@@ -321,17 +323,17 @@ def _of_room_of_queue(
 # --- sentences ---
 
 
-def _size(group: _Group) -> QueueResources:
+def _size_of_group(group: _Group) -> QueueResources:
     more = {group.resource: group.tasks * group.gpus} if group.gpus else {}
     return QueueResources(group.tasks * group.mib, group.tasks * group.role.cpus, more)
 
 
-def _path(groups: Sequence[_Group], key: str) -> str:
+def _path_of_largest(groups: Sequence[_Group], key: str) -> str:
     largest = max(groups, key=lambda group: group.tasks * (group.mib + group.gpus))
     return f"roles.{largest.role.name}.{key}"
 
 
-def _shown(groups: Sequence[_Group], each: Callable[[_Group], str]) -> str:
+def _by_role(groups: Sequence[_Group], each: Callable[[_Group], str]) -> str:
     return listed([f"{group.role.name} {group.tasks} x {each(group)}" for group in groups])
 
 
@@ -349,7 +351,7 @@ def _of_kind(number: int, group: _Group) -> str:
     return f"{number} {own}" if own else plural(number, "GPU")
 
 
-def _each(group: _Group) -> str:
+def _each_container(group: _Group) -> str:
     return _each_memory(group) + clause(" and {}", group.gpus and _each_gpus(group))
 
 
@@ -366,21 +368,21 @@ def check_largest(job: Job, site: Site, maximum: MaximumResources) -> None:
     Raises:
         Refused: One or more roles request too much; the message has all of them.
     """
-    problems = list(_limits(job, site, maximum))
+    problems = list(_exceeded_limits(job, site, maximum))
     if problems:
         raise Refused("\n".join(str(job.problem(path, message)) for path, message in problems))
 
 
-def _limits(job: Job, site: Site, maximum: MaximumResources) -> Iterator[tuple[str, str]]:
+def _exceeded_limits(job: Job, site: Site, maximum: MaximumResources) -> Iterator[tuple[str, str]]:
     for role in job.roles.values():
         name = role.gpu_resource or site.gpu_resource
-        yield from _larger(role, name, maximum, "here")
+        yield from _amounts_above(role, name, maximum, "here")
         if role.gpus and not maximum.additional.get(name):
             key = "gpu_resource" if role.gpu_resource else "gpus"
             yield f"roles.{role.name}.{key}", _not_offered(name, maximum)
 
 
-def _larger(
+def _amounts_above(
     role: Role, gpu_resource: str, maximum: MaximumResources, where: str
 ) -> Iterator[tuple[str, str]]:
     gpus = maximum.additional.get(gpu_resource)
@@ -407,7 +409,7 @@ def larger_than_queue(job: Job, site: Site, queue: Queue) -> tuple[Obstacle, ...
     return tuple(
         Obstacle(path, sentence, "ask for less, or choose another `queue`")
         for role in job.roles.values()
-        for path, sentence in _larger(
+        for path, sentence in _amounts_above(
             role, role.gpu_resource or site.gpu_resource, maximum, f"in queue {queue.path}"
         )
     )

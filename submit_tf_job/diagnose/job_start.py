@@ -45,26 +45,28 @@ def start_of_job(job: Job, site: Site, state: ClusterState, user: str, step_mib:
     larger = fit.larger_than_queue(job, site, queue) if queue else ()
     for found in (*fit.fits_never(job, gpu_resource, state.nodes, scheduler), *larger):
         return JobStart("never", found.sentence)
-    asked, hidden = _comparable(list(_containers_of(job, gpu_resource, queue, step_mib)), state)
+    asked, hidden = _comparable_containers(
+        list(_containers_of(job, gpu_resource, queue, step_mib)), state
+    )
     if queue and (refused := _refusal_of_queue(asked, queue, scheduler)):
         return JobStart("never", refused)
     all_labels = {one.label for one in asked}
-    if short := _shortage(asked, state):
-        return _waiting(f"it waits for {short[0]}", {short[1]}, state)
+    if short := _missing_amount(asked, state):
+        return _start_that_waits(f"it waits for {short[0]}", {short[1]}, state)
     if sentence := fit.fits_not_now(job, gpu_resource, state.nodes, scheduler):
-        return _waiting(f"it waits: {sentence}", all_labels, state)
+        return _start_that_waits(f"it waits: {sentence}", all_labels, state)
     if queue and (lacking := _shortage_of_queue(asked, queue, scheduler, user)):
-        return _waiting(f"it waits for {lacking}", all_labels, state)
+        return _start_that_waits(f"it waits for {lacking}", all_labels, state)
     placed = can_place(asked, state, with_cores=False)
     if placed is False:
         why = "it waits for room: what is free is spread over nodes that are too small for it"
-        return _waiting(why, all_labels, state)
+        return _start_that_waits(why, all_labels, state)
     if hidden:
         return JobStart("unknown", f"there is room, and no node tells its {hidden}")
     return _now_unless(job, asked, state, queue, placed)
 
 
-def _comparable(asked: list[_Asked], state: ClusterState) -> tuple[list[_Asked], str]:
+def _comparable_containers(asked: list[_Asked], state: ClusterState) -> tuple[list[_Asked], str]:
     """Leave out devices of which no node reports any, as Hadoop 3.1.0 does of all (`fit`); return
     their name, too.
     """
@@ -135,7 +137,7 @@ def _refusal_of_queue(asked: Sequence[_Asked], queue: Queue, scheduler: Schedule
     return ""
 
 
-def _shortage(asked: Sequence[_Asked], state: ClusterState) -> tuple[str, str] | None:
+def _missing_amount(asked: Sequence[_Asked], state: ClusterState) -> tuple[str, str] | None:
     """Return what is missing in all, `3 GPUs on label a100`, and the label; None if nothing is."""
     for label in dict.fromkeys(one.label for one in asked):
         nodes = [node for node in state.serving if suits_label(node, label, state.exclusive)]
@@ -171,7 +173,7 @@ def _shortage_of_queue(
     return ""
 
 
-def _waiting(why: str, labels: set[str], state: ClusterState) -> JobStart:
+def _start_that_waits(why: str, labels: set[str], state: ClusterState) -> JobStart:
     """Return that a job waits, and when the first of the jobs ends that hold what it waits for."""
     left = [
         limit.remaining_s
@@ -210,13 +212,13 @@ def can_place(asked: Sequence[_Asked], state: ClusterState, *, with_cores: bool)
     bounded search does not tell.
     """
     free = [free_of(node) for node in state.serving]
-    rooms = [_counted(one, with_cores) for one in free if one is not None]
+    rooms = [_counted_amount(one, with_cores) for one in free if one is not None]
     nodes = [node for node, one in zip(state.serving, free, strict=True) if one is not None]
     order = sorted(asked, key=lambda one: (one.role, one.label))
     order.sort(
         key=lambda one: (sum(one.size.additional.values()), one.size.memory_mib), reverse=True
     )
-    order = [one._replace(size=_counted(one.size, with_cores)) for one in order]
+    order = [one._replace(size=_counted_amount(one.size, with_cores)) for one in order]
     suits = {
         label: [at for at, node in enumerate(nodes) if suits_label(node, label, state.exclusive)]
         for label in {one.label for one in asked}
@@ -228,7 +230,7 @@ def can_place(asked: Sequence[_Asked], state: ClusterState, *, with_cores: bool)
     return _PlacementSearch(order, rooms, suits).place(0, -1)
 
 
-def _counted(amount: QueueResources, with_cores: bool) -> QueueResources:
+def _counted_amount(amount: QueueResources, with_cores: bool) -> QueueResources:
     return amount if with_cores else QueueResources(amount.memory_mib, 0, amount.additional)
 
 

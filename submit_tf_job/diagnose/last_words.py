@@ -97,10 +97,10 @@ def last_words(
     if usage is not None:
         return usage
     aborted = LastWords() if after else _of_abort(kept[-6:])
-    return aborted if aborted.is_abort else _sentence(kept)
+    return aborted if aborted.is_abort else _last_sentence(kept)
 
 
-def _made(
+def _make_last_words(
     words: str,
     lines: Sequence[OutputLine],
     place: str = "",
@@ -119,22 +119,22 @@ def _of_usage(lines: Sequence[OutputLine]) -> LastWords | None:
         if _BOX_OF_ERROR.match(line.text):
             inside = [without_box(one.text) for one in lines[at + 1 : at + 6]]
             told = [one for one in inside if one.strip() and not re.match(r"[╰└+]", one)]
-            return _made(" ".join(told), lines[at : at + 3], is_usage=True)
+            return _make_last_words(" ".join(told), lines[at : at + 3], is_usage=True)
         if found := _ABSL.search(line.text):
             words = found["words"] or " ".join(one.text for one in lines[at + 1 : at + 2])
-            return _made(words, lines[at : at + 2], is_usage=True)
+            return _make_last_words(words, lines[at : at + 2], is_usage=True)
     for line in lines[-3:]:
         if _CLICK.match(line.text):
-            return _made(line.text, [line], is_usage=True)
+            return _make_last_words(line.text, [line], is_usage=True)
     uses = [at for at, line in enumerate(lines) if _USAGE.match(line.text)]
     if not uses:
         return None
     near = lines[max(0, uses[-1] - 3) :]
     error = next((line for line in reversed(near) if _USAGE_ERROR.match(line.text)), None)
     if error is not None:
-        return _made(error.text, [lines[uses[-1]], error], is_usage=True)
+        return _make_last_words(error.text, [lines[uses[-1]], error], is_usage=True)
     if uses[-1] >= len(lines) - 12:
-        return _made(lines[uses[-1]].text, lines[uses[-1] :], is_usage=True)
+        return _make_last_words(lines[uses[-1]].text, lines[uses[-1] :], is_usage=True)
     return None
 
 
@@ -148,7 +148,7 @@ def _of_abort(lines: Sequence[OutputLine]) -> LastWords:
             what = next((m for one in lines[at : at + 3] if (m := _WHAT.match(one.text))), None)
             kind = found["type"] or "terminate called"
             words = f"{kind}: {what['words']}" if what else found["type"] or text
-            return _made(words, lines[at : at + 2], is_abort=True)
+            return _make_last_words(words, lines[at : at + 2], is_abort=True)
         if found := _ABORT.search(text):
             place = _of_faulthandler(lines[at:])
             words = text if "Assertion" in text else found["words"]
@@ -161,8 +161,8 @@ def _of_abort(lines: Sequence[OutputLine]) -> LastWords:
                 if "Terminating" in text
                 else ""
             )
-            return _made(f"{words} {more}", lines[at : at + 3], place, is_abort=True)
-    return _sentence(lines)
+            return _make_last_words(f"{words} {more}", lines[at : at + 3], place, is_abort=True)
+    return _last_sentence(lines)
 
 
 def _of_faulthandler(lines: Sequence[OutputLine]) -> str:
@@ -173,7 +173,7 @@ def _of_faulthandler(lines: Sequence[OutputLine]) -> str:
     return ""
 
 
-def _sentence(lines: Sequence[OutputLine]) -> LastWords:
+def _last_sentence(lines: Sequence[OutputLine]) -> LastWords:
     """Return the last line that carries a reason."""
     end = [line for line in lines[-15:] if not line.is_bar]
     if not end:
@@ -186,16 +186,18 @@ def _sentence(lines: Sequence[OutputLine]) -> LastWords:
         head = next((line for line in reversed(heads) if _is_reason(line)), None)
         if head is not None:
             at = end.index(head)
-            return _led(head, end[at : at + 3], " ".join(one.text for one in end[at : at + 3]))
-    return _led(chosen, [chosen], chosen.message or chosen.text)
+            return _with_context(
+                head, end[at : at + 3], " ".join(one.text for one in end[at : at + 3])
+            )
+    return _with_context(chosen, [chosen], chosen.message or chosen.text)
 
 
-def _led(line: OutputLine, lines: Sequence[OutputLine], words: str) -> LastWords:
+def _with_context(line: OutputLine, lines: Sequence[OutputLine], words: str) -> LastWords:
     place = ""
     if found := _BASH.match(line.text):
         script = found["script"].rpartition("/")[2]
         place = "" if script in ("bash", "sh") else f"{script}:{found['line']}"
-    made = _made(words, lines, place)
+    made = _make_last_words(words, lines, place)
     return LastWords(
         made.words,
         made.lines,

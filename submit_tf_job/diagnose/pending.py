@@ -68,13 +68,13 @@ def diagnose(situation: Situation) -> tuple[Cause, ...]:
             for its tasks to report.
     """
     rules: tuple[Callable[[Situation], Iterator[Cause]], ...] = (
-        _refused,
+        _refused_request,
         capacity_causes,
         queue_causes,
         masters_cause,
-        _history,
-        _starting,
-        _late,
+        _restarts_of_master,
+        _master_starting,
+        _late_tasks,
         _jobs_ahead,
     )
     found = {(cause.code, cause.sentence): cause for rule in rules for cause in rule(situation)}
@@ -82,7 +82,7 @@ def diagnose(situation: Situation) -> tuple[Cause, ...]:
         found = {key: cause for key, cause in found.items() if cause.code not in REPLACED}
     causes = list(found.values())
     if all(cause.code in _MINOR for cause in causes):
-        causes += _otherwise(situation)
+        causes += _remaining_causes(situation)
     return tuple(sorted(causes, key=lambda cause: CODES.index(cause.code)))
 
 
@@ -91,7 +91,7 @@ def is_normal(cause: Cause, waiting_s: float) -> bool:
     return cause.code in _NORMAL and waiting_s < NORMAL_S
 
 
-def _refused(situation: Situation) -> Iterator[Cause]:
+def _refused_request(situation: Situation) -> Iterator[Cause]:
     """Yield the cause if the ResourceManager rejects a request at every heartbeat of the
     ApplicationMaster (hadoop-facts.md#requests-that-are-never-granted).
     """
@@ -108,7 +108,7 @@ def _refused(situation: Situation) -> Iterator[Cause]:
             return
 
 
-def _history(situation: Situation) -> Iterator[Cause]:
+def _restarts_of_master(situation: Situation) -> Iterator[Cause]:
     raw = situation.app.raw
     lost = whole_of(raw, "numNonAMContainerPreempted") or 0
     masters = whole_of(raw, "numAMContainerPreempted") or 0
@@ -133,7 +133,7 @@ def _history(situation: Situation) -> Iterator[Cause]:
         )
 
 
-def _starting(situation: Situation) -> Iterator[Cause]:
+def _master_starting(situation: Situation) -> Iterator[Cause]:
     if (
         situation.app.state.value == "RUNNING"
         or not situation.has_master
@@ -161,7 +161,7 @@ def _log_hint(situation: Situation) -> str:
     )
 
 
-def _late(situation: Situation) -> Iterator[Cause]:
+def _late_tasks(situation: Situation) -> Iterator[Cause]:
     """Yield the causes for tasks that have a container and have not reported. The cause is YARN for
     a task that was lost, the node until the launch script has run, and the task after that.
     """
@@ -218,11 +218,12 @@ def _jobs_ahead(situation: Situation) -> Iterator[Cause]:
     """
     if "fair" in (text_of(situation.queue.raw, "orderingPolicyInfo") or "").lower():
         return
-    mine = _rank(situation.app)
+    mine = _rank_in_queue(situation.app)
     ahead = [
         other
         for other in situation.neighbours
-        if _rank(other) < mine and (other.state.value == "ACCEPTED" or _lacks(other))
+        if _rank_in_queue(other) < mine
+        and (other.state.value == "ACCEPTED" or _lacks_containers(other))
     ]
     if ahead:
         are = "is" if len(ahead) == 1 else "are"
@@ -240,11 +241,11 @@ def _jobs_ahead(situation: Situation) -> Iterator[Cause]:
         )
 
 
-def _rank(app: AppReport) -> tuple[int, int]:
+def _rank_in_queue(app: AppReport) -> tuple[int, int]:
     return -(whole_of(app.raw, "priority") or 0), app.started_ms or 0
 
 
-def _lacks(app: AppReport) -> bool:
+def _lacks_containers(app: AppReport) -> bool:
     """Return whether a running application waits for containers, by its pending amounts."""
     usage = app.raw.get("resourceInfo")
     partitions = items(usage.get("resourceUsagesByPartition")) if isinstance(usage, Mapping) else ()
@@ -252,7 +253,7 @@ def _lacks(app: AppReport) -> bool:
     return any(amount is not None and amount.memory_mib for amount in pending)
 
 
-def _otherwise(situation: Situation) -> Iterator[Cause]:
+def _remaining_causes(situation: Situation) -> Iterator[Cause]:
     """Yield the causes for a job that nothing in the cluster's state prevents from starting."""
     words = [
         f"{text} ({plural(count, 'time')})"

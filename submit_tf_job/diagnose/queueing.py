@@ -39,9 +39,9 @@ def queue_causes(situation: Situation) -> Iterator[Cause]:
             {"queue": stopped.path, "state": stopped.state},
         )
     if not situation.has_master:
-        yield from _parallel(situation, line)
+        yield from _parallel_limit(situation, line)
     for ask in situation.asks:
-        yield from _shares(ask, situation, queue, line)
+        yield from _share_causes(ask, situation, queue, line)
 
 
 def _am_limit(situation: Situation, queue: Queue, *, user: bool) -> Cause:
@@ -59,14 +59,17 @@ def _am_limit(situation: Situation, queue: Queue, *, user: bool) -> Cause:
         percent = f", {queue.am_percent:.0%} of the queue"
     if masters:
         verb = {1: "holds"}.get(len(masters), "hold")
-        have = f"; {plural(len(masters), 'job')} {verb} it: {_names(masters)}"
-    limit, used = _detail(words, limited), _detail(words, "Queue AM Resource Usage")
-    asked = _detail(words, "AM Resource Request")
+        have = f"; {plural(len(masters), 'job')} {verb} it: {_names_of_apps(masters)}"
+    limit, used = (
+        _amount_in_diagnostics(words, limited),
+        _amount_in_diagnostics(words, "Queue AM Resource Usage"),
+    )
+    asked = _amount_in_diagnostics(words, "AM Resource Request")
     return Cause(
         code,
-        f"{whose} may use {_amount(limit, 'only a part')} of queue {app.queue}{percent}; "
-        f"{_amount(used, 'that', ['memory-mb'])} is in use and this job's "
-        f"needs {_amount(asked, 'more')}{have}",
+        f"{whose} may use {_amount_or(limit, 'only a part')} of queue {app.queue}{percent}; "
+        f"{_amount_or(used, 'that', ['memory-mb'])} is in use and this job's "
+        f"needs {_amount_or(asked, 'more')}{have}",
         f"wait until one of them ends or choose another `queue`; an administrator raises "
         f"yarn.scheduler.capacity.{path}.{key}",
         {
@@ -79,25 +82,27 @@ def _am_limit(situation: Situation, queue: Queue, *, user: bool) -> Cause:
     )
 
 
-def _detail(words: str, name: str) -> QueueResources | None:
+def _amount_in_diagnostics(words: str, name: str) -> QueueResources | None:
     found = re.search(_DETAIL.format(re.escape(name)), words)
     return QueueResources.from_text(found[1]) if found else None
 
 
-def _amount(found: QueueResources | None, otherwise: str, only: Iterable[str] | None = None) -> str:
+def _amount_or(
+    found: QueueResources | None, otherwise: str, only: Iterable[str] | None = None
+) -> str:
     return otherwise if found is None else resource(found, only)
 
 
-def _names(apps: list[AppReport]) -> str:
+def _names_of_apps(apps: list[AppReport]) -> str:
     return listed([f"{app.name} of {app.user}" for app in apps])
 
 
-def _parallel(situation: Situation, line: tuple[Queue, ...]) -> Iterator[Cause]:
+def _parallel_limit(situation: Situation, line: tuple[Queue, ...]) -> Iterator[Cause]:
     running = [app for app in situation.neighbours if app.state.value == "RUNNING"]
     for queue in line:
         count, names = queue.active, ""
         if queue is line[0]:
-            count, names = len(running), _names(running)
+            count, names = len(running), _names_of_apps(running)
         if queue.max_parallel is not None and count is not None and count >= queue.max_parallel:
             verb = {1: "runs"}.get(count, "run")
             yield Cause(
@@ -111,7 +116,7 @@ def _parallel(situation: Situation, line: tuple[Queue, ...]) -> Iterator[Cause]:
             )
 
 
-def _shares(
+def _share_causes(
     ask: PendingRequest, situation: Situation, queue: Queue, line: tuple[Queue, ...]
 ) -> Iterator[Cause]:
     label = ask.label or queue.default_label
@@ -119,19 +124,19 @@ def _shares(
         share = item.partition(label)
         if share.limit is None or not any(share.limit.to_json().values()):
             continue
-        if not _limits(item, situation) or (ask.each + (share.used or NO_RESOURCE)).fits(
-            share.limit
-        ):
+        if not _is_limited_by_queue(item, situation) or (
+            ask.each + (share.used or NO_RESOURCE)
+        ).fits(share.limit):
             continue
         if ask.each.fits(share.limit):
-            yield _full(ask, situation, item, share)
+            yield _queue_full(ask, situation, item, share)
         else:
             yield _too_small(ask, situation, item, share)
         return
     yield from _user_limit(ask, situation, queue)
 
 
-def _limits(queue: Queue, situation: Situation) -> bool:
+def _is_limited_by_queue(queue: Queue, situation: Situation) -> bool:
     """Return whether the queue's own limit applies. The root's limit is the cluster's capacity,
     which the causes of nodes explain better.
     """
@@ -163,7 +168,7 @@ def _too_small(ask: PendingRequest, situation: Situation, queue: Queue, share: P
     )
 
 
-def _full(ask: PendingRequest, situation: Situation, queue: Queue, share: Partition) -> Cause:
+def _queue_full(ask: PendingRequest, situation: Situation, queue: Queue, share: Partition) -> Cause:
     limit, used = share.limit or NO_RESOURCE, share.used or NO_RESOURCE
     kinds = (ask.each + used).lacking(limit)
     percent, other = "", " to another one"
@@ -175,7 +180,7 @@ def _full(ask: PendingRequest, situation: Situation, queue: Queue, share: Partit
         if user.used.memory_mib
     ]
     holders = listed([f"user {user.name} has {resource(user.used, kinds)}" for user in users])
-    elsewhere = _elsewhere(ask, situation, queue)
+    elsewhere = _other_queue(ask, situation, queue)
     if elsewhere:
         other = f": {elsewhere} has room now"
     return Cause(
@@ -197,7 +202,7 @@ def _full(ask: PendingRequest, situation: Situation, queue: Queue, share: Partit
     )
 
 
-def _elsewhere(ask: PendingRequest, situation: Situation, full: Queue) -> str | None:
+def _other_queue(ask: PendingRequest, situation: Situation, full: Queue) -> str | None:
     """Return another queue that could run the container now, or None."""
     rooms = []
     for queue in situation.scheduler.queues:
@@ -283,7 +288,7 @@ def masters_cause(situation: Situation) -> Iterator[Cause]:
     containers = sum(node.running_containers or 0 for node in situation.serving())
     offers = [free_of(node) or NO_RESOURCE for node in situation.serving()]
     if are_alone(apps) and len(apps) == containers and _none_fits(apps, offers):
-        yield _masters("this cluster", apps, situation, queue)
+        yield _masters_alone("this cluster", apps, situation, queue)
         return
     for item in situation.scheduler.line(queue):
         share = item.partition()
@@ -295,7 +300,7 @@ def masters_cause(situation: Situation) -> Iterator[Cause]:
             and used.memory_mib == sum(app.allocated_mb or 0 for app in inside)
             and _none_fits(inside, [share.limit.minus(used)])
         ):
-            yield _masters(f"queue {item.path}", inside, situation, queue)
+            yield _masters_alone(f"queue {item.path}", inside, situation, queue)
             return
 
 
@@ -313,7 +318,9 @@ def _none_fits(apps: Sequence[AppReport], offers: Sequence[QueueResources]) -> b
     )
 
 
-def _masters(what: str, apps: Sequence[AppReport], situation: Situation, queue: Queue) -> Cause:
+def _masters_alone(
+    what: str, apps: Sequence[AppReport], situation: Situation, queue: Queue
+) -> Cause:
     own = [str(app.name) for app in apps if app.user == situation.app.user]
     return Cause(
         "masters-only",

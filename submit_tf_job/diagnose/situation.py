@@ -181,14 +181,14 @@ def asks_of(app: AppReport, service: ObservedService | None) -> tuple[PendingReq
     """Return the pending containers of an application: from the ResourceManager's list, or from the
     service if that list is empty.
     """
-    lacking = tuple(_lacking(service)) if service else ()
-    listed = tuple(_listed(app, lacking))
+    lacking = tuple(_components_lacking(service)) if service else ()
+    listed = tuple(_listed_requests(app, lacking))
     if listed or app.state.value != "RUNNING":
         return listed
     return tuple(PendingRequest((name,), count, each) for name, count, each in lacking)
 
 
-def _listed(
+def _listed_requests(
     app: AppReport, lacking: tuple[tuple[str, int, QueueResources], ...]
 ) -> Iterator[PendingRequest]:
     has_master = app.state.value == "RUNNING"
@@ -207,7 +207,7 @@ def _listed(
         )
 
 
-def _lacking(service: ObservedService) -> Iterator[tuple[str, int, QueueResources]]:
+def _components_lacking(service: ObservedService) -> Iterator[tuple[str, int, QueueResources]]:
     """Yield the components with fewer containers than requested, the number missing, and their
     size.
     """
@@ -215,10 +215,10 @@ def _lacking(service: ObservedService) -> Iterator[tuple[str, int, QueueResource
     for component in service.components:
         count = (component.number_of_containers or 0) - len(component.containers)
         if count > 0:
-            yield component.name, count, _size(stated.get(component.name, {}))
+            yield component.name, count, _container_size(stated.get(component.name, {}))
 
 
-def _size(component: Answer) -> QueueResources:
+def _container_size(component: Answer) -> QueueResources:
     """Return the size of a component's containers. YARN writes their memory as text."""
     resource = component.get("resource")
     if not isinstance(resource, Mapping):
@@ -251,7 +251,7 @@ def _roles_of(
 
 def placements_of(service: ObservedService | None) -> tuple[PlacementRequest, ...]:
     """Return the placement constraints of the roles with missing containers."""
-    lacking = {name for name, _, _ in _lacking(service)} if service else set()
+    lacking = {name for name, _, _ in _components_lacking(service)} if service else set()
     return tuple(
         placement
         for item in items(service.raw.get("components") if service else None)

@@ -29,10 +29,10 @@ def _both_spellings(table: str) -> tuple[Row, ...]:
     """Parse rows whose keys of the file have both spellings that Submarine reads
     (UnderscoreConverterPropertyUtils).
     """
-    return tuple(replace(row, spellings=tuple(_spellings(row))) for row in rows(table))
+    return tuple(replace(row, spellings=tuple(_spellings_of(row))) for row in rows(table))
 
 
-def _spellings(row: Row) -> Iterator[str]:
+def _spellings_of(row: Row) -> Iterator[str]:
     for key in row.spellings:
         yield key
         if not key.startswith(PREFIX):
@@ -207,7 +207,7 @@ def _read_job(job: _SubmarineJob) -> None:
         framework = job.get(key)
         if framework and framework.text().lower() not in ("tensorflow", "pytorch"):
             common.refuse_framework(framework)
-    roles = list(_roles(job))
+    roles = list(_job_roles(job))
     if not roles:
         job.root.fail("there is no task; say --num_workers 1, or --tensorboard")
         return
@@ -229,7 +229,7 @@ def _read_job(job: _SubmarineJob) -> None:
         _read_quicklink(link, {role.name for role in roles})
 
 
-def _roles(job: _SubmarineJob) -> Iterator[_Tasks]:
+def _job_roles(job: _SubmarineJob) -> Iterator[_Tasks]:
     """Iterate over the roles; in Submarine's YARN services the first worker is the master."""
     workers, ps = job.get("roles.worker.replicas"), job.get("roles.ps.replicas")
     count = workers.whole() if workers else 1
@@ -302,10 +302,10 @@ def _read_training(job: _SubmarineJob, role: _Tasks, where: str, links: list[str
         (command or role.at).need_command(where, f"there is no {role.kind}_launch_cmd")
         return
     note = "behind the links to the localized files"
-    common.put_command(f"{where}.command", links, _filled(command, job), command, note)
+    common.put_command(f"{where}.command", links, _with_paths_filled(command, job), command, note)
 
 
-def _filled(command: At, job: _SubmarineJob) -> str:
+def _with_paths_filled(command: At, job: _SubmarineJob) -> str:
     """Replace %input_path% and the like (AbstractLaunchCommand.replacePattern)."""
     text = command.text()
     checkpoint = job.get("configs.checkpoint_path")
@@ -416,7 +416,7 @@ def _read_localization(at: At, where: str) -> list[str]:
         return []
     name = posixpath.normpath(target)
     name = common.base_name(uri) if name == "." else name
-    return [] if common.put_file(where, uri, name, at) else _fetched(at, uri, name)
+    return [] if common.put_file(where, uri, name, at) else _fetched_file(at, uri, name)
 
 
 def _read_resource_files(job: _SubmarineJob) -> Iterator[str]:
@@ -428,10 +428,10 @@ def _read_resource_files(job: _SubmarineJob) -> Iterator[str]:
         if re.fullmatch(r"(hadoop-)?(submarine|tony)[^/]*\.jar", name):
             at.note(f"{name} is not needed here")
         elif name and not common.put_file("files", source, name, at, unpack=part != source):
-            yield from _fetched(at, source, name)
+            yield from _fetched_file(at, source, name)
 
 
-def _fetched(at: At, uri: str, name: str) -> list[str]:
+def _fetched_file(at: At, uri: str, name: str) -> list[str]:
     """Declare a fetched file, and return the lines that link it."""
     variable = common.put_input(name, uri, at)
     *directory, action = common.link(variable, name)
@@ -457,7 +457,7 @@ def _read_quicklink(at: At, roles: set[str]) -> None:
 # --- the command line -----------------------------------------------------------------------------
 
 
-def _begin(words: Sequence[str]) -> int | None:
+def _first_flag(words: Sequence[str]) -> int | None:
     """Return the index of the first flag: behind `job run`."""
     found = [index for index, pair in enumerate(pairwise(words)) if pair == ("job", "run")]
     return found[0] + 2 if found else None
@@ -490,6 +490,6 @@ DIALECTS = {
         (_TABLE.spelled(_is_flag),),
         _read_command_line,
         prefix=PREFIX,
-        begin=_begin,
+        begin=_first_flag,
     ),
 }

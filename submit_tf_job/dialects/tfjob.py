@@ -233,7 +233,7 @@ def _read(root: At) -> None:
     if not spec:
         root.fail("there is no spec; say spec.tfReplicaSpecs")
         return
-    replicas = {replica.role: replica for replica in _replicas(spec)}
+    replicas = {replica.role: replica for replica in _stated_replica_types(spec)}
     if not replicas:
         spec.fail("there is no replica; say spec.tfReplicaSpecs with Worker, Chief or PS")
         return
@@ -268,7 +268,7 @@ def _read_name(root: At) -> None:
             value.drop(f"Kueue's queue; say --set queue={value.text()} where YARN has one like it")
 
 
-def _replicas(spec: At) -> Iterator[_Replica]:
+def _stated_replica_types(spec: At) -> Iterator[_Replica]:
     found: dict[str, _Replica] = {}
     for kind, at, restart in _stated_replicas(spec):
         role = _ROLES.get(kind.lower())
@@ -386,7 +386,7 @@ def _read_board(spec: At, replicas: dict[str, _Replica]) -> None:
 def _read_pod(template: At, role: str, image: At) -> None:
     """Read a pod template as one role; `image` is for a container without one."""
     pod = template.get("spec")
-    container = _container(pod)
+    container = _tensorflow_container(pod)
     if not container:
         template.fail("there is no container; say spec.containers with one called tensorflow")
         return
@@ -403,7 +403,7 @@ def _read_pod(template: At, role: str, image: At) -> None:
         network.note("host is the network that tasks have here by default")
 
 
-def _container(pod: At) -> At:
+def _tensorflow_container(pod: At) -> At:
     containers = pod.get("containers").items()
     if not containers:
         return pod.get()
@@ -447,7 +447,7 @@ def _read_env(container: At, where: str) -> dict[str, str]:
         elif origin:
             _need_variable(origin, name, where)
         else:
-            node = _expanded(value, values)
+            node = _expanded_text(value, values)
             values[name] = node.text
             (value or item).put(f"{where}.env", node, key=name)
     return values
@@ -465,7 +465,7 @@ def _need_variable(origin: At, name: str, where: str) -> None:
     origin.need(f"{where}.env.{name}", f"{where}.env.{name}=VALUE", why)
 
 
-def _expanded(at: At, values: Mapping[str, str]) -> Scalar:
+def _expanded_text(at: At, values: Mapping[str, str]) -> Scalar:
     """Return a text with $(NAME) expanded as the kubelet does it: unknown names stay."""
     left: list[str] = []
 
@@ -488,8 +488,8 @@ def _expanded(at: At, values: Mapping[str, str]) -> Scalar:
 
 def _read_command(container: At, where: str, variables: Mapping[str, str]) -> None:
     command, args = container.get("command"), container.get("args")
-    argv = [_expanded(item, variables) for item in command.items()]
-    arguments = [_expanded(item, variables) for item in args.items()]
+    argv = [_expanded_text(item, variables) for item in command.items()]
+    arguments = [_expanded_text(item, variables) for item in args.items()]
     if not argv:
         given = ", ".join(["ENTRYPOINT", *(json.dumps(item.text) for item in arguments)])
         why = (
@@ -520,16 +520,16 @@ def _read_resources(container: At, where: str) -> None:
     for name in _GPUS:
         gpu = stated(name, limits, requests)
         if gpu:
-            gpu.put(f"{where}.gpus", math.ceil(_quantity(gpu)))
+            gpu.put(f"{where}.gpus", math.ceil(_parse_quantity(gpu)))
     for name, value in {**requests, **limits}.items():
         value.fail(f"YARN's tasks ask for memory, cpu and GPUs; {clip(name)} is not among them")
     if cpu:
-        cores = _quantity(cpu)
+        cores = _parse_quantity(cpu)
         whole = max(1, math.ceil(cores))
         note = f"{cpu.text()} cores are rounded up" if cores != whole else ""
         cpu.put(f"{where}.cpus", whole, note)
     if memory:
-        text = amount(_quantity(memory) / 1024**2)
+        text = amount(_parse_quantity(memory) / 1024**2)
         plain = memory.text().endswith(("Mi", "Gi"))
         note = "" if plain else f"{memory.text()} is {text}, rounded up"
         memory.put(f"{where}.memory", text, note)
@@ -537,7 +537,7 @@ def _read_resources(container: At, where: str) -> None:
         container.need_memory(where)
 
 
-def _quantity(at: At) -> float:
+def _parse_quantity(at: At) -> float:
     match = _QUANTITY.fullmatch(at.text().strip())
     if match is None:
         at.fail(f"{clip(at.text())} is not a quantity of Kubernetes, such as 500m, 2 or 4Gi")

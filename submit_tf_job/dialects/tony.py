@@ -182,10 +182,10 @@ def _recognise(root: At) -> str | None:
 
 
 def _read(root: At) -> None:
-    job = _TonyJob(_substituted(root))
+    job = _TonyJob(_with_variables_replaced(root))
     why = "there is no tony.application.name"
     common.read_name(job.get("application.name"), job.root, why)
-    job.types = {one.name: one for one in _types(job)}
+    job.types = {one.name: one for one in _job_types(job)}
     if not job.types:
         job.root.fail("there is no task; say tony.worker.instances")
         return
@@ -198,7 +198,7 @@ def _read(root: At) -> None:
     _drop_without_instances(job)
 
 
-def _substituted(root: At) -> At:
+def _with_variables_replaced(root: At) -> At:
     """Replace `${name}` by the property of that name, as Hadoop does.
 
     Any other stays for the shell in a command, and is a problem elsewhere.
@@ -206,7 +206,7 @@ def _substituted(root: At) -> At:
     values = {e.key: e.value.text for e in root.entries if isinstance(e.value, Scalar)}
     table = Table(root.entries, root.place)
     for entry in (entry for entry in root.entries if entry.key.startswith(_PREFIX)):
-        text = _expanded(values.get(entry.key, ""), values)
+        text = _expanded_text(values.get(entry.key, ""), values)
         left = _SUBSTITUTED.search(text)
         if left and not entry.key.endswith("command"):
             at = At(entry.value, entry.key, entry.place, root.reading)
@@ -217,7 +217,7 @@ def _substituted(root: At) -> At:
     return At(table, root.path, root.place, root.reading)
 
 
-def _expanded(text: str, values: Mapping[str, str]) -> str:
+def _expanded_text(text: str, values: Mapping[str, str]) -> str:
     for _ in range(_MOST_EXPANSIONS):
         names = [name for name in _SUBSTITUTED.findall(text) if name in values]
         if not names or sum(len(values[name]) for name in names) > _LONGEST_VALUE:
@@ -229,27 +229,27 @@ def _expanded(text: str, values: Mapping[str, str]) -> str:
 # --- types and roles ------------------------------------------------------------------------------
 
 
-def _types(job: _TonyJob) -> Iterator[_Type]:
+def _job_types(job: _TonyJob) -> Iterator[_Type]:
     """Iterate over the types that have instances; a log directory adds TensorBoard."""
     untracked, stops = job.listed("application.untracked.jobtypes"), job.stops
     sidecars = [_BOARD]
     if job.root.get("tony.application.sidecar.jobtypes"):
         sidecars = job.listed("application.sidecar.jobtypes")
     logs = job.get("application.tensorboard-log-dir")
-    for name in _names(job.root):
+    for name in _type_names(job.root):
         count = job.get(f"{name}.instances")
         if instances := count.whole():
             kind = "sidecar" if name in sidecars else ""
             if name in untracked and name != "ps":
                 kind = "serves" if name in stops else "sidecar"
-            yield _type(name, instances, count, kind)
+            yield _job_type(name, instances, count, kind)
         elif name != _BOARD:
             count.note("the type has no instances and is left out")
     if logs and not job.get(f"{_BOARD}.instances"):
-        yield _type(_BOARD, 1, logs, "sidecar")
+        yield _job_type(_BOARD, 1, logs, "sidecar")
 
 
-def _type(name: str, instances: int, at: At, kind: str) -> _Type:
+def _job_type(name: str, instances: int, at: At, kind: str) -> _Type:
     role = {"master": "chief"}.get(name, name)
     if role != name:
         at.drop("TF_CONFIG calls the task chief, where TonY calls it master")
@@ -258,7 +258,7 @@ def _type(name: str, instances: int, at: At, kind: str) -> _Type:
     return _Type(name, role, instances, at, kind)
 
 
-def _names(root: At) -> list[str]:
+def _type_names(root: At) -> list[str]:
     found = (_TYPE_KEY.fullmatch(entry.key) for entry in root.entries)
     names = dict.fromkeys(match[1] for match in found if match and match[1] not in _NOT_TYPES)
     first = [name for name in TRAINING_ROLES if name in names]
@@ -311,14 +311,16 @@ def _read_limits(job: _TonyJob) -> None:
             limit = each
         else:
             each.drop("only a job has a limit here: `lifetime`")
-    if seconds := _seconds(limit, 1000):
+    if seconds := _whole_seconds(limit, 1000):
         limit.put("lifetime", f"{seconds}s", "counts from the submission here")
     units = {
         "container.allocation.timeout": 1000,
         "container.registration.timeout": 1000,
         "task.executor.registry-timeout-sec": 1,
     }
-    waits = [(_seconds(at, unit), at) for name, unit in units.items() if (at := job.get(name))]
+    waits = [
+        (_whole_seconds(at, unit), at) for name, unit in units.items() if (at := job.get(name))
+    ]
     longest, at = max(waits, key=lambda pair: pair[0], default=(0, job.root))
     if longest:
         at.put("start_timeout", f"{longest}s")
@@ -332,7 +334,7 @@ def _read_limits(job: _TonyJob) -> None:
         retries.drop("a failed job is not run again; let a scheduler submit it again")
 
 
-def _seconds(at: At, unit: int) -> int:
+def _whole_seconds(at: At, unit: int) -> int:
     """Return whole seconds, rounded up; 0 for a limit that is switched off (0 or negative)."""
     if re.fullmatch(r"-[0-9]{1,15}", at.text()):
         return 0
@@ -523,7 +525,7 @@ _BOARD_LOGS = "tony.application.tensorboard-log-dir"
 _LISTS = re.compile(r"tony\.(containers|execution)\.envs|tony\.[a-z]+\.resources")
 
 
-def _begin(words: Sequence[str]) -> int | None:
+def _first_flag(words: Sequence[str]) -> int | None:
     """Return the index of the first flag: behind the class, and a `--` of gcloud."""
     for index, word in enumerate(words):
         if _PROGRAM.fullmatch(word):
@@ -545,15 +547,15 @@ def _read_command_line(root: At) -> None:
             common.put_variable(at.text(), at)
 
 
-def _put(entries: dict[str, Pair], name: str, text: str, at: At) -> None:
+def _put_property(entries: dict[str, Pair], name: str, text: str, at: At) -> None:
     if at:
         entries[name] = Pair(name, at.place, Scalar(ScalarKind.TEXT, text, at.place))
 
 
-def _extend(entries: dict[str, Pair], name: str, text: str, at: At) -> None:
+def _extend_property(entries: dict[str, Pair], name: str, text: str, at: At) -> None:
     old = entries.get(name)
     known = old.value.text if old is not None and isinstance(old.value, Scalar) else ""
-    _put(entries, name, ",".join(filter(None, [known, text])), at)
+    _put_property(entries, name, ",".join(filter(None, [known, text])), at)
 
 
 def _add_properties(root: At, entries: dict[str, Pair]) -> None:
@@ -563,9 +565,11 @@ def _add_properties(root: At, entries: dict[str, Pair]) -> None:
             continue
         at = root.get(entry.key)
         if _LISTS.fullmatch(name):
-            _extend(entries, name, at.text(), At(entry.value, name, at.place, root.reading))
+            _extend_property(
+                entries, name, at.text(), At(entry.value, name, at.place, root.reading)
+            )
         else:
-            _put(entries, name, at.text(), at)
+            _put_property(entries, name, at.text(), at)
 
 
 def _add_flags(root: At, entries: dict[str, Pair]) -> None:
@@ -577,13 +581,13 @@ def _add_flags(root: At, entries: dict[str, Pair]) -> None:
         path = f"venv/{path}"
     words = [*([path] if python else []), program.text()]
     words += [parameters.text()] if parameters else []
-    _put(entries, _COMMAND, " ".join(words), program)
+    _put_property(entries, _COMMAND, " ".join(words), program)
     for lost in (python, parameters):
         if not program:
             lost.drop("has no effect without --executes")
-    _extend(entries, _RESOURCES, f"{venv.text()}::venv#archive", venv)
-    _extend(entries, _RESOURCES, f"{source.text().rstrip('/')}/", source)
-    _put(entries, _BOARD_LOGS, board.text(), board)
+    _extend_property(entries, _RESOURCES, f"{venv.text()}::venv#archive", venv)
+    _extend_property(entries, _RESOURCES, f"{source.text().rstrip('/')}/", source)
+    _put_property(entries, _BOARD_LOGS, board.text(), board)
 
 
 _TONY = Dialect("TonY", _KEYS, _read, recognise=_recognise, prefix=_PREFIX)
@@ -594,6 +598,6 @@ DIALECTS = {
         (Rows(("",), _FLAGS),),
         _read_command_line,
         prefix=FLAG,
-        begin=_begin,
+        begin=_first_flag,
     ),
 }

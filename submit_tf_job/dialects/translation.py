@@ -70,10 +70,10 @@ class At:
         for entry in self.entries:
             null = isinstance(entry.value, Scalar) and entry.value.kind is ScalarKind.NULL
             if entry.key in names and not null:
-                return self._member(entry)
+                return self._member_cursor(entry)
         return At(None, self.path, self.place, self.reading)
 
-    def _member(self, entry: Pair) -> At:
+    def _member_cursor(self, entry: Pair) -> At:
         path = f"{self.path}.{entry.key}" if self.path else entry.key
         self.reading.seen.add(path)
         return At(entry.value, path, entry.place, self.reading)
@@ -90,7 +90,7 @@ class At:
         if self.node is not None and not isinstance(self.node, Table):
             self.fail(f"expected a mapping, found {describe(self.node)}")
         for entry in self.entries:
-            yield entry.key, self._member(entry)
+            yield entry.key, self._member_cursor(entry)
 
     def items(self) -> list[At]:
         """Return the items of a list."""
@@ -172,7 +172,9 @@ class At:
         """
         if self:
             names = [*path.split("."), *filter(None, [key])]
-            self.reading.tree = _with(self.reading.tree, names, _node(value, self.place))
+            self.reading.tree = _with_value(
+                self.reading.tree, names, _node_at_place(value, self.place)
+            )
             if note:
                 self.note(note, path)
 
@@ -180,20 +182,22 @@ class At:
         """Set a value of the job spec that applies only under `strategy`: not if the overrides
         choose another.
         """
-        node = _node(value, self.place)
+        node = _node_at_place(value, self.place)
         self.put(path, node, note)
         self.reading.under.append((strategy, path, node))
 
     def append(self, path: str, value: object) -> None:
         """Add an item to a list of the job spec."""
-        items = (*_items(self.reading.tree, path), _node(value, self.place))
+        items = (*_items_at(self.reading.tree, path), _node_at_place(value, self.place))
         self.put(path, Items(items, self.place))
 
     def extend(self, path: str, text: str) -> None:
         """Append to a text of the job spec, if it has one there; its location stays the same."""
         tree = self.reading.tree
-        if isinstance(old := _find(tree, path), Scalar):
-            self.reading.tree = _with(tree, path.split("."), replace(old, text=old.text + text))
+        if isinstance(old := _find_node(tree, path), Scalar):
+            self.reading.tree = _with_value(
+                tree, path.split("."), replace(old, text=old.text + text)
+            )
 
     # --- values that `--set` must provide ---
 
@@ -206,7 +210,9 @@ class At:
         if key == "memory":
             paths.append(f"{role}.shape")
         self.reading.needs.append(
-            _Need(ours, lambda root: any(_find(root, path) for path in paths), option, self, why)
+            _Need(
+                ours, lambda root: any(_find_node(root, path) for path in paths), option, self, why
+            )
         )
 
     def need_memory(self, role: str, enough: str = "4Gi", why: str = _NO_MEMORY) -> None:
@@ -225,7 +231,7 @@ class At:
         """Refuse the job unless a role, such as `roles.ps`, or all roles have a mount there."""
 
         def satisfied(root: Table) -> bool:
-            items = (*_items(root, "mounts"), *_items(root, f"{role}.mounts"))
+            items = (*_items_at(root, "mounts"), *_items_at(root, f"{role}.mounts"))
             texts = [item.text for item in items if isinstance(item, Scalar)]
             return any(text.split(":")[1:2] == [target] for text in texts)
 
@@ -317,7 +323,7 @@ class Translation:
         if dialect.prefix:
             self._check_names(root, dialect.keys, dialect.prefix)
         else:
-            self._walk(root, key_tree(dialect.keys))
+            self._check_below(root, key_tree(dialect.keys))
 
     def _check_names(self, root: At, table: tuple[Rows, ...], prefix: str) -> None:
         """Check the keys of a flat file, whose names have dots.
@@ -333,44 +339,46 @@ class Translation:
             if not entry.key.startswith(prefix):
                 self.silent.append(entry.key)
             elif key is not None:
-                self._meet(at, key)
+                self._record_fate(at, key)
             else:
                 near = closest(entry.key, sorted(names))
                 meant = f"did you mean '{near}'?" if near else f"`formats` lists {prefix}… keys"
                 at.fail(f"{self.dialect} has no property {clip(entry.key)}; {meant}")
 
-    def _walk(self, at: At, known: KeyTree) -> None:
+    def _check_below(self, at: At, known: KeyTree) -> None:
         if isinstance(at.node, Items):
             for item in at.items():
                 if isinstance(item.node, Items):
                     item.fail("expected a mapping, found a list")
                 else:
-                    self._walk(item, known.inner["[]"])
+                    self._check_below(item, known.inner["[]"])
         elif isinstance(at.node, Table):
             for entry in at.entries:
-                self._entry(at, entry, known)
+                self._check_entry(at, entry, known)
         elif at.node is not None:
             at.fail(f"expected a mapping, found {describe(at.node)}")
 
-    def _entry(self, at: At, entry: Pair, known: KeyTree) -> None:
+    def _check_entry(self, at: At, entry: Pair, known: KeyTree) -> None:
         rule = known.inner.get(entry.key) or known.inner.get("*")
         path = f"{at.path}.{entry.key}" if at.path else entry.key
         value = At(entry.value, path, entry.place, self)
         if rule is None:
             near = closest(entry.key, [name for name in known.inner if name.isidentifier()])
-            meant = f"did you mean '{near}'?" if near else f"the keys here are {_listed(known)}"
+            meant = (
+                f"did you mean '{near}'?" if near else f"the keys here are {_listed_keys(known)}"
+            )
             value.fail(f"{self.dialect} has no key {clip(entry.key)}; {meant}")
         elif path in self.skipped:
             return
         elif _is_empty(entry.value) or not rule.inner or rule.is_final:
-            self._meet(value, rule.key)
+            self._record_fate(value, rule.key)
         elif ("[]" in rule.inner) is not isinstance(entry.value, Items):
             kind = "a list" if "[]" in rule.inner else "a mapping"
             value.fail(f"expected {kind}, found {describe(entry.value)}")
         else:
-            self._walk(value, rule)
+            self._check_below(value, rule)
 
-    def _meet(self, at: At, key: ForeignKey | None) -> None:
+    def _record_fate(self, at: At, key: ForeignKey | None) -> None:
         """Record what becomes of one key that the file has; an empty value is `silent`."""
         fate = key.fate if key else Fate.MAPPED
         if at.node is None or _is_empty(at.node):
@@ -392,9 +400,9 @@ class Translation:
         """
         place = at.place
         new = Remark(level, place.source, place.line, place.column, at.path, text, ours=ours)
-        like = (level, text, _last(at.path))
+        like = (level, text, _last_key(at.path))
         for index, old in enumerate(self.remarks):
-            if (old.level, old.text, _last(old.path)) == like and not ours:
+            if (old.level, old.text, _last_key(old.path)) == like and not ours:
                 if old.place != new.place:
                     self.remarks[index] = replace(old, also=old.also + 1)
                 return
@@ -413,11 +421,11 @@ class Translation:
         Raises:
             JobSpecError: The translation has problems.
         """
-        chosen = _find(root, "strategy")
+        chosen = _find_node(root, "strategy")
         for strategy, path, node in self.under:
             other = isinstance(chosen, Scalar) and chosen.text != strategy
-            if other and _find(root, path) == node:  # not one of the overrides
-                root = _without(root, path.split("."))
+            if other and _find_node(root, path) == node:  # not one of the overrides
+                root = _without_value(root, path.split("."))
                 self.remarks = [remark for remark in self.remarks if remark.ours != path]
         missing = []
         for need in self.needs:
@@ -426,12 +434,12 @@ class Translation:
                 continue
             if key == "memory" and memory is not None:
                 value = Scalar(ScalarKind.TEXT, memory, Location("task_memory"))
-                root = _with(root, need.ours.split("."), value)
+                root = _with_value(root, need.ours.split("."), value)
                 need.at.note(f"{need.why}; {memory} is the settings' task_memory", need.ours)
             else:
                 missing.append(need)
         remarks = () if self.notes.problems else self.remarks
-        self._report(root, missing)
+        self._report_missing(root, missing)
         if self.notes.problems:
             self._report_files(root)
         if self.notes.problems:
@@ -440,21 +448,21 @@ class Translation:
 
     def _report_files(self, root: Table) -> None:
         """Report files of a command line that are not here; else only the next attempt says so."""
-        for item in _items(root, "files") if self.base else ():
-            src = _find(item, "src") if isinstance(item, Table) else item
+        for item in _items_at(root, "files") if self.base else ():
+            src = _find_node(item, "src") if isinstance(item, Table) else item
             if isinstance(src, Scalar) and not re.search(r"://|[*?[]", src.text):
                 assert self.base is not None
                 if not (self.base / src.text).exists():
                     self.notes.problem(src.place, "", f"{clip(src.text)}: not found in {self.base}")
 
-    def _report(self, root: Table, missing: list[_Need]) -> None:
+    def _report_missing(self, root: Table, missing: list[_Need]) -> None:
         together: dict[str, list[_Need]] = {}
         for need in missing:
             together.setdefault(need.why, []).append(need)
         taken: dict[str, int] = {}
         for why, needs in together.items():
             options = " ".join(
-                f"--set {shlex.quote(_option(option, root, taken))}"
+                f"--set {shlex.quote(_option_for_set(option, root, taken))}"
                 for option in dict.fromkeys(need.option for need in needs)
             )
             places = [path for path in dict.fromkeys(need.at.path for need in needs[1:]) if path]
@@ -463,40 +471,42 @@ class Translation:
             needs[0].at.fail(re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", message))
 
 
-def _option(option: str, root: Table, taken: dict[str, int]) -> str:
+def _option_for_set(option: str, root: Table, taken: dict[str, int]) -> str:
     appended = re.fullmatch(r"([^=]+)\[\]=(.*)", option, re.DOTALL)
     if appended is None:
         return option
     path, value = appended.groups()
-    index = taken.setdefault(path, len(_items(root, path)))
+    index = taken.setdefault(path, len(_items_at(root, path)))
     taken[path] += 1
     return f"{path}[{index}]={value}"
 
 
-def _last(path: str) -> str:
+def _last_key(path: str) -> str:
     """Return the last key of a path, without an index."""
     return re.sub(r"\[[0-9]+\]", "", path).rpartition(".")[2]
 
 
-def _with(table: Table, names: list[str], value: Node) -> Table:
+def _with_value(table: Table, names: list[str], value: Node) -> Table:
     """Return a copy of a tree with a value at a path."""
     name, *rest = names
     entry = table.find(name)
     if rest:
         inner = entry.value if entry else None
-        value = _with(inner if isinstance(inner, Table) else Table((), value.place), rest, value)
+        value = _with_value(
+            inner if isinstance(inner, Table) else Table((), value.place), rest, value
+        )
     return table.with_entry(Pair(name, value.place, value))
 
 
-def _without(table: Table, names: list[str]) -> Table:
+def _without_value(table: Table, names: list[str]) -> Table:
     name, *rest = names
     entry = table.find(name)
     if not rest or entry is None or not isinstance(entry.value, Table):
         return table.without(name)
-    return table.with_entry(Pair(name, entry.place, _without(entry.value, rest)))
+    return table.with_entry(Pair(name, entry.place, _without_value(entry.value, rest)))
 
 
-def _find(root: Table, path: str) -> Node | None:
+def _find_node(root: Table, path: str) -> Node | None:
     node: Node | None = root
     for name in path.split("."):
         entry = node.find(name) if isinstance(node, Table) else None
@@ -504,13 +514,13 @@ def _find(root: Table, path: str) -> Node | None:
     return node
 
 
-def _items(root: Table, path: str) -> tuple[Node, ...]:
+def _items_at(root: Table, path: str) -> tuple[Node, ...]:
     """Return the items of a list; () for any other value."""
-    found = _find(root, path)
+    found = _find_node(root, path)
     return found.items if isinstance(found, Items) else ()
 
 
-def _listed(known: KeyTree) -> str:
+def _listed_keys(known: KeyTree) -> str:
     return ", ".join(name for name in known.inner if name not in ("*", "[]"))
 
 
@@ -523,5 +533,5 @@ def _is_empty(node: Node) -> bool:
     return node.kind is ScalarKind.NULL or node.text.lower() in ("", "false")
 
 
-def _node(value: object, place: Location) -> Node:
+def _node_at_place(value: object, place: Location) -> Node:
     return replace(value, place=place) if isinstance(value, Scalar) else from_python(value, place)

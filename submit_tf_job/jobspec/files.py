@@ -119,7 +119,7 @@ class Shipper:
             at: Its path.
         """
         if "project" in values or "wheels" in values:
-            return self._python(values, at)
+            return self._python_packages(values, at)
         if None in values.values() or "src" not in values:
             return None
         # without dst an archive is unpacked where a file keeps its own name
@@ -137,15 +137,15 @@ class Shipper:
         if asked.scheme and (asked.exclude or asked.gitignore):
             return at.fail("exclude and gitignore are for a directory of this host; leave them out")
         if asked.scheme in ON_HDFS:
-            return _remote(asked, at)
+            return _remote_file(asked, at)
         if asked.scheme:
-            return self._downloaded(asked, at)
-        base = self._base(asked.src, at)
+            return self._downloaded_file(asked, at)
+        base = self._base_of_path(asked.src, at)
         if base is None:
             return None
         try:
             left = self._left_out(asked)
-            found = list(self._shipped(asked, base, left))
+            found = list(self._shipped_files(asked, base, left))
             place = at.place
             self.remarks += [
                 Remark(level, place.source, place.line, place.column, at.path, text)
@@ -155,7 +155,7 @@ class Shipper:
         except CannotShip as error:
             return at.fail(f"{clip(asked.src)}: {error}")
 
-    def _downloaded(self, asked: _Entry, at: Where) -> list[ShippedFile] | None:
+    def _downloaded_file(self, asked: _Entry, at: Where) -> list[ShippedFile] | None:
         """Return the file of a web server, which is kept in the cache by its content's hash."""
         # imported here: urllib would slow down every start
         from submit_tf_job.host.download import DownloadFailed, download, name_of, shown_url
@@ -176,7 +176,7 @@ class Shipper:
 
     def find(self, src: str, at: Where) -> HostFile | None:
         """Return the description of the file of a path."""
-        base = self._base(src, at)
+        base = self._base_of_path(src, at)
         if base is None:
             return None
         try:
@@ -186,7 +186,7 @@ class Shipper:
         except CannotShip as error:
             return at.fail(f"{clip(src)}: {error}")
 
-    def _base(self, src: str, at: Where) -> Path | None:
+    def _base_of_path(self, src: str, at: Where) -> Path | None:
         """Return the base of a path; report a path that may not be read, and return None."""
         if self.host.base is not None:
             return self.host.base
@@ -199,7 +199,7 @@ class Shipper:
             )
         return self._sent.root
 
-    def _matches(self, src: str, base: Path) -> list[str]:
+    def _matching_paths(self, src: str, base: Path) -> list[str]:
         """Return the paths below `base` that a path or a pattern means; a path means itself."""
         if self._sent:
             if name := self._sent.exact(src):
@@ -228,7 +228,7 @@ class Shipper:
         return path.is_dir()
 
     @contextmanager
-    def _opened(self, path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+    def _open_file(self, path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
         """Open a file; whatever reads a file of a job spec does so here, or reads it again
         unchanged (`opened_again`).
 
@@ -248,14 +248,14 @@ class Shipper:
 
     # --- a Python project, wheels ---
 
-    def _python(self, values: Mapping[str, Any], at: Where) -> list[ShippedFile] | None:
+    def _python_packages(self, values: Mapping[str, Any], at: Where) -> list[ShippedFile] | None:
         if len(values) > 1:
             return at.fail(
                 "a project or wheels are unpacked where Python finds them; they stand "
                 "alone, without src, dst and unpack"
             )
         found = self.project(values, at) if "project" in values else self.wheels(values, at)
-        return [self._archive(file, contract.SITE_DIRECTORY) for file in found or ()]
+        return [self._shipped_archive(file, contract.SITE_DIRECTORY) for file in found or ()]
 
     def wheels(self, values: Mapping[str, Any], at: Where) -> list[HostFile] | None:
         """Return the wheels that the key `wheels` lists."""
@@ -266,15 +266,17 @@ class Shipper:
         return [file for some in found for file in some or ()]
 
     def _wheels_of(self, src: str | None, at: Where) -> list[HostFile] | None:
-        base = None if src is None else self._base(src, at)
+        base = None if src is None else self._base_of_path(src, at)
         if src is None or base is None:
             return None
         try:
-            return [self._wheel(base / match) for match in self._matches(src, base)]
+            return [
+                self._described_wheel(base / match) for match in self._matching_paths(src, base)
+            ]
         except CannotShip as error:
             return at.fail(f"{clip(src)}: {error}")
 
-    def _wheel(self, path: Path) -> HostFile:
+    def _described_wheel(self, path: Path) -> HostFile:
         from submit_tf_job.jobspec import wheels
 
         with shown_path(str(path), path):
@@ -311,7 +313,7 @@ class Shipper:
         try:
             with shown_path(src, path):
                 sources = self.sources_of(path)
-            return [self._wheel(wheels.build(path, sources, self.host.cache / "python"))]
+            return [self._described_wheel(wheels.build(path, sources, self.host.cache / "python"))]
         except (CannotShip, wheels.PipFailed) as error:
             return at.fail(f"{clip(src)}: {error}")
 
@@ -321,7 +323,7 @@ class Shipper:
 
         root, left = os.path.realpath(project), LeftOut(self.host.price)
         left.add_patterns(wheels.NO_SOURCE)
-        found = self._directory(os.fspath(project), root, left, "")
+        found = self._files_of_directory(os.fspath(project), root, left, "")
         return [(file.name, file.sha256) for file in found]
 
     # --- files ---
@@ -331,8 +333,8 @@ class Shipper:
         left.add_patterns(asked.exclude)
         return left
 
-    def _shipped(self, asked: _Entry, base: Path, left: LeftOut) -> Iterator[ShippedFile]:
-        matches = self._matches(asked.src, base)
+    def _shipped_files(self, asked: _Entry, base: Path, left: LeftOut) -> Iterator[ShippedFile]:
+        matches = self._matching_paths(asked.src, base)
         if not PATTERN.search(asked.src) or matches == [posixpath.normpath(asked.src)]:
             path = base / matches[0]
             with shown_path(asked.src, path):
@@ -345,7 +347,7 @@ class Shipper:
         for match in matches:
             inner = posixpath.relpath(match, fixed or ".")
             path, is_directory = base / match, self._is_directory(base / match)
-            environments = self._environments(base / fixed, inner)
+            environments = self._virtual_environments(base / fixed, inner)
             name = posixpath.normpath(posixpath.join(asked.name or above, inner))
             target = asked.name if asked.unpack else name
             if is_directory and not asked.unpack:
@@ -354,7 +356,7 @@ class Shipper:
             elif not left.covers_below(inner, environments):
                 yield from self._files(_Entry(match, name, asked.unpack), path, target, left)
 
-    def _environments(self, top: Path, inner: str) -> frozenset[str]:
+    def _virtual_environments(self, top: Path, inner: str) -> frozenset[str]:
         """Return the directories above a name, and the name, that hold a virtual environment."""
         parts = inner.split("/")
         names = ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
@@ -373,7 +375,7 @@ class Shipper:
                     "is a directory, and only an archive is unpacked; leave unpack out"
                 )
             if asked.unpack:
-                yield self._archive(self.described(path), name)
+                yield self._shipped_archive(self.described(path), name)
             elif is_directory:
                 prefix = "" if name == "." else name + "/"
                 found = list(self._files_below(path, prefix, left, ""))
@@ -383,7 +385,7 @@ class Shipper:
             elif name in (".", ""):
                 raise CannotShip("only a directory can have the name '.'; give the file a name")
             else:
-                yield self._file(path, name)
+                yield self._shipped_file(path, name)
 
     def _files_below(
         self, directory: Path, prefix: str, left: LeftOut, inner: str
@@ -398,7 +400,7 @@ class Shipper:
         """
         if self._sent is None:
             root = os.path.realpath(directory)
-            yield from self._directory(os.fspath(directory), root, left, inner, prefix)
+            yield from self._files_of_directory(os.fspath(directory), root, left, inner, prefix)
             return
         start = self._sent.name_of(directory)
         names = {posixpath.relpath(name, start): name for name in self._sent.below(start)}
@@ -413,14 +415,14 @@ class Shipper:
         )
         for name, sent in names.items():
             if not left.covers_below(below + name, environments):
-                yield self._file(self._sent.root / sent, prefix + name)
+                yield self._shipped_file(self._sent.root / sent, prefix + name)
 
     def _add_gitignore(self, path: Path, inner: str, left: LeftOut) -> None:
-        with self._opened(path) as (file, _status):
+        with self._open_file(path) as (file, _status):
             text = file.read(_GITIGNORE_BYTES).decode("utf-8", "replace")
         left.add_patterns(text.splitlines(), gitignore_of=inner)
 
-    def _directory(
+    def _files_of_directory(
         self,
         path: str,
         root: str,
@@ -458,24 +460,28 @@ class Shipper:
                 )
             if is_directory:
                 inside = f"{prefix}{child.name}/"
-                yield from self._directory(child.path, root, left, name, inside, (*above, here))
+                yield from self._files_of_directory(
+                    child.path, root, left, name, inside, (*above, here)
+                )
             else:
-                yield self._file(Path(child.path), prefix + child.name)
+                yield self._shipped_file(Path(child.path), prefix + child.name)
 
-    def _file(self, path: Path, name: str) -> ShippedFile:
+    def _shipped_file(self, path: Path, name: str) -> ShippedFile:
         self._count_entry()
-        with self._opened(path) as (file, status):
+        with self._open_file(path) as (file, status):
             if not name.isprintable():
                 raise CannotShip(
                     f"the file name {clip(name)} holds characters that cannot travel; rename it"
                 )
-            content = self._content(path, file, status)
+            content = self._content_of_file(path, file, status)
             return ShippedFile(name, content, bool(status.st_mode & stat.S_IXUSR))
 
-    def _content(self, path: Path, file: BinaryIO, status: os.stat_result) -> bytes | HostFile:
+    def _content_of_file(
+        self, path: Path, file: BinaryIO, status: os.stat_result
+    ) -> bytes | HostFile:
         identity = (status.st_dev, status.st_ino)
         if identity not in self._read:
-            self._reserve(status.st_size)
+            self._reserve_size(status.st_size)
             if status.st_size <= HELD_FILE and self._bytes_held + status.st_size <= HELD:
                 self._bytes_held += status.st_size
                 self._read[identity] = file.read()
@@ -490,11 +496,11 @@ class Shipper:
             CannotShip: It is not a file, or exceeds a limit.
             OSError: It cannot be read.
         """
-        with self._opened(path) as (file, status):
-            self._reserve(status.st_size)
+        with self._open_file(path) as (file, status):
+            self._reserve_size(status.st_size)
             return self.contents.file(path.absolute(), file, status)
 
-    def _archive(self, file: HostFile, target: str) -> ShippedFile:
+    def _shipped_archive(self, file: HostFile, target: str) -> ShippedFile:
         self._count_entry()
         self.check(file)
         content: bytes | HostFile = file
@@ -504,7 +510,7 @@ class Shipper:
             with opened_again(file) as source:
                 content = self._packed[file.sha256] = source.read()
         return ShippedFile(
-            f"{contract.ARCHIVES_DIRECTORY}/{file.sha256[:12]}-{_plain(file.path.name)}",
+            f"{contract.ARCHIVES_DIRECTORY}/{file.sha256[:12]}-{_plain_name(file.path.name)}",
             content,
             unpack=target,
         )
@@ -529,7 +535,7 @@ class Shipper:
         except TooMuch as error:
             raise CannotShip(str(error)) from None
 
-    def _reserve(self, size: int) -> None:
+    def _reserve_size(self, size: int) -> None:
         self._bytes += size
         if self._bytes > MAX_BYTES:
             raise CannotShip(
@@ -557,7 +563,7 @@ def shown_path(shown: str, path: Path) -> Iterator[None]:
         raise CannotShip(f"cannot be read: {error}") from None
 
 
-def _remote(asked: _Entry, at: Where) -> list[RemoteFile] | None:
+def _remote_file(asked: _Entry, at: Where) -> list[RemoteFile] | None:
     """Return the description of a file of HDFS, which this host does not read."""
     place = asked.src.partition("://")[2]
     name = asked.name or posixpath.basename(place)
@@ -622,7 +628,7 @@ def _is_below(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     return re.sub(r"[^\w.+-]", "_", name, flags=re.ASCII)[-100:]
 
 

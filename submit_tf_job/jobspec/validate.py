@@ -89,16 +89,18 @@ def schema() -> dict[str, Any]:
         **whole,
         "properties": {"$schema": at_schema, **whole["properties"]},
         "allOf": [
-            _under("single", _SINGLE, legacy_master={"const": False}),
-            _under(
+            _under_strategy("single", _SINGLE, legacy_master={"const": False}),
+            _under_strategy(
                 "multi-worker",
                 {"required": ["worker"], "properties": {"ps": False}},
                 legacy_master={"const": False},
             ),
-            _under(
+            _under_strategy(
                 "parameter-server", {"required": ["worker", "ps"]}, legacy_master={"const": False}
             ),
-            _under("estimator", {"anyOf": [{"required": [name]} for name in ("chief", "master")]}),
+            _under_strategy(
+                "estimator", {"anyOf": [{"required": [name]} for name in ("chief", "master")]}
+            ),
         ],
         "definitions": _DEFINITIONS,
     }
@@ -114,7 +116,7 @@ _SINGLE: dict[str, Any] = {
 }
 
 
-def _under(strategy: str, roles: dict[str, Any], **keys: Any) -> dict[str, Any]:
+def _under_strategy(strategy: str, roles: dict[str, Any], **keys: Any) -> dict[str, Any]:
     return {
         "if": {"properties": {"strategy": {"const": strategy}}, "required": ["strategy"]},
         "then": {"properties": {"roles": roles, **keys}},
@@ -163,7 +165,7 @@ class _Check:
         self._notes: Diagnostics = at.notes
         self._seen: dict[_Path, _Located] = {}
         self._wrong: set[_Path] = set()
-        self._plain = self._look(_Located(root, at, kind), ())
+        self._plain = self._json_value(_Located(root, at, kind), ())
 
     def result(self, schema: Mapping[str, Any]) -> Any:
         """Report all problems, and return the typed value."""
@@ -171,7 +173,7 @@ class _Check:
         from jsonschema import Draft7Validator
 
         found = Draft7Validator(schema).iter_errors(self._plain)
-        errors = [leaf for error in found for leaf in _leaves(error)]
+        errors = [leaf for error in found for leaf in _errors_to_report(error)]
         crowded = [tuple(e.absolute_path) for e in errors if e.validator == "maxProperties"]
         for error in errors:
             path = tuple(error.absolute_path)
@@ -181,12 +183,12 @@ class _Check:
             if above or self._notes.full:
                 self._wrong.add(path)  # the value must not be made of it
             else:
-                self._report(error, path)
-        return self._typed(())
+                self._report_error(error, path)
+        return self._typed_value(())
 
     # --- the tree as JSON values ---
 
-    def _look(self, seen: _Located, path: _Path) -> Any:
+    def _json_value(self, seen: _Located, path: _Path) -> Any:
         """Return a node as a JSON value, and remember each value in it by its path."""
         self._seen[path] = seen
         node, kind, places = seen.node, seen.kind, self._notes.places
@@ -197,19 +199,21 @@ class _Check:
             for index, item in enumerate(node.items):
                 at = seen.at.item(index)
                 places[at.path] = item.place
-                found.append(self._look(_Located(item, at, kind and kind.items), (*path, index)))
+                found.append(
+                    self._json_value(_Located(item, at, kind and kind.items), (*path, index))
+                )
             return found
         rows, members = kind.keys.rows if kind and kind.keys else {}, {}
         for entry in node.entries:
             row, at = rows.get(entry.key), seen.at.member(entry.key)
             places[at.path] = entry.place
             inside = _Located(entry.value, at, row.kind if row else kind and kind.members, row)
-            members[entry.key] = self._look(inside, (*path, entry.key))
+            members[entry.key] = self._json_value(inside, (*path, entry.key))
         return members
 
     # --- the schema's errors as problems ---
 
-    def _report(self, error: _Error, path: _Path) -> None:
+    def _report_error(self, error: _Error, path: _Path) -> None:
         seen = self._seen[path]
         if error.validator == "additionalProperties" and seen.kind and seen.kind.keys:
             for entry in seen.node.entries if isinstance(seen.node, Table) else ():
@@ -217,22 +221,22 @@ class _Check:
                     message = seen.kind.keys.unknown(entry.key)
                     self._notes.problem(entry.place, seen.at.path, message)
         elif error.validator == "required":
-            self._missing(seen, path, error.validator_value)
+            self._report_missing(seen, path, error.validator_value)
         elif _is_choice_of_keys(error):
-            self._missing(seen, path, _likeliest(error))
+            self._report_missing(seen, path, _likeliest_keys(error))
         elif "propertyNames" in error.absolute_schema_path:
             name = error.instance
             inside = (*path, name)
             self._wrong.add(inside)
             names = seen.kind.names if seen.kind else None
-            said = _explained(names, name) if names else ""
+            said = _explained_by_kind(names, name) if names else ""
             self._seen[inside].at.fail(said or error.message)
         else:
             self._wrong.add(path)
             if seen.node.place not in self._notes.tagged:
-                seen.at.fail(_sentence(seen, error))
+                seen.at.fail(_sentence_of_error(seen, error))
 
-    def _missing(self, seen: _Located, path: _Path, keys: list[str]) -> None:
+    def _report_missing(self, seen: _Located, path: _Path, keys: list[str]) -> None:
         rows = seen.kind.keys.rows if seen.kind and seen.kind.keys else {}
         for key in set(keys) - seen.keys - seen.meant:
             self._wrong.add((*path, key))
@@ -240,7 +244,7 @@ class _Check:
 
     # --- typed values ---
 
-    def _typed(self, path: _Path) -> Any:
+    def _typed_value(self, path: _Path) -> Any:
         seen = self._seen[path]
         node, kind = seen.node, seen.kind
         if path in self._wrong or kind is None:
@@ -249,10 +253,12 @@ class _Check:
             if isinstance(node, Scalar):
                 return self._of_scalar(node, kind)
             if isinstance(node, Items):
-                return kind.make([self._typed((*path, n)) for n in range(len(node.items))])
+                return kind.make([self._typed_value((*path, n)) for n in range(len(node.items))])
             if kind.keys is not None:
                 return kind.make(self._of_keys(seen, kind.keys, path))
-            return kind.make({entry.key: self._typed((*path, entry.key)) for entry in node.entries})
+            return kind.make(
+                {entry.key: self._typed_value((*path, entry.key)) for entry in node.entries}
+            )
         except ValueError as wrong:
             seen.at.fail(str(wrong))
             return None
@@ -273,7 +279,7 @@ class _Check:
         if made:
             raise ValueError(
                 f"YAML 1.1 reads {clip(node.text)[1:-1]} as {made}; for text, quote it: "
-                f"{_quoted(node.text)}"
+                f"{_quoted_text(node.text)}"
             )
         value = single.make(to_python(node))
         if kind.single is None:
@@ -289,7 +295,7 @@ class _Check:
         values: dict[str, Any] = {}
         for name, key in keys.rows.items():
             if (*path, name) in self._seen:
-                values[key.field or name] = self._typed((*path, name))
+                values[key.field or name] = self._typed_value((*path, name))
             elif (*path, name) in self._wrong:
                 values[key.field or name] = None
             elif key.default is not None:
@@ -302,7 +308,7 @@ class _Check:
 # --- errors of jsonschema ---
 
 
-def _leaves(error: _Error) -> Iterator[_Error]:
+def _errors_to_report(error: _Error) -> Iterator[_Error]:
     """Yield the errors to report: of several alternatives those of the only one whose type fits the
     value, else one error for all.
     """
@@ -315,7 +321,7 @@ def _leaves(error: _Error) -> Iterator[_Error]:
     fitting = [found for found in branches.values() if not any(map(_is_of_another_type, found))]
     if len(fitting) == 1:
         for inner in fitting[0]:
-            yield from _leaves(inner)
+            yield from _errors_to_report(inner)
     else:
         yield error
 
@@ -333,7 +339,7 @@ def _is_choice_of_keys(error: _Error) -> bool:
     return bool(choices) and all(set(choice) == {"required"} for choice in choices)
 
 
-def _likeliest(error: _Error) -> list[str]:
+def _likeliest_keys(error: _Error) -> list[str]:
     """Return the list of keys of which the fewest are missing; the first if none is there."""
     stated = set(error.instance)
     lists: list[list[str]] = [choice["required"] for choice in error.validator_value]
@@ -357,7 +363,7 @@ def _is_rule(error: _Error) -> bool:
 # --- sentences ---
 
 
-def _sentence(seen: _Located, error: _Error) -> str:
+def _sentence_of_error(seen: _Located, error: _Error) -> str:
     node, kind = seen.node, seen.kind
     assert kind is not None
     if isinstance(node, Scalar) and node.kind is ScalarKind.NULL and seen.row is not None:
@@ -369,7 +375,7 @@ def _sentence(seen: _Located, error: _Error) -> str:
     if error.validator == "minLength":
         return "expected the program's name, found an empty one"
     said = _of_this_type(node, kind) if isinstance(node, Scalar) else ""
-    return said or f"expected {kind.expected}, found {describe(node)}{_hint(node, kind)}"
+    return said or f"expected {kind.expected}, found {describe(node)}{_hint_for_type(node, kind)}"
 
 
 def _of_this_type(node: Scalar, kind: Kind) -> str:
@@ -382,24 +388,24 @@ def _of_this_type(node: Scalar, kind: Kind) -> str:
         return f"expected {kind.expected}, found an empty one" if "string" in single.types else ""
     value, shown = to_python(node), clip(node.text)
     if value is not None and _JSON_TYPES[node.kind] in single.types:
-        return _explained(single, value)
+        return _explained_by_kind(single, value)
     if node.kind in (ScalarKind.WHOLE, ScalarKind.REAL) and single.explains_all:
         # an amount without its unit is shown as the number that it is
-        said = _explained(single, node.text)
+        said = _explained_by_kind(single, node.text)
         said = said if own_words else said.replace(shown, shown[1:-1], 1)
         if said:
             return said
     if kind.expected == "text" and node.plain and node.kind is not ScalarKind.NULL:
-        how = f"for text, quote it: {_quoted(node.text)}"
+        how = f"for text, quote it: {_quoted_text(node.text)}"
         return f"YAML reads {shown[1:-1]} as {retyped(node)}; {how}"
     return ""
 
 
-def _quoted(text: str) -> str:
+def _quoted_text(text: str) -> str:
     return '"' + clip(text)[1:-1] + '"'
 
 
-def _explained(kind: Kind, value: object) -> str:
+def _explained_by_kind(kind: Kind, value: object) -> str:
     try:
         kind.make(value)
     except ValueError as wrong:
@@ -407,7 +413,7 @@ def _explained(kind: Kind, value: object) -> str:
     return ""
 
 
-def _hint(node: Node, kind: Kind) -> str:
+def _hint_for_type(node: Node, kind: Kind) -> str:
     """Return how to write a value of another type as one of this kind."""
     if not isinstance(node, Scalar):
         return ""

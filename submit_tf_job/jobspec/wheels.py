@@ -89,21 +89,21 @@ def build(project: Path, tree: Iterable[tuple[str, str]], cache: Path) -> Path:
     Raises:
         PipFailed: The wheel cannot be built.
     """
-    sources, history = list(tree), _history(project)
+    sources, history = list(tree), _git_version(project)
     made_of = ["project", HOST_VERSION, project.resolve().name, *history]
-    made = _once(cache, [*made_of, *(f"{name} {sha}" for name, sha in sources)])
+    made = _cache_path(cache, [*made_of, *(f"{name} {sha}" for name, sha in sources)])
     if not made.is_dir():
-        with _making(made) as out:
+        with _made_directory(made) as out:
             # setuptools leaves build directories in the tree that it builds, which is the user's.
-            source = _cloned(project, out.parent / "source") if history else None
+            source = _cloned_project(project, out.parent / "source") if history else None
             source = source or out.parent / "source"
             for name, _sha in sources:
                 (source / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(project / name, source / name)
             if history:
-                _run(["sh", "-c", _FORGET_DELETED], {}, source)
+                _run_command(["sh", "-c", _FORGET_DELETED], {}, source)
             wheel = ["wheel", "--no-deps", "--wheel-dir", str(out), str(source)]
-            _pip(cache, *wheel, reproducible=True)
+            _run_pip(cache, *wheel, reproducible=True)
     return _wheels_in(made)[0]
 
 
@@ -136,16 +136,20 @@ def resolve(
         built, content = _with_content(line, base, cache, tree_of)
         lines.append(built)
         contents += content
-    made = _once(cache, ["requirements", version, platform.machine(), *lines, *contents])
+    made = _cache_path(cache, ["requirements", version, platform.machine(), *lines, *contents])
     if not made.is_dir():
-        with _making(made) as out:
+        with _made_directory(made) as out:
             written = out.parent / "requirements.txt"
             written.write_text("".join(f"{line}\n" for line in lines), "utf-8")
             where = ["--requirement", str(written)]
             if version == HOST_VERSION:
-                _pip(cache, "wheel", "--wheel-dir", str(out), *where, reproducible=True, at=base)
+                _run_pip(
+                    cache, "wheel", "--wheel-dir", str(out), *where, reproducible=True, at=base
+                )
             else:
-                _pip(cache, "download", "--dest", str(out), *_for_python(version), *where, at=base)
+                _run_pip(
+                    cache, "download", "--dest", str(out), *_for_python(version), *where, at=base
+                )
     return _wheels_in(made)
 
 
@@ -155,27 +159,29 @@ def bundle(wheels: Sequence[Path], cache: Path) -> Path:
     Raises:
         PipFailed: A wheel is damaged, or two wheels contain different files with the same name.
     """
-    made = _once(cache, ["bundle", *(f"{path.name} {sha256_of(path)}" for path in wheels)])
+    made = _cache_path(cache, ["bundle", *(f"{path.name} {sha256_of(path)}" for path in wheels)])
     if not made.is_dir():
         with (
-            _making(made) as out,
+            _made_directory(made) as out,
             (out / "packages.tar.gz").open("wb") as raw,
             # level 1: a network is faster than gzip
             gzip.GzipFile("", "wb", 1, raw, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
         ):
-            for name, wheel, member in _members(wheels):
-                _add(tar, name, wheel, member)
+            for name, wheel, member in _members_of_wheels(wheels):
+                _add_member(tar, name, wheel, member)
     return made / "packages.tar.gz"
 
 
-def _members(wheels: Sequence[Path]) -> Iterator[tuple[str, zipfile.ZipFile, zipfile.ZipInfo]]:
+def _members_of_wheels(
+    wheels: Sequence[Path],
+) -> Iterator[tuple[str, zipfile.ZipFile, zipfile.ZipInfo]]:
     seen: dict[str, tuple[int, str]] = {}
     for path in sorted(wheels, key=lambda item: item.name):
         try:
             with zipfile.ZipFile(path) as wheel:
                 for member in sorted(wheel.infolist(), key=lambda item: item.filename):
-                    name = "" if member.is_dir() else _installed(member.filename)
+                    name = "" if member.is_dir() else _installed_path(member.filename)
                     if not name:
                         continue
                     earlier = seen.setdefault(name, (member.CRC, path.name))
@@ -190,7 +196,7 @@ def _members(wheels: Sequence[Path]) -> Iterator[tuple[str, zipfile.ZipFile, zip
             raise PipFailed(f"{path.name} is broken: {error}") from None
 
 
-def _installed(name: str) -> str:
+def _installed_path(name: str) -> str:
     """Return where a wheel's file is installed (PEP 427); "" for files not needed to run."""
     top, _, rest = name.partition("/")
     if not top.endswith(".data"):
@@ -201,7 +207,9 @@ def _installed(name: str) -> str:
     )
 
 
-def _add(tar: tarfile.TarFile, name: str, wheel: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+def _add_member(
+    tar: tarfile.TarFile, name: str, wheel: zipfile.ZipFile, member: zipfile.ZipInfo
+) -> None:
     info = tarfile.TarInfo(name)
     info.size = member.file_size
     info.mode = 0o755 if name.startswith("bin/") or (member.external_attr >> 16) & 0o100 else 0o644
@@ -227,12 +235,16 @@ def _for_python(version: str) -> list[str]:
     ]
 
 
-def _pip(cache: Path, *arguments: str, reproducible: bool = False, at: Path | None = None) -> None:
+def _run_pip(
+    cache: Path, *arguments: str, reproducible: bool = False, at: Path | None = None
+) -> None:
     options = ["--disable-pip-version-check", "--no-input", "--no-color"]
     environment = {"SOURCE_DATE_EPOCH": str(_EPOCH)} if reproducible else {}
-    done = _run([_python_with_pip(cache), "-m", "pip", *options, *arguments], environment, at)
+    done = _run_command(
+        [_python_with_pip(cache), "-m", "pip", *options, *arguments], environment, at
+    )
     if done.returncode:
-        said = _failed_build(done.stdout, done.stderr) or _complaint(done.stderr)
+        said = _failed_build(done.stdout, done.stderr) or _error_lines(done.stderr)
         raise PipFailed(said or f"pip exited with status {done.returncode}")
 
 
@@ -240,18 +252,18 @@ def _python_with_pip(cache: Path) -> str:
     """Return this Python, or that of an environment with pip: environments of uv have none."""
     if importlib.util.find_spec("pip") is not None:
         return sys.executable
-    made = _once(cache.parent, ["pip", sys.version, sys.base_prefix])
+    made = _cache_path(cache.parent, ["pip", sys.version, sys.base_prefix])
     if not (made / "bin" / "pip").exists():
         made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # not renamed when complete: an environment knows its path
-        done = _run([sys.executable, "-m", "venv", str(made)], {})
+        done = _run_command([sys.executable, "-m", "venv", str(made)], {})
         if done.returncode:
             shutil.rmtree(made, ignore_errors=True)
             raise PipFailed("this Python has no pip; install it, or list wheels instead")
     return str(made / "bin" / "python")
 
 
-def _run(
+def _run_command(
     command: list[str], environment: dict[str, str], at: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     try:
@@ -288,7 +300,7 @@ def _last_block(stderr: str) -> str:
     return ""
 
 
-def _complaint(stderr: str) -> str:
+def _error_lines(stderr: str) -> str:
     """Return pip's distinct error lines, else its last three lines."""
     errors = [
         line.removeprefix("ERROR:").strip()
@@ -305,12 +317,12 @@ def _complaint(stderr: str) -> str:
 # --- the cache ---
 
 
-def _once(cache: Path, made_of: Iterable[str]) -> Path:
+def _cache_path(cache: Path, made_of: Iterable[str]) -> Path:
     return cache / hashlib.sha256(json.dumps(list(made_of)).encode()).hexdigest()[:32]
 
 
 @contextmanager
-def _making(made: Path) -> Iterator[Path]:
+def _made_directory(made: Path) -> Iterator[Path]:
     """Yield a directory that is renamed when complete, so that no command uses a partial one."""
     made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
@@ -355,7 +367,7 @@ def _with_content(
     """
     expanded = re.sub(r"\$\{[A-Z0-9_]+\}", lambda name: os.path.expandvars(name[0]), line)
     if option := _OPTION.fullmatch(expanded):
-        return line, list(_content(Path(option["value"])))
+        return line, list(_content_hashes(Path(option["value"])))
     if repository := re.search(r"git\+(file:[^\s@#;]+)", expanded):
         return line, [_call_git("ls-remote", repository[1], at=base) or ""]
     found = _split_at_path(expanded)
@@ -365,7 +377,7 @@ def _with_content(
     local = unquote(urlsplit(named).path) if named.startswith("file:") else named
     path = base / local
     if not path.is_dir():
-        return line, list(_content(path))
+        return line, list(_content_hashes(path))
     try:
         wheel = build(path, tree_of(path), cache)
     except PipFailed as error:
@@ -389,7 +401,7 @@ def _split_at_path(line: str) -> tuple[str, str, str] | None:
     return None
 
 
-def _content(path: Path) -> Iterator[str]:
+def _content_hashes(path: Path) -> Iterator[str]:
     """Yield the hashes that stand for the content of a file, or of the wheels in a directory."""
     if path.is_file():
         yield sha256_of(path)
@@ -411,7 +423,7 @@ def _needs_by_path(wheel: Path) -> str:
 # --- versions that come from git ---
 
 
-def _history(project: Path) -> list[str]:
+def _git_version(project: Path) -> list[str]:
     """Return the tag and commit from which a project takes its version; [] for a project that does
     not use git for that.
     """
@@ -426,7 +438,7 @@ def _history(project: Path) -> list[str]:
     return [described] if described else []
 
 
-def _cloned(project: Path, copy: Path) -> Path | None:
+def _cloned_project(project: Path, copy: Path) -> Path | None:
     """Return the project's directory in a copy of its repository's history; None without git."""
     top = _call_git("rev-parse", "--show-toplevel", at=project)
     index = _call_git("rev-parse", "--path-format=absolute", "--git-path", "index", at=project)
@@ -440,5 +452,5 @@ def _cloned(project: Path, copy: Path) -> Path | None:
 
 def _call_git(*arguments: str, at: Path) -> str | None:
     """Return what git prints; None where it fails, or is not installed."""
-    done = _run(["git", "--no-optional-locks", "-C", str(at), *arguments], {})
+    done = _run_command(["git", "--no-optional-locks", "-C", str(at), *arguments], {})
     return done.stdout.strip("\n") if done.returncode == 0 else None

@@ -113,7 +113,7 @@ class LocalRun:
             for _ in waiting.LOCAL_JOB_IS_OVER.attempts(within_s=timeout_s):
                 if self._is_over():
                     break
-                self._turn()
+                self._take_turn()
             else:
                 raise DeadlinePassed(
                     f"{self.planned.job.name} was not over after {timeout_s:g} s; its tasks were "
@@ -124,7 +124,7 @@ class LocalRun:
         finally:
             self._end_all()
             self._forward_lines(last=True)
-        status = self._status()
+        status = self._current_status()
         self.on_status(status)
         return status
 
@@ -139,29 +139,29 @@ class LocalRun:
                 host = host_name(component.name, index, name, site.registry_user, site.domain)
                 self.tasks[made] = self.runner.task(made, component, self.root, cache, host)
         for task in self.tasks.values():
-            self._start(task)
+            self._start_task(task)
 
-    def _start(self, task: LocalTask) -> None:
+    def _start_task(self, task: LocalTask) -> None:
         self._serial += 1
         task.start(f"container_0_0000_01_{self._serial:06d}", self.environment)
         for name in LOG_FILES:
             self._files[(task.name, name)] = _FollowedFile(task.logs / name)
 
     @property
-    def _deciding(self) -> LocalTask:
+    def _deciding_task(self) -> LocalTask:
         return self.tasks[self.planned.job.deciding_task]
 
     def _is_over(self) -> bool:
-        return self._deciding.status is not None and not self._may_restart(self._deciding)
+        return self._deciding_task.status is not None and not self._may_restart(self._deciding_task)
 
-    def _turn(self) -> None:
+    def _take_turn(self) -> None:
         self._forward_lines()
         self._raise_start_errors()
         for task in self.tasks.values():
             if task.status is not None and self._may_restart(task):
                 self._forward_lines(last=True, only=task.name)
-                self._start(task)
-        self.on_status(self._status())
+                self._start_task(task)
+        self.on_status(self._current_status())
 
     def _raise_start_errors(self) -> None:
         for task in self.tasks.values():
@@ -186,9 +186,9 @@ class LocalRun:
                 for line in file.lines(last=last):
                     self.on_line(task, name, line)
 
-    def _status(self) -> JobStatus:
-        app, report = self._app(), self._report()
-        there = (self._deciding.logs / contract.REPORT_FILE).exists()
+    def _current_status(self) -> JobStatus:
+        app, report = self._app_report(), self._job_report()
+        there = (self._deciding_task.logs / contract.REPORT_FILE).exists()
         seen = JobStatus(
             self.planned.job.name,
             "",
@@ -199,21 +199,21 @@ class LocalRun:
         )
         return replace(seen, app=None, recorded_verdict=seen.verdict)
 
-    def _app(self) -> AppReport:
+    def _app_report(self) -> AppReport:
         """Return the report that the ResourceManager would send: the deciding task's exit status
         decides the application's final status, or the witness's, which follows the report.
         """
-        report = self._report()
+        report = self._job_report()
         state, final = AppState.FINISHED, FinalStatus.SUCCEEDED
         if not self._is_over():
             state, final = AppState.RUNNING, FinalStatus.UNDEFINED
-        elif self._deciding.status or (report and report.retried and report.state == "failed"):
+        elif self._deciding_task.status or (report and report.retried and report.state == "failed"):
             final = FinalStatus.FAILED
         return AppReport("", None, self.planned.job.name, None, state, final)
 
-    def _report(self) -> JobReport | None:
+    def _job_report(self) -> JobReport | None:
         try:
-            content = (self._deciding.logs / contract.REPORT_FILE).read_bytes()
+            content = (self._deciding_task.logs / contract.REPORT_FILE).read_bytes()
         except OSError:
             return self._last
         self._last = JobReport.parse(content) or self._last

@@ -150,9 +150,9 @@ class LocalTask:
         self.logs.mkdir(parents=True)
         if self.component.configuration:
             for file in self.component.configuration.files:
-                self._deliver(file)
+                self._deliver_file(file)
         script = self.directory / "launch_container.sh"
-        script.write_text(self._script(), encoding="utf-8")
+        script.write_text(self._launch_script(), encoding="utf-8")
         own = {
             "CONTAINER_ID": container,
             "LOG_DIRS": str(self.logs),
@@ -184,7 +184,7 @@ class LocalTask:
         """
         return ["bash", str(script)], {**environ, **own}
 
-    def _deliver(self, file: ConfigFile) -> None:
+    def _deliver_file(self, file: ConfigFile) -> None:
         """Write a TEMPLATE to conf/ (ProviderUtils); link STATIC and ARCHIVE in the working
         directory.
         """
@@ -201,17 +201,17 @@ class LocalTask:
                 hint="leave it out with --set",
             )
 
-    def _script(self) -> str:
+    def _launch_script(self) -> str:
         """Return the launch script as a NodeManager writes it: exports in double quotes, then the
         command (ContainerLaunch).
         """
         lines = ["#!/bin/bash", "set -e"]
         for name, value in self.env.items():
-            lines.append(f'export {name}="{self._replaced(value)}"')
+            lines.append(f'export {name}="{self._with_tokens_replaced(value)}"')
         command = shlex.quote(self.component.launch_command or "true")
         return "\n".join([*lines, f"exec /bin/bash -c {command}", ""])
 
-    def _replaced(self, value: str) -> str:
+    def _with_tokens_replaced(self, value: str) -> str:
         """Replace the tokens that the ApplicationMaster replaces."""
         index = self.name.rpartition("-")[2]
         return value.replace("${COMPONENT_INSTANCE_NAME}", self.name).replace(
@@ -390,7 +390,7 @@ class _ContainerTask(LocalTask):
     gpus: bool = field(kw_only=True)
 
     @property
-    def _owner(self) -> tuple[int, int]:
+    def _container_owner(self) -> tuple[int, int]:
         """The user and group of the container: the caller's; `NOBODY` if the caller is root."""
         if os.geteuid() == 0:
             return NOBODY, NOBODY
@@ -412,13 +412,13 @@ class _ContainerTask(LocalTask):
         """
         if os.geteuid() == 0:
             self._change_owner()
-        env = {key: self._replaced(value) for key, value in self.env.items()}
+        env = {key: self._with_tokens_replaced(value) for key, value in self.env.items()}
         docker = self.containers.docker
-        user, group = self._owner
+        user, group = self._container_owner
         words = ["create", "--name", self.container, "--label", f"{LABEL}={self.containers.run_id}"]
         words += ["--user", f"{user}:{group}", "--network", self.containers.network]
         words += ["--network-alias", self.host, "--hostname", self.host]
-        words += ["--volume", f"{self.root}:{self.root}", *_options(env)]
+        words += ["--volume", f"{self.root}:{self.root}", *_docker_options(env)]
         if self.gpus:
             words += ["--gpus", "all"]
         yarn_env = {
@@ -430,14 +430,14 @@ class _ContainerTask(LocalTask):
         }
         for key, value in {**yarn_env, **own}.items():
             words += ["--env", f"{key}={value}"]
-        words += ["--workdir", str(self.directory), self._image, "bash", str(script)]
+        words += ["--workdir", str(self.directory), self._image_name, "bash", str(script)]
         answer = docker.call(*words)
         if answer.status:
-            raise self._refused(answer)
+            raise self._start_refused(answer)
         return docker.argv("start", "--attach", self.container), docker.variables
 
     @property
-    def _image(self) -> str:
+    def _image_name(self) -> str:
         if self.component.artifact is None:
             return ""
         return str(self.component.artifact.id)
@@ -449,9 +449,9 @@ class _ContainerTask(LocalTask):
         for top in (self.directory, self.logs, self.root / "staged"):
             if not top.exists():
                 continue
-            os.chown(top, *self._owner)
+            os.chown(top, *self._container_owner)
             for entry in top.rglob("*"):
-                os.chown(entry, *self._owner, follow_symlinks=False)
+                os.chown(entry, *self._container_owner, follow_symlinks=False)
 
     @property
     def start_error(self) -> SubmitTFJobError | None:
@@ -462,7 +462,7 @@ class _ContainerTask(LocalTask):
             output = file.read(4096)
         if not output.startswith("Error response from daemon: ") or self._was_started():
             return None
-        return self._refused(Answer(1, "", output.splitlines()[0]))
+        return self._start_refused(Answer(1, "", output.splitlines()[0]))
 
     def _was_started(self) -> bool:
         at = self.containers.docker.call(
@@ -470,9 +470,9 @@ class _ContainerTask(LocalTask):
         ).out
         return not at.startswith("0001-")  # Go's zero time
 
-    def _refused(self, answer: Answer) -> SubmitTFJobError:
-        error = refusal(answer, f"{self.name} could not be started from image {self._image}")
-        error.hint = f"`submit_tf_job image check {self._image}` shows what the image lacks"
+    def _start_refused(self, answer: Answer) -> SubmitTFJobError:
+        error = refusal(answer, f"{self.name} could not be started from image {self._image_name}")
+        error.hint = f"`submit_tf_job image check {self._image_name}` shows what the image lacks"
         return error
 
     def terminate(self) -> None:
@@ -486,7 +486,7 @@ class _ContainerTask(LocalTask):
             self.containers.docker.call("kill", self.container)
 
 
-def _options(env: Mapping[str, str]) -> Iterable[str]:
+def _docker_options(env: Mapping[str, str]) -> Iterable[str]:
     """Return the options that container-executor derives from YARN's runtime variables."""
     options = {"MOUNTS": "--volume", "TMPFS_MOUNTS": "--tmpfs", "PORTS_MAPPING": "--publish"}
     for variable, option in options.items():

@@ -87,7 +87,7 @@ def stream(content: Content, piece: int = PIECE) -> Iterator[bytes]:
         UsageError: A file was removed or changed since it was hashed.
     """
     buffer = bytearray()
-    for part in _parts(content.pieces if isinstance(content, Pack) else (content,)):
+    for part in _parts_of_pieces(content.pieces if isinstance(content, Pack) else (content,)):
         if len(part) >= piece and not buffer:
             yield part
             continue
@@ -99,15 +99,15 @@ def stream(content: Content, piece: int = PIECE) -> Iterator[bytes]:
         yield bytes(buffer)
 
 
-def _parts(pieces: Iterable[bytes | HostFile]) -> Iterator[bytes]:
+def _parts_of_pieces(pieces: Iterable[bytes | HostFile]) -> Iterator[bytes]:
     for piece in pieces:
         if isinstance(piece, HostFile):
-            yield from _file(piece)
+            yield from _pieces_of_file(piece)
         else:
             yield piece
 
 
-def _file(file: HostFile) -> Iterator[bytes]:
+def _pieces_of_file(file: HostFile) -> Iterator[bytes]:
     try:
         with file.path.open("rb", buffering=0) as source:
             _refuse_changed(file, os.fstat(source.fileno()))
@@ -120,17 +120,17 @@ def _file(file: HostFile) -> Iterator[bytes]:
                 yield part
             _refuse_changed(file, os.fstat(source.fileno()))
     except FileNotFoundError:
-        raise _changed(file, "is not there any more") from None
+        raise _changed_error(file, "is not there any more") from None
     except OSError as error:
-        raise _changed(file, f"cannot be read any more: {error.strerror or error}") from None
+        raise _changed_error(file, f"cannot be read any more: {error.strerror or error}") from None
 
 
 def _refuse_changed(file: HostFile, found: os.stat_result) -> None:
     if file.stamp and HostFile.stamp_of(found) != file.stamp:
-        raise _changed(file, "was changed after the job spec had been read")
+        raise _changed_error(file, "was changed after the job spec had been read")
 
 
-def _changed(file: HostFile, what: str) -> UsageError:
+def _changed_error(file: HostFile, what: str) -> UsageError:
     return UsageError(
         f"{file.path} {what}; nothing was submitted",
         hint="submit again when nothing writes to it any more",
@@ -210,7 +210,7 @@ def _send_all(uploads: Sequence[Upload], storage: Storage, progress: _SentBytes)
     from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        futures = [pool.submit(_send, upload, storage, progress) for upload in uploads]
+        futures = [pool.submit(_send_upload, upload, storage, progress) for upload in uploads]
         try:
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             failed = next(
@@ -224,7 +224,7 @@ def _send_all(uploads: Sequence[Upload], storage: Storage, progress: _SentBytes)
                 future.cancel()
 
 
-def _send(upload: Upload, storage: Storage, progress: _SentBytes) -> None:
+def _send_upload(upload: Upload, storage: Storage, progress: _SentBytes) -> None:
     path = storage.path(upload.uri)
     with suppress(PathExists):  # another client has uploaded the same content first
         storage.write(
@@ -310,7 +310,7 @@ def forget_earlier(storage: Storage, directories: Collection[str]) -> None:
     for above in {parent_of(path) for path in mine}:
         items = storage.list_dir(above)
         others = [item for item in items if item.path not in mine]
-        own = [_used(storage, item) for item in items if others and item.path in mine]
+        own = [_last_use(storage, item) for item in items if others and item.path in mine]
         for item in others if own else ():
             _remove_unused(storage, item, max(own) - RECENT)
 
@@ -328,9 +328,9 @@ def forget_job(storage: Storage, path: str, *, service: str, posted_ms: int) -> 
     """
     path = storage.path(path)
     with suppress(NoSuchPath):  # no files were staged, or another client has removed them
-        recent = _when(storage.now_ms(path)) - RECENT
+        recent = _moment_of(storage.now_ms(path)) - RECENT
         for item in storage.list_dir(path):
-            limit = max(recent, _when(posted_ms)) if item.path in service else recent
+            limit = max(recent, _moment_of(posted_ms)) if item.path in service else recent
             _remove_unused(storage, item, limit)
         _remove_empty(storage, path)
 
@@ -346,13 +346,13 @@ def forget_leftover(storage: Storage, found: Leftover) -> None:
 
 def _remove_unused(storage: Storage, item: Stat, limit: datetime) -> None:
     """Remove a file or directory that was not used after `limit`."""
-    if _used(storage, item) > limit:
+    if _last_use(storage, item) > limit:
         return
     if storage.renames:
         aside = f"{item.path}.{os.urandom(4).hex()}"
         with suppress(NoSuchPath):  # another client removes it
             storage.rename(item.path, aside)
-            if _used(storage, replace(item, path=aside)) <= limit:
+            if _last_use(storage, replace(item, path=aside)) <= limit:
                 storage.remove(aside, recursive=True)
                 return
             try:
@@ -372,12 +372,12 @@ def _remove_empty(storage: Storage, path: str) -> None:
             storage.remove(path)
 
 
-def _used(storage: Storage, item: Stat) -> datetime:
+def _last_use(storage: Storage, item: Stat) -> datetime:
     """Return the modification time of a file, or of the newest file in a directory."""
-    return _when(max(below.modified_ms for below in _all_below(storage, item)))
+    return _moment_of(max(below.modified_ms for below in _all_below(storage, item)))
 
 
-def _when(milliseconds: int) -> datetime:
+def _moment_of(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
 
 
@@ -392,7 +392,7 @@ def sweep(storage: Storage, root: str, *, older_than: timedelta) -> Iterator[Lef
         older_than: Minimum time since the last use, by the clock of the storage.
     """
     try:
-        limit = _when(storage.now_ms(root)) - older_than
+        limit = _moment_of(storage.now_ms(root)) - older_than
     except NoSuchPath:
         return
     found: dict[str, list[Stat]] = {}
@@ -402,7 +402,7 @@ def sweep(storage: Storage, root: str, *, older_than: timedelta) -> Iterator[Lef
                 found.setdefault(directory.name, []).append(directory)
     for name, directories in sorted(found.items()):
         below = [item for directory in directories for item in _all_below(storage, directory)]
-        used = _when(max(item.modified_ms for item in below))
+        used = _moment_of(max(item.modified_ms for item in below))
         if used <= limit:
             yield Leftover(
                 name,

@@ -72,20 +72,20 @@ class Data:
         self.env.update(self.variables())
         steps = []
         for name, item in self.task["inputs"].items():
-            share = self._share(name) if item["shard"] and self.needs else None
+            share = self._share_of_files(name) if item["shard"] and self.needs else None
             if item["download"] and self.needs:
-                to = self._folder(INPUTS, name)
+                to = self._make_folder(INPUTS, name)
                 step = {"do": "download", "name": name, "uri": item["uri"], "to": to}
                 steps.append(dict(step, file=to + ".files", share=share))
             elif share is not None:
-                path = os.path.join(self._folder(INPUTS, ""), f"{name}.files")
+                path = os.path.join(self._make_folder(INPUTS, ""), f"{name}.files")
                 with open(path, "w", encoding="utf-8") as out:
                     out.write("".join(file + "\n" for file in share))
         for name, item in self.task["outputs"].items():
             if item["upload"]:
-                self._folder(OUTPUTS, name)
+                self._make_folder(OUTPUTS, name)
         if steps:
-            self._fetch(steps)
+            self._fetch_inputs(steps)
 
     def variables(self) -> dict[str, str]:
         """Return the variables of inputs and outputs before any is copied."""
@@ -109,18 +109,18 @@ class Data:
         """
         for name, item in self.task["outputs"].items():
             if item["upload"] and item["on_retry"] == "empty":
-                folder = self._folder(OUTPUTS, name)
+                folder = self._make_folder(OUTPUTS, name)
                 gone = os.path.join(self.info.cwd, OUTPUTS, f".{name}.gone")
                 with contextlib.suppress(OSError):  # the program has removed it
                     os.rename(folder, f"{gone}-{int(time.monotonic() * 1000)}")
-                self._folder(OUTPUTS, name)
+                self._make_folder(OUTPUTS, name)
         threading.Thread(target=self._remove_former, name="remover", daemon=True).start()
 
     def _remove_former(self) -> None:
         for path in glob.glob(os.path.join(glob.escape(self.info.cwd), OUTPUTS, ".*.gone-*")):
             shutil.rmtree(path, ignore_errors=True)
 
-    def _folder(self, kind: str, name: str) -> str:
+    def _make_folder(self, kind: str, name: str) -> str:
         path = os.path.join(self.info.cwd, kind, name)
         try:
             os.makedirs(path, exist_ok=True)
@@ -129,11 +129,11 @@ class Data:
             raise BootstrapProblem(text, FETCH_FAILED) from err
         return path
 
-    def _share(self, name: str) -> list[str]:
+    def _share_of_files(self, name: str) -> list[str]:
         """Return this task's files: every n-th of the common list."""
         path = os.path.join(self.info.cwd, contract.INPUT_LIST % name)
         try:
-            files = list(filter(str.strip, _lines(path)))
+            files = list(filter(str.strip, _read_lines(path)))
         except OSError as err:
             text = f"the list of the input {name} cannot be read: {err}"
             raise BootstrapProblem(text, FETCH_FAILED) from err
@@ -149,7 +149,7 @@ class Data:
         log(text % (name, len(mine), len(files), first + 1, total))
         return mine
 
-    def _fetch(self, steps: list[dict[str, Any]]) -> None:
+    def _fetch_inputs(self, steps: list[dict[str, Any]]) -> None:
         try:
             done = _Copy(self, steps, FETCH_PATIENCE_S).run()
         except Stopped:
@@ -159,7 +159,7 @@ class Data:
             raise BootstrapProblem(text, FETCH_FAILED)
         for step in steps:
             single = os.path.join(step["to"], os.path.basename(step["uri"]))
-            if step["share"] is None and _lines(step["file"]) == [single]:
+            if step["share"] is None and _read_lines(step["file"]) == [single]:
                 # a single file: the path itself
                 self.env[contract.ENV_INPUT + step["name"].upper()] = single
 
@@ -280,7 +280,9 @@ class _Copy:
         log(f"{begins} {', '.join(what)}")
         started = time.monotonic()
         try:
-            done: dict[str, Any] = retry(self._once, self.patience_s, self._wait, self._waiting)
+            done: dict[str, Any] = retry(
+                self._copy_once, self.patience_s, self._wait_unless_stopped, self._report_waiting
+            )
         except StoreError as err:
             done = self.failed(str(err))
         if done["t"] == "done":
@@ -294,14 +296,14 @@ class _Copy:
         each = [{"name": step["name"], "uri": step["uri"], "why": why} for step in left]
         return dict(each[0], t="failed", more=each[1:])
 
-    def _wait(self, pause_s: float) -> None:
+    def _wait_unless_stopped(self, pause_s: float) -> None:
         end = time.monotonic() + pause_s
         while time.monotonic() < end:
             if self.data.stopped():
                 raise Stopped
             time.sleep(0.2)
 
-    def _once(self) -> dict[str, Any]:
+    def _copy_once(self) -> dict[str, Any]:
         info, env = self.data.info, own_python.environment_of(self.data.info, self.data.env)
         env[GIVEN_TOKENS] = info.env.get(ENV_FILE, "")
         request = {"steps": self.steps, "patience_s": self.patience_s}
@@ -317,13 +319,13 @@ class _Copy:
                 assert process.stdin is not None
                 with contextlib.suppress(BrokenPipeError), process.stdin as sink:
                     sink.write(json.dumps(request).encode("ascii"))
-                for message in self._messages(process):
+                for message in self._messages_of_process(process):
                     if time.monotonic() > self.end:
                         why = f"it was not done within {int(self.limit_s)} s (finish_timeout)"
                         return self.failed(why)
                     if message.get("t") in ("done", "failed"):
                         return message
-                    self._tell(message)
+                    self._pass_on_message(message)
                 died = process.wait()
             finally:
                 process.kill()
@@ -333,7 +335,7 @@ class _Copy:
         how = f"exit status {died}" if died >= 0 else "killed, or out of memory"
         raise StoreError(f"the copying process died ({how})", transient=True)
 
-    def _messages(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
+    def _messages_of_process(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
         """Yield the messages of the copying process, and {} while there is none, to its end.
 
         Raises:
@@ -355,9 +357,9 @@ class _Copy:
                 return
             heard = time.monotonic()
             *lines, rest = (rest + data).split(b"\n")
-            yield from map(_message, lines)
+            yield from map(_parse_message, lines)
 
-    def _tell(self, message: Mapping[str, Any]) -> None:
+    def _pass_on_message(self, message: Mapping[str, Any]) -> None:
         kind = message.get("t")
         if kind in ("found", "stored"):  # another process must know it
             key, value = ("was", message["was"]) if kind == "found" else ("stored", message["old"])
@@ -369,7 +371,7 @@ class _Copy:
         elif kind == "said":
             log(str(message["text"]))
         elif kind == "waiting":
-            self._waiting(StoreError(str(message["why"])), message["since_s"])
+            self._report_waiting(StoreError(str(message["why"])), message["since_s"])
         elif kind == "copied" and self._is_due():
             log(f"copied so far: {message['files']} files, {message['bytes'] / 1e6:.1f} MB")
 
@@ -379,7 +381,7 @@ class _Copy:
             self.told = time.monotonic()
         return due
 
-    def _waiting(self, err: StoreError, since_s: float) -> None:
+    def _report_waiting(self, err: StoreError, since_s: float) -> None:
         """Log and report that the copying is tried again, and where the output is until then."""
         step, stage = self.steps[0], 2 if since_s >= self.finish_s else 1
         fetches = step["do"] == "download"
@@ -398,7 +400,7 @@ class _Copy:
         self.data.warn(f"the output {step['name']} {text}: {err}", step["name"])
 
 
-def _message(line: bytes) -> dict[str, Any]:
+def _parse_message(line: bytes) -> dict[str, Any]:
     """Return a line of the copying process as a message; {} for a line that other code of the image
     prints when Python starts.
     """
@@ -409,6 +411,6 @@ def _message(line: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _lines(path: str) -> list[str]:
+def _read_lines(path: str) -> list[str]:
     with open(path, encoding="utf-8") as source:
         return [line.rstrip("\n") for line in source]

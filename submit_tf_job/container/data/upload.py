@@ -138,21 +138,21 @@ class OutputUpload:
             self.old = self.step["stored"]
             self._clear_away()
             return
-        directories, files = self._find()
+        directories, files = self._find_entries()
         if not files:
             raise StoreError(self._left_text() or f"nothing was written to {self.step['from']}")
-        self._try(self._begin)
+        self._with_retries(self._begin_upload)
         if not self.store.renames:
             good = not self._is_partial() and self._may_replace(self.was)
             self.place = self.target if good else self.aside
-            self.former = self._try(self._find_objects)
+            self.former = self._with_retries(self._find_objects)
         else:
-            self._try(lambda: self.store.remove(self.place))
+            self._with_retries(lambda: self.store.remove(self.place))
         try:
-            self._write(directories, files)
-            self._settle()
+            self._write_entries(directories, files)
+            self._rename_to_target()
             for path in self.former:
-                self._try(partial(self.store.remove, path))
+                self._with_retries(partial(self.store.remove, path))
         except BaseException as err:
             if self.complete and isinstance(err, StoreError) and self.store.renames:
                 raise StoreError(f"{err}; all of it may be at {self.place}") from err
@@ -163,10 +163,10 @@ class OutputUpload:
         self.copying.tell(t="stored", name=self.step["name"], old=self.old)
         self._clear_away()
 
-    def _try(self, call: Callable[[], Any]) -> Any:
+    def _with_retries(self, call: Callable[[], Any]) -> Any:
         return self.copying.retry(call)
 
-    def _note(self, text: str) -> None:
+    def _log_note(self, text: str) -> None:
         self.copying.tell(t="note", text=f"the output {self.step['name']}: {text}")
 
     def _find_objects(self) -> list[str]:
@@ -184,7 +184,7 @@ class OutputUpload:
         return found
 
     # --- what is to be stored ---
-    def _find(self) -> tuple[list[str], list[str]]:
+    def _find_entries(self) -> tuple[list[str], list[str]]:
         """Return the directories and files of the output."""
         directories: list[str] = []
         files: list[str] = []
@@ -192,7 +192,7 @@ class OutputUpload:
             if kind == LEFT:
                 self.left[name] = why
             elif kind == NOTHING:
-                self._note(f"{name} {why}; it is not stored")
+                self._log_note(f"{name} {why}; it is not stored")
             else:
                 (files if kind == FILE else directories).append(name)
                 if name == MARK:
@@ -200,7 +200,7 @@ class OutputUpload:
                     self.left[name] = "has the name of this program's own mark"
         if files == [""]:
             stored = posixpath.join(self.step["uri"], self._stored_name(""))
-            self._note(f"the program wrote a file in place of its directory; it is at {stored}")
+            self._log_note(f"the program wrote a file in place of its directory; it is at {stored}")
         return directories, files
 
     def _stored_name(self, name: str) -> str:
@@ -230,7 +230,7 @@ class OutputUpload:
         self.copying.tell(t="said", text=text)
 
     # --- what stands there ---
-    def _begin(self) -> None:
+    def _begin_upload(self) -> None:
         """Remember the version that the upload may replace; finish the steps that an earlier
         process of this task had begun.
         """
@@ -264,13 +264,13 @@ class OutputUpload:
         """Rename a former output from its hidden name back to its place, or beside that if
         something else is there.
         """
-        if self._rename(old, self.target) or not self.store.exists(old):
+        if self._rename_if_free(old, self.target) or not self.store.exists(old):
             return
-        beside = self._beside()
-        if self._rename(old, beside):
-            self._note(f"what stood at {self.target} before is now at {beside}")
+        beside = self._free_name_beside()
+        if self._rename_if_free(old, beside):
+            self._log_note(f"what stood at {self.target} before is now at {beside}")
 
-    def _beside(self) -> str:
+    def _free_name_beside(self) -> str:
         """Return a name beside the target at which nothing is."""
         path = f"{self.target}.replaced-{self.step['run']}"
         return path + f"-{int(time.time() * 1000)}" if self.store.exists(path) else path
@@ -281,10 +281,10 @@ class OutputUpload:
         """
         if there is None or (self.step["overwrite"] and there == self.was):
             return True
-        signed = self._signature(self.target)
+        signed = self._mark_at(self.target)
         return all(signed.get(key) == self.step[key] for key in ("run", "task"))
 
-    def _signature(self, path: str) -> dict[str, Any]:
+    def _mark_at(self, path: str) -> dict[str, Any]:
         """Return the mark that an upload has left in the directory that it wrote; {} without
         one.
         """
@@ -295,7 +295,7 @@ class OutputUpload:
                 raise
             return {}
 
-    def _sign(self) -> None:
+    def _write_mark(self) -> None:
         path = posixpath.join(self.place, MARK)
         me = {"run": self.step["run"], "task": self.step["task"]}
         text = json.dumps(me, sort_keys=True).encode("ascii")
@@ -303,17 +303,17 @@ class OutputUpload:
         self.store.write(path, [text], len(text))
 
     # --- copying ---
-    def _write(self, directories: list[str], files: list[str]) -> None:
+    def _write_entries(self, directories: list[str], files: list[str]) -> None:
         """Write all that can be stored to `place`."""
-        self._try(partial(self.store.mkdirs, self.place))
+        self._with_retries(partial(self.store.mkdirs, self.place))
         for name in sorted(directories):
             self._store_entry(name, partial(self.store.mkdirs, posixpath.join(self.place, name)))
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            stored = list(pool.map(self._send, sorted(files)))
+            stored = list(pool.map(self._send_file, sorted(files)))
         if not any(stored):
             raise StoreError(self._left_text())
         if self.marked:
-            self._try(self._sign)
+            self._with_retries(self._write_mark)
         self.complete = True
         new = {MARK}
         for name in map(self._stored_name, files):
@@ -336,7 +336,7 @@ class OutputUpload:
             return False
         return True
 
-    def _send(self, name: str) -> bool:
+    def _send_file(self, name: str) -> bool:
         source = os.path.join(self.step["from"], name).rstrip("/")
         target = posixpath.join(self.place, self._stored_name(name))
         attempts: list[int] = []  # bytes of each
@@ -366,11 +366,11 @@ class OutputUpload:
         with contextlib.suppress(OSError):
             if os.stat(source).st_size != size:
                 text = "was still being written, and is stored as it was in between"
-                self._note(f"{shown(name)} {text} ({size} bytes)")
+                self._log_note(f"{shown(name)} {text} ({size} bytes)")
         return True
 
     # --- the last step ---
-    def _settle(self) -> None:
+    def _rename_to_target(self) -> None:
         """Rename the upload to its target, or beside it if something else stands there."""
         if not self.store.renames:
             if self.place == self.aside or self._is_partial():
@@ -378,13 +378,13 @@ class OutputUpload:
             return
         there = None
         for _ in range(TURNS):
-            there = self._try(lambda: self.store.version(self.target))
-            if self._is_partial() or not self._try(partial(self._may_replace, there)):
+            there = self._with_retries(lambda: self.store.version(self.target))
+            if self._is_partial() or not self._with_retries(partial(self._may_replace, there)):
                 break
-            if there and not self._hide(there):
+            if there and not self._hide_replaced(there):
                 continue
             try:
-                if self._rename(self.place, self.target):
+                if self._rename_if_free(self.place, self.target):
                     return
             except StoreError:
                 if self.old:
@@ -392,17 +392,17 @@ class OutputUpload:
                         self.store.rename(self.old, self.target)
                 raise
             if self.old:
-                self._try(partial(self._bring_back, self.old))
+                self._with_retries(partial(self._bring_back, self.old))
                 self.old = ""
         self._set_aside(there)
 
-    def _hide(self, there: Version) -> bool:
+    def _hide_replaced(self, there: Version) -> bool:
         """Rename away the content that the output replaces; return False if other content was there
         by then.
 
         A rename keeps the time of a directory. So the name says when, by the store's clock.
         """
-        written = self._try(lambda: self.store.version(self.place)) or [0]
+        written = self._with_retries(lambda: self.store.version(self.place)) or [0]
         self.old = f"{self.own_old}{written[0]}{OLD}"
 
         def rename() -> None:
@@ -413,16 +413,16 @@ class OutputUpload:
                 if not self.store.exists(self.old) and self.store.exists(self.target):
                     raise
 
-        self._try(rename)
-        found = self._try(lambda: self.store.version(self.old))
+        self._with_retries(rename)
+        found = self._with_retries(lambda: self.store.version(self.old))
         if found == there:
             return True
         if found:
-            self._try(partial(self._bring_back, self.old))
+            self._with_retries(partial(self._bring_back, self.old))
         self.old = ""
         return False
 
-    def _rename(self, source: str, target: str) -> bool:
+    def _rename_if_free(self, source: str, target: str) -> bool:
         """Rename a path that nothing else renames; return False if the target exists."""
 
         def rename() -> bool:
@@ -435,7 +435,7 @@ class OutputUpload:
                     raise
             return True  # or only the response was lost
 
-        done: bool = self._try(rename)
+        done: bool = self._with_retries(rename)
         return done
 
     def _set_aside(self, there: Version | None) -> None:
@@ -446,8 +446,8 @@ class OutputUpload:
         elif there == self.was and not self.step["overwrite"]:
             why = f"{self.target}: exists already; set overwrite: true to replace it"
         if self.store.renames:
-            self._try(lambda: self.store.remove(self.aside))
-            if not self._rename(self.place, self.aside):
+            self._with_retries(lambda: self.store.remove(self.aside))
+            if not self._rename_if_free(self.place, self.aside):
                 raise StoreError(why)
         self.complete = False  # and told here where it is
         what = "the rest" if self._is_partial() and self.marked else "the output"
@@ -461,28 +461,30 @@ class OutputUpload:
         if not self.store.renames:
             return
         if self.left:
-            self._note(f"not all of it is stored: {self._left_text()}")
+            self._log_note(f"not all of it is stored: {self._left_text()}")
         wait = self.copying.failed.wait
         try:
             if self.old:
-                retry(partial(self._dispose, self.old), CLEAR_S, wait, lambda _err, _since_s: None)
+                retry(
+                    partial(self._dispose_of, self.old), CLEAR_S, wait, lambda _err, _since_s: None
+                )
         except StoreError as err:
-            self._note(f"what stood at {self.target} before is still at {self.old}: {err}")
+            self._log_note(f"what stood at {self.target} before is still at {self.old}: {err}")
         with contextlib.suppress(StoreError):
-            self._sweep()
+            self._remove_leftovers()
 
-    def _dispose(self, old: str) -> None:
+    def _dispose_of(self, old: str) -> None:
         """Remove a replaced output; what no upload wrote goes to the trash, as with `hdfs dfs -rm`
         (TrashPolicyDefault), or beside the target where there is no trash.
         """
         if self.store.exists(old):
-            if self._signature(old):
+            if self._mark_at(old):
                 self.store.remove(old)
                 return
             self._move_away(old)
         if old in self.cleared:
             text = f"what stood at {self.target} was no output of an earlier job, and is now at "
-            self._note(text + self.cleared.pop(old))
+            self._log_note(text + self.cleared.pop(old))
 
     def _move_away(self, old: str) -> None:
         """Move what was replaced to the trash, or beside the target where there is no trash."""
@@ -498,17 +500,17 @@ class OutputUpload:
         except StoreError as err:
             if err.transient:
                 raise
-        self.cleared[old] = self._beside()
+        self.cleared[old] = self._free_name_beside()
         self.store.rename(old, self.cleared[old])
 
-    def _sweep(self) -> None:
+    def _remove_leftovers(self) -> None:
         """Remove the leftovers of uploads to this target that were killed more than a day ago."""
         written = self.store.version(self.target)
         before = (written or [0])[0] - LEFT_MS
         mine = f"{self.prefix}{self.step['run']}-{self.step['task']}-"
         for at, path in self._renamed_away():
             if path.startswith(mine):  # of a lost container of this task
-                self._dispose(path)
+                self._dispose_of(path)
             elif at < before:
                 self._move_away(path)
         for path, _, _ in self.store.list(posixpath.dirname(self.target)):

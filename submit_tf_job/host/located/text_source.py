@@ -91,16 +91,16 @@ def decode(text: str | bytes, source: str) -> str:
             "them on HDFS",
         )
     if isinstance(text, bytes):
-        text = _utf8(text, source)
+        text = _decode_utf8(text, source)
     text = text.removeprefix("\ufeff")
     bad = _NO_TEXT.search(text)
     if bad:
-        place = _position(text[: bad.start()], source)
+        place = _position_after(text[: bad.start()], source)
         raise Unreadable(place, f"the control character U+{ord(bad.group()):04X}; take it out")
     return text
 
 
-def _utf8(content: bytes, source: str) -> str:
+def _decode_utf8(content: bytes, source: str) -> str:
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise Unreadable(
             Location(source, 1, 1), "UTF-16, where UTF-8 is expected; save the file as UTF-8"
@@ -108,13 +108,13 @@ def _utf8(content: bytes, source: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        place = _position(content[: error.start].decode("utf-8"), source)
+        place = _position_after(content[: error.start].decode("utf-8"), source)
         raise Unreadable(
             place, f"the byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
         ) from None
 
 
-def _position(before: str, source: str) -> Location:
+def _position_after(before: str, source: str) -> Location:
     return Location(source, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
 
 
@@ -176,34 +176,34 @@ class _JsonReader:
 
     def document(self) -> Node:
         node = self._value(1)
-        self._blanks()
+        self._skip_blanks()
         if self._at < len(self._text):
             raise self._error("more text after the end of the JSON document")
         return node
 
     def _value(self, depth: int) -> Node:
-        self._blanks()
+        self._skip_blanks()
         self._count += 1
         if self._count > MAX_NODES:
             raise self._error(f"more than {MAX_NODES} values")
         if depth > MAX_DEPTH:
             raise self._error(f"nested more than {MAX_DEPTH} levels deep")
-        place, char = self._place(), self._char()
+        place, char = self._place(), self._next_char()
         if char == "{":
-            return self._table(place, depth)
+            return self._read_table(place, depth)
         if char == "[":
-            return self._list(place, depth)
+            return self._read_list(place, depth)
         if char == '"':
-            return Scalar(ScalarKind.TEXT, self._string(), place)
-        return self._bare(place)
+            return Scalar(ScalarKind.TEXT, self._read_string(), place)
+        return self._read_word(place)
 
-    def _bare(self, place: Location) -> Scalar:
+    def _read_word(self, place: Location) -> Scalar:
         word = _WORD.match(self._text, self._at)
         if not word:
             raise self._error(
                 "the text ends too early"
-                if not self._char()
-                else f"a value is missing before {clip(self._char())}"
+                if not self._next_char()
+                else f"a value is missing before {clip(self._next_char())}"
             )
         said = word.group()
         number = _NUMBER.fullmatch(said)
@@ -218,22 +218,22 @@ class _JsonReader:
             )
         return Scalar(_WORDS[said], said, place)
 
-    def _list(self, place: Location, depth: int) -> Items:
+    def _read_list(self, place: Location, depth: int) -> Items:
         items: list[Node] = []
-        while self._more("]", first=not items):
+        while self._has_more("]", first=not items):
             items.append(self._value(depth + 1))
         return Items(tuple(items), place)
 
-    def _table(self, place: Location, depth: int) -> Table:
+    def _read_table(self, place: Location, depth: int) -> Table:
         entries: dict[str, Pair] = {}
         first = True
-        while self._more("}", first=first):
+        while self._has_more("}", first=first):
             first = False
-            if self._char() != '"':
+            if self._next_char() != '"':
                 raise self._error('a key stands in "double quotes"')
-            at, key = self._place(), self._string()
-            self._blanks()
-            if self._char() != ":":
+            at, key = self._place(), self._read_string()
+            self._skip_blanks()
+            if self._next_char() != ":":
                 raise self._error(f"a ':' belongs after the key {clip(key)}")
             self._at += 1
             entry = Pair(key, at, self._value(depth + 1))
@@ -247,24 +247,24 @@ class _JsonReader:
             entries.setdefault(key, entry)
         return Table(tuple(entries.values()), place)
 
-    def _more(self, closing: str, *, first: bool) -> bool:
+    def _has_more(self, closing: str, *, first: bool) -> bool:
         """Step over a bracket or comma; return whether another member follows."""
         if first:
             self._at += 1
-        self._blanks()
-        if self._char() == closing:
+        self._skip_blanks()
+        if self._next_char() == closing:
             self._at += 1
             return False
         if not first:
-            if self._char() != ",":
+            if self._next_char() != ",":
                 raise self._error(f"a ',' or '{closing}' belongs here")
             self._at += 1
-            self._blanks()
-            if self._char() == closing:
+            self._skip_blanks()
+            if self._next_char() == closing:
                 raise self._error(f"a ',' before '{closing}'; JSON allows none")
         return True
 
-    def _string(self) -> str:
+    def _read_string(self) -> str:
         try:
             text, self._at = _STRINGS.raw_decode(self._text, self._at)
         except json.JSONDecodeError as error:
@@ -275,13 +275,13 @@ class _JsonReader:
             ) from None
         return str(text)
 
-    def _blanks(self) -> None:
+    def _skip_blanks(self) -> None:
         blank = _BLANK.match(self._text, self._at)
         self._at = blank.end() if blank else self._at
         if _COMMENT.match(self._text, self._at):
             raise self._error("JSON has no comments; take it out, or name the file .yaml")
 
-    def _char(self) -> str:
+    def _next_char(self) -> str:
         return self._text[self._at : self._at + 1]
 
     def _place(self) -> Location:
@@ -331,10 +331,10 @@ class _XMLReader:
 
         self._expat = expat
         parser = self._parser = expat.ParserCreate()
-        parser.StartDoctypeDeclHandler = self._doctype
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._characters
+        parser.StartDoctypeDeclHandler = self._on_doctype
+        parser.StartElementHandler = self._on_start
+        parser.EndElementHandler = self._on_end
+        parser.CharacterDataHandler = self._on_characters
 
     def document(self, text: str) -> Table:
         try:
@@ -344,53 +344,55 @@ class _XMLReader:
             raise Unreadable(place, f"not XML: {self._expat.ErrorString(error.code)}") from None
         return Table(tuple(self._entries.values()), Location(self._notes.source, 1, 1))
 
-    def _here(self) -> Location:
+    def _parser_place(self) -> Location:
         at = self._parser
         return Location(self._notes.source, at.CurrentLineNumber, at.CurrentColumnNumber + 1)
 
-    def _refuse(self, message: str) -> NoReturn:
-        raise Unreadable(self._here(), message)
+    def _refuse_here(self, message: str) -> NoReturn:
+        raise Unreadable(self._parser_place(), message)
 
-    def _doctype(self, *_: object) -> None:
-        self._refuse("a document type (DOCTYPE), whose entities are not read; take it out")
+    def _on_doctype(self, *_: object) -> None:
+        self._refuse_here("a document type (DOCTYPE), whose entities are not read; take it out")
 
-    def _start(self, name: str, _attributes: dict[str, str]) -> None:
+    def _on_start(self, name: str, _attributes: dict[str, str]) -> None:
         depth = len(self._path)
         if depth == 0 and name != "configuration":
-            self._refuse(
+            self._refuse_here(
                 f"the element {clip(name)} begins the file; a Hadoop configuration begins with "
                 "<configuration>"
             )
         if depth == 1 and name != "property":
-            self._refuse(f"the element {clip(name)} is not read; only <property> is")
+            self._refuse_here(f"the element {clip(name)} is not read; only <property> is")
         if depth == 2 and name not in _PARTS:
-            self._refuse(f"a property has no {clip(name)}; it has a name and a value")
+            self._refuse_here(f"a property has no {clip(name)}; it has a name and a value")
         if depth > 2:
-            self._refuse(f"the element {clip(name)} stands in a {self._path[-1]}; write text there")
+            self._refuse_here(
+                f"the element {clip(name)} stands in a {self._path[-1]}; write text there"
+            )
         self._path.append(name)
         if depth == 1:
-            self._property = _Property(self._here())
+            self._property = _Property(self._parser_place())
         elif depth == 2 and self._property is not None:
             self._property.parts[name] = _Text()
 
-    def _end(self, _name: str) -> None:
+    def _on_end(self, _name: str) -> None:
         self._path.pop()
         if len(self._path) == 1 and self._property is not None:
-            self._add(self._property)
+            self._add_property(self._property)
             self._property = None
 
-    def _characters(self, text: str) -> None:
+    def _on_characters(self, text: str) -> None:
         if len(self._path) == 3 and self._property is not None:
             part = self._property.parts[self._path[-1]]
             if part.place is None and text.strip():
-                here = self._here()
+                here = self._parser_place()
                 blanks = len(text) - len(text.lstrip())
                 part.place = Location(here.source, here.line, here.column + blanks)
             part.text += text
         elif len(self._path) != 3 and text.strip():
-            self._refuse(f"text outside of a property: {clip(text.strip())}")
+            self._refuse_here(f"text outside of a property: {clip(text.strip())}")
 
-    def _add(self, found: _Property) -> None:
+    def _add_property(self, found: _Property) -> None:
         name, value = (found.parts.get(part, _Text()) for part in ("name", "value"))
         key, place = name.text.strip(), name.place or found.place
         if not key:

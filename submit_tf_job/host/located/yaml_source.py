@@ -148,7 +148,7 @@ class _Composer:
         event = next(self._events)
         if isinstance(event, yaml.StreamEndEvent):
             raise Unreadable(Location(self._notes.source, 1, 1), EMPTY)
-        node, _ = self._node(next(self._events), 1)
+        node, _ = self._compose_node(next(self._events), 1)
         end = next(self._events)
         self._refuse_more(end.end_mark.index)
         return node
@@ -163,14 +163,14 @@ class _Composer:
             what = "a second document begins here; keep one" if another else _UNFIT
             raise Unreadable(Location(self._notes.source, line, 1), what)
 
-    def _node(self, event: Any, depth: int) -> tuple[Node, int]:
+    def _compose_node(self, event: Any, depth: int) -> tuple[Node, int]:
         """Return one node, and the number of levels in it."""
         import yaml
 
         place = self._place(event)
-        self._spend(place, 1, depth)
+        self._count_nodes(place, 1, depth)
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, place, depth)
+            return self._resolve_alias(event, place, depth)
         if event.tag is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
             self._notes.problem(
@@ -183,12 +183,12 @@ class _Composer:
         before = self._count
         if event.anchor is not None:
             self._anchors[event.anchor] = None
-        node, levels = self._content(event, place, depth)
+        node, levels = self._compose_content(event, place, depth)
         if event.anchor is not None:
             self._anchors[event.anchor] = (node, self._count - before + 1, levels)
         return node, levels
 
-    def _content(self, event: Any, place: Location, depth: int) -> tuple[Node, int]:
+    def _compose_content(self, event: Any, place: Location, depth: int) -> tuple[Node, int]:
         import yaml
 
         if isinstance(event, yaml.ScalarEvent):
@@ -197,16 +197,16 @@ class _Composer:
                 kind_of_plain(event.value) if plain else ScalarKind.TEXT, event.value, place, plain
             ), 1
         if isinstance(event, yaml.SequenceStartEvent):
-            return self._items(place, depth)
+            return self._compose_items(place, depth)
         return self._table(place, depth)
 
-    def _items(self, place: Location, depth: int) -> tuple[Node, int]:
+    def _compose_items(self, place: Location, depth: int) -> tuple[Node, int]:
         import yaml
 
         items: list[Node] = []
         deepest = 0
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            node, levels = self._node(event, depth + 1)
+            node, levels = self._compose_node(event, depth + 1)
             items.append(node)
             deepest = max(deepest, levels)
         return Items(tuple(items), place), deepest + 1
@@ -217,8 +217,8 @@ class _Composer:
         entries: dict[str, Pair] = {}
         deepest = 0
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key, at = self._key(event, depth + 1)
-            node, levels = self._node(next(self._events), depth + 1)
+            key, at = self._compose_key(event, depth + 1)
+            node, levels = self._compose_node(next(self._events), depth + 1)
             deepest = max(deepest, levels)
             if key == "<<" and not event.style:
                 self._notes.problem(
@@ -237,7 +237,7 @@ class _Composer:
                 entries[key] = Pair(key, at, node)
         return Table(tuple(entries.values()), place), deepest + 1
 
-    def _key(self, event: Any, depth: int) -> tuple[str, Location]:
+    def _compose_key(self, event: Any, depth: int) -> tuple[str, Location]:
         import yaml
 
         place = self._place(event)
@@ -249,10 +249,10 @@ class _Composer:
             )
         if not isinstance(event, yaml.ScalarEvent):
             raise Unreadable(place, "a key is plain text; this is a list, a mapping or an alias")
-        self._node(event, depth)
+        self._compose_node(event, depth)
         return event.value, place
 
-    def _alias(self, event: Any, place: Location, depth: int) -> tuple[Node, int]:
+    def _resolve_alias(self, event: Any, place: Location, depth: int) -> tuple[Node, int]:
         self._aliases += 1
         if self._aliases > MAX_ALIASES:
             raise Unreadable(place, f"more than {MAX_ALIASES} aliases (*); write the values out")
@@ -269,10 +269,10 @@ class _Composer:
                 f"the alias *{clip(event.anchor)[1:-1]} refers to a value that contains it",
             )
         node, nodes, levels = anchored
-        self._spend(place, nodes, depth + levels - 1)
+        self._count_nodes(place, nodes, depth + levels - 1)
         return node, levels
 
-    def _spend(self, place: Location, nodes: int, depth: int) -> None:
+    def _count_nodes(self, place: Location, nodes: int, depth: int) -> None:
         self._count += nodes
         if self._count > MAX_NODES:
             raise Unreadable(
@@ -310,7 +310,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, source: str) -> Unread
             if row in _UNFINISHED and began is not None:
                 place = Location(source, began.line + 1, began.column + 1)
             line = began.line + 1 if began else place.line
-            return Unreadable(place, message.format(what=_construct(said), line=line))
+            return Unreadable(place, message.format(what=_construct_in(said), line=line))
     return Unreadable(place, f"not YAML: {error.problem}")
 
 
@@ -331,16 +331,16 @@ def _unclosed_bracket(error: Any, text: str) -> tuple[int, int] | None:
     lines = text.splitlines()
     at, stopped = (lines[line] if line < len(lines) else "" for line in (began.line, mark.line))
     next_key = mark.line > began.line and re.match(r" *[\w.\"'-]+ *:(\s|$)", stopped) is not None
-    if mark.index >= len(text) or (next_key and _indentation(stopped) <= _indentation(at)):
+    if mark.index >= len(text) or (next_key and _indentation_of(stopped) <= _indentation_of(at)):
         return began.line + 1, began.column + 1
     return None
 
 
-def _indentation(line: str) -> int:
+def _indentation_of(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def _construct(said: str) -> str:
+def _construct_in(said: str) -> str:
     """Return the YAML construct that PyYAML's message names."""
     if "sequence" in said:
         return "list"
@@ -389,16 +389,18 @@ def retyped(scalar: Scalar) -> str:
         return "nothing"
     if len(text) > _LONGEST:
         return "a number"
-    return f"the number {_whole(text) if scalar.kind is ScalarKind.WHOLE else _real(text)}"
+    return (
+        f"the number {_parse_whole(text) if scalar.kind is ScalarKind.WHOLE else _parse_real(text)}"
+    )
 
 
-def _whole(text: str) -> int:
+def _parse_whole(text: str) -> int:
     if text[:2] in ("0x", "0o"):
         return int(text, 0)
     return int(text, 8 if _OCTAL_11.fullmatch(text) else 10)
 
 
-def _real(text: str) -> float:
+def _parse_real(text: str) -> float:
     # .inf and .nan carry YAML's dot
     return float(text.replace(".", "", 1) if text[-1] in "fFnN" else text)
 
