@@ -23,6 +23,7 @@ from submit_tf_job.job_report import (
     as_number,
     as_text,
     as_value,
+    as_whole,
     by_name,
     each,
     fact,
@@ -255,10 +256,13 @@ class UsageReport:
 class Asked:
     """What one task of a role asks for, and how many tasks there are."""
 
-    tasks: int
-    memory_mib: int | None
-    cpus: int | None
-    gpus: int
+    tasks: int = fact(as_count)
+    memory_mib: int | None = fact(as_whole)
+    cpus: int | None = fact(as_whole)
+    gpus: int = fact(as_count)
+
+
+asked_by_role = by_name(one(Asked))  # of a run's record
 
 
 @dataclass(frozen=True)

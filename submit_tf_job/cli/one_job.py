@@ -35,7 +35,13 @@ def status(context: Context, job: JobArgument) -> None:
     status = read_status.status(cluster, job)
     found = diagnose(cluster, status)
     causes = found.pending, found.failure
-    context.result(job_lines(status, *causes), lambda: json_of_job(status, *causes))
+    lines = [*job_lines(status, *causes)]
+    if status.state.is_final and not context.json:
+        from submit_tf_job.operations.usage import note_of_end
+
+        note = note_of_end(cluster, status, found.failure)
+        lines += [f"  memory       {note}"] if note else []
+    context.result(lines, lambda: json_of_job(status, *causes))
 
 
 def wait(
@@ -121,7 +127,6 @@ def describe(context: Context, job: JobArgument) -> None:
       submit_tf_job describe mnist -o json | jq '.task_list[].host'
     """
     from submit_tf_job.jsonview import description_object
-    from submit_tf_job.operations.series import usage_of_status
     from submit_tf_job.operations.usage import summary, use_of_status
     from submit_tf_job.report.detail_text import description_lines
 
@@ -130,7 +135,7 @@ def describe(context: Context, job: JobArgument) -> None:
     diagnosis = diagnose(cluster, found)
     uses = ""
     if not context.json:
-        uses = summary(use_of_status(cluster, found, usage_of_status(cluster, found)))
+        uses = summary(use_of_status(cluster, found))
     now_ms = int(time.time() * 1000)
     lines = description_lines(found, diagnosis, now_ms=now_ms, uses=uses, width=context.width)
     context.result(lines, lambda: description_object(found, diagnosis.pending, diagnosis.failure))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from submit_tf_job.container import contract, task_files
@@ -50,20 +51,23 @@ class UsageWriter:
             with contextlib.suppress(OSError):
                 task_files.write_json(self.path, self.last)
 
-    def record(self, most_bytes: int = RECORD_BYTES) -> bytes:
-        """Return the content for the run's record: what was written last, with fewer points, and
-        then without tasks, if it would be larger than `most_bytes`; b"" if nothing was written.
-        """
-        if self.last is None:
-            return b""
-        kept = dict(self.last, series=[dict(curve) for curve in self.last["series"]])
-        while True:
-            text = json.dumps(kept, separators=(",", ":"), sort_keys=True).encode("utf-8")
-            points = max((len(curve["points"]) for curve in kept["series"]), default=0)
-            if len(text) <= most_bytes or (points <= 1 and not kept["tasks"]):
-                return text if len(text) <= most_bytes else b""
-            if points <= FEWEST and kept["tasks"]:
-                kept["tasks"] = []
-            else:
-                for curve in kept["series"]:
-                    curve["points"] = curve["points"][len(curve["points"]) % 2 ^ 1 :: 2]
+    def record(self) -> bytes:
+        """Return the content for the run's record; b"" if nothing was written."""
+        return shortened(self.last) if self.last else b""
+
+
+def shortened(usage: Mapping[str, Any], most_bytes: int = RECORD_BYTES) -> bytes:
+    """Return the content for a run's record: the use that was written, with fewer points, and then
+    without tasks, if it would be larger than `most_bytes`; b"" if that is not enough.
+    """
+    kept = dict(usage, series=[dict(curve) for curve in usage["series"]])
+    while True:
+        text = json.dumps(kept, separators=(",", ":"), sort_keys=True).encode("utf-8")
+        points = max((len(curve["points"]) for curve in kept["series"]), default=0)
+        if len(text) <= most_bytes or (points <= 1 and not kept["tasks"]):
+            return text if len(text) <= most_bytes else b""
+        if points <= FEWEST and kept["tasks"]:
+            kept["tasks"] = []
+        else:
+            for curve in kept["series"]:
+                curve["points"] = curve["points"][len(curve["points"]) % 2 ^ 1 :: 2]

@@ -13,9 +13,10 @@ from submit_tf_job.errors import NoSuchJob, SubmitTFJobError, UsageError
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.history import RecordedRun, recorded_run
+from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.run_differences import Difference, differences, differing_lines
 from submit_tf_job.operations.runs import APPLICATION_ID, find
-from submit_tf_job.operations.series import series_of
+from submit_tf_job.operations.series import usage_of_status
 from submit_tf_job.usage_report import Series, UsageReport
 
 LAST_RUNS = 10  # of a job that is compared alone
@@ -150,7 +151,8 @@ def _usage_of_run(cluster: Cluster, run: RecordedRun) -> UsageReport | None:
     with suppress(SubmitTFJobError):
         if run.state.is_final:
             return run_records.usage_of(cluster, run.run)
-        return series_of(cluster, JobRef(run.name, run.application_id, run.run))
+        ref = JobRef(run.name, run.application_id, run.run)
+        return usage_of_status(cluster, read_status(cluster, ref))
     return None
 
 

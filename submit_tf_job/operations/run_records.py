@@ -121,22 +121,25 @@ def extend(cluster: Cluster, run: str, seconds: int) -> None:
         _write_record(_open_storage(cluster), directory, {**record, LIFETIME: seconds})
 
 
-def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> None:
-    """Add the end of a run to its record, if the record exists and has no end; errors are only
-    logged.
+def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> bool:
+    """Add the end of a run to its record, if the record exists and has no end, and return whether
+    it was added; errors are only logged.
     """
     settled = status.state.is_final and status.evidence not in AWAITED
     if not settled or status.of_other_user or not status.run:
-        return
+        return False
+    added = False
     with _errors_logged(status.run):
         record = read(cluster, status.run)
         if record is None or record.get("end") or record["application_id"] != status.application_id:
-            return
+            return False
         directory = f"{_records_directory(cluster)}/{job_of(status.run)}"
         storage, record = _open_storage(cluster), {**record, "end": _end_of_status(status, cause)}
         record.pop("report", None)
         _write_record(storage, directory, record)
         storage.remove(storage.path(f"{directory}/{status.run}{_REPORT}"))
+        added = True
+    return added  # noqa: RET504 - an error of the block is logged, and ends it
 
 
 def _end_of_status(status: JobStatus, cause: Cause | None) -> dict[str, Any]:
@@ -198,6 +201,13 @@ def usage_of(cluster: Cluster, run: str) -> UsageReport | None:
         path = storage.path(f"{_records_directory(cluster)}/{job_of(run)}/{run}{_USAGE}")
         return UsageReport.parse(storage.read(path))
     return None
+
+
+def keep_usage(cluster: Cluster, run: str, content: bytes) -> None:
+    """Write what a run's tasks used beside its record; errors are only logged."""
+    with _errors_logged(run):
+        storage, directory = _open_storage(cluster), f"{_records_directory(cluster)}/{job_of(run)}"
+        storage.write(storage.path(f"{directory}/{run}{_USAGE}"), content, mode=0o600)
 
 
 def stored_run(cluster: Cluster, run: str) -> StoredRun | None:

@@ -14,10 +14,12 @@ from submit_tf_job.errors import (
     SubmitTFJobError,
     UsageError,
 )
+from submit_tf_job.observation import JobState
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.read_status import StatusReader, read_status
 from submit_tf_job.operations.runs import find
+from submit_tf_job.operations.why import why_failed
 from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
@@ -70,7 +72,10 @@ def stop(
     stop_run(
         cluster, ref, wait=wait, containers=wait and containers, reason=reason, on_wait=on_wait
     )
-    return read_status(cluster, ref)
+    status = read_status(cluster, ref)
+    if status.state is JobState.STOPPED:
+        why_failed(cluster, status)  # completes the record, before the node deletes the curves
+    return status
 
 
 def stop_run(

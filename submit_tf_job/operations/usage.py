@@ -18,11 +18,11 @@ from submit_tf_job.host.units import memory_text
 from submit_tf_job.observation import JobState
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.listing import JobSelection, listed_jobs
-from submit_tf_job.operations.read_status import StatusReader
+from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.runs import find_with_record
-from submit_tf_job.operations.series import usage_by, usage_of_status
+from submit_tf_job.operations.series import usage_of_status
 from submit_tf_job.operations.stored_services import stored_services
-from submit_tf_job.usage_report import Advice, Asked, RoleUse, UsageReport
+from submit_tf_job.usage_report import Advice, Asked, RoleUse, UsageReport, asked_by_role
 from submit_tf_job.yarn.observed import Charge, ObservedService
 from submit_tf_job.yarn.service_properties import Resubmission
 
@@ -76,31 +76,32 @@ def usage_of(cluster: Cluster, job: str | JobRef) -> JobUse:
         ClusterUnavailable: No ResourceManager answered.
     """
     ref, app = find_with_record(cluster, job)
-    reader = StatusReader(cluster, ref)
-    status = reader.read(detail=True, app=app)
-    used = None if status.of_other_user else usage_by(cluster, reader, status)
-    return use_of_status(cluster, status, used)
+    status = read_status(cluster, ref, detail=True, app=app)
+    use = use_of_status(cluster, status)
+    if use.used is None or not says_something(status):
+        return use
+    service = _service_of(cluster, status)
+    floor = Resubmission.of(service.properties if service else {}).memory
+    return replace(use, advice=advice(use.asked, use.used.roles, step_mib(cluster), floor))
 
 
-def use_of_status(cluster: Cluster, status: JobStatus, used: UsageReport | None) -> JobUse:
-    """Return what a run uses and asked for, with advice, from its status and the use that was read
-    (`used`).
+def use_of_status(cluster: Cluster, status: JobStatus) -> JobUse:
+    """Return what a run uses and asked for, without advice, from its status; this takes two
+    requests if the run has a record.
     """
-    app, service = status.app, _service_of(cluster, status)
-    made = JobUse(
+    app = status.app
+    return JobUse(
         name=status.name,
         run=status.run,
         application_id=status.application_id,
         state=status.state,
         elapsed_s=app.elapsed_ms // 1000 if app and app.elapsed_ms else None,
-        asked=asked_by(cluster, status.run, service),
+        asked=_asked_of(status.service)
+        or _asked_in_record(cluster, status.run)
+        or _asked_of(_service_of(cluster, status)),
         charge=app.charge if app else None,
-        used=used,
+        used=usage_of_status(cluster, status),
     )
-    if used is None or not says_something(status):
-        return made
-    floor = Resubmission.of(service.properties if service else {}).memory
-    return replace(made, advice=advice(made.asked, used.roles, step_mib(cluster), floor))
 
 
 def _service_of(cluster: Cluster, status: JobStatus) -> ObservedService | None:
@@ -115,21 +116,18 @@ def _service_of(cluster: Cluster, status: JobStatus) -> ObservedService | None:
     return status.service
 
 
-def asked_by(cluster: Cluster, run: str, service: ObservedService | None) -> dict[str, Asked]:
-    """Return what each role asks for, by YARN's service, else by the run's record."""
-    found = {
+def _asked_of(service: ObservedService | None) -> dict[str, Asked]:
+    return {
         one.name: Asked(one.number_of_containers or 0, one.memory_mib, one.vcores, one.gpus)
         for one in (service.components if service else ())
         if one.name != contract.WITNESS_ROLE
     }
-    return found or run_asked(cluster, run)
 
 
-def run_asked(cluster: Cluster, run: str) -> dict[str, Asked]:
-    """Return what each role of a run asked for, by its record."""
-    with suppress(SubmitTFJobError, TypeError, KeyError, AttributeError):
-        record = run_records.read(cluster, run) or {}
-        return {role: Asked(**amounts) for role, amounts in record["submission"]["asked"].items()}
+def _asked_in_record(cluster: Cluster, run: str) -> Mapping[str, Asked]:
+    with suppress(SubmitTFJobError):
+        record = run_records.read(cluster, run) or {"submission": {}}
+        return asked_by_role(record["submission"].get("asked"))
     return {}
 
 
@@ -194,7 +192,7 @@ def advice(
 
 def _of_memory(role: str, asked: Asked, used: RoleUse, step: int, floor: int) -> Advice | None:
     peak = used.memory_bytes and used.memory_bytes.peak
-    if not peak or not asked.memory_mib or peak.most <= 0:
+    if not peak or not asked.memory_mib or not 0 < peak.most < asked.memory_mib * MIB:
         return None
     wanted = max(math.ceil(peak.most * MARGIN / MIB / step) * step, floor)
     if wanted > WORTH * asked.memory_mib:
@@ -206,7 +204,7 @@ def _of_memory(role: str, asked: Asked, used: RoleUse, step: int, floor: int) ->
 
 def _of_cpus(role: str, asked: Asked, used: RoleUse) -> Advice | None:
     mean = used.cpu_cores and used.cpu_cores.mean
-    if not mean or not asked.cpus:
+    if not mean or not asked.cpus or mean.most >= asked.cpus:
         return None
     wanted = max(1, math.ceil(mean.most * MARGIN))
     if wanted > WORTH * asked.cpus:
@@ -276,7 +274,7 @@ def note_of_end(cluster: Cluster, status: JobStatus, cause: Cause | None) -> str
     if report is None or not (out or (long and status.state is JobState.SUCCEEDED)):
         return ""
     with suppress(SubmitTFJobError):
-        use = use_of_status(cluster, status, usage_of_status(cluster, status))
+        use = use_of_status(cluster, status)
         return _memory_at_end(use, str(cause.task or "")) if out and cause else waste(use)
     return ""
 
@@ -285,12 +283,9 @@ def _memory_at_end(use: JobUse, task: str) -> str:
     """Return how much of its memory a task had used when it last reported its use; "" if that is
     not known.
     """
-    role = task.rpartition("-")[0]
-    asked, tasks = (
-        use.asked.get(role),
-        {one.task: one for one in use.used.tasks} if use.used else {},
-    )
-    memory = tasks[task].memory_bytes if task in tasks else None
+    asked = use.asked.get(task.rpartition("-")[0])
+    tasks = use.used.tasks if use.used else ()
+    memory = next((one.memory_bytes for one in tasks if one.task == task), None)
     if not asked or not asked.memory_mib or not memory or not memory.peak:
         return ""
     held = memory_text(asked.memory_mib)

@@ -15,6 +15,7 @@ from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.logs import am_log, end_of_log
+from submit_tf_job.operations.series import keep_usage
 from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
@@ -233,7 +234,8 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
     cause = None
     if status.state is JobState.FAILED:
         cause = _first_cause(cluster, status)
-    run_records.complete(cluster, status, cause)
+    if run_records.complete(cluster, status, cause):
+        keep_usage(cluster, status)
     return cause
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import submit_tf_job
 from tests.json_page import check
-from tests.world import World
+from tests.world import RM, World
 
 FILE, QUARTER = "job-usage.json", 1 << 28
 AMOUNTS = {
@@ -50,7 +53,10 @@ USAGE: dict[str, Any] = {
 def runs(world: World, *, part: float = 0.5) -> str:
     roles = {"chief": {"memory": "1Gi"}, "worker": {"memory": "4Gi", "instances": 2}}
     chief = world.running(roles=roles)["chief-0"]
-    world.reports(chief, "running", progress={"step": 3, "part": part, "metrics": {}})
+    task = {"task": "chief-0", "state": "running", "host": "node1", "container": chief}
+    told: dict[str, Any] = {"deciding": "chief-0", "tasks": [task]}
+    told["progress"] = {"step": 3, "part": part, "metrics": {}}
+    world.reports(chief, "running", **told)
     world.writes(chief, FILE, USAGE)
     return chief
 
@@ -168,3 +174,64 @@ def test_end_of_a_long_run_says_that_it_used_little(kept: World) -> None:
     wanted = "worker used at most 300 MiB of the 4Gi that it held; submit_tf_job usage mnist says what to ask for"
     assert (done.status, wanted in done.err + done.out) == (0, True), done
     assert "worker at most 300 MiB of 4Gi" in kept("describe", "mnist").out
+    assert f"  memory       {wanted}" in kept("status", "mnist").out.splitlines()
+
+
+# how a run ends whose deciding task writes no record; the command that learns of it
+ENDS: dict[str, tuple[str, ...]] = {
+    "stopped here": ("stop", "mnist"),
+    "stopped elsewhere": ("status", "mnist"),
+    "in the history": ("history",),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_curves_of_a_stopped_run_stay(kept: World, end: str) -> None:
+    kept.writes(runs(kept), FILE, {**USAGE, "run": kept.name})
+    before = kept("usage", "mnist", "-o", "json").json
+    assert before["series"]
+    if end != "stopped here":
+        kept.ends("KILLED", "KILLED")
+    assert kept(*ENDS[end]).status == 0
+    kept.cluster.node.logs.clear()
+    found = kept("usage", kept.name, "-o", "json").json
+    assert (found["series"], found["roles"]) == (before["series"], before["roles"])
+    [record] = kept.home.rglob(f"{kept.name}.usage")
+    assert record.stat().st_size < 65536
+
+
+def test_record_of_a_stopped_run_is_small(kept: World) -> None:
+    points = [[at, at, at / 7] for at in range(240)]
+    series = [{**CURVE, "name": f"metric {number}", "points": points} for number in range(40)]
+    chief = runs(kept)
+    kept.writes(chief, FILE, {**USAGE, "series": series, "tasks": USAGE["tasks"] * 200})
+    assert kept("stop", "mnist").status == 0
+    kept.cluster.node.logs.clear()
+    [record] = kept.home.rglob(f"{kept.name}.usage")
+    assert record.stat().st_size < 65536
+    found = kept("usage", kept.name, "-o", "json").json["series"]
+    assert [one["name"] for one in found] == [one["name"] for one in series]
+    assert {one["points"][-1][1] for one in found} == {239}
+
+
+def test_who_watches_asks_once_in_fifteen_seconds(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs(world)
+    cell = SimpleNamespace(update=lambda *_, **__: None)
+    cell.display = lambda *_, **__: cell
+    monkeypatch.setitem(sys.modules, "IPython.display", cell)
+    handle = submit_tf_job.Client(resource_managers=[RM]).attach("mnist")
+    costs = []
+    for notebook in (False, True):
+        monkeypatch.setattr("submit_tf_job.sdk.notebook.in_notebook", lambda on=notebook: on)
+        world.asked()
+        with pytest.raises(submit_tf_job.DeadlinePassed):
+            handle.watch(timeout_s=120)
+        costs.append(world.asked())
+    plain, shown = ([path for _, path in asked] for asked in costs)
+    looks = [path for path in shown if FILE in path]
+    assert 7 <= len(looks) <= 9
+    assert not [path for path in plain if FILE in path]
+    details = 120 / 15 + 1  # of the table of tasks
+    assert len(shown) - len(plain) <= len(looks) + details
