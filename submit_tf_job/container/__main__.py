@@ -1,6 +1,6 @@
 """Start the bootstrap: Python runs this file of `bootstrap.zip`.
 
-Every Python can read it, so that an old one is named in a sentence.
+Every version of Python can parse this file, so that one that is too old gets a clear message.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 
 def start():
     # type: () -> int
-    """Return the task's exit status."""
+    """Run the task; return its exit status."""
     if sys.version_info < (3, 6):
         sys.stderr.write(
             "[submit_tf_job] the bootstrap needs Python 3.6 or later, and %s is Python %s; name "

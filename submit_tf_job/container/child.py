@@ -66,7 +66,7 @@ class Signals:
                 self.forward(number)
 
     def stop(self) -> int:
-        """Return the first signal that ends this task, or 0."""
+        """Return the first signal received that ends this task, or 0."""
         return next((number for number in self.seen if number in STOPS), 0)
 
     def must_end(self) -> bool:
@@ -289,7 +289,9 @@ class Child:
         return self.over
 
     def _left(self) -> list[str]:
-        """Return the processes that the command has left: of its group, and orphans elsewhere."""
+        """Return a description of each process that the command has left: those of its group, and
+        orphans of other groups.
+        """
         me, my_group, known = os.getpid(), os.getpgrp(), (self.group, self.guard)
         return [
             f"{foreign.clean_text(p.name)} (process {p.pid})"

@@ -91,7 +91,7 @@ class DecidingTask:
         self.loop.post(end)
 
     def _announce_address(self) -> None:
-        """Write where this task is, for those that do not find it by DNS."""
+        """Write this task's address to the meeting place, for tasks that do not find it by DNS."""
         from submit_tf_job.container import meeting_place
 
         me = self.job.me
@@ -258,7 +258,7 @@ class DecidingTask:
         self.changed = True
 
     def _own_address(self) -> str:
-        """Return the address at which the others found this task, "" if that is not known."""
+        """Return the address at which the other tasks have found this one, "" if unknown."""
         return self.announced if self.info.by_place else self.job.me.address
 
     def _task_moved(self, _address: str) -> None:
@@ -309,7 +309,7 @@ class DecidingTask:
         self.changed |= self.stacks.look(now)
 
     def _listen_to_others(self, now: float) -> None:
-        """Look for tasks that are silent, names that DNS has by now, and answers to a probe."""
+        """Close silent connections; take in names that DNS has by now, and answers to a probe."""
         job = self.job
         self._look_for_stillness(now)
         if now >= self.checked + 1.0:

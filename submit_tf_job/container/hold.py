@@ -1,7 +1,8 @@
 """Hold the container of a job's first failure, so that a person can look at it (`hold_on_failure`).
 
-The verdict is in the report before, and does not wait. The deciding task leaves when the hold is
-over: its end is the application's. Nothing else of the job stays but the task that failed.
+The report has the verdict before, which does not wait for the hold. The deciding task stays until
+the hold is over, because its end is the end of the application; of the other tasks only the one
+that failed stays.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LEAVES_S = 2.0  # for the held task to end, once it is told
 
 
 class Hold:
-    """The hold of one container, in the deciding task."""
+    """The hold of one container, as the deciding task keeps it."""
 
     def __init__(self, job: StateMachine, signals: Signals) -> None:
         self.job, self.signals = job, signals
@@ -31,12 +32,16 @@ class Hold:
         self.member: Member | None = None  # the task whose container is held
 
     def may_be(self, m: Member) -> bool:
-        """Return whether a task that has ended has to wait until the first failure is known."""
+        """Return whether a task that has ended must stay until the first failure is known, because
+        its container may be held.
+        """
         failed = any(record["task"] == m.name for record in self.job.failures)
         return bool(self.limit_s) and failed and self.job.phase != states.ENDING
 
     def begin(self, now: float) -> None:
-        """Hold the container of the first failure of a job that has failed, if it is there."""
+        """Hold the container of the first failure of a job that has failed, if that task is
+        connected.
+        """
         job, first = self.job, self.job.first
         if not self.limit_s or job.verdict != states.FAILED or not first or self.signals.stop():
             return
@@ -57,13 +62,15 @@ class Hold:
             log_hold(job.info, self.limit_s)
 
     def left(self, m: Member) -> dict[str, Any]:
-        """Return for how long a task has to stay, for the message that tells it of the end."""
+        """Return `hold_s`, the seconds for which a task must stay, for the message that the job has
+        ended; {} for a task that is not held.
+        """
         left_s = self.until - time.monotonic()
         return {"hold_s": round(left_s, 3)} if m is self.member and left_s > 0 else {}
 
     def lasts(self, now: float) -> bool:
-        """Return whether the container is held: its time is not over, it is there, and no signal
-        has ended it (`release`, a stop).
+        """Return whether the container is still held; end the hold if its time is over, the task is
+        gone, or a signal came (`release`, a stop).
         """
         job, m = self.job, self.member
         if m is None:

@@ -108,7 +108,7 @@ class JobEnd:
         return job.verdict == states.STOPPED or self._close(now)
 
     def _holds(self, now: float) -> bool:
-        """Return whether a container is held; tell its task when it no longer is."""
+        """Return whether a container is held; if the hold has just ended, tell its task."""
         m = self.hold.member
         lasts = self.hold.lasts(now)
         if m is not None and m.peer and not lasts:

@@ -22,7 +22,8 @@ SHARE = 0.01  # of CPU time, for tables of nodes with many connections
 
 
 def has_met(own: int, others: Collection[int], tables: Sequence[str] = TABLES) -> bool | None:
-    """Return whether there is a connection of a task; None where the tables cannot be read.
+    """Return whether a task listens at its port, or has a connection with another task of the job;
+    None if the tables cannot be read.
 
     Args:
         own: The port of this task.

@@ -211,7 +211,7 @@ def _torch(info: Info, rank: int, size: int) -> dict[str, str]:
 
     torchrun takes an option from `PET_` and its name where the command line does not say it
     (torch/distributed/argparse_util.py), and sets the second group for its processes itself. Static
-    and c10d rendezvous get the same variables. `is_host` is said because torchrun compares host
+    and c10d rendezvous get the same variables. `is_host` is set because torchrun compares host
     names, which are aliases here (c10d_rendezvous_backend.py). An IPv6 address is in brackets in
     the endpoint alone (rendezvous/utils.py); TCPStore looks up the other hosts as they are.
     torchrun starts a process for each GPU, or one without GPUs.

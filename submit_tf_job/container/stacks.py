@@ -218,7 +218,7 @@ class AllStacks:
         return True
 
     def _judge_standstill(self, now: float, odd: str | None) -> None:
-        """Warn, or fail the job, unless a task that trains has moved or is at work."""
+        """Unless a task that trains has made progress or uses CPU time, warn or fail the job."""
         job, stalls = self.job, self.stalls
         names = job.training() if job.phase == states.RUNNING else []
         if not names or not stalls or job.news.last(names) > self.judged_at - stalls["after_s"]:
@@ -258,7 +258,7 @@ class AllStacks:
             self.found[name] = {**found, "cores": foreign.number(message.get("cores")) or 0.0}
 
     def _write_all_stacks(self, now: float) -> str | None:
-        """Write the file, and an event; return the task that stands elsewhere than the rest."""
+        """Write the file and an event; return the task whose stack differs from the others."""
         job = self.job
         for name in self.awaited:
             text = f"did not answer within {ALL_S:.0f} s; its node or container hangs"
@@ -291,7 +291,9 @@ class AllStacks:
 def order(
     job: StateMachine, found: Mapping[str, Mapping[str, Any]]
 ) -> tuple[list[str], str | None]:
-    """Return the tasks, with the one whose stack differs from the others first; and its name."""
+    """Return the tasks, the one whose stack differs from the others first; and the name of that
+    one.
+    """
     keys = {name: found[name]["key"] for name in found}
     trains = [name for name in job.members if job.members[name].role_kind == contract.KIND_TRAINS]
     counts = collections.Counter(keys[name] for name in trains if name in keys)

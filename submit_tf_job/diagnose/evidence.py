@@ -145,7 +145,7 @@ def _read_output(stream: str, text: str) -> _Output:
 
 
 def _bare_exceptions(lines: Sequence[OutputLine]) -> list[tuple[Block, Sequence[OutputLine]]]:
-    """Return an exception that stands alone in the last lines."""
+    """Return the exception in the last lines that has no traceback, in a list; [] without one."""
     kept = [at for at, line in enumerate(lines) if line.text.strip() and not is_trailer(line)]
     for at in reversed(kept[-3:]):
         if raised := bare_exception(lines[at]):
@@ -290,7 +290,7 @@ def _is_consequence(block: Block) -> bool:
 def _words_after(
     blocks: Sequence[tuple[Block, Sequence[OutputLine]]], block: Block, lines: Sequence[OutputLine]
 ) -> LastWords | None:
-    """Return the last words that the process wrote after its exceptions; None if it wrote only
+    """Return the last sentence that the process wrote after its exceptions; None if it wrote only
     blank lines and trailers.
     """
     end = max(other.end for other, _ in blocks if other.process == block.process)
@@ -299,7 +299,7 @@ def _words_after(
 
 
 def _is_ended_anyway(block: Block, after: LastWords) -> bool:
-    """Return whether an exception ended the program although it wrote more words."""
+    """Return whether an exception ended the program although the program wrote more lines."""
     if block.is_logged or block.is_caught:
         return after.level in ("info", "warning") or not after.words
     if after.level or after.is_of_tool or not after.words:

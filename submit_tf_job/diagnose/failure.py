@@ -169,8 +169,8 @@ def _failed_container(clues: FailureEvidence, decides: str | None) -> Failure | 
 
 
 def _silent_success(clues: FailureEvidence) -> Failure | None:
-    """Return the deciding task if YARN counts its container as a success and no outcome was
-    reported.
+    """Return the deciding task as failed if YARN reports success for its container, and no outcome
+    was reported.
     """
     app, seen = clues.seen.app, clues.seen
     if (
@@ -247,7 +247,7 @@ def _seconds_before(clues: FailureEvidence, who: str) -> str:
 
 
 def _told_for_all(clues: FailureEvidence, cause: Cause) -> Cause:
-    """Add to a cause how many other tasks failed with the same exception."""
+    """Add to a cause the number of other tasks that failed with the same exception."""
     if not cause.exception:
         return cause
     same = [
@@ -425,7 +425,9 @@ def _false_success(clues: FailureEvidence) -> Cause | None:
 
 
 def _failure_of_other_task(clues: FailureEvidence) -> Cause | None:
-    """Return another task's failure if the first task to end had only lost its peers."""
+    """Return another task's failure as the cause, if the first task that ended had only lost its
+    peers.
+    """
     for other in clues.others:
         if other.reason not in ("exited", "crashed", "killed", "lost"):
             continue

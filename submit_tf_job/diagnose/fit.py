@@ -346,7 +346,7 @@ def _each_gpus(group: _Group) -> str:
 
 
 def _of_kind(number: int, group: _Group) -> str:
-    """Return GPUs in words, or by YARN's name for them if the role says it."""
+    """Return GPUs in words, or by YARN's name for them if the role states one."""
     own = group.role.gpu_resource
     return f"{number} {own}" if own else plural(number, "GPU")
 

@@ -201,7 +201,8 @@ def _read(root: At) -> None:
 def _with_variables_replaced(root: At) -> At:
     """Replace `${name}` by the property of that name, as Hadoop does.
 
-    Any other stays for the shell in a command, and is a problem elsewhere.
+    A name that is not a property stays as it is in a command, for the shell; in any other value it
+    is a problem.
     """
     values = {e.key: e.value.text for e in root.entries if isinstance(e.value, Scalar)}
     table = Table(root.entries, root.place)

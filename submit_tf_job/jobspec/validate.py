@@ -289,8 +289,8 @@ class _Check:
         return kind.make({kind.keys.rows[kind.short].field or kind.short: value})
 
     def _of_keys(self, seen: _Located, keys: Keys, path: _Path) -> dict[str, Any]:
-        """Return the values of known keys by field; a key that is meant by an unknown one, or
-        required and missing, is wrong.
+        """Return the values of known keys by field. The value is None for a required key that is
+        missing, and for a key that an unknown one most likely means.
         """
         values: dict[str, Any] = {}
         for name, key in keys.rows.items():

@@ -232,7 +232,9 @@ def _by_yarn(container: ObservedContainer, before: TaskDetail | None) -> TaskDet
 
 
 def _by_report(task: ReportedTask, yarn: TaskDetail) -> TaskDetail:
-    """Return a task with the deciding task's report; for an absent task YARN's record has more."""
+    """Return a task with the facts of the deciding task's report; for an absent task YARN's record
+    is kept, which has more.
+    """
     told = replace(
         yarn,
         state=task.state,

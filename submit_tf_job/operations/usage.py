@@ -228,8 +228,8 @@ def gib(size: float) -> str:
 
 
 def waste(use: JobUse) -> str:
-    """Return a sentence about a run that used less than a quarter of the memory that it held for
-    over ten minutes; "" about any other.
+    """Return a sentence about a role that used less than a quarter of its memory for over ten
+    minutes; "" if there is none.
     """
     roles = use.used.roles if use.used else {}
     for role, asked in use.asked.items():

@@ -114,7 +114,7 @@ class EventLines:
         yield from self._new_links(status)
 
     def _new_links(self, status: JobStatus) -> Iterator[str]:
-        """Yield each address once, when a task has reported it."""
+        """Yield each address that a task serves, once, when the task has reported it."""
         links = links_of(status)
         new = [link for link in links if self._links.get((link.task, link.name)) != link.url]
         self._links.update({(link.task, link.name): link.url for link in links})

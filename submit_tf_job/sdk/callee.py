@@ -102,7 +102,7 @@ def read_call() -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
 
 
 def has_module(value: Any) -> bool:
-    """Return whether other processes find a function or class by its module and name already."""
+    """Return whether other processes can import a function or class by its module and name."""
     found: Any = sys.modules.get(value.__module__ or "")
     for part in value.__qualname__.split("."):
         found = getattr(found, part, None)
@@ -110,7 +110,7 @@ def has_module(value: Any) -> bool:
 
 
 def parts_of(value: Any) -> Iterator[Any]:
-    """Yield what a function, class or object that was sent by value is made of."""
+    """Yield the objects that a function, class or object sent by value refers to."""
     if isinstance(value, FunctionType):
         yield from value.__globals__.values()
         yield from value.__defaults__ or ()
@@ -140,7 +140,9 @@ def parts_of(value: Any) -> Iterator[Any]:
 
 
 def own_names(*values: Any) -> dict[str, dict[str, Any]]:
-    """Return module → name → object of what was sent by value, reached from some objects."""
+    """Return module → name → object, for the functions, classes and objects sent by value that can
+    be reached from some objects.
+    """
     found: dict[str, dict[str, Any]] = {"__main__": {}}
     queue, seen = list(values), set()
     while queue:
@@ -171,7 +173,7 @@ def can_import(name: str) -> bool:
 
 
 def make_modules(names: dict[str, dict[str, Any]], pickler: ModuleType) -> None:
-    """Make the modules of what was sent by value, where the task has none of that name."""
+    """Create the modules of what was sent by value, if the task has none of that name."""
     for name in sorted(names):
         if name == "__main__" or can_import(name):
             continue
@@ -188,7 +190,7 @@ def make_modules(names: dict[str, dict[str, Any]], pickler: ModuleType) -> None:
 
 
 def refusal_of(module: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module that is not whole (PEP 562)."""
+    """Return the `__getattr__` (PEP 562) of a module of which only some names were sent."""
 
     def refuse(name: str) -> Any:
         raise AttributeError(NOT_SENT % (module, name))
@@ -197,7 +199,7 @@ def refusal_of(module: str) -> Callable[[str], Any]:
 
 
 def make_main(names: dict[str, Any]) -> None:
-    """Make the `__main__` of the function; processes that are spawned begin with this file."""
+    """Create the `__main__` of the function; processes that it spawns begin with this file."""
     main = ModuleType("__main__")
     main.__dict__.update(names, __name__="__main__", __file__=os.path.abspath(__file__))
     sys.modules["tfjob_callee"] = sys.modules["__main__"]  # it goes on

@@ -86,7 +86,7 @@ _IMPERSONATION = _Meaning(  # ProxyUsers.authorize
 
 
 def _ticket_refused(words: str, why: str, hint: str) -> _Meaning:
-    """Return the row for one of Java's own messages (sun.security.krb5)."""
+    """Return the row of the table for one of Java's Kerberos messages (sun.security.krb5)."""
     message = f"{{url}} refuses the Kerberos ticket: {why}."
     return _Meaning(rf"GSSException.*(?:{words})", AuthError, message, hint)
 

@@ -186,7 +186,7 @@ def wait_until_gone(
     *,
     on_wait: Callable[[tuple[Remaining, ...]], None] = lambda _found: None,
 ) -> tuple[Remaining, ...]:
-    """Wait until all containers have ended, and return those that still run at the end of that.
+    """Wait until all containers have ended, or the time is over; return those that still run then.
 
     Args:
         client: Its clock is used.

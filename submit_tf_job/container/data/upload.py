@@ -271,7 +271,7 @@ class OutputUpload:
             self._log_note(f"what stood at {self.target} before is now at {beside}")
 
     def _free_name_beside(self) -> str:
-        """Return a name beside the target at which nothing is."""
+        """Return a name beside the target that does not exist yet."""
         path = f"{self.target}.replaced-{self.step['run']}"
         return path + f"-{int(time.time() * 1000)}" if self.store.exists(path) else path
 
@@ -285,9 +285,7 @@ class OutputUpload:
         return all(signed.get(key) == self.step[key] for key in ("run", "task"))
 
     def _mark_at(self, path: str) -> dict[str, Any]:
-        """Return the mark that an upload has left in the directory that it wrote; {} without
-        one.
-        """
+        """Return the content of an upload's mark in a directory; {} without a mark."""
         try:
             return _signature_of(b"".join(self.store.read(posixpath.join(path, MARK))))
         except StoreError as err:
@@ -371,7 +369,7 @@ class OutputUpload:
 
     # --- the last step ---
     def _rename_to_target(self) -> None:
-        """Rename the upload to its target, or beside it if something else stands there."""
+        """Rename the upload to its target; if something else exists there, to a name beside it."""
         if not self.store.renames:
             if self.place == self.aside or self._is_partial():
                 self._set_aside(self.was)

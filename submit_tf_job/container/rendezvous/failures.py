@@ -17,7 +17,7 @@ PER_SECOND = 500.0
 
 # --- records --------------------------------------------------------------------------------------
 def lost_record(job: Rendezvous, m: Member) -> dict[str, Any]:
-    """Return the record of a task that went away."""
+    """Return the record of a task whose connection was lost."""
     if m.stopping:
         text = "%s was stopped from outside by SIGTERM (preempted, its node drained, or killed by "
         text = text % m.name + "hand)"
@@ -42,7 +42,7 @@ def _stall_message(job: Rendezvous) -> str:
 
 # --- one failure ----------------------------------------------------------------------------------
 def overdue(job: Rendezvous, now: float, read: float, m: Member) -> None:
-    """Handle a task that has been away for too long."""
+    """Handle a task that has not come back in time: after a lost connection, or after a restart."""
     task = job.info.task
     if m.state == states.LOST and read >= m.since + _patience_s(job, m):
         failed(job, now, m, lost_record(job, m))
