@@ -95,6 +95,7 @@ def test_links_resolve(page: Path) -> None:
         assert not anchor or anchor in anchors(file), target
 
 
+@pytest.mark.slow
 def test_comments_cite_facts_that_exist() -> None:
     """Comments give `hadoop-facts.md#...` as the source of a rule, never a page elsewhere."""
     texts = {
@@ -332,6 +333,7 @@ def documents() -> Iterator[tuple[str, list[str]]]:
                     yield kind, [keyword.arg for keyword in node.keywords if keyword.arg]
 
 
+@pytest.mark.slow
 def test_json_page_has_a_section_and_the_fields_of_each_kind() -> None:
     sections = dict(
         re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", read("json.md"), re.MULTILINE | re.DOTALL)

@@ -39,6 +39,7 @@ def imported(path: Path) -> Iterator[tuple[str, str]]:
                     yield module, name.name
 
 
+@pytest.mark.slow
 def test_imports_of_the_inside_become_fewer() -> None:
     names = {found for path in (ROOT / "tests").rglob("*.py") for found in imported(path)}
     assert len(names) <= MOST, f"{len(names)} names: test through a door instead"

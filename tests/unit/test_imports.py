@@ -50,6 +50,7 @@ def circle(modules: Mapping[str, tuple[str, str]]) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 def test_no_circle_of_modules() -> None:
     modules = {}
     for path in PACKAGE.rglob("*.py"):

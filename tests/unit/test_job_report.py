@@ -283,6 +283,7 @@ def read_by_string(tree: ast.AST, keys: set[str]) -> Iterator[ast.AST]:
             yield node
 
 
+@pytest.mark.slow
 def test_keys_of_the_report_are_read_by_its_parser_alone() -> None:
     keys = {
         found.metadata["key"] or found.name

@@ -154,6 +154,7 @@ def test_verdict_cuts_long_diagnostics() -> None:
 ENDED_BY_A_STOP = (FinalStatus.ENDED, FinalStatus.KILLED)
 
 
+@pytest.mark.slow
 @given(observations)
 def test_verdict_success_needs_yarn_and_report(seen: JobStatus) -> None:
     found = verdict(seen)

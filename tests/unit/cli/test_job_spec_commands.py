@@ -18,6 +18,7 @@ TYPO = GOOD.replace("instances: 2", "instancez: 2")
 # --- render ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_render_default_principal_contains_the_user(cli: Cli, home: Path, spec: Path) -> None:
     (home / "submit_tf_job.yaml").write_text(
         'job: {kerberos: {principal: "{user}/_HOST@R.TEST", keytab: "hdfs:///user/{user}/k"}}\n'

@@ -95,6 +95,7 @@ ROLES = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(ROLES, st.text(max_size=20), st.integers(1024, 40000), st.integers(200, 20000))
 def test_distinct_ports_in_range(counts: dict[str, int], run: str, first: int, span: int) -> None:
     ports = {"mode": "host", "first": first, "last": first + span - 1}
@@ -108,6 +109,7 @@ def test_distinct_ports_in_range(counts: dict[str, int], run: str, first: int, s
     assert all(first <= port < first + span for port in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [11_312, 20_000, 100_000])
 def test_ports_of_more_tasks_than_the_range_has(tasks: int) -> None:
     """Each port is planned equally often, and none of the rendezvous: the tasks of one node, whose
@@ -128,6 +130,7 @@ RANGES = st.tuples(st.integers(1024, 60000), st.integers(2, 5000)).map(
 )
 
 
+@pytest.mark.slow
 @given(RANGES, st.text(max_size=20), st.integers(1, 100_000), st.integers(0, 2**32))
 def test_a_task_of_any_job_and_range_can_go_elsewhere(
     ports: dict[str, int], run: str, tasks: int, number: int

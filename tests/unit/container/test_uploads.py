@@ -19,6 +19,7 @@ def test_rules_of_the_hdfs_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     check_rules(webhdfs_client.WebHdfs("http", ["nn"], {"HADOOP_USER_NAME": "alice"}), "/tmp/rules")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [200, pytest.param(10_000, marks=pytest.mark.long)])
 def test_uploads_lose_nothing(monkeypatch: pytest.MonkeyPatch, seeds: int) -> None:
     found: Counter[str] = Counter()

@@ -83,7 +83,8 @@ def test_usage_of_a_run_of_three_hours_fits_in_its_record() -> None:
         made.now += 10
         metrics = {f"metric {i}": second / 7 + i for i in range(20)}
         made.job.record_progress(made.now, made.job.me, {"step": second // 60, "metrics": metrics})
-        for name in made.job.members:
+        heard = 200 if second > THREE_HOURS - 100 else 2  # all of them cost 20 s of CPU
+        for name in list(made.job.members)[:heard]:
             made.job.usage.heard(name, use())
         writer.write(made.now, over=False)
     live, record = writer.last, writer.record()
@@ -99,6 +100,7 @@ def test_usage_of_a_run_of_three_hours_fits_in_its_record() -> None:
     assert len(live["tasks"]) == 200
 
 
+@pytest.mark.slow
 def test_usage_of_a_role_is_small_for_any_number_of_tasks() -> None:
     sizes = []
     for count in (10, 9999):

@@ -96,6 +96,7 @@ def test_fits_never_ignores_what_is_not_waited_for() -> None:
 SIZES = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 2)), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @given(tasks=SIZES, nodes=SIZES, master=st.integers(1, 2))
 def test_fits_never_only_if_no_assignment_exists(
     tasks: list[tuple[int, int]], nodes: list[tuple[int, int]], master: int

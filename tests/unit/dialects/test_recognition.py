@@ -47,6 +47,7 @@ def test_one_job_among_several_documents_is_read(text: str) -> None:
     assert len(other) == text.count("PersistentVolumeClaim")
 
 
+@pytest.mark.slow
 def test_job_spec_is_read_without_importing_a_dialect() -> None:
     program = (
         "import sys; from submit_tf_job.jobspec import loads; "

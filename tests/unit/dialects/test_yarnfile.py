@@ -58,6 +58,7 @@ def base_of(key: ForeignKey) -> dict[str, Any]:
     return tree
 
 
+@pytest.mark.slow
 def test_each_key_has_the_fate_of_the_table() -> None:
     eachkey.each(KEYS, has_its_fate)
 

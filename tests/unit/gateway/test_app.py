@@ -171,6 +171,7 @@ def test_history_has_the_callers_runs_alone(world: World, tmp_path: Path) -> Non
     refused(world.ask("GET", "/v1/comparison"), 400, "usage")
 
 
+@pytest.mark.slow
 def test_lists_pages_and_filters(world: World) -> None:
     for number in range(5):
         world.post(name=f"job-{number}")
@@ -444,6 +445,7 @@ def test_defect_is_logged_and_not_returned(world: World, monkeypatch: pytest.Mon
     assert "secret" not in json.dumps(world.entries) + answer.text
 
 
+@pytest.mark.slow
 def test_unreachable_cluster(world: World) -> None:
     world.post()
     world.fake.yarn.crash(world.fake.yarn.servers[0], 1e6)

@@ -101,6 +101,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(tmp_path_factory.mktemp("gateway"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path, _ in NAMING], ids=".".join)
 def test_no_key_opens_what_a_caller_did_not_send(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...]

@@ -113,6 +113,7 @@ REASONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_archive_that_unpacks_to_too_much_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch, name: str
@@ -152,6 +153,7 @@ def test_patterns_over_deep_directories_end(world: World) -> None:
     assert "did not come with the request" in refused(answer, 422, "job-spec")
 
 
+@pytest.mark.slow
 def test_files_of_a_job_are_counted_with_their_repetitions(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ def _naming(path: str) -> Iterator[dict[str, Any]]:
     yield {"kerberos": {"principal": "a/_HOST@R", "keytab": path}}
 
 
+@pytest.mark.slow
 def test_no_path_of_a_job_spec_leads_out_of_what_was_sent(world: World, tmp_path: Path) -> None:
     directory = world.gateway.uploads.new()
     for name in SENT:

@@ -44,6 +44,7 @@ def test_every_reader_refuses_a_special_file(special: str, host: Host, tmp_path:
                 read(path, "the token")
 
 
+@pytest.mark.slow
 def test_job_spec_from_a_stream_that_ends(host: Host) -> None:
     assert "the file is empty" in host.cli("validate", "/dev/null").out
     script = '"$0" -m submit_tf_job validate <(sleep 0.3; echo "late: 1")'
@@ -67,6 +68,7 @@ def test_home_is_a_file(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "XDG_STATE_HOME is" in cli("sandbox", "status").err
 
 
+@pytest.mark.slow
 def test_settings_in_a_removed_working_directory(tmp_path: Path) -> None:
     code = (
         "import os, sys; os.rmdir(os.getcwd()); from submit_tf_job.cli import main; "

@@ -343,6 +343,7 @@ def read_everything(root: Path, app_id: str, data: bytes, *names: str) -> None:
                         logs.read_file(item.container_id, file.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sample", SAMPLES)
 @fuzzed
 @given(data=st.data())
@@ -363,6 +364,7 @@ def test_damaged_file_is_refused(tmp_path: Path, sample: str, data: st.DataObjec
     read_everything(tmp_path, app_id, bytes(changed), "h1_8041", "h1_8041.tmp")
 
 
+@pytest.mark.slow
 @fuzzed
 @given(value=st.binary(max_size=600))
 def test_any_records_and_any_index_are_read_or_refused(tmp_path: Path, value: bytes) -> None:

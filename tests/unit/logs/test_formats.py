@@ -115,6 +115,7 @@ ROWS = 5 * 1024 * 1024 // 69
 BIG = b"".join(b"step %010d loss=%047d\n" % (n, n * 2654435761 % 1000003) for n in range(ROWS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["none", "gz"])
 @settings(max_examples=examples(10), deadline=None)
 @given(

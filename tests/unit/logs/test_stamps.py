@@ -95,6 +95,7 @@ def test_stamped_starts_at_the_offset_of_a_tail() -> None:
     assert offset_before((), 300.0) == 0
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.lists(st.sampled_from([b"a", b"\n", b"bc\n"]), min_size=1).map(

@@ -43,6 +43,7 @@ def test_plan_limits_a_command_and_a_value(most: str, more: str, message: str) -
     assert [text[: len(message)] for text in refused(f"{more}\n")] == [message]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("site", "way_out"),
     [

@@ -154,6 +154,7 @@ finish_timeout: 1s
 grace: 1s
 stop_grace: 1m
 stall_timeout: 20m
+hold_on_failure: 30m
 checkpoints: hdfs:///c
 prepare: "true"
 tf_config: counts

@@ -119,8 +119,8 @@ def test_job_lines_of_a_waiting_job() -> None:
 
 KEYS_OF_A_JOB = """\
 kind format name run application_id user queue state reason confirmed hint failure root_cause
-pending tasks roles progress standstill awaited checkpoint retries warnings resubmission evidence yarn links
-outputs started_at finished_at"""
+pending tasks roles progress standstill awaited checkpoint held retries warnings resubmission
+evidence yarn links outputs started_at finished_at"""
 
 
 def test_job_lines_contain_the_links() -> None:
@@ -136,6 +136,7 @@ def test_job_lines_contain_the_links() -> None:
     assert "  and 2 more links: submit_tf_job describe JOB -o json" in lines
 
 
+@pytest.mark.slow
 @given(observations)
 def test_job_object_has_the_same_keys_for_any_status(seen: JobStatus) -> None:
     found = job_object(seen)

@@ -70,6 +70,7 @@ def _command(home: Path, **values: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_it_is_ready_and_does_only_what_is_asked(executor: Call) -> None:
     assert executor("--checksetup").returncode == 0
     for words in (["--exec-container", "/x"], ["--module-gpu"], ["nobody", "ann", "5", "/etc"]):
@@ -112,6 +113,7 @@ def test_containers_that_are_not_yarns_are_left_alone(executor: Call, home: Path
     assert not (home / "ran").exists()
 
 
+@pytest.mark.slow
 def test_it_removes_nothing_beyond_the_nodemanagers_directories(executor: Call, home: Path) -> None:
     local, outside = Layout(home).exposed / "nm-local", home / "precious"
     (outside / "deep").mkdir(parents=True)
