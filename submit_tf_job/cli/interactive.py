@@ -66,7 +66,7 @@ def notebook(
     travels as the job's files do. Notebooks are stored below your home on HDFS when it is stopped,
     or its lifetime ends.
 
-    \\b
+    \b
     Examples:
       submit_tf_job notebook --image jupyter/tensorflow-notebook --gpus 1
       submit_tf_job open notebook --browser
@@ -106,7 +106,7 @@ def tensorboard(
     It shows what is there when it starts. Of a job it takes the outputs whose names hold events
     (events, logs, board and the like), or all.
 
-    \\b
+    \b
     Examples:
       submit_tf_job tensorboard mnist
       submit_tf_job tensorboard mnist-4k3f7qa2 hdfs:///models/yesterday/events
