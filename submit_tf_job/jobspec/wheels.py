@@ -20,7 +20,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -51,9 +51,19 @@ _PATHS = (
     re.compile(r"\S+/[^\s\[;]*"),
     re.compile(r"[^\s\[;]+\.(?:whl|zip|tar\.\w+|tgz)(?=[\[\s;]|$)"),
 )
+# the package of a line: before `@`, or in the name of a wheel
+_NAME = re.compile(r"(?:^|/)(?=[^/]*\.whl)([\w.]+)-\d|^([\w.-]+)(?:\[[^]]*])?\s*@")
 _AFTER_PATH = re.compile(r"(?:\[[^]]*])?(?:\s*;.*|\s.*)?")
 _OPTION = re.compile(
     r"(?P<option>-[rcf]|--requirement|--constraint|--find-links)[\s=]*(?P<value>[^\s=]\S*)"
+)
+# where uv takes packages from that pip would look for on its index, under the same names
+_SOURCES_OF_UV = re.compile(
+    r"^\[tool\.uv\.sources\]\n(?P<rows>.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL
+)
+_SOURCE_OF_UV = re.compile(
+    r"""^["']?(?P<name>[\w.-]+)["']? *= *(?:\{|\[ *\{)[^}]*\b(?:workspace|path|git|url) *=""",
+    re.MULTILINE,
 )
 _EPOCH = 315532800  # 1980-01-01, the first day of a zip file's time
 
@@ -132,10 +142,13 @@ def resolve(
         OSError: The file cannot be read.
     """
     lines, contents = [], []
+    projects: list[tuple[Path, str, Path]] = []  # with their words in the file, and their wheels
     for line in _requirement_lines(requirements):
-        built, content = _with_content(line, base, cache, tree_of)
+        built, content = _with_content(line, base, cache, tree_of, projects)
         lines.append(built)
         contents += content
+    for project, named, wheel in projects:
+        _refuse_sources_of_uv(project, named, wheel, _names_of_places(lines))
     made = _cache_path(cache, ["requirements", version, platform.machine(), *lines, *contents])
     if not made.is_dir():
         with _made_directory(made) as out:
@@ -360,10 +373,14 @@ def _requirement_lines(requirements: Path, depth: int = 0) -> Iterator[str]:
 
 
 def _with_content(
-    line: str, base: Path, cache: Path, tree_of: Callable[[Path], Iterable[tuple[str, str]]]
+    line: str,
+    base: Path,
+    cache: Path,
+    tree_of: Callable[[Path], Iterable[tuple[str, str]]],
+    projects: list[tuple[Path, str, Path]],
 ) -> tuple[str, list[str]]:
     """Return a line of requirements with the wheel of a project that it names by path, and what
-    stands for the content of other paths in it.
+    stands for the content of other paths in it; the project is added to `projects`.
     """
     expanded = re.sub(r"\$\{[A-Z0-9_]+\}", lambda name: os.path.expandvars(name[0]), line)
     if option := _OPTION.fullmatch(expanded):
@@ -382,6 +399,7 @@ def _with_content(
         wheel = build(path, tree_of(path), cache)
     except PipFailed as error:
         raise PipFailed(f"{named}: {error}") from None
+    projects.append((path, named, wheel))
     before = re.sub(r"^(-e|--editable)[\s=]*", "", before)
     if needed := _needs_by_path(wheel):
         raise PipFailed(
@@ -411,13 +429,51 @@ def _content_hashes(path: Path) -> Iterator[str]:
             yield f"{file.name} {status.st_size} {status.st_mtime_ns}"
 
 
+def _refuse_sources_of_uv(project: Path, named: str, wheel: Path, known: Collection[str]) -> None:
+    """Refuse a project that needs a package which uv takes from a place of its own: pip would look
+    for it on its index, where another one may have that name.
+
+    Args:
+        project: Its directory.
+        named: The words that name it in the requirements.
+        wheel: Its wheel.
+        known: The packages that the requirements name themselves, with their places.
+    """
+    configured = project / "pyproject.toml"
+    text = read_input(configured).decode("utf-8", "replace") if configured.is_file() else ""
+    rows = _SOURCES_OF_UV.search(text)
+    needed = {
+        _normal_name(name)
+        for name in re.findall(r"^Requires-Dist: *([\w.-]+)", _metadata_of(wheel), re.MULTILINE)
+    }
+    for name in _SOURCE_OF_UV.findall(rows["rows"]) if rows else ():
+        if _normal_name(name) in needed and _normal_name(name) not in known:
+            raise PipFailed(
+                f"{named} takes {name} from the place in its tool.uv.sources, which pip does not "
+                "read: name that place in the requirements, too"
+            )
+
+
+def _names_of_places(lines: Iterable[str]) -> set[str]:
+    """Return the packages of those lines of requirements that name a place."""
+    found = (_NAME.search(line) for line in lines)
+    return {_normal_name(name[1] or name[2]) for name in found if name}
+
+
+def _normal_name(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def _needs_by_path(wheel: Path) -> str:
     """Return a requirement of a wheel that names a path of this host, "" for none."""
-    with zipfile.ZipFile(wheel) as archive:
-        metadata = next(name for name in archive.namelist() if name.endswith("info/METADATA"))
-        text = archive.read(metadata).decode("utf-8", errors="replace")
-    found = re.search(r"^Requires-Dist: (.*@ *file:\S*)", text, re.MULTILINE)
+    found = re.search(r"^Requires-Dist: (.*@ *file:\S*)", _metadata_of(wheel), re.MULTILINE)
     return found[1] if found else ""
+
+
+def _metadata_of(wheel: Path) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("info/METADATA"))
+        return archive.read(name).decode("utf-8", errors="replace")
 
 
 # --- versions that come from git ---

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests import clusters
-from tests.cluster.conftest import Refresh, scheduler_of
 from tests.clusters import Cluster, add_properties
 from tests.tool import Tool
 
@@ -27,35 +26,45 @@ RULES = """<?xml version="1.0"?>
 """
 
 
+@pytest.fixture(scope="module")
+def limited(clusters_of_session: None) -> Iterator[Cluster]:
+    """A cluster whose queue ml has limits; a running one does not take a smaller container."""
+    limits = {"maximum-allocation-mb": "1024", "maximum-application-lifetime": "50"}
+    limits["default-application-lifetime"] = "40"
+    with clusters.own("limits") as cluster:
+        path = cluster.home / "conf/capacity-scheduler.xml"
+        add_properties(path, {PREFIX + name: text for name, text in limits.items()})
+        cluster.kill("resourcemanager")
+        assert set(cluster.heal()) == {"resourcemanager"}
+        yield cluster
+
+
 @pytest.fixture
-def queues(real_cluster: Cluster) -> Iterator[Refresh]:
-    """Change queue ml of the running ResourceManager; it is as before at the end."""
-    with scheduler_of(real_cluster) as refresh:
-        yield lambda changes: refresh({PREFIX + name: text for name, text in changes.items()})
+def on_limited(limited: Cluster, tmp_path: Path) -> Iterator[Tool]:
+    made = Tool(clusters.environment(), limited.profile, tmp_path)
+    yield made
+    made.tidy()
 
 
-@pytest.mark.alone
-def test_task_larger_than_the_largest_container_of_its_queue_is_refused(
-    tool: Tool, queues: Refresh
-) -> None:
-    queues({"maximum-allocation-mb": "1024"})
+def test_task_larger_than_the_largest_container_of_its_queue_is_refused(on_limited: Tool) -> None:
     roles = {"worker": {"memory": "2Gi"}}
-    refused = tool("submit", tool.spec("capped", **{**SLEEP, "queue": "ml", "roles": roles}))
+    spec = on_limited.spec("capped", **{**SLEEP, "queue": "ml", "roles": roles})
+    refused = on_limited("submit", spec)
     assert refused.status == 2, refused
     assert "roles.worker.memory" in refused.stderr
-    assert "ml" in refused.stderr
+    assert "queue root.ml" in refused.stderr
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("asked", [{"lifetime": "10m"}, {}])
 def test_lifetime_that_a_queue_cuts_is_told_before_and_after(
-    tool: Tool, queues: Refresh, asked: dict[str, str]
+    on_limited: Tool, asked: dict[str, str]
 ) -> None:
-    queues({"maximum-application-lifetime": "50", "default-application-lifetime": "40"})
-    done = tool("submit", tool.spec("short", **SLEEP, **asked, queue="ml"), "-o", "json")
+    spec = on_limited.spec("short", **SLEEP, **asked, queue="ml")
+    done = on_limited("submit", spec, "-o", "json")
     assert (done.status, done.json["state"]) == (3, "STOPPED"), done
-    assert "queue ml" in done.stderr, "the warning at submit"
-    assert "queue root.ml ended it after" in done.json["reason"]
+    assert "warning: " in done.stderr
+    assert "root.ml" in done.stderr
+    assert "queue ml ended it after" in done.json["reason"]
     assert "ask for a longer `lifetime`" not in done.json["hint"]
 
 
@@ -98,7 +107,7 @@ def test_hdfs_that_this_host_cannot_reach_ends_a_submission_with_the_reason(
     (conf / "core-site.xml").write_text("<configuration/>")
     (conf / "yarn-site.xml").write_text((real_cluster.home / "conf/yarn-site.xml").read_text())
     add_properties(conf / "core-site.xml", {"fs.defaultFS": f"hdfs://{place}"})
-    seen = tool.given(SUBMIT_TF_JOB_HADOOP_CONF=str(conf), SUBMIT_TF_JOB_TIMEOUTS_SUBMIT="20")
+    seen = tool.given(SUBMIT_TF_JOB_HADOOP_CONF=str(conf), SUBMIT_TF_JOB_TIMEOUTS_SUBMIT="20s")
     done = seen("submit", tool.spec("unreached", **SLEEP), "--detach")
     assert done.status == 7, done
     assert place.partition(":")[0] in done.stderr

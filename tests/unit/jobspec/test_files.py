@@ -493,6 +493,28 @@ def test_python_says_what_a_build_has_printed(tree: Path, tmp_path: Path) -> Non
         loaded(tree, "[train.py]", tmp_path, "python: {requirements: requirements.txt}\n")
 
 
+@pytest.mark.slow
+def test_python_refuses_a_package_that_only_uv_would_find(tree: Path, tmp_path: Path) -> None:
+    """pip would take whatever has that name on its index."""
+    app = a_project(tree / "mylib", "V = 1", needs="Requires-Dist: My_Shared.lib>=1\\n")
+    with (app / "pyproject.toml").open("a") as file:
+        file.write(
+            "[tool.uv.sources]\nunused = { path = '../u' }\nmy-shared-lib = {workspace = true}\n"
+        )
+    (tree / "requirements.txt").write_text("--no-index\n-e ./mylib\n")
+    why = r"\./mylib takes my-shared-lib from the place in its tool\.uv\.sources"
+    with pytest.raises(JobSpecError, match=why):
+        loaded(tree, "[train.py]", tmp_path, "python: {requirements: requirements.txt}\n")
+    about = {"METADATA": "Metadata-Version: 2.1\nName: my-shared-lib\nVersion: 1\n", "RECORD": ""}
+    about["WHEEL"] = "Wheel-Version: 1.0\nTag: py3-none-any\n"
+    members = {f"my_shared_lib-1.dist-info/{name}": text for name, text in about.items()}
+    a_wheel(tree / "my_shared_lib-1-py3-none-any.whl", **members)
+    (tree / "requirements.txt").write_text(
+        "--no-index\n-e ./mylib\n./my_shared_lib-1-py3-none-any.whl\n"
+    )
+    assert sent_module(tree, tmp_path, "{requirements: requirements.txt}") == "V = 1"
+
+
 # --- a directory can be sent ---
 
 
