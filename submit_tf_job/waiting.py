@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+_T = TypeVar("_T")
+_LOOK_S = 0.5  # how often another clock than the machine's is read
 
 
 class WaitTime(NamedTuple):
@@ -50,6 +54,35 @@ class WaitTime(NamedTuple):
                 return
             sleep(min(pause_s, left_s))
             pause_s = max(self.every_s, min(pause_s * 1.5, self.most_s))
+
+
+def results_within(
+    limit_s: float, produce: Callable[[], Iterable[_T]], clock: Callable[[], float]
+) -> list[_T]:
+    """Return what a generator yields before a time has passed.
+
+    It runs in a thread, because calls to HDFS have no deadline; a thread that is late ends with the
+    process.
+
+    Args:
+        limit_s: Seconds; what comes later is left out.
+        produce: Returns the generator; it must raise no error.
+        clock: Monotonic seconds.
+    """
+    found: list[_T] = []
+    end = clock() + limit_s
+
+    def collect() -> None:
+        for result in produce():
+            if clock() >= end:
+                return
+            found.append(result)
+
+    work = threading.Thread(target=collect, daemon=True)
+    work.start()
+    while work.is_alive() and (left_s := end - clock()) > 0:
+        work.join(min(left_s, _LOOK_S))
+    return list(found)
 
 
 # a POST and a change write YARN's stored service twice, and it is empty for moments

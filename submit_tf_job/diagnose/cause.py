@@ -59,6 +59,7 @@ class Cause:
         facts: The numbers and names in the sentence.
         permanent: Whether the next try fails in the same way, although failures with this code are
             often temporary.
+        lost_peer: Whether its words may only tell that another task had failed.
     """
 
     code: str
@@ -79,6 +80,7 @@ class Cause:
     consequences: tuple[Consequence, ...] = ()
     facts: Mapping[str, object] = field(default_factory=dict, kw_only=False)
     permanent: bool = field(default=False, metadata={"json": None})
+    lost_peer: bool = field(default=False, metadata={"json": None})
 
     def __post_init__(self) -> None:
         """Decide `retryable`."""

@@ -325,6 +325,10 @@ def _of_block(ending: ProgramEnd, output: _Output, block: Block, *, certain: boo
         words = block.root.words
         if len(block.chain) > 1 and (more := _later_words(block)):
             words = f"{words}; then {more}"
+        elif more := _assertion(_own_lines(output, block)[: block.first], words):
+            words = f"{words}: {more}"
+        elif more := _words_of_command(output, block):
+            words = f"{words}; its last words: {more}"
         how = (
             "ended by a Python exception"
             if certain
@@ -356,6 +360,24 @@ def _later_words(block: Block) -> str:
     return "" if block.root.message and block.root.message[:60] in told else told[:200]
 
 
+def _assertion(lines: Sequence[OutputLine], words: str) -> str:
+    """Return the condition that a GPU's code asserted, which stands before the exception."""
+    if "device-side assert" not in words:
+        return ""
+    texts = (line.text for line in reversed(lines[-_ASSERTIONS:]))
+    return next((found[0] for text in texts if (found := _ASSERTED.search(text))), "")
+
+
+def _words_of_command(output: _Output, block: Block) -> str:
+    """Return the reason that a command told before the exception that tells only its status."""
+    if block.root.short_name != "CalledProcessError":
+        return ""
+    words = last_words(_own_lines(output, block)[: block.first])
+    return words.words if words.is_reason else ""
+
+
+_ASSERTIONS = 2000  # lines: one for each thread of the GPU
+_ASSERTED = re.compile(r"Assertion `[^`\n]{1,300}` failed")
 _WRAPPERS = frozenset(
     {"ProcessRaisedException", "PapermillExecutionError", "RayTaskError", "ExceptionGroup"}
     | {"BaseExceptionGroup", "_RemoteTraceback", "RemoteTraceback"}
@@ -387,6 +409,8 @@ def _recognised_cause(ending: ProgramEnd, output: _Output, block: Block) -> Caus
             dict.fromkeys(frame.file.rpartition("/")[2] for frame in raised.frames[-1:])
         )
         told = raised.own_text[:_LONGEST]
+        if not told.startswith(raised.words):  # its telling line is not its first
+            told = f"{raised.words}\n{told}"
         text = f"{told}\nin {files}" if files else told
         around = around or _lines_around(output, block)
         cause = recognise(text, PROGRAM, task=ending.task, status=ending.status, around=around)
@@ -402,7 +426,7 @@ def _tells_of_peers(raised: Raised) -> bool:
     native = (
         r"tensorflow\.\S*(?:Unavailable|Aborted|Cancelled|Internal|DeadlineExceeded|Unknown)Error"
     )
-    if re.match(rf"{native}|jax|\S*XlaRuntimeError", raised.name):
+    if re.match(rf"{native}|jax|\S*XlaRuntimeError|xgboost|lightgbm", raised.name):
         return True
     if not re.search(
         r"(?:Runtime|Connection|Dist|OS|Pipe|Horovod|Rendezvous|Timeout|Rpc)\w*$", raised.name
@@ -437,8 +461,12 @@ _OF_TEXT = frozenset(
 )
 
 
+def _own_lines(output: _Output, block: Block) -> Sequence[OutputLine]:
+    return of_process(output.lines, block.process)
+
+
 def _lines_of(output: _Output, block: Block) -> list[str]:
-    own = [line for line in output.lines if line.process == block.process]
+    own = _own_lines(output, block)
     return [line.text for line in own[block.first : block.end] if line.text.strip()]
 
 
@@ -455,6 +483,7 @@ _PEER = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 # of bash, in a command that goes on after it
 _NO_COMMAND = re.compile(r"^(?:\S+: )?line \d+: ([^\s:]+): command not found$", re.MULTILINE)
 _OF_TASK = re.compile(r"^[a-z][\w-]*-\d+(?:\.|$)")
+_OF_NCCL = re.compile(r"Last error: ?\n([^\n]+)")
 _HOST = re.compile(r"host='([\w.-]+)'")
 _DOWNLOADS = re.compile(r"^(?:Downloading|Download|Fetching|Using)\b")
 _URL = re.compile(r"https?://(?:[^\s/@'\"]*@)?([\w.-]+)")
@@ -496,6 +525,8 @@ def _with_more_facts(
         return _of_host(ending, output, cause, block)
     if cause.code in ("shapes-differ", "weights-differ", "versions-differ") and error:
         return replace(cause, sentence=f"{cause.sentence}: {error.words}")
+    if cause.code == "nccl-failed" and error and (why := _OF_NCCL.search(error.text)):
+        return replace(cause, sentence=f"{cause.sentence}: {without_workdir(why[1])[:200]}")
     if cause.code == "peer-failed" and (peer := _named_peer(task, output)):
         sentence = f"{cause.sentence}; it names {peer}"
         return replace(cause, sentence=sentence, facts={**cause.facts, "peer": peer})
@@ -610,13 +641,20 @@ def _of_words(
         if cause is None:
             return None
         told = f"; its last words: {words.words}" if words.words else ""
+        if asserted := _assertion(output.lines, words.words):
+            told = f"{told}: {asserted}"
         code = "arguments-invalid" if words.is_usage else cause.code
         ended = _how_it_ended(ending) if ending.status not in (126, 127) else cause.sentence
         hint = cause.hint
         if words.is_usage:
             hint = "compare the `command` of the job spec with what the program's --help says"
         cause = replace(
-            cause, code=code, sentence=f"{ended}{told}", hint=hint, certain=words.is_usage
+            cause,
+            code=code,
+            sentence=f"{ended}{told}",
+            hint=hint,
+            certain=words.is_usage,
+            lost_peer=_tell_of_peers(words),
         )
     if remark and cause.code in ("exited", "aborted", "arguments-invalid"):
         cause = replace(cause, sentence=f"{cause.sentence}; it had logged before: {remark}")
@@ -624,6 +662,11 @@ def _of_words(
         return cause
     facts = {**cause.facts, **({"place": words.place} if words.place else {})}
     return replace(cause, facts=facts, evidence=_quoted_evidence(ending, output, words.lines))
+
+
+def _tell_of_peers(words: LastWords) -> bool:
+    cause = recognise(words.words, PROGRAM, task="")
+    return cause is not None and cause.code in OF_PEERS
 
 
 def _known_words(ending: ProgramEnd, output: _Output, words: LastWords) -> Cause | None:
@@ -636,6 +679,8 @@ def _known_words(ending: ProgramEnd, output: _Output, words: LastWords) -> Cause
         cause = recognise(text, table, task=ending.task, status=ending.status)
         if cause is None or (cause.code in OF_PEERS and not words.is_abort):
             continue  # a line of noise may tell of a lost connection, too
+        if table is PROGRAM and not cause.facts:
+            cause = replace(cause, sentence=f"{cause.sentence}: {words.words}")
         sure = words.is_abort or (table is LINES and ending.status in (126, 127))
         return replace(_with_more_facts(ending, output, cause, None), certain=sure)
     return None

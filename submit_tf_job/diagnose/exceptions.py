@@ -16,6 +16,7 @@ _LONGEST = 500
 _MESSAGE_LINES, _OPEN_LINES, _FOREIGN_LINES, _SENTENCE_LINES = 40, 400, 20, 4
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
+_ENDS_MESSAGE = (_CAUSE, _CONTEXT, '"""')
 _FRAME = re.compile(
     r'^(?:>|\s)\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?'
 )
@@ -66,6 +67,7 @@ _IN_USER_CODE = re.compile(
 _IGNORED = re.compile(
     r"^(?:Exception ignored |--- Logging error ---|Error in atexit|Error in sys\.excepthook)"
 )
+_TORCH_SCRIPT = "Traceback of TorchScript"
 _THREAD = re.compile(r"^(?:Exception in thread |Process \S+:$|\[\w+\] Process \S+:)")
 _LOGGED = re.compile(r"(?:never retrieved|^future: <|^handle: <|^Unhandled exception in )")
 _MODULE = re.compile(r"^<module>$|^_run_module|^_bootstrap|^_wrap$|^run_code$|^<cell")
@@ -296,15 +298,15 @@ def _block_at(lines: Sequence[OutputLine], at: int) -> Block | None:
 
 def _next_of_chain(lines: Sequence[OutputLine], end: int) -> int:
     """Return where the next exception of a chain begins; 0 if there is none."""
-    for at in range(end, min(end + 3, len(lines))):
+    for at in range(end, min(end + _OPEN_LINES, len(lines))):
         words = lines[at].text.strip(" |│")
         if words in (_CAUSE, _CONTEXT):
             at += 1
             while at < len(lines) and not lines[at].text.strip(" |│"):
                 at += 1
             return at
-        if words:
-            return 0
+        if START in words or lines[at].level:
+            return 0  # the lines before it may be the rest of a message, after an empty line
     return 0
 
 
@@ -391,7 +393,8 @@ def _raised_with_message(
     """Return an exception with its whole message; before it the exception that its message
     quotes.
     """
-    is_open = bool(_OPEN.search(words.strip()))
+    is_of_script = at + 1 < len(lines) and lines[at + 1].text.startswith(_TORCH_SCRIPT)
+    is_open = is_of_script or bool(_OPEN.search(words.strip()))
     message, end = [words], at + 1
     longest = _OPEN_LINES if is_open else _MESSAGE_LINES
     nested: tuple[list[Raised], int] | None = None
@@ -399,7 +402,7 @@ def _raised_with_message(
         line = lines[end]
         text = line.text[indent:] if line.text[:indent].isspace() else line.text
         bare = text.strip()
-        if line.level or line.is_bar or bare in (_CAUSE, _CONTEXT) or _IGNORED.match(bare):
+        if line.level or line.is_bar or bare in _ENDS_MESSAGE or _IGNORED.match(bare):
             break
         quotes = name.startswith("tensorflow.") and end == at + 1
         if START in text and (quotes or f"Exception: {START}" in text):
@@ -421,8 +424,8 @@ def _raised_with_message(
         return [*nested[0], outer], nested[1]
     if words.strip() == "in user code:":
         return [*_in_user_code(message), outer], end
-    if words.startswith("ray::"):
-        return [*_of_ray(message), outer], end
+    if words.startswith("ray::") or is_of_script:
+        return [*_without_start(message), outer], end
     return [outer], end
 
 
@@ -439,8 +442,10 @@ def _in_user_code(message: list[str]) -> list[Raised]:
     return []
 
 
-def _of_ray(message: list[str]) -> list[Raised]:
-    """Return the exception of a task of Ray's, whose traceback has no first line."""
+def _without_start(message: list[str]) -> list[Raised]:
+    """Return the exception of a task of Ray's or of TorchScript, whose traceback has no first line
+    of Python's.
+    """
     frames: list[Frame] = []
     for number, line in enumerate(message[1:], 1):
         if frame := _FRAME.match(line):
@@ -492,8 +497,12 @@ def _below_box(
     lines: Sequence[OutputLine], at: int, frames: list[Frame]
 ) -> tuple[list[Raised], int] | None:
     for number in range(at, min(at + 3, len(lines))):
-        if last := _LAST.match(lines[number].text):
-            return _raised_with_message(lines, number, last["name"], last["words"] or "", frames)
+        text = lines[number].text
+        if last := _LAST.match(text.strip()):
+            indent = len(text) - len(text.lstrip())
+            return _raised_with_message(
+                lines, number, last["name"], last["words"] or "", frames, indent
+            )
     return None
 
 
@@ -604,6 +613,9 @@ _LANGUAGES = (
     ),
 )
 _JAVA_FRAME = re.compile(r"^\s+at (?P<call>[\w.$<>/@]+)\((?P<file>\w+\.\w+):(?P<line>\d+)\)")
+_FOREIGN_LIBRARY = re.compile(
+    r"/node_modules/|/\.julia/|/julia/|/pkg/mod/|/usr/local/go/|/rustc/|/\.cargo/"
+)
 _JAVA_LIBRARY = re.compile(r"^(?:java|javax|jdk|sun|scala|org\.apache)\b")
 _PLACE = re.compile(
     r"^\s(?:.*[\s:()])?[^\s:()/]*(?P<file>/[^\s:()]+):(?P<line>\d+)(?::\d+\)?)?(?: \+0x\w+)?$"
@@ -612,7 +624,7 @@ _PLACE = re.compile(
 
 def _failure_of_other_language(lines: Sequence[OutputLine], at: int) -> Block | None:
     """Return the failure that another language's run time has written from this line on."""
-    if lines[at].level:
+    if lines[at].level and not lines[at].text.startswith("ERROR: LoadError"):
         return None
     for language in _LANGUAGES:
         if found := language.start.match(lines[at].text):
@@ -645,7 +657,7 @@ def _of_language(groups: dict[str, str | None], held: list[str]) -> tuple[Raised
         elif java := _JAVA_FRAME.match(line):
             if not _JAVA_LIBRARY.match(java["call"]):
                 own.append(Frame(java["file"], int(java["line"])))
-        elif (place := _PLACE.match(line)) and "node_modules" not in line:
+        elif (place := _PLACE.match(line)) and not _FOREIGN_LIBRARY.search(line):
             own.append(Frame(place["file"], int(place["line"])))
         if own and not chain[0].frames:
             chain[0] = replace(chain[0], frames=(own[0],))

@@ -205,11 +205,16 @@ def conclude(clues: FailureEvidence) -> Cause | None:
         cause = by_missing_task(*clues.missing) or cause
     if cause is None:
         return None
+    if is_of_peers(cause) and (elsewhere := _failure_of_other_task(clues)):
+        return elsewhere
     if cause.code in OF_PEERS:
-        if elsewhere := _failure_of_other_task(clues):
-            return elsewhere
         cause = _after_success(clues, cause) or cause
     return _with_details(clues, _without_image(clues, _told_for_all(clues, cause)))
+
+
+def is_of_peers(cause: Cause) -> bool:
+    """Return whether a task tells only that it had lost or awaited another one."""
+    return cause.code in OF_PEERS or cause.lost_peer
 
 
 def _after_success(clues: FailureEvidence, cause: Cause) -> Cause | None:
@@ -433,7 +438,7 @@ def _failure_of_other_task(clues: FailureEvidence) -> Cause | None:
             continue
         alone = replace(clues, suspect=other, stderr="", stdout="")
         cause = _cause_by_evidence(alone)
-        if cause is not None and cause.code != "peer-failed" and other.status != 143:
+        if cause is not None and not is_of_peers(cause) and other.status != 143:
             return _with_details(alone, cause)
     return _of_stopped(clues)
 
@@ -443,7 +448,7 @@ def tasks_stopped(clues: FailureEvidence, cause: Cause | None) -> tuple[Reported
     lost its peer, the named one first: the culprit may still have been writing or closing.
     """
     report = clues.seen.report
-    if report is None or cause is None or cause.code not in OF_PEERS:
+    if report is None or cause is None or not is_of_peers(cause):
         return ()
     if cause.task != clues.suspect.task or any(other.reason == "exited" for other in clues.others):
         return ()
@@ -463,7 +468,7 @@ def _of_stopped(clues: FailureEvidence) -> Cause | None:
     for task, stderr in clues.stopped.items():
         gpus = _has_gpus(clues.seen, task)
         cause = by_program(ProgramEnd(task, 1, "exited", has_gpus=gpus), {"stderr": stderr})
-        if cause is None or not cause.certain or cause.code in OF_PEERS or not cause.exception:
+        if cause is None or not cause.certain or is_of_peers(cause) or not cause.exception:
             continue
         if _OF_A_STOP.search(cause.exception):
             continue

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from submit_tf_job.diagnose.output import OutputLine, without_box, without_workdir
 
 _LONGEST = 300
 _ERRORISH = re.compile(
     r"\b(?:error|fatal|fail(?:ed|ure|s)?|can(?:no|')t|could(?: not|n't)|unable|invalid|missing|not found|denied|exceed\w*"  # noqa: E501
-    r"|unknown|unrecogni[sz]ed|refused|timed out|no such|must|expected|illegal|abort\w*|required|not (?:set|allowed|exist))\b",  # noqa: E501
+    r"|unknown|unrecogni[sz]ed|refused|timed out|no such|must|expected|illegal|corrupt\w*|truncated|mismatch|not in \w+ format|abort\w*|required|not (?:set|allowed|exist))\b",  # noqa: E501
     re.IGNORECASE,
 )
 # what trackers, shells, build tools and run times write behind the words of a program
 _TRAILER = re.compile(
     r"^(?:wandb|comet|COMET \w+|clearml|ClearML \w+|neptune|mlflow|aim|swanlab)\b ?:|^🏃|^🧪|^View run "  # noqa: E501
-    r"|^Set the environment variable HYDRA_FULL_ERROR|^make(?:\[\d+\])?: \*\*\*|^\S*[Mm]akefile:\d+: recipe for target|^npm ERR!|^srun: |^slurmstepd: "  # noqa: E501
+    r"|^Set the environment variable HYDRA_FULL_ERROR|^make(?:\[\d+\])?: (?:\*\*\*|Leaving|Entering)|^\S*[Mm]akefile:\d+: recipe for target|^npm ERR!|^srun: |^slurmstepd: "  # noqa: E501
     r"|^(?:\S+: )?(?:line \d+: +)?(?:\d+ )?(?:Aborted|Killed|Segmentation fault|Terminated|Bus error)\b.*$"  # noqa: E501
     r"|^Exception ignored |^sys:\d+: \w*Warning|^\s*warnings\.warn\(|^\S+:\d+: \w*Warning: |^note: run with `RUST_BACKTRACE"  # noqa: E501
     r"|^\S+: (?:line )?\d+: `.*'$|^\s*\[\[(?:\{\{|[Nn]ode)|^exit status \d+$|^Node\.js v|^Execution halted$|^Calls: |^Elapsed|^real\t|^user\t|^sys\t|^\(core dumped\)|^=+$|^-+$|^\*+$"  # noqa: E501
     r"|^For more information|^Extension modules: |^If you want to see the full|^Please (?:report|check|file)|^\[Inferior"  # noqa: E501
     r"|^Error executing job with overrides:|^The above exception was the direct"
+    r"|^\++ \S|^ERROR conda\.cli\.main_run|^\W*$|^\[notice\]"  # of bash -x, conda, boxes, pip
+    r"|^\s+at [\w.$<>/@]+\(|^\s+\.\.\. \d+ (?:more|common)|^Driver stacktrace:"  # of Java
+)
+# what is advised after a reason
+_ADVICE = re.compile(
+    r"^(?:\S+: )?(?:(?:hint|note|help|tip|notice|try|see|you (?:can|may)|if you)\b|<?https?://\S+$)",
+    re.IGNORECASE,
+)
+_DASHES = re.compile(r"^-{70,}$")
+_OF_MPI = re.compile(
+    r"^(?:Primary job|mpi\S+ (?:detected that one|noticed that)|MPI_ABORT was|An MPI communication|prterun)"  # noqa: E501
 )
 _GENERIC = re.compile(
     r"^(?:\S+: Error is not recoverable: |)(?:closing\b.*|(?:exit(?:ing|ed)?(?: now)?|abort(?:ed|ing)?|bye|done|killed|terminated|goodbye|stopp(?:ed|ing)|shutting down|clean\w* up|finished)[\s!.…:]*)$",  # noqa: E501
@@ -39,6 +51,9 @@ _CLICK = re.compile(
     r"^Error: (?:Invalid value for|No such (?:option|command)|Missing (?:option|argument|parameter))"  # noqa: E501
 )
 _BASH = re.compile(r"^(?P<script>[^\s:]+): (?:line )?(?P<line>\d+): (?P<words>.+)$")
+_AT_LINE = re.compile(
+    r" (?:at|in) (?:\S{0,300}/)?(?P<file>[\w.-]{1,100}) (?:on )?line (?P<line>\d+)\b"
+)  # Perl, PHP
 _WHAT = re.compile(r"^\s*what\(\): +(?P<words>.*)$")
 _TERMINATE = re.compile(r"terminate called (?:after throwing an instance of '(?P<type>[^']+)'|.*)$")
 _ABORT = re.compile(
@@ -46,6 +61,11 @@ _ABORT = re.compile(
     r"|munmap_chunk|corrupted (?:size|double|top)|realloc\(\): |libc\+\+abi|Fatal Python error: |INTEL MKL ERROR"  # noqa: E501
     r"|LLVM ERROR|Unexpected error|Terminating process because|terminated? due to|CHECK failed).*)$"
 )
+# the report of a Java virtual machine that crashed
+_HOTSPOT = re.compile(
+    r"^#\s+(?P<words>(?:SIG[A-Z]+ |Internal Error|Out of Memory|There is insuff|Native memory).*)$"
+)
+_HOT_FRAME = re.compile(r"^# ([CVJjv]\s+\S.{0,200})")
 # a line that C++ logs before it aborts, by its level
 _FATAL = re.compile(r"^(?:: )?F(?:\d{4,8} [\d:.]+ +\d+)? (?P<words>\S+:\d+\] .*)$")
 _FAULT_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in ')
@@ -74,6 +94,12 @@ class LastWords:
     is_abort: bool = False
     is_of_tool: bool = False
 
+    @property
+    def is_reason(self) -> bool:
+        """Whether it tells of a failure."""
+        is_told = self.is_abort or self.is_of_tool or self.level == "error"
+        return is_told or bool(_ERRORISH.search(self.words))
+
 
 def is_trailer(line: OutputLine) -> bool:
     """Return whether a line follows the end of any program, and so does not show a reason."""
@@ -90,14 +116,39 @@ def last_words(
         by_signal: Whether a signal ended it.
         after: Whether the lines are those after an exception.
     """
-    kept = [line for line in lines[-400:] if line.text.strip() and not is_trailer(line)]
+    kept = [
+        line for line in _without_boxes(lines[-400:]) if line.text.strip() and not is_trailer(line)
+    ]
     if by_signal:
         return _of_abort(kept)
     usage = _of_usage(kept[-60:])
     if usage is not None:
         return usage
-    aborted = LastWords() if after else _of_abort(kept[-6:])
+    aborted = LastWords() if after else _of_abort(kept[-12:])
     return aborted if aborted.is_abort else _last_sentence(kept)
+
+
+def _without_boxes(lines: Sequence[OutputLine]) -> Sequence[OutputLine]:
+    """Return lines with the first paragraph alone of what mpirun writes between two dashed lines,
+    and without those that tell only that a process had ended, if there are others.
+    """
+    found: list[OutputLine] = []
+    boxes: list[OutputLine] = []
+    at = 0
+    while at < len(lines):
+        end = next(
+            (n for n in range(at + 1, min(at + 40, len(lines))) if _DASHES.match(lines[n].text)), 0
+        )
+        if not end or not _DASHES.match(lines[at].text):
+            found.append(lines[at])
+            at += 1
+            continue
+        inside = [line.text for line in lines[at + 1 : end]]
+        first = " ".join(itertools.takewhile(str.strip, inside))
+        told = replace(lines[at], text=first, level="", message="")
+        (boxes if _OF_MPI.match(first) else found).append(told)
+        at = end + 1
+    return found if any(line.text.strip() for line in found) else boxes
 
 
 def _make_last_words(
@@ -149,6 +200,11 @@ def _of_abort(lines: Sequence[OutputLine]) -> LastWords:
             kind = found["type"] or "terminate called"
             words = f"{kind}: {what['words']}" if what else found["type"] or text
             return _make_last_words(words, lines[at : at + 2], is_abort=True)
+        if found := _HOTSPOT.match(text):
+            frame = next(
+                (m[1] for one in lines[at : at + 12] if (m := _HOT_FRAME.match(one.text))), ""
+            )
+            return _make_last_words(f"{found['words']} {frame}", lines[at : at + 2], is_abort=True)
         if found := _ABORT.search(text):
             place = _of_faulthandler(lines[at:])
             words = text if "Assertion" in text else found["words"]
@@ -179,7 +235,8 @@ def _last_sentence(lines: Sequence[OutputLine]) -> LastWords:
     if not end:
         return LastWords()
     chosen = end[-1]
-    if _GENERIC.match(chosen.message or chosen.text) or chosen.level == "info":
+    words = chosen.message or chosen.text
+    if _GENERIC.match(words) or _ADVICE.match(words) or chosen.level == "info":
         chosen = next((line for line in reversed(end) if _is_reason(line)), chosen)
     if chosen.text.startswith(("  ", "\t")) and chosen is end[-1]:
         heads = [line for line in end if not line.text.startswith((" ", "\t"))]
@@ -187,14 +244,16 @@ def _last_sentence(lines: Sequence[OutputLine]) -> LastWords:
         if head is not None:
             at = end.index(head)
             return _with_context(
-                head, end[at : at + 3], " ".join(one.text for one in end[at : at + 3])
+                head, end[at : at + 5], " ".join(one.text for one in end[at : at + 5])
             )
     return _with_context(chosen, [chosen], chosen.message or chosen.text)
 
 
 def _with_context(line: OutputLine, lines: Sequence[OutputLine], words: str) -> LastWords:
     place = ""
-    if found := _BASH.match(line.text):
+    if found := _AT_LINE.search(line.text):
+        place = f"{found['file']}:{found['line']}"
+    elif found := _BASH.match(line.text):
         script = found["script"].rpartition("/")[2]
         place = "" if script in ("bash", "sh") else f"{script}:{found['line']}"
     made = _make_last_words(words, lines, place)
@@ -208,6 +267,7 @@ def _with_context(line: OutputLine, lines: Sequence[OutputLine], words: str) -> 
 
 
 def _is_reason(line: OutputLine) -> bool:
-    if _GENERIC.match(line.message or line.text):
+    words = line.message or line.text
+    if _GENERIC.match(words) or _ADVICE.match(words):
         return False
     return line.level == "error" or (not line.level and bool(_ERRORISH.search(line.text)))

@@ -18,7 +18,7 @@ _WORKDIR = re.compile(
     r"(?<![\w.])/(?:[^\s/'\":]{1,255}/){0,30}(?:container_(?:e\d+_)?\d+_\d+_\d+_\d+|submit_tf_job-local-\w+/work/[\w-]+\.\d+)/"
 )
 _STAMP = re.compile(
-    r"\[?\d{4}[-/]\d\d[-/]\d\d[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?: |$)"
+    r"\[?\d{2}(?:\d\d)?[-/]\d\d[-/]\d\d[T ,]+\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?: |$)"  # noqa: E501
     r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?:?(?: |$)"
     r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d+ \d\d:\d\d:\d\d (?:\w+ )?\d{4}:? "
     r"|\w{3} [ \d]\d \d\d:\d\d:\d\d (?:[\w.-]+ )?"
@@ -39,6 +39,7 @@ _RECORD = re.compile(
 )
 _FIELDS = ("message", "msg", "event", "text")
 _RAISED_IN = ("exc_info", "exception", "traceback", "stack_trace", "exc_text", "stack", "error")
+_LEVELS_IN = ("level", "levelname", "severity", "lvl")
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def _parts(line: str) -> Iterator[str]:
 
 
 def _of_json(held: dict[str, object]) -> Iterator[str]:
-    level = str(held.get("level") or held.get("levelname") or held.get("severity") or "")
+    level = str(next(filter(None, map(held.get, _LEVELS_IN)), ""))
     record = held.get("record")
     flat = {**held, **record} if isinstance(record, dict) else held
     told = next((str(flat[name]) for name in _FIELDS if isinstance(flat.get(name), str)), "")
@@ -119,17 +120,24 @@ def _of_json(held: dict[str, object]) -> Iterator[str]:
         first, *more = told.split("\n")
         yield f"{word}: {first}" if word else first
         yield from more
-    for name in _RAISED_IN:
-        value = flat.get(name)
-        if isinstance(value, dict):
-            value = next(
-                (value[key] for key in ("stack", "traceback", "message") if value.get(key)), ""
-            )
-        if isinstance(value, list):
-            value = "".join(map(str, value))
-        if isinstance(value, str) and value:
-            yield from value.rstrip().split("\n")
-            return
+    raised = _traceback_in(held) or next(filter(None, map(_text_of, map(flat.get, _RAISED_IN))), "")
+    if raised:
+        yield from raised.rstrip().split("\n")
+
+
+def _traceback_in(value: object, depth: int = 4) -> str:
+    """Return the first text in a JSON value that is a traceback, or ""."""
+    text = _text_of(value)
+    if text or not isinstance(value, dict) or not depth:
+        return text if START in text else ""
+    inner = (_traceback_in(one, depth - 1) for one in value.values())
+    return next(filter(None, inner), "")
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, list):
+        return "\n".join(str(line).rstrip("\n") for line in value)
+    return value if isinstance(value, str) else ""
 
 
 _WORDS = ("DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL")

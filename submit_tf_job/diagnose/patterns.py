@@ -119,7 +119,7 @@ PROGRAM: tuple[Pattern, ...] = (
         r"|^std::bad_alloc|DefaultCPUAllocator: [^\n]*tried to allocate (?P<bytes>\d+) bytes"
         r"|^(?:tensorflow\S*ResourceExhaustedError|(?:\S*XlaRuntimeError|\S*JaxRuntimeError)): [^\n]*(?:OOM when|[Oo]ut of memory)[^\n]*?(?:allocate (?P<size>\d+) bytes|$)"  # noqa: E501
         r"|^OSError: \[Errno 12\]|^\S+: [^\n]*(?:Cannot allocate memory|malloc of size (?P<malloc>\d+) failed|std::bad_alloc)"  # noqa: E501
-        r"|java\.lang\.OutOfMemoryError",
+        r"|java\.lang\.OutOfMemoryError|insufficient memory for the Java Runtime|^Native memory alloc",  # noqa: E501
         "{task} ran out of memory",
     ),
     Pattern(
@@ -152,7 +152,7 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "too-many-threads",
-        r"can't start new thread|^BlockingIOError: \[Errno 11\]|pthread_create failed|^OSError: \[Errno 11\]",  # noqa: E501
+        r"can't start new thread|^BlockingIOError: \[Errno 11\]|pthread_create failed|Thread creation failed|^OSError: \[Errno 11\]",  # noqa: E501
         "{task} could not start another thread or process: its user or container has as many as "
         "it may",
         "fewer workers of the data loader; OMP_NUM_THREADS in `env` limits the threads of libraries",  # noqa: E501
@@ -344,7 +344,7 @@ PROGRAM: tuple[Pattern, ...] = (
         r"^\S*(?:UnavailableError|AbortedError)\b|Collective ops is aborted|[Hh]eartbeat timeout|(?:ABORTED|UNAVAILABLE): [^\n]{0,600}(?:/job:|task|peer|[Cc]onnection)"  # noqa: E501
         r"|Connection (?:reset|closed) by peer|JAX distributed service detected fatal errors"
         r"|DistNetworkError: Failed to recv|gloo/transport/[^\n]{0,300}\] Timed out waiting \d+ms for"  # noqa: E501
-        r"|Socket closed|failed to connect to all addresses|HorovodInternalError|Received collective error",  # noqa: E501
+        r"|Socket (?:closed|(?:recv|send) error)|failed to connect to all addresses|HorovodInternalError|Received collective error",  # noqa: E501
         "{task} lost the connection to another task: the failure is elsewhere",
         "look at the task that ended first; its logs say why",
         near=r"^(?:tensorflow\.\S*(?:Cancelled|Aborted|Unavailable)Error|\S*XlaRuntimeError|\S*JaxRuntimeError)",
@@ -353,17 +353,18 @@ PROGRAM: tuple[Pattern, ...] = (
         "process-killed",
         r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:is killed by signal: (?P<signal>[\w ]+)|exited unexpectedly)"  # noqa: E501
         r"|BrokenProcessPool: |TerminatedWorkerError|process \d+ terminated with signal (?P<sig>SIG\w+)"  # noqa: E501
-        r"|died with <Signals\.(?P<name>SIG\w+)|(?:WorkerCrashed|ActorDied|RayActor)Error|^ray\.exceptions\.OutOfMemoryError",  # noqa: E501
+        r"|died with <Signals\.(?P<name>SIG\w+)|(?:WorkerCrashed|ActorDied|RayActor)Error|\bKilledWorker: |^ray\.exceptions\.OutOfMemoryError",  # noqa: E501
         "a process that {task} had started for a part of its work was killed {signal}{sig}{name}",
     ),
     # --- GPUs ---
     Pattern(
         "cuda-mismatch",
-        r"CUDA driver version is insufficient|no kernel image is available|forward compatibility was attempted"  # noqa: E501
+        r"CUDA driver version is insufficient|driver on your system is too old|no kernel image is available"  # noqa: E501
+        r"|forward compatibility was attempted"
         r"|libcuda reported version [^\n]*|CUDNN_STATUS_\w+|Could not create cudnn handle|Loaded runtime CuDNN library[^\n]*but source",  # noqa: E501
         "{task} found a GPU, but CUDA, cuDNN or the driver do not fit together",
         _CUDA_HINT,
-        near=r"^tensorflow\.\S*(?:UnknownError|InternalError|UnimplementedError)",
+        near=r"^(?:tensorflow\.\S*(?:Unknown|Internal|Unimplemented|FailedPrecondition)|\S*XlaRuntime|\S*JaxRuntime)Error",
     ),
     Pattern(
         "gpu-missing",
@@ -441,15 +442,23 @@ PROGRAM: tuple[Pattern, ...] = (
     ),
     Pattern(
         "versions-differ",
-        r"undefined symbol: (?P<symbol>\w+)|version `(?P<libc>GLIBC\w*_[\d.]+)' not found|numpy\.\w+ size changed|compiled (?:against|using) \S*(?:ABI|API|NumPy)"  # noqa: E501
-        r"|numpy\.core\.(?:multiarray|umath) failed to import|Descriptors cannot (?:not )?be created directly|_ARRAY_API not found|VersionConflict|requires?d? [\w-]+[<>=!~]=?[\d.]+[^\n]*but found",  # noqa: E501
-        "{task} has libraries whose versions do not fit one another {symbol}{libc}",
+        r"undefined symbol: (?P<symbol>\w+)|symbol (?P<linked>\w+),? version \S+ not defined|UnsupportedClassVersionError|NoSuchMethodError|version `(?P<libc>GLIBC\w*_[\d.]+)' not found|numpy\.\w+ size changed|compiled (?:against|using) \S*(?:ABI|API|NumPy)"  # noqa: E501
+        r"|numpy\.core\.(?:multiarray|umath) failed to import|Descriptors cannot (?:not )?be created directly|_ARRAY_API not found|VersionConflict|[\w-]{1,100}[<>=!~]=?[\d.]+[^\n]{0,200}but found",  # noqa: E501
+        "{task} has libraries whose versions do not fit one another {symbol}{linked}{libc}",
         "install them together, with the versions that they ask of one another (pip check)",
     ),
     Pattern(
         "name-not-in-module",
-        r"cannot import name '(?P<name>\w+)' from (?:partially initialized module )?'(?P<module>[\w.]+)'"  # noqa: E501
-        r"|(?:partially initialized )?module '(?P<of>[\w.]+)' has no attribute '(?P<attribute>\w+)'",  # noqa: E501
+        r"cannot import name '(?P<name>\w+)' from partially initialized module '(?P<module>[\w.]+)'"
+        r"|partially initialized module '(?P<of>[\w.]+)' has no attribute '(?P<attribute>\w+)'",
+        "{task}: {module}{of} had no {name}{attribute} yet, because modules import one another",
+        "import it inside the function that needs it; a file of yours of the same name as a library "  # noqa: E501
+        "does this, too",
+    ),
+    Pattern(
+        "name-not-in-module",
+        r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'"
+        r"|module '(?P<of>[\w.]+)' has no attribute '(?P<attribute>\w+)'",
         "{task}: {module}{of} has no {name}{attribute}",
         "install the version of {module}{of} that the program was written for; a file of yours of "
         "the same name hides a module, too",
@@ -494,7 +503,7 @@ PROGRAM: tuple[Pattern, ...] = (
         r"|NotFoundError: [^\n]{0,600}?(?<![\w./-])(?P<tf>[\w./-]+); No such file or directory|matching files for (?P<checkpoint>[^\s\[]+)"  # noqa: E501
         r"|SavedModel file does not exist at: (?P<model>[^\s{]+?)/?(?:\{|\s|$)|File not found: filepath=(?P<keras>\S+?)\. "  # noqa: E501
         r"|No (?:file or directory|model|such file)[^\n]{0,300}? found at (?P<old>\S+)|Could not find directory (?P<folder>\S+)"  # noqa: E501
-        r"|Opening (?P<xgb>\S+) failed: No such file|(?:Could not|Cannot) open (?:data )?(?:file )?(?=[\w-]*[./])(?P<lgb>[\w./-]+)|ListDirectory (?P<folder2>\S+) error: No such file|Data file (?P<data>\S+) doesn't exist"  # noqa: E501
+        r"|(?:Opening |LocalFileSystem::Open \")(?P<xgb>[^\s\"]+)\"?(?: failed)?: No such file|(?:Could not|Cannot) open (?:data )?(?:file )?(?=[\w-]*[./])(?P<lgb>[\w./-]+)|ListDirectory (?P<folder2>\S+) error: No such file|Data file (?P<data>\S+) doesn't exist"  # noqa: E501
         r"|(?P<hub>\.?/[\w./-]{1,255}) is not a local folder and is not a valid model|Unable to find '(?P<set>[^']+)'"  # noqa: E501
         r"|FileNotFoundError: (?:[^\n]{0,300}?['\"\s])?(?P<other>/[^\s'\":;]+)",
         "{task} did not find {path}{h5}{tf}{checkpoint}{model}{keras}{old}{folder}{xgb}{lgb}{folder2}{data}{hub}{set}{other}",  # noqa: E501
@@ -540,6 +549,13 @@ LINES: tuple[Pattern, ...] = (
         when=(127,),
     ),
     Pattern(
+        "command-not-found",  # in another language
+        r"^\S*sh: (?:\S+ )?\d+ ?: (?P<command>[^\s:]+) ?: [^:\n]+$",
+        "{task} did not find the command {command}",
+        "is it in the image, and on its PATH? python is often called python3",
+        when=(127,),
+    ),
+    Pattern(
         "not-executable",
         r"(?:line \d+: |^)(?P<command>\S+): cannot execute: required file not found$",
         "{task} found {command}, but not the interpreter that its first line names",
@@ -548,7 +564,7 @@ LINES: tuple[Pattern, ...] = (
     ),
     Pattern(
         "not-executable",
-        r"(?:line \d+: |^(?:\S*sh: )?)(?P<command>\S+): (?:Permission denied|cannot execute[^\n]*|Is a directory)$",  # noqa: E501
+        r"(?:line \d+: |^(?:\S*sh: )?)(?P<command>\S+): (?:Permission denied|cannot execute(?![^\n]*Exec format)[^\n]*|Is a directory)$",  # noqa: E501
         "{task} found the command {command}, but may not execute it",
         "make it executable before it is shipped, or start it with its interpreter: bash "
         "{command}, python {command}",
@@ -562,8 +578,8 @@ LINES: tuple[Pattern, ...] = (
     ),
     Pattern(
         "syntax-error",
-        r"line \d+: (?P<words>syntax error[^\n]*|unexpected EOF[^\n]*)",
-        "bash in {task} could not read its script: {words}",
+        r"(?:line |: )\d+: (?P<words>[Ss]yntax error[^\n]*|unexpected EOF[^\n]*|(?:\S+: )?[Bb]ad substitution)",  # noqa: E501
+        "the shell in {task} could not read its script: {words}",
         "bash -n FILE shows such an error before the job is submitted",
     ),
     Pattern(
@@ -581,7 +597,7 @@ LINES: tuple[Pattern, ...] = (
     ),
     Pattern(
         "host-unreachable",
-        r"[Cc]ould not resolve host: (?P<host>[\w.-]+)|unable to resolve host address [‘'](?P<peer>[\w.-]+)|Failed to connect to (?P<to>[\w.-]+)",  # noqa: E501, RUF001
+        r"[Cc]ould not resolve host: (?P<host>[\w.-]+)|unable to resolve host address [‘'](?P<peer>[\w.-]+)|Failed to connect to (?P<to>[\w.-]+) port \d+",  # noqa: E501, RUF001
         "{task} could not reach {host}{peer}{to}",
     ),
 )

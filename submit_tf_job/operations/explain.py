@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from submit_tf_job import waiting
 from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.job_report import JobReport
 from submit_tf_job.logs.entries import TaskContainer
@@ -68,23 +69,20 @@ def explain(cluster: Cluster, status: JobStatus) -> Why:
 
 
 def _within_limit(cluster: Cluster, status: JobStatus, cause: Cause | None) -> SinceSuccess | None:
-    """Return what is new since the last success, as far as it is known after at most 2 s."""
-    found: list[SinceSuccess] = []
-    # A thread, because HDFS calls have no deadline; after the limit it ends with the process.
-    work = threading.Thread(
-        target=lambda: _compare_runs(cluster, status, cause, found), daemon=True
-    )
-    work.start()
-    work.join(LIMIT_S)
+    """Return what is known of the difference after at most 2 s."""
+    compare = partial(_compare_runs, cluster, status, cause)
+    found = waiting.results_within(LIMIT_S, compare, cluster.clock)
     return found[-1] if found else None
 
 
 def _compare_runs(
-    cluster: Cluster, status: JobStatus, cause: Cause | None, found: list[SinceSuccess]
-) -> None:
-    """Append what is new to `found`: first from the records alone, then also with the new lines."""
+    cluster: Cluster, status: JobStatus, cause: Cause | None
+) -> Iterator[SinceSuccess]:
+    """Yield what is new, each as soon as it is known: first by the records alone, then with the
+    lines.
+    """
     try:
-        found.extend(_known_differences(cluster, status, cause))  # each as soon as it is known
+        yield from _known_differences(cluster, status, cause)
     except SubmitTFJobError as error:
         _LOG.info("earlier runs could not be read: %s", error.message)
     except Exception:  # noqa: BLE001 - an explanation must not cost the cause

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -240,14 +239,8 @@ def why_failed(cluster: Cluster, status: JobStatus) -> Cause | None:
 
 
 def _first_cause(cluster: Cluster, status: JobStatus) -> Cause | None:
-    found: list[Cause | None] = []
-    # A thread, because HDFS calls have no deadline; after the limit it ends with the process.
-    asking = threading.Thread(
-        target=lambda: found.append(_find_cause(cluster, status)), daemon=True
-    )
-    asking.start()
-    asking.join(LIMIT_S)
-    return next(iter(found), None)
+    ask = partial(_find_cause, cluster, status)
+    return next(iter(waiting.results_within(LIMIT_S, lambda: [ask()], cluster.clock)), None)
 
 
 def _find_cause(cluster: Cluster, seen: JobStatus) -> Cause | None:

@@ -121,7 +121,6 @@ MENDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def test_hints_name_what_exists(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("submit_tf_job.operations.why.LIMIT_S", 600.0)  # of a slow machine
     known, wrong = Known(world), {}
     told = [*hints(Failing(world)), *(("codes", line) for line in table().splitlines())]
     assert len({hint for _code, hint in told}) > 100

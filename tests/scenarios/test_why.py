@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 import submit_tf_job
 from tests.json_page import documented, produced
 from tests.scenarios.conftest import ME
@@ -14,13 +12,6 @@ from tests.world import RM, World
 
 ROLES = {"chief": {"memory": "1Gi"}, "worker": {"memory": "1Gi", "instances": 2}}
 COMMAND = ["python3", "train.py", "--lr", "0.1", "--epochs", "3"]
-
-
-@pytest.fixture
-def patient(kept: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Return a world with records, whose comparisons may take their time."""
-    monkeypatch.setattr("submit_tf_job.operations.explain.LIMIT_S", 60.0)
-    return kept
 
 
 def ran(world: World, status: int, printed: str = "", program: str = "a", **changes: Any) -> str:
@@ -66,14 +57,14 @@ LOG = "".join(
 )
 
 
-def test_why_tells_what_is_new_since_a_run_succeeded(patient: World) -> None:
-    good = ran(patient, 0, LOG.format(day=1, steps=50))
-    ran(patient, 7, "", "c")  # a failed run in between is not compared
+def test_why_tells_what_is_new_since_a_run_succeeded(kept: World) -> None:
+    good = ran(kept, 0, LOG.format(day=1, steps=50))
+    ran(kept, 7, "", "c")  # a failed run in between is not compared
     roles = {**ROLES, "worker": {"memory": "2Gi", "instances": 2, "env": {"DAY": "monday"}}}
     command = ["python3", "train.py", "--lr", "0.5", "--epochs", "3"]
     ends = LOG.format(day=4, steps=70) + "shard 17 is not what it was\nstep 8 of 70\n"
-    ran(patient, 3, ends, "b", command=command, roles=roles, host="node2")
-    found = why(patient)
+    ran(kept, 3, ends, "b", command=command, roles=roles, host="node2")
+    found = why(kept)
     new = changed(found)
     assert found["root_cause"]["code"] == "exited"
     assert found["since_success"]["run"] == good
@@ -86,7 +77,7 @@ def test_why_tells_what_is_new_since_a_run_succeeded(patient: World) -> None:
     assert before != now
     assert len(new) == 5
     assert found["since_success"]["lines"] == ["shard 17 is not what it was", "step 8 of 70"]
-    text = patient("why", "mnist").out
+    text = kept("why", "mnist").out
     assert len(text.splitlines()) <= 10
     for words in (
         "train.py has changed",
@@ -101,29 +92,29 @@ def test_why_tells_what_is_new_since_a_run_succeeded(patient: World) -> None:
     assert [(one.kind, one.name) for one in since.changes] == list(new)
 
 
-def test_why_says_that_nothing_is_new(patient: World) -> None:
-    ran(patient, 0, "begin\n")
-    ran(patient, 3, "begin\n")
-    assert "which succeeded: no file, package" in patient("why", "mnist").out
-    since = why(patient)["since_success"]
+def test_why_says_that_nothing_is_new(kept: World) -> None:
+    ran(kept, 0, "begin\n")
+    ran(kept, 3, "begin\n")
+    assert "which succeeded: no file, package" in kept("why", "mnist").out
+    since = why(kept)["since_success"]
     assert (since["changes"], since["lines"]) == ([], None)
 
 
-def test_why_compares_no_lines_if_the_cause_is_known(patient: World) -> None:
-    ran(patient, 0, "begin\n")
+def test_why_compares_no_lines_if_the_cause_is_known(kept: World) -> None:
+    ran(kept, 0, "begin\n")
     raised = 'Traceback (most recent call last):\n  File "train.py", line 1, in <module>\n    f()\n'
-    ran(patient, 1, f"{raised}ModuleNotFoundError: No module named 'wisdom'\n")
-    found = why(patient)
+    ran(kept, 1, f"{raised}ModuleNotFoundError: No module named 'wisdom'\n")
+    found = why(kept)
     assert found["root_cause"]["code"] == "module-missing"
     assert found["since_success"]["lines"] is None
 
 
-def test_why_without_an_earlier_success(patient: World) -> None:
-    assert patient("why", "mnist").status == 5
-    ran(patient, 3, "begin\n")
-    assert why(patient)["since_success"] is None
-    ran(patient, 0, "begin\n")
-    found = why(patient)
+def test_why_without_an_earlier_success(kept: World) -> None:
+    assert kept("why", "mnist").status == 5
+    ran(kept, 3, "begin\n")
+    assert why(kept)["since_success"] is None
+    ran(kept, 0, "begin\n")
+    found = why(kept)
     assert (found["state"], found["root_cause"], found["since_success"]) == (
         "SUCCEEDED",
         None,
@@ -131,14 +122,14 @@ def test_why_without_an_earlier_success(patient: World) -> None:
     )
 
 
-def test_why_with_records_of_another_version_and_with_damaged_ones(patient: World) -> None:
-    good = ran(patient, 0, "begin\n")
-    ran(patient, 3, "end\n", "b")
-    [path] = (patient.home / "staging/records/mnist").glob(f"{good}.json")
+def test_why_with_records_of_another_version_and_with_damaged_ones(kept: World) -> None:
+    good = ran(kept, 0, "begin\n")
+    ran(kept, 3, "end\n", "b")
+    [path] = (kept.home / "staging/records/mnist").glob(f"{good}.json")
     record = json.loads(path.read_text())
     for damage in ({"values": None}, {"values": {"keys": 3}}, {"values": [], "spec": "{"}):
         submission = {**record["submission"], **damage, "version": "0.0.1"}
         path.write_text(json.dumps({**record, "submission": submission, "end": record["end"]}))
-        assert ("version", "submit_tf_job") in changed(why(patient))
+        assert ("version", "submit_tf_job") in changed(why(kept))
     path.write_text("{")
-    assert why(patient)["since_success"] is None
+    assert why(kept)["since_success"] is None

@@ -104,18 +104,12 @@ DOORS: dict[str, Callable[[Failed], Any]] = {
 TEXTS = ("status", "describe", "why", "wait")
 
 
-@pytest.fixture
-def patient(kept: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr("submit_tf_job.operations.explain.LIMIT_S", 60.0)
-    return kept
-
-
 @pytest.mark.parametrize("name", FAILURES)
-def test_one_failure_has_the_same_cause_at_each_door(patient: World, name: str) -> None:
+def test_one_failure_has_the_same_cause_at_each_door(kept: World, name: str) -> None:
     printed, status, code, certain = FAILURES[name]
-    job = Failed(patient, printed, status)
-    patient.cluster.clock.after(5, job.ends)
-    followed = patient("submit", job.spec)
+    job = Failed(kept, printed, status)
+    kept.cluster.clock.after(5, job.ends)
+    followed = kept("submit", job.spec)
     assert followed.status == 1, followed
     first = DOORS["status"](job)
     assert (first["code"], first["certain"], first["task"]) == (code, certain, "worker-0")
@@ -123,10 +117,10 @@ def test_one_failure_has_the_same_cause_at_each_door(patient: World, name: str) 
     for door, ask in DOORS.items():
         told = ask(job)
         assert {key: told[key] for key in KEPT} == {key: first[key] for key in KEPT}, door
-    for text in (followed, *(patient(verb, "mnist") for verb in TEXTS)):
+    for text in (followed, *(kept(verb, "mnist") for verb in TEXTS)):
         assert f"first cause  {first['sentence']}" in text.out + text.err, text
     assert first["sentence"] in str(job.followed())
-    assert first["sentence"][:40] in patient("history", "mnist").out
+    assert first["sentence"][:40] in kept("history", "mnist").out
 
 
 class Shown:
@@ -143,10 +137,10 @@ class Shown:
         self.text = bundle["text/plain"]
 
 
-def test_notebook_shows_the_cause(patient: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    job, cell = Failed(patient, *FAILURES["module"][:2]), Shown()
-    patient.cluster.clock.after(5, job.ends)
-    patient("submit", job.spec)
+def test_notebook_shows_the_cause(kept: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, cell = Failed(kept, *FAILURES["module"][:2]), Shown()
+    kept.cluster.clock.after(5, job.ends)
+    kept("submit", job.spec)
     monkeypatch.setitem(sys.modules, "IPython.display", cell)
     monkeypatch.setattr("submit_tf_job.sdk.notebook.in_notebook", lambda: True)
     job.handle().watch()
@@ -154,11 +148,11 @@ def test_notebook_shows_the_cause(patient: World, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_local_tells_the_cause_that_a_cluster_tells(patient: World, name: str) -> None:
+def test_local_tells_the_cause_that_a_cluster_tells(kept: World, name: str) -> None:
     printed, status, *_told = FAILURES[name]
-    job = Failed(patient, printed, status)
-    patient.cluster.clock.after(5, job.ends)
-    patient("submit", job.spec)
+    job = Failed(kept, printed, status)
+    kept.cluster.clock.after(5, job.ends)
+    kept("submit", job.spec)
     first = DOORS["status"](job)
-    done = patient._cli("local", str(job.spec))
+    done = kept._cli("local", str(job.spec))
     assert first["sentence"] in done.out + done.err, done

@@ -113,7 +113,7 @@ def test_causes_of_the_corpus(job: Failing) -> None:
         for category, found in scores.items()
     ]
     page = (ROOT / "docs/internals/diagnosis.md").read_text("utf-8")
-    assert not [row for row in rows if row not in page], "\n".join(rows)
+    assert not [row for row in rows if row not in page], "\n".join([*rows, str(wrong)])
 
 
 NOISE = (
@@ -250,6 +250,7 @@ def test_python_exception_at_the_users_own_line(job: Failing) -> None:
         )
 
 
+START = 'Traceback (most recent call last):\n  File "t.py", line 9, in <module>\n    step()\n'
 RANKED = "".join(f"[rank0]: {line}\n" for line in TORCHRUN[: TORCHRUN.index("E1123")].splitlines())
 
 
@@ -496,6 +497,49 @@ def test_another_tasks_failure_comes_before_a_lost_peer(job: Failing) -> None:
     cause = job.why(chief, job.first("worker-1", 143, "killed"))
     assert told(cause, "code", "task") == ("peer-failed", "chief-0")
     assert "it names worker-1" in cause["sentence"]
+
+
+XGBOOST = "xgboost.core.XGBoostError: [10:10:10] /workspace/src/collective/result.cc:78: \n"
+LOST = {  # what a task writes that had lost another one, with the status of its end
+    "xgboost": (
+        1,
+        f"{START}{XGBOOST}- [allreduce.cc:92|10:10:10]: Allreduce failed.\n- [comm.cc:55|10:10:10]: "
+        "Failed to receive from rank 0. [errno:104]: Connection reset by peer\n",
+    ),
+    "lightgbm": (
+        1,
+        "[LightGBM] [Fatal] Socket recv error, Connection reset by peer (code: 104)\n"
+        "Met Exceptions:\nSocket recv error, Connection reset by peer (code: 104)\n",
+    ),
+    "jax": (
+        134,
+        "F1121 15:00:07.101 812 client.h:80] Terminating process because the JAX distributed service "
+        "detected fatal errors. absl::Status: UNAVAILABLE: failed to connect to all addresses; "
+        "ipv4:10.0.0.4:1234: Failed to connect to remote host\n",
+    ),
+    "sentence": (1, "epoch 3\nSocket closed\n"),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_task_that_lost_another_one_is_not_the_cause(job: Failing, name: str) -> None:
+    """The first to end had lost a peer, whose own words come with a later end."""
+    status, text = LOST[name]
+    reason = "killed" if status > 128 else "exited"
+    label = [*START.splitlines(), "KeyError: 'label'"]
+    first = job.first("worker-0", status, reason)
+    for later in (
+        [job.first("worker-1", 1, last_lines=label)],
+        [
+            job.first("chief-0", status, reason, last_lines=text.splitlines()),
+            job.first("worker-1", 1, last_lines=label),
+        ],
+    ):
+        cause = job.why(first, *later, stderr=text)
+        assert told(cause, "code", "task") == ("python-exception", "worker-1"), cause
+    alone = job.why(first, stderr=text)
+    assert alone["task"] == "worker-0"
+    assert alone["code"] in ("peer-failed", "exited")
 
 
 def test_stopped_task_whose_exception_stands_in_its_stderr(job: Failing) -> None:
