@@ -30,8 +30,8 @@ def delete(
         on_trouble: Called with the error if files or a keytab may be left on HDFS.
 
     Raises:
-        NameTaken: A run is alive, and `force` was not given; or a run may just be submitted by
-            another client.
+        NameTaken: A run is alive, and `force` was not given; or another client may be submitting
+            one.
         NoSuchJob: There is no such job, and nothing of it is stored.
         AuthError: The job belongs to another user.
         AnswerLost: A DELETE may or may not have taken effect.

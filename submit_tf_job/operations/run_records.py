@@ -12,23 +12,23 @@ from __future__ import annotations
 import getpass
 import json
 import logging
-import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.container import contract
-from submit_tf_job.errors import SettingsError, SubmitTFJobError
+from submit_tf_job.errors import SubmitTFJobError
 from submit_tf_job.job_report import JobReport
 from submit_tf_job.json_values import plain_value
 from submit_tf_job.observation import AWAITED, JobState, Verdict
-from submit_tf_job.operations.cluster import Cluster, JobRef, staging_root, storage_of
+from submit_tf_job.operations.cluster import Cluster, JobRef
+from submit_tf_job.operations.record_files import LIFETIME, REPORT, USAGE, RecordFiles
 from submit_tf_job.operations.run_values import values_of_job
 from submit_tf_job.program_version import VERSION
 from submit_tf_job.usage_report import UsageReport
-from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short, short_head
+from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short
 from submit_tf_job.yarn.submission_steps import StoredRun
 
 if TYPE_CHECKING:
@@ -36,35 +36,29 @@ if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.submit import Submission
     from submit_tf_job.plan import Plan
-    from submit_tf_job.storage import Stat, Storage
+    from submit_tf_job.storage import Stat
 
 _LOG = logging.getLogger(__name__)
 FORMAT = 1
 _SPEC_MAX, _REPORT_MAX = 256 * 1024, 64 * 1024
 _FORGOTTEN_AT_ONCE = 3
 _CLOCKS_DIFFER_S = 300  # of the ResourceManager, in a record, and of the NameNode, at its file
-_REPORT, _USAGE = contract.RECORD_REPORT, contract.RECORD_USAGE
-LIFETIME = "lifetime_s"  # from the time of the file on; the deciding task reads it
 _CAUSE = ("code", "task", "sentence", "hint", "retryable", "certain", "exception", "evidence")
 
 
 def begin(cluster: Cluster, done: Submission) -> None:
     """Write the record of a run that was submitted; errors are only logged."""
-    if staging_root(cluster.settings) is None:
-        return  # no history is kept
     with _errors_logged(done.ref.run):
-        storage = _open_storage(cluster)
-        directory = f"{_records_directory(cluster)}/{job_of(done.ref.run)}"
-        storage.mkdirs(storage.path(directory), 0o700)
-        _write_record(storage, directory, _begun_record(cluster, done))
-        stored = sorted(
-            _list_entries(storage, storage.path(directory)), key=lambda s: s.modified_ms
-        )
+        files = RecordFiles.if_any(cluster)
+        if files is None:
+            return  # no history is kept
+        head = job_of(done.ref.run)
+        files.make_directory(head)
+        files.write(_begun_record(cluster, done))
+        stored = sorted(files.of_run_heads(head), key=lambda item: item.modified_ms)
         beyond = stored[: max(0, len(stored) - cluster.settings.keep_records)]
         for old in beyond[:_FORGOTTEN_AT_ONCE]:
-            for beside in (_REPORT, _USAGE):
-                storage.remove(f"{old.path.removesuffix('.json')}{beside}")
-            storage.remove(old.path)
+            files.remove(old)
 
 
 def _begun_record(cluster: Cluster, done: Submission) -> dict[str, Any]:
@@ -117,8 +111,7 @@ def extend(cluster: Cluster, run: str, seconds: int) -> None:
     record = read(cluster, run)
     if record is not None:
         record.pop("report", None)
-        directory = f"{_records_directory(cluster)}/{job_of(run)}"
-        _write_record(_open_storage(cluster), directory, {**record, LIFETIME: seconds})
+        RecordFiles.of(cluster).write({**record, LIFETIME: seconds})
 
 
 def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> bool:
@@ -133,11 +126,10 @@ def complete(cluster: Cluster, status: JobStatus, cause: Cause | None) -> bool:
         record = read(cluster, status.run)
         if record is None or record.get("end") or record["application_id"] != status.application_id:
             return False
-        directory = f"{_records_directory(cluster)}/{job_of(status.run)}"
-        storage, record = _open_storage(cluster), {**record, "end": _end_of_status(status, cause)}
         record.pop("report", None)
-        _write_record(storage, directory, record)
-        storage.remove(storage.path(f"{directory}/{status.run}{_REPORT}"))
+        files = RecordFiles.of(cluster)
+        files.write({**record, "end": _end_of_status(status, cause)})
+        files.storage.remove(files.path_of(status.run, REPORT))
         added = True
     return added  # noqa: RET504 - an error of the block is logged, and ends it
 
@@ -171,20 +163,18 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
     Raises:
         SubmitTFJobError: It cannot be read.
     """
-    root = staging_root(cluster.settings)
-    if root is None:
+    files = RecordFiles.if_any(cluster)
+    if files is None:
         return None
     from submit_tf_job.storage import NoSuchPath
 
-    storage = storage_of(cluster.settings, root)
-    path = storage.path(f"{_records_directory(cluster)}/{job_of(run)}/{run}")
     try:
-        record = _parse_record(storage.read(f"{path}.json"))
+        record = files.read(files.path_of(run))
     except NoSuchPath:
         return None
     if record is not None and not record.get("end"):
         with suppress(NoSuchPath):
-            report = JobReport.parse(storage.read(f"{path}{_REPORT}"))
+            report = JobReport.parse(files.storage.read(files.path_of(run, REPORT)))
             record["report"] = report and report.record(_REPORT_MAX)
     return record
 
@@ -193,21 +183,18 @@ def usage_of(cluster: Cluster, run: str) -> UsageReport | None:
     """Return what the tasks of a run used, and its curves, from the file beside its record; None if
     there is none.
     """
-    root = staging_root(cluster.settings)
-    if root is None:
-        return None
     with suppress(SubmitTFJobError):
-        storage = storage_of(cluster.settings, root)
-        path = storage.path(f"{_records_directory(cluster)}/{job_of(run)}/{run}{_USAGE}")
-        return UsageReport.parse(storage.read(path))
+        files = RecordFiles.if_any(cluster)
+        if files is not None:
+            return UsageReport.parse(files.storage.read(files.path_of(run, USAGE)))
     return None
 
 
 def keep_usage(cluster: Cluster, run: str, content: bytes) -> None:
     """Write what a run's tasks used beside its record; errors are only logged."""
     with _errors_logged(run):
-        storage, directory = _open_storage(cluster), f"{_records_directory(cluster)}/{job_of(run)}"
-        storage.write(storage.path(f"{directory}/{run}{_USAGE}"), content, mode=0o600)
+        files = RecordFiles.of(cluster)
+        files.storage.write(files.path_of(run, USAGE), content, mode=0o600)
 
 
 def stored_run(cluster: Cluster, run: str) -> StoredRun | None:
@@ -265,8 +252,7 @@ def recorded_jobs(cluster: Cluster) -> list[str]:
     Raises:
         SubmitTFJobError: They cannot be read.
     """
-    storage = _open_storage(cluster)
-    return [item.name for item in _list_entries(storage, storage.path(_records_directory(cluster)))]
+    return RecordFiles.of(cluster).jobs()
 
 
 def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
@@ -280,10 +266,13 @@ def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[st
         SettingsError: There is no staging directory, and so no history.
         SubmitTFJobError: They cannot be read.
     """
-    found = _record_files(cluster, job and job_of(job))
+    files = RecordFiles.of(cluster)
+    found = files.of_job(job and job_of(job))
     if job and is_run(job):
         found = [item for item in found if item.name == f"{job}.json"]
-    return _newest_records(cluster, found, limit, lambda name, run: not job or job in (name, run))
+    return _newest_records(
+        cluster, files, found, limit, lambda name, run: not job or job in (name, run)
+    )
 
 
 def newest_runs(cluster: Cluster, pattern: str, limit: int) -> list[dict[str, Any]]:
@@ -297,32 +286,34 @@ def newest_runs(cluster: Cluster, pattern: str, limit: int) -> list[dict[str, An
         SettingsError: There is no staging directory, and so no history.
         SubmitTFJobError: They cannot be read.
     """
-    newest: dict[str, dict[str, Any]] = {}
-    for head in recorded_jobs(cluster):
+    files, newest = RecordFiles.of(cluster), dict[str, dict[str, Any]]()
+    for head in files.jobs():
         is_short = may_be_short(head)  # and may stand for several jobs
         if is_short or fnmatchcase(head, pattern):
-            storage = _open_storage(cluster)
-            path = storage.path(f"{_records_directory(cluster)}/{head}")
-            found = list(_list_entries(storage, path))
+            found = files.of_run_heads(head)
             most = len(found) if is_short else 1
             for record in _newest_records(
-                cluster, found, most, lambda name, _run: fnmatchcase(name, pattern)
+                cluster, files, found, most, lambda name, _run: fnmatchcase(name, pattern)
             ):
                 newest.setdefault(record["name"], record)
     return sorted(newest.values(), key=lambda one: -int(one["submission"]["at"]))[:limit]
 
 
 def _newest_records(
-    cluster: Cluster, found: list[Stat], limit: int, is_meant: Callable[[str, str], bool]
+    cluster: Cluster,
+    files: RecordFiles,
+    found: list[Stat],
+    limit: int,
+    is_meant: Callable[[str, str], bool],
 ) -> list[dict[str, Any]]:
     """Return the records of files whose job and run are meant, the newest by submission first."""
-    storage, chosen = _open_storage(cluster), list[dict[str, Any]]()
+    chosen: list[dict[str, Any]] = []
     for item in sorted(found, key=lambda item: item.modified_ms, reverse=True):
         # A file changes when the run ends: no run was submitted later than its file was written.
         written_s = item.modified_ms / 1000 + _CLOCKS_DIFFER_S
         if len(chosen) >= limit and chosen[limit - 1]["submission"]["at"] >= written_s:
             break
-        record = _parse_record(storage.read(item.path))
+        record = files.read(item.path)
         if record is None or not is_meant(record["name"], record["run"]):
             continue
         # a staging directory may be that of several users
@@ -347,10 +338,10 @@ def successes(
     Raises:
         SubmitTFJobError: They cannot be read.
     """
-    storage, found = _open_storage(cluster), _record_files(cluster, job)
-    found.sort(key=lambda item: item.modified_ms, reverse=True)
+    files = RecordFiles.of(cluster)
+    found = sorted(files.of_job(job), key=lambda item: item.modified_ms, reverse=True)
     for item in found[:most_read]:
-        record = _parse_record(storage.read(item.path))
+        record = files.read(item.path)
         if record is None or record["name"] != job or record["submission"]["at"] >= before_s:
             continue
         if (record["end"] or {}).get("state") == JobState.SUCCEEDED:
@@ -366,19 +357,8 @@ def names(cluster: Cluster, job: str) -> list[str]:
     Raises:
         SubmitTFJobError: They cannot be read.
     """
-    if staging_root(cluster.settings) is None:
-        return []
-    return [item.name.removesuffix(".json") for item in _record_files(cluster, job)]
-
-
-def _record_files(cluster: Cluster, job: str | None) -> list[Stat]:
-    storage = _open_storage(cluster)
-    heads = dict.fromkeys([job, short_head(job)]) if job else recorded_jobs(cluster)
-    return [
-        item
-        for head in heads
-        for item in _list_entries(storage, storage.path(f"{_records_directory(cluster)}/{head}"))
-    ]
+    files = RecordFiles.if_any(cluster)
+    return [item.name.removesuffix(".json") for item in files.of_job(job)] if files else []
 
 
 @contextmanager
@@ -392,53 +372,3 @@ def _errors_logged(run: str) -> Iterator[None]:
         _LOG.info("the record of %s: %s", run, error)
     except Exception:  # noqa: BLE001 - the reason is the docstring
         _LOG.warning("a defect in the record of %s", run, exc_info=True)
-
-
-def _open_storage(cluster: Cluster) -> Storage:
-    """Open the staging directory's storage.
-
-    Raises:
-        SettingsError: No staging directory is configured.
-    """
-    root = staging_root(cluster.settings)
-    if root is None:
-        raise SettingsError(
-            "no staging directory is known, and so no history is kept",
-            hint="set hadoop_conf, or staging: hdfs://… in the settings",
-        )
-    return storage_of(cluster.settings, root)
-
-
-def _records_directory(cluster: Cluster) -> str:
-    return f"{staging_root(cluster.settings)}/records"
-
-
-def _list_entries(storage: Storage, path: str) -> Iterator[Stat]:
-    """Yield the directories of jobs, or the records of one."""
-    from submit_tf_job.storage import NoSuchPath
-
-    with suppress(NoSuchPath):
-        beside = (_REPORT, _USAGE)
-        yield from (item for item in storage.list_dir(path) if not item.name.endswith(beside))
-
-
-def _write_record(storage: Storage, directory: str, record: Mapping[str, Any]) -> None:
-    text = json.dumps(record, sort_keys=True, ensure_ascii=False, indent=1)
-    # half of a surrogate pair, which UTF-8 has not, is escaped; and its backslash, for JSON
-    text = re.sub("[\ud800-\udfff]", lambda half: f"\\\\u{ord(half.group()):04x}", text)
-    storage.write(storage.path(f"{directory}/{record['run']}.json"), text.encode(), mode=0o600)
-
-
-def _parse_record(content: bytes) -> dict[str, Any] | None:
-    """Parse a record; None if a file is not one. The containers of a job may have written it."""
-    with suppress(ValueError, RecursionError):
-        found = json.loads(content)
-        if not isinstance(found, dict) or found.get("kind") != "RunRecord":
-            return None
-        found.pop(LIFETIME, None)  # what is left of it is YARN's to say
-        named = all(isinstance(found.get(key), str) for key in ("name", "run", "application_id"))
-        began, end = found.get("submission"), found.get("end")
-        if named and isinstance(began, dict) and isinstance(end, (dict, type(None))):
-            known = isinstance(began.get("key"), str) and type(began.get("at")) is int
-            return found if known else None
-    return None

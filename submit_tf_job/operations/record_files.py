@@ -1,0 +1,120 @@
+"""The files of the records of runs, in the staging directory: `records/JOB/RUN.json`, `RUN.report`
+and `RUN.usage`. What they mean is in `run_records`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from submit_tf_job.container import contract
+from submit_tf_job.errors import SettingsError
+from submit_tf_job.operations.cluster import Cluster, staging_root, storage_of
+from submit_tf_job.yarn.run_names import job_of, short_head
+
+if TYPE_CHECKING:
+    from submit_tf_job.storage import Stat, Storage
+
+REPORT, USAGE = contract.RECORD_REPORT, contract.RECORD_USAGE
+LIFETIME = "lifetime_s"  # from the time of the file on; the deciding task reads it
+
+
+@dataclass(frozen=True)
+class RecordFiles:
+    """The directory of records, opened once for several reads and writes.
+
+    Attributes:
+        storage: The storage of the staging directory.
+        top: The path of the directory of records.
+    """
+
+    storage: Storage
+    top: str
+
+    @classmethod
+    def if_any(cls, cluster: Cluster) -> RecordFiles | None:
+        """Open the directory of records; None without a staging directory."""
+        root = staging_root(cluster.settings)
+        if root is None:
+            return None
+        storage = storage_of(cluster.settings, root)
+        return cls(storage, storage.path(f"{root}/records"))
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> RecordFiles:
+        """Open the directory of records.
+
+        Raises:
+            SettingsError: There is no staging directory, and so no history.
+        """
+        found = cls.if_any(cluster)
+        if found is None:
+            raise SettingsError(
+                "no staging directory is known, and so no history is kept",
+                hint="set hadoop_conf, or staging: hdfs://… in the settings",
+            )
+        return found
+
+    def path_of(self, run: str, ending: str = ".json") -> str:
+        """Return the path of the record of a run, or of a file beside it."""
+        return self.storage.path(f"{self.top}/{job_of(run)}/{run}{ending}")
+
+    def jobs(self) -> list[str]:
+        """Return the names of the jobs that have records, as the names of their runs show them."""
+        return [item.name for item in self._list_entries(self.top)]
+
+    def of_run_heads(self, *heads: str) -> list[Stat]:
+        """Return the records below some names that `jobs` returns."""
+        return [item for head in heads for item in self._list_entries(f"{self.top}/{head}")]
+
+    def of_job(self, job: str | None) -> list[Stat]:
+        """Return the records of a job, whose name its runs may shorten, or of all jobs."""
+        return self.of_run_heads(*(dict.fromkeys([job, short_head(job)]) if job else self.jobs()))
+
+    def read(self, path: str) -> dict[str, Any] | None:
+        """Return a record; None if the file is not one."""
+        return _parse_record(self.storage.read(path))
+
+    def make_directory(self, head: str) -> None:
+        """Make the directory for the records of the runs of one head (`jobs`)."""
+        self.storage.mkdirs(self.storage.path(f"{self.top}/{head}"), 0o700)
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Write the record of a run, which also restarts its lifetime (`LIFETIME`)."""
+        text = json.dumps(record, sort_keys=True, ensure_ascii=False, indent=1)
+        # half of a surrogate pair, which UTF-8 has not, is escaped; and its backslash, for JSON
+        text = re.sub("[\ud800-\udfff]", lambda half: f"\\\\u{ord(half.group()):04x}", text)
+        self.storage.write(self.path_of(record["run"]), text.encode(), mode=0o600)
+
+    def remove(self, item: Stat) -> None:
+        """Remove a record, and before it the files beside it."""
+        for ending in (REPORT, USAGE, ".json"):
+            self.storage.remove(f"{item.path.removesuffix('.json')}{ending}")
+
+    def _list_entries(self, path: str) -> list[Stat]:
+        """Return the directories of jobs, or the records of one; [] if there is no such path."""
+        from submit_tf_job.storage import NoSuchPath
+
+        with suppress(NoSuchPath):
+            items = self.storage.list_dir(self.storage.path(path))
+            return [item for item in items if not item.name.endswith((REPORT, USAGE))]
+        return []
+
+
+def _parse_record(content: bytes) -> dict[str, Any] | None:
+    """Parse a record; None if a file is not one. The containers of a job may have written it."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(content)
+        if not isinstance(found, dict) or found.get("kind") != "RunRecord":
+            return None
+        found.pop(LIFETIME, None)  # what is left of it is YARN's to say
+        named = all(isinstance(found.get(key), str) for key in ("name", "run", "application_id"))
+        began, end = found.get("submission"), found.get("end")
+        if named and isinstance(began, dict) and isinstance(end, (dict, type(None))):
+            known = isinstance(began.get("key"), str) and type(began.get("at")) is int
+            return found if known else None
+    return None
