@@ -1,9 +1,9 @@
 """The meeting place: a directory of HDFS where tasks find the deciding one without Registry DNS.
 
 The deciding task makes an entry there, an empty directory called `NUMBER_ADDRESS`; HDFS allows no
-colon in a name, so an IPv6 address has dashes. A name needs the NameNode alone (no DataNode, no
-block), and is there as a whole or not at all. YARN may start the
-deciding task again elsewhere: it makes the entry with the next number, and removes the others.
+colon in a name, so an IPv6 address has dashes. To make a directory only the NameNode is needed (no
+DataNode, no block), and a reader never sees a part of a name. If YARN starts the deciding task
+again elsewhere, that one makes the entry with the next number, and removes the others.
 """
 
 from __future__ import annotations

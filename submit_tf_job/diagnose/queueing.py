@@ -1,5 +1,5 @@
 """Find why a queue delays a job: the queue's state and limits, the user's limits in it, and
-ApplicationMasters that fill it, or the whole cluster, without any other container.
+ApplicationMasters that alone fill it or the whole cluster, so that no task gets a container.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class ProblemResponse(Response):
 def _for_the_log(error: Exception) -> str:
     """Return the details of an error for the log, which the caller does not get.
 
-    Other libraries' messages may contain tokens, so only their positions are logged.
+    Messages of other libraries' errors may contain tokens, so only the lines of code are logged.
     """
     if isinstance(error, SubmitTFJobError):
         hidden = error_class(error).http_status == 500

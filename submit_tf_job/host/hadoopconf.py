@@ -58,7 +58,7 @@ def content_for_containers(directory: Path, name: str) -> bytes:
     here: then its properties are written out, because a container has neither.
 
     Raises:
-        SettingsError: It cannot be read, or includes a file that is not there.
+        SettingsError: It is not XML, or includes a file that is not there.
         OSError: It cannot be read.
     """
     path = directory / name

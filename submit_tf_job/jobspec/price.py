@@ -55,7 +55,7 @@ class Price:
 
     @classmethod
     def of_others(cls, has_ended: Callable[[], bool] = lambda: False) -> Price:
-        """Return the price of a job spec that another user has sent."""
+        """Return the bounds for a job spec that another user has sent."""
         return cls(CPU_S, ENTRIES, ROLE_FILES, UNPACKED, MEMBERS, RATIO, has_ended)
 
     @property
