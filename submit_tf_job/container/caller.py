@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import selectors
 import socket
@@ -12,22 +13,69 @@ from typing import Any
 from submit_tf_job.container import foreign, tfconfig
 from submit_tf_job.container.deciding_address import PlaceWatch, finder
 from submit_tf_job.container.info import Info, log
-from submit_tf_job.container.loop import SILENCE, Loop, silent_s
+from submit_tf_job.container.loop import SILENCE, TICK_S, Loop, silent_s
 from submit_tf_job.container.names import family_of
 from submit_tf_job.container.wire import TABLE_LIMIT, Channel, ChannelClosed, pack
 
 ANSWER_S = 10.0  # to connect, and again to receive the welcome
+ALONE_S = 3.0  # the port that is tried first has so long to answer; then all others are tried, too
 
 
 REFUSALS = {
     "wrong-job": "another job's deciding task answers there",
     "busy": "the deciding task does not take this task yet",
     "taken": "an earlier attempt of this task is still connected",
+    "preparing": "the deciding task still prepares",
 }
+ANSWERS = {*REFUSALS, "welcome", "end", "finished"}  # to a hello
+
+
+class PortCall:
+    """A connection to one port at the deciding task's address."""
+
+    def __init__(self, caller: Caller, index: int) -> None:
+        """Begin to connect to the port with this index.
+
+        Raises:
+            OSError, UnicodeError: The address is none.
+        """
+        self.index = index
+        self.since = time.monotonic()  # start of the connection's present state
+        self.connected = False
+        sock = socket.socket(family_of(caller.address), socket.SOCK_STREAM)
+        self.channel = Channel(
+            sock,
+            TABLE_LIMIT,
+            caller.loop.selector,
+            lambda mask: caller.ready(self, mask),
+            connected=False,
+        )
+        try:
+            error = sock.connect_ex((caller.address, caller.ports[index]))
+        except (OSError, UnicodeError):
+            self.channel.close()
+            raise
+        self.error = 0 if error == errno.EINPROGRESS else error
+
+    def leave(self) -> None:
+        """Say that this task lives, and makes another connection."""
+        with contextlib.suppress(ChannelClosed):
+            if self.connected:
+                self.channel.send(pack("away"))
+
+    def is_late(self, now: float) -> bool:
+        """Return whether nothing has answered for so long that nothing will."""
+        return now > self.since + ANSWER_S
 
 
 class Caller:
-    """The connection to the deciding task; while there is none, the search for it."""
+    """The connection to the deciding task; while there is none, the search for it.
+
+    The search goes in rounds. Each looks up the address, and says hello at the port where the
+    deciding task was last; if nothing answers there soon, at all of its ports at once, of which
+    programs of others may hold some. A deciding task answers within a second, also while it
+    prepares; so what takes connections and never answers is none.
+    """
 
     def __init__(
         self,
@@ -42,13 +90,12 @@ class Caller:
         connection.
         """
         self.info, self.loop, self.hello, self.message = info, loop, hello, message
-        self.channel: Channel | None = None
-        self.connected = self.welcomed = False
+        self.call: PortCall | None = None  # the connection at which the deciding task has answered
+        self.welcomed = False
         self.leaving = False  # this task ends, and so may the connection
-        self.since = info.started  # start of the connection's present state
         self.lost_at = info.started
         self.heard = 0.0
-        self.accepted = 0.0  # when the deciding task's port last accepted a connection
+        self.accepted = 0.0  # when a port of the deciding task last accepted a connection
         self.pong, self.pong_at = 0, 0.0  # the last one, and when it came
         # the search
         self.resolver = finder(info, loop.post)
@@ -60,10 +107,15 @@ class Caller:
         self.address = ""
         self.same_place = False  # the next connection goes to the same address, without a look-up
         self.ports = tfconfig.rendezvous_ports(info.task["ports"], info.run)
-        self.port_index = self.refusals = 0  # which port to try, and how many have failed in turn
+        self.port_index = 0  # where the deciding task was last, and is looked for first
         self.taken_at = 0.0  # when another container of this task was last said to be connected
-        self.deaf = 0  # how many ports in turn were closed: no process listens there
-        self.deaf_since: float | None = None  # since when all were, at the address that was found
+        # a round: the connections on which nothing has answered yet
+        self.asked: list[PortCall] = []
+        self.round_at, self.asked_all = 0.0, False
+        self.silent = self.closed = 0  # its ports that took a connection in vain, or refused one
+        self.is_deaf = False  # whether the port where the deciding task was last is closed
+        self.unheard_since: float | None = None  # the first of the rounds that were all in vain
+        self.ticked = info.started
         # of ten thousand tasks two hundred look in each second
         every_s = max(SILENCE * info.ping_s, info.total / 200.0)
         self.place = PlaceWatch(self.resolver, every_s, seen=True)
@@ -90,41 +142,75 @@ class Caller:
         self.resolver.start([host], self._address_found)
 
     def _address_found(self, host: str, address: str | None) -> None:
-        if self.channel or self.loop.exit is not None:
+        if self.is_calling or self.loop.exit is not None:
             return
         if not address:
-            self.deaf_since = None
+            self.unheard_since = None
             self.trouble = self.resolver.missing()
             return
-        self.address, self.refusals = address, 0
+        if address != self.address:
+            self.address, self.unheard_since = address, None
         if not self.wrong_job:
             self.trouble = f"{host} ({address}) does not answer at port {self.ports[0]}"
-        self._connect_to_address()
+        self.round_at, self.asked_all = time.monotonic(), False
+        self.silent = self.closed = 0
+        self._ask_ports(self.port_index)
 
-    def _connect_to_address(self) -> None:
-        sock = socket.socket(family_of(self.address), socket.SOCK_STREAM)
-        self.channel = Channel(
-            sock, TABLE_LIMIT, self.loop.selector, self._socket_ready, connected=False
-        )
-        self.since = time.monotonic()
-        self.connected = self.welcomed = False
+    def _ask_ports(self, *indexes: int) -> None:
         try:
-            sock.connect_ex((self.address, self.ports[self.port_index]))
+            for index in indexes:
+                self.asked.append(PortCall(self, index))
         except (OSError, UnicodeError) as err:  # what was found is no address
             self.trouble = f"{self.address} is no address: {err}"
-            self.drop(busy=True)
+            self._hang_up()
 
-    def _not_connected(self, error: int) -> None:
-        """Count a refused connection; after any other error, look up the address again.
+    def _ask_all(self) -> None:
+        self.asked_all = True
+        self._ask_ports(*(index for index in range(len(self.ports)) if index != self.port_index))
 
-        YARN may have started the deciding task on another node meanwhile.
+    def _in_vain(self, call: PortCall, error: int = 0, *, other_job: bool = False) -> None:
+        """Give up a connection of this round; `other_job` says that another job's deciding task has
+        answered.
         """
-        if error == errno.ECONNREFUSED:
-            self.deaf += 1
-            if self.is_deaf and self.deaf_since is None:
-                self.deaf_since = time.monotonic()
+        self.asked.remove(call)
+        call.channel.close()
+        self.closed += error == errno.ECONNREFUSED
+        self.silent += call.connected and not other_job
+        if call.index == self.port_index:
+            self.is_deaf = error == errno.ECONNREFUSED
+        if self.loop.exit is not None:
+            return
+        if not self.asked_all:
+            self._ask_all()
+        if not self.asked:
+            self._end_round()
+
+    def _end_round(self) -> None:
+        """Note a round in which the deciding task has answered nowhere.
+
+        Where nothing even refused a connection, it says nothing: YARN may have started the deciding
+        task on another node meanwhile.
+        """
+        if self.silent or self.closed:
+            if self.unheard_since is None:
+                self.unheard_since = self.round_at
         else:
-            self.deaf, self.refusals, self.deaf_since = 0, len(self.ports), None
+            self.unheard_since = None
+        if self.silent and not self.wrong_job:
+            self.trouble += (
+                f"; what listens at {self.silent} of its {len(self.ports)} ports does not answer "
+                "as a task of this job"
+            )
+
+    def _hang_up(self) -> None:
+        """Close all connections at which nothing has answered yet."""
+        for call in self.asked:
+            call.channel.close()
+        self.asked = []
+
+    def unheard_s(self, now: float) -> float:
+        """Return for how long the deciding task has answered at no port of its address."""
+        return 0.0 if self.unheard_since is None else now - self.unheard_since
 
     def look_elsewhere(self, now: float) -> None:
         """While connected, check whether YARN has started the deciding task in another container.
@@ -140,68 +226,107 @@ class Caller:
             self._give_up()
 
     # --- the connection ---------------------------------------------------------------------------
-    def _socket_ready(self, mask: int) -> None:
-        channel = self.channel
-        if not channel:
+    def calls(self) -> list[PortCall]:
+        """Return the connections, those that may still come to nothing, too."""
+        return [self.call] if self.call else self.asked
+
+    @property
+    def is_calling(self) -> bool:
+        """Whether there is a connection, or may be one soon."""
+        return bool(self.calls())
+
+    def ready(self, call: PortCall, mask: int) -> None:
+        """Handle the events of a connection."""
+        if call.channel.closed:  # by what was handled before, in the same turn
             return
+        error = 0
         try:
-            if not self.connected:
-                error = channel.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if not call.connected:
+                state = call.channel.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                error = call.error or state
                 if error:
-                    self._not_connected(error)
                     raise ChannelClosed("refused")
-                self.connected, self.since, self.deaf = True, time.monotonic(), 0
-                self.deaf_since = None
-                self.send("hello", **self.hello(channel.sock.getsockname()[0]))
+                call.connected, call.since = True, time.monotonic()
+                address = call.channel.sock.getsockname()[0]
+                call.channel.send(pack("hello", **self.hello(address)))
             elif mask & selectors.EVENT_WRITE:
-                channel.send(b"")
-            if mask & selectors.EVENT_READ and self.channel:
-                for message in channel.receive():
-                    self.heard = time.monotonic()
-                    self._message(self.heard, message)
+                call.channel.send(b"")
+            if mask & selectors.EVENT_READ and not call.channel.closed:
+                for message in call.channel.receive():
+                    self._message_arrived(time.monotonic(), call, message)
         except ChannelClosed as err:
-            self.same_place = err.ended and self.welcomed
-            self.drop()
+            self.same_place = err.ended and self.welcomed and call is self.call
+            self._close_call(call, error)
         except Exception as err:  # noqa: BLE001  (one message costs its own connection alone)
             self.trouble = f"a message of what answers there led to {err!r}"[:300]
             log(f"the connection to {self.info.deciding} is given up: {self.trouble}")
-            self.drop()
+            self._close_call(call)
 
-    def _message(self, now: float, message: Mapping[str, Any]) -> None:
+    def _close_call(self, call: PortCall, error: int = 0) -> None:
+        if call is self.call:
+            self.drop()
+        elif call in self.asked:
+            self._in_vain(call, error)
+
+    def _message_arrived(self, now: float, call: PortCall, message: Mapping[str, Any]) -> None:
         kind = message["t"]
+        if call in self.asked and not self._is_answer(call, kind):
+            return
+        if call is not self.call:
+            return
+        self.heard = now
         if kind in ("welcome", "pong"):
             self.pong, self.pong_at = foreign.whole(message.get("number")) or 0, now
         if kind == "welcome":
-            self.welcomed, self.wrong_job, self.refusals = True, False, 0
-        if kind in REFUSALS:
-            self.wrong_job, self.trouble = kind == "wrong-job", REFUSALS[kind]
+            self.welcomed, self.wrong_job = True, False
+        if kind == "preparing":
+            call.since, self.trouble = now, REFUSALS[kind]
+        elif kind in REFUSALS:
+            self.trouble = REFUSALS[kind]
             if kind == "taken":
                 self.taken_at = now
-            self.drop(busy=not self.wrong_job)
+            self.drop()
         else:
             self.message(now, message)
 
+    def _is_answer(self, call: PortCall, kind: str) -> bool:
+        """Return whether the deciding task has answered with the first message of a connection.
+
+        Then all others are closed.
+        """
+        if kind not in ANSWERS:
+            raise ChannelClosed("something that is not ours")
+        if kind == "wrong-job":
+            self.wrong_job, self.trouble = True, REFUSALS[kind]
+            self._in_vain(call, other_job=True)
+            return False
+        self.asked.remove(call)
+        self._hang_up()
+        self.call, self.port_index = call, call.index
+        self.wrong_job = self.is_deaf = False
+        self.unheard_since = None
+        return True
+
     def send(self, kind: str, **fields: Any) -> None:
+        """Send a message, if there is a connection."""
         try:
-            if self.channel:
-                self.channel.send(pack(kind, **fields))
+            if self.call:
+                self.call.channel.send(pack(kind, **fields))
         except ChannelClosed:
             self.drop()
 
-    def drop(self, busy: bool = False, silent_s: float = 0.0) -> None:
-        """Close the connection.
-
-        If the deciding task never accepted the connection, the next port is tried, unless `busy`.
+    def drop(self, silent_s: float = 0.0) -> None:
+        """Close the connection, and those of the search.
 
         Args:
-            busy: Whether another process of this task is connected.
             silent_s: For how long the deciding task has not been reached; this time counts towards
                 `grace`.
         """
-        if not self.channel:
+        self._hang_up()
+        if not self.call:
             return
-        self.channel.close()
-        self.channel = None
+        self.call.channel.close()
+        self.call = None
         if self.welcomed:
             self.welcomed, self.begun = False, None
             now = time.monotonic()
@@ -209,11 +334,6 @@ class Caller:
             self.pause_s, self.next_try = 0.2, now + 0.1
             if not self.leaving:
                 log(f"the connection to {self.info.deciding} went away")
-        elif not busy:
-            self.port_index = (self.port_index + 1) % len(self.ports)
-            self.refusals += 1
-            if self.refusals < len(self.ports) and self.loop.exit is None:
-                self._connect_to_address()
 
     def _give_up(self, silent_s: float = 0.0) -> None:
         self.send("away")
@@ -221,24 +341,27 @@ class Caller:
 
     def tick(self, now: float) -> None:
         """Search for the deciding task, or close a connection that is silent."""
-        if not self.channel:
-            self._look_up(now)
-            return
-        if self.connected:
+        self._forget_a_suspension(now)
+        if self.call or any(call.connected for call in self.asked):
             self.accepted = now
-        deadline = self.since + ANSWER_S
-        if self.welcomed:
-            deadline = max(self.since, self.heard) + SILENCE * self.info.ping_s
-        if now > deadline:
-            if not self.connected:
-                self._not_connected(errno.ETIMEDOUT)
-            self._give_up(silent_s(self.info))
+        if self.call:
+            deadline = self.call.since + ANSWER_S
+            if self.welcomed:
+                deadline = max(self.call.since, self.heard) + SILENCE * self.info.ping_s
+            if now > deadline:
+                self._give_up(silent_s(self.info))
+        elif self.asked:
+            for call in [call for call in self.asked if call.is_late(now)]:
+                call.leave()
+                self._in_vain(call)
+            if self.asked and not self.asked_all and now > self.round_at + ALONE_S:
+                self._ask_all()
+        else:
+            self._look_up(now)
 
-    def deaf_s(self, now: float) -> float:
-        """Return for how long nothing has listened at the deciding task's address."""
-        return 0.0 if self.deaf_since is None else now - self.deaf_since
-
-    @property
-    def is_deaf(self) -> bool:
-        """Whether nothing listens at any port of the deciding task."""
-        return self.deaf >= len(self.ports)
+    def _forget_a_suspension(self, now: float) -> None:
+        """Do not count the time in which this task was suspended, the deciding one perhaps, too."""
+        gap_s = now - self.ticked - SILENCE * TICK_S
+        if gap_s > 0 and self.unheard_since is not None:
+            self.unheard_since += gap_s
+        self.ticked = now

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from submit_tf_job.container import foreign, tfconfig
+from submit_tf_job.container.greeter import Greeter
 from submit_tf_job.container.info import Info
 from submit_tf_job.container.loop import SILENCE, Loop, silent_s
 from submit_tf_job.container.names import plain
@@ -88,10 +89,11 @@ class Peers:
         self.probe, self.probed_at = 0, 0.0
         self.port: Reservation | None = None
         self.listener: socket.socket | None = None
+        self.greeter: Greeter | None = None  # while this task prepares
         self.nofile: tuple[int, int] | None = None  # the former limit of open files
 
     def listen(self) -> None:
-        """Listen at the first free one of the job's ports.
+        """Listen at the first free one of the job's ports, and greet who calls until `take_over`.
 
         Raises:
             BootstrapProblem: All are in use.
@@ -107,7 +109,15 @@ class Peers:
         self.port = reserve(ports, "the rendezvous", self.info.node, self.loop.signals)
         self.listener = self.port.socket
         self.listener.setblocking(False)
-        self.loop.selector.register(self.listener, selectors.EVENT_READ, self.accept)
+        self.greeter = Greeter(self.listener, UNIDENTIFIED + self.info.total)
+
+    def take_over(self) -> None:
+        """Accept connections in the event loop, and handle those that the greeter has accepted."""
+        if self.greeter and self.listener:
+            for sock, origin in self.greeter.finish():
+                self._add(sock, (plain(origin), plain(sock.getsockname()[0])))
+            self.greeter = None
+            self.loop.selector.register(self.listener, selectors.EVENT_READ, self.accept)
 
     def accept(self, _mask: int) -> None:
         for _ in range(ACCEPTED):

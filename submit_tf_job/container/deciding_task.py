@@ -74,6 +74,10 @@ class DecidingTask:
         if self.info.task.get("record"):
             threading.Thread(target=self._watch_lifetime, name="lifetime", daemon=True).start()
 
+    def prepared(self) -> None:
+        """Go on with the tasks that have called while this one prepared."""
+        self.peers.take_over()
+
     def _watch_lifetime(self) -> None:
         time.sleep(FIRST_LOOK_S)
         from submit_tf_job.container import lifetime  # imports an HTTP client

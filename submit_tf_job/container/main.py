@@ -73,6 +73,7 @@ def _run(info: Info, signals: Signals) -> int:
         _prepare(info, env, command)
     except BootstrapProblem as err:
         problem = err
+    part.prepared()
     command.set_up(env, problem)
     status = loop.run(command, part.tick, part.stopped)
     record = {"status": status, "signal": None, "reason": "ended", "message": "it did not run"}

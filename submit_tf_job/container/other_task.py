@@ -20,8 +20,9 @@ from submit_tf_job.container.info import (
 from submit_tf_job.container.loop import Loop
 from submit_tf_job.container.wire import ChannelClosed, unpack_addresses
 
-# A deciding task listens within seconds of its start, before all that takes long. One whose address
-# is known and that nobody could reach for so long has ended before, or could not listen.
+# A deciding task listens and answers within seconds of its start, before all that takes long. One
+# whose address is known, and that has answered at no port of it for so long, has ended before, or
+# could not listen.
 UNHEARD_S = 50.0
 REPORT_S = 1.0  # to report the end of the command when the job is over
 
@@ -57,6 +58,9 @@ class OtherTask:
 
     def open(self) -> None:
         """Do nothing: no other task connects to this one."""
+
+    def prepared(self) -> None:
+        """Do nothing: nobody has called."""
 
     def outcome(self) -> tuple[dict[str, Any], None, bytes]:
         """Return nothing for the outcome line, the report and the usage: only the deciding task
@@ -192,7 +196,7 @@ class OtherTask:
             self.caller.look_elsewhere(now)
         self.caller.tick(now)
         ends = self.command.renewing if self.stays else bool(self.command.record)
-        return ends or self.leave is not None or not self.caller.channel
+        return ends or self.leave is not None or not self.caller.is_calling
 
     def _poll_progress(self) -> None:
         if self.command.child:
@@ -272,7 +276,7 @@ class OtherTask:
         runs = command.child and not (command.renewing or command.record or command.ending)
         if self.stays and runs and now >= lost_at + task["grace_s"]:
             self.gave_up = command.generation
-            self.caller.drop(busy=True)  # a hello that is under way does not say it
+            self.caller.drop()  # a hello that is under way does not say it
             command.renew(now, command.generation)
         # one whose node was given up and lives on; YARN has no third container when it ends
         waits_since = max(lost_at, self.caller.taken_at)
@@ -296,10 +300,13 @@ class OtherTask:
                 log((text + "whether it is suspended or dead") % (deciding, grace_s))
             if has_ended or given_up:
                 self._leave_with(now, contract.EXIT_DECIDING_LOST)
-        elif self.seen is None and self.caller.deaf_s(now) >= self.unheard_s:
-            text = f"{deciding} is at {self.caller.address}, and nothing has listened there for "
-            text += f"{self.caller.deaf_s(now):.0f} s: it has ended, or could not start"
-            self._give_up(text, "peers-missing")
+        elif self.seen is None and self.caller.unheard_s(now) >= self.unheard_s:
+            unheard_s = self.caller.unheard_s(now)
+            text = (
+                f"{deciding} has ended, or could not start: for {unheard_s:.0f} s it has answered "
+            )
+            text += f"at none of its ports. {self.caller.trouble}"
+            self._give_up(text, "wrong-job" if self.caller.wrong_job else "peers-missing")
         elif now >= self.start_deadline and (not self.seen or given_up):
             text = f"{deciding} was not found in time: {self.caller.trouble}"
             self._give_up(text, "wrong-job" if self.caller.wrong_job else "peers-missing")

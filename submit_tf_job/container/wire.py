@@ -2,10 +2,10 @@
 
 Messages to the deciding task: hello (identity and state; first, and after each reconnect),
 running, progress, done, ping, stopping (YARN stops this task), away (it closes this connection, and
-makes another), ready (for the next generation), stacks. Messages from it: welcome (or a refusal:
-wrong-job, busy, finished, end), go, noted (acknowledges done), again (end the command, and be ready
-for the next generation), end, grace (more time to save), stacks (say where your processes stand),
-ping, pong.
+makes another), ready (for the next generation), stacks. Messages from it: preparing (it handles the
+hello later), welcome (or a refusal: wrong-job, busy, taken, finished, end), go, noted (acknowledges
+done), again (end the command, and be ready for the next generation), end, grace (more time to
+save), stacks (say where your processes stand), ping, pong.
 
 The deciding task's pings have a number, and only what repeats it was sent after them: all else may
 have waited in a buffer. Its pongs have one, too: `done` says how long after which of them the

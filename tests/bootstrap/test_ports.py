@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import socket
+import threading
+import time
 import urllib.request
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -217,8 +222,13 @@ def test_rendezvous_takes_another_port_where_the_first_ones_are_held(job: Cluste
         assert set(job.wait_all().values()) == {0}
 
 
-def test_deciding_task_that_cannot_listen_ends_the_job_for_the_others(job: Cluster) -> None:
-    """Long before they would give up waiting for it; so does one that died before it listened."""
+@pytest.mark.parametrize("strangers", ["closed", "silent", "talk", "both"])
+def test_deciding_task_that_cannot_listen_ends_the_job_for_the_others(
+    job: Cluster, strangers: str
+) -> None:
+    """Long before they would give up waiting for it, whatever the programs do that have its
+    ports; so does one that died before it listened.
+    """
     job.job(
         {**pair(FOREVER, workers=2), "witness": WITNESS},
         start_timeout_s=900,
@@ -226,11 +236,71 @@ def test_deciding_task_that_cannot_listen_ends_the_job_for_the_others(job: Clust
         unheard_s=3,
     )
     with ExitStack() as stack:
-        hold(stack, tfconfig.rendezvous_ports(job.task["ports"], job.task["run"]))
+        ports = tfconfig.rendezvous_ports(job.task["ports"], job.task["run"])
+        if strangers == "talk":
+            stack.enter_context(talks(ports))
+        else:
+            half = 8 if strangers == "both" else 16
+            hold(stack, ports[:half], listen=strangers != "closed")
+            hold(stack, ports[half:])
         job.start()
         left = contract.EXIT_PEERS_MISSING
         assert job.wait("chief-0") == contract.EXIT_PORT_IN_USE
         others = ("worker-0", "worker-1", "witness-0")
         assert {job.wait(name) for name in others} == {left}
     assert (job.report()["state"], job.report()["ended_at"] is not None) == ("failed", True)
-    assert "nothing has listened there for" in job.outcome("witness-0")["message"]
+    said = job.outcome("witness-0")["message"]
+    assert "chief-0 has ended, or could not start: for " in said
+    count = {"closed": 0, "silent": 16, "talk": 16, "both": 8}[strangers]
+    assert (f"what listens at {count} of its 16 ports" in said) is bool(count)
+
+
+@contextmanager
+def talks(ports: list[int]) -> Iterator[None]:
+    """Answer at each port as a program does that speaks another protocol, slowly."""
+    over = threading.Event()
+
+    def trickle(sock: socket.socket) -> None:
+        with sock, suppress(OSError):
+            while not over.wait(0.5):
+                sock.sendall(b"x")
+
+    def accept(server: socket.socket) -> None:
+        with server, suppress(OSError):
+            while not over.is_set():
+                threading.Thread(target=trickle, args=server.accept()[:1], daemon=True).start()
+
+    for port in ports:
+        server = socket.create_server(("", port))
+        server.settimeout(60)
+        threading.Thread(target=accept, args=(server,), daemon=True).start()
+    yield
+    over.set()
+
+
+def test_a_deciding_task_that_is_only_slow_is_found_among_strangers(job: Cluster) -> None:
+    """It is suspended as soon as it listens; programs of others hold the ports before its own."""
+    job.job({**pair("true", workers=2), "witness": WITNESS}, grace_s=12, unheard_s=12)
+    with ExitStack() as stack:
+        ports = tfconfig.rendezvous_ports(job.task["ports"], job.task["run"])
+        hold(stack, ports[:6], listen=True)
+        job.start("chief-0")
+        job.until(lambda: not free(ports[6]))
+        job.kill("chief-0", signal.SIGSTOP)
+        job.start("worker-0", "worker-1", "witness-0")
+        job.until(lambda: all("looking up" in job.stderr(it) for it in ("worker-0", "witness-0")))
+        time.sleep(6)
+        job.kill("chief-0", signal.SIGCONT)
+        assert set(job.wait_all().values()) == {0}
+
+
+def test_a_deciding_task_that_prepares_for_long_is_waited_for(job: Cluster) -> None:
+    """For longer than for one that does not answer: it says that it prepares."""
+    tool = job.root / "nvidia-smi"
+    tool.write_text("#!/bin/sh\nsleep 7; echo 'GPU 0: NVIDIA A100 (UUID: GPU-0)'\n")
+    tool.chmod(0o755)
+    roles = pair("true")
+    roles["chief"]["gpus"] = 1
+    job.job({**roles, "witness": WITNESS}, gpus="yarn.io/gpu", grace_s=2, unheard_s=2)
+    job.start(env={"PATH": f"{job.root}:{os.environ['PATH']}"})
+    assert set(job.wait_all().values()) == {0}

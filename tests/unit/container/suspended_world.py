@@ -65,8 +65,9 @@ class End:
     def fileno(self) -> int:
         return self.number if self.open else -1
 
-    def connect_ex(self, _to: tuple[str, int]) -> None:
+    def connect_ex(self, _to: tuple[str, int]) -> int:
         self.world.after(LATENCY_S, lambda: self.world.connect(self))
+        return errno.EINPROGRESS
 
     def recv(self, count: int) -> bytes:
         self.world.may_pause(self)
@@ -247,8 +248,8 @@ class Host:
         """End the process; a node that dies closes nothing."""
         if not self.dead:
             self.dead = True
-            if self.part.caller.channel:
-                self.part.caller.channel.sock.close(silently=silently)
+            for call in self.part.caller.calls():
+                call.channel.sock.close(silently=silently)
 
     def end_command(self, code: int) -> None:
         child = self.command.child
@@ -397,9 +398,10 @@ class World:
 
     def break_connection(self, name: str) -> None:
         host = self.hosts[name]
-        if not host.dead and host.part.caller.channel and not self.struck(name):
+        if not host.dead and host.part.caller.calls() and not self.struck(name):
             self.said.append(f"{self.now:.2f} the connection of {name} breaks")
-            host.part.caller.channel.sock.reset()
+            for call in host.part.caller.calls():
+                call.channel.sock.reset()
 
     def struck(self, name: str) -> bool:
         return bool(self.root) and self.now >= self.root_at - 2
