@@ -276,6 +276,10 @@ def _check_framing(scope: Scope, headers: Headers) -> None:
 
     h11 itself refuses two different lengths and two Transfer-Encodings, and closes the connection.
     """
+    if (version := scope.get("http_version")) not in ("1.0", "1.1"):
+        raise RequestRefused(
+            "not-http", f"this is HTTP/{version}, and not HTTP/1.1", headers={"Connection": "close"}
+        )
     if "transfer-encoding" not in headers:
         return
     if "content-length" in headers or scope.get("http_version") == "1.0":

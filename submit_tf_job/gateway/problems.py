@@ -24,6 +24,7 @@ RETRY_AFTER_S = 5
 # errors.TABLE.
 CODES = {
     "ambiguous-length": 400,
+    "not-http": 400,
     "not-authenticated": 401,
     "forbidden-origin": 403,
     "policy": 403,
@@ -34,6 +35,7 @@ CODES = {
     "media-type": 415,
     "quota": 429,
     "too-many": 429,
+    "head-too-large": 431,
     "upload-unavailable": 503,
 }
 

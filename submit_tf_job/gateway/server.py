@@ -16,17 +16,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from submit_tf_job.errors import SettingsError, UsageError
 from submit_tf_job.gateway.app import served
+from submit_tf_job.gateway.http_connection import IDLE_S, MOST_HEAD, HttpConnection
 from submit_tf_job.gateway.running import Gateway
 from submit_tf_job.host.inputfile import refuse_if_others_can_read
 
-_IDLE_S = 30  # time limit for a connection without a request
-_HEADERS = 32 * 1024
 _MOST_FILES = 65_536
 
 
@@ -100,7 +97,7 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
     _log_to(gateway.log)
     config = uvicorn.Config(
         served(gateway),
-        http=_HttpConnection,
+        http=HttpConnection,
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -109,8 +106,8 @@ def serve(gateway: Gateway, listening: Listening, ready: Callable[[str], None]) 
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=_IDLE_S,
-        h11_max_incomplete_event_size=_HEADERS,
+        timeout_keep_alive=IDLE_S,
+        h11_max_incomplete_event_size=MOST_HEAD,
         timeout_graceful_shutdown=max(1, round(listening.drain_s)),
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,
@@ -159,44 +156,6 @@ def _bind_socket(listening: Listening) -> socket.socket:
     # of its headers.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return bound
-
-
-class _HttpConnection(H11Protocol):
-    """uvicorn's connection with a time limit for the head of a request."""
-
-    _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._limit_head()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._limit_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._cancel_limit()
-
-    def _limit_head(self) -> None:
-        """Start the time limit for the head of a request.
-
-        uvicorn itself would wait forever for a head that arrives slowly or not at all.
-        """
-        if self.conn.their_state is not h11.IDLE:
-            self._cancel_limit()
-        elif self._deadline is None:
-            self._deadline = self.loop.call_later(_IDLE_S, self._close_late)
-
-    def _cancel_limit(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _close_late(self) -> None:
-        self._deadline = None
-        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
-            self.transport.close()
 
 
 class _Server(uvicorn.Server):
