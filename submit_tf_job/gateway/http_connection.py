@@ -29,7 +29,7 @@ class HttpConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._limit()
+        self._limit_reading()
 
     def data_received(self, data: bytes) -> None:
         # h11 looks at the size of what is not whole yet, and one read may bring eight times as much
@@ -37,12 +37,12 @@ class HttpConnection(H11Protocol):
         for at in range(0, len(data), piece):
             if not self.transport.is_closing():
                 super().data_received(data[at : at + piece])
-        self._limit()
+        self._limit_reading()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY:
-            self._limit()
+            self._limit_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -50,7 +50,7 @@ class HttpConnection(H11Protocol):
         self._read_again()
 
     # --- what is read -----------------------------------------------------------------------------
-    def _limit(self) -> None:
+    def _limit_reading(self) -> None:
         """Start the time limit of the part of a request that is awaited, unless it has begun.
 
         uvicorn itself would wait forever for a head that arrives slowly or not at all, and for the
@@ -80,7 +80,7 @@ class HttpConnection(H11Protocol):
             return
         if was_head and self.conn.trailing_data[0]:
             late = RequestRefused("request-timeout", "the head did not arrive in time")
-            self._refuse(late)
+            self._refuse_request(late)
         else:
             self.transport.close()
 
@@ -96,9 +96,9 @@ class HttpConnection(H11Protocol):
             # without what the client has sent, which may be a token
             reason = re.split(r"""b?['"]""", str(error))[0].strip() or msg
             refused = RequestRefused("not-http", f"this is not HTTP/1.1: {reason}")
-        self._refuse(refused)
+        self._refuse_request(refused)
 
-    def _refuse(self, refused: RequestRefused) -> None:
+    def _refuse_request(self, refused: RequestRefused) -> None:
         """Respond with a problem, unless a response has begun, and close the connection."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
