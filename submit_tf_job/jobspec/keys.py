@@ -176,12 +176,12 @@ RETRIES = Keys(
             "killed from outside. `out-of-memory`: the kernel killed the program for its memory. "
             "A number: the program's exit status. `any`: every failure.",
             (["lost", 42], "any"), otherwise="`lost`", words="causes exit_codes when"),
-        Key("node_losses", whole(0, 1_000), "After so many failed containers of a role on one node "
-            "YARN starts no more of the role there; 0 for no limit, on clusters of few nodes.",
+        Key("node_losses", whole(0, 1_000), "After this number of failed containers of a role on "
+            "one node YARN starts no more of them there; 0 for no limit, on clusters of few nodes.",
             (0,), default=DEFAULT_NODE_LOSSES, words="blacklist bad_nodes"),
         Key("memory", factor(10), "After a task ran out of memory, `submit` that follows the job "
-            "submits it again, at most `max` times, with so many times the memory of its role: of "
-            "what it asked for or, where YARN says it, of what it used if that is more.",
+            "submits it again, at most `max` times, with the memory of its role times this "
+            "factor: of what it asked for or, where YARN says it, of what it used if that is more.",
             (1.5,), otherwise="it is not submitted again", words="factor grow memory_factor"),
     ],
 )
@@ -567,14 +567,14 @@ def _instances(values: dict[str, Any]) -> tuple[int, Elastic | None] | None:
 INSTANCES = Keys(
     "a mapping such as {min: 2, max: 8}",
     [
-        Key("min", whole(1, MAX_INSTANCES), "The training starts, and goes on, with so many.",
-            (2,), missing="say how few tasks suffice", words="at_least least min_instances "
-            "min_replicas minimum"),
-        Key("max", whole(1, MAX_INSTANCES, "remove the role to run none"), "YARN is asked for so "
-            "many.", (8,), missing="say how many tasks YARN is asked for",
+        Key("min", whole(1, MAX_INSTANCES), "The training starts and continues while at "
+            "least this number of tasks runs.", (2,), missing="say how few tasks suffice",
+            words="at_least least min_instances min_replicas minimum"),
+        Key("max", whole(1, MAX_INSTANCES, "remove the role to run none"), "The number of "
+            "tasks that YARN is asked for.", (8,), missing="say how many tasks YARN is asked for",
             words="at_most count max_instances max_replicas maximum most"),
-        Key("grow_after", DURATION, "The training goes on so long before all its tasks start again "
-            "to take in others that have come.", ("10m",), default="5m", field="grow_after_s",
+        Key("grow_after", DURATION, "How long the training runs before all its tasks start again "
+            "to include tasks that have joined.", ("10m",), default="5m", field="grow_after_s",
             words="cooldown grow"),
     ],
 )
@@ -840,9 +840,9 @@ _JOB_ROWS = (
         "max_restarts retry"),
     Key("stall_timeout", group(STALL, _stall, short="after",
         shown="`20m`, or `{after: 20m, then: fail}`"),
-        "When a training stands still: for so long no task that trains has printed anything, told "
-        "a step or used CPU time. The deciding task then takes the stacks of all tasks, and names "
-        "the one that stands elsewhere than the rest.",
+        "A training stands still when no task that trains has printed anything, reported a step "
+        "or used CPU time for this long. The deciding task then takes the stacks of all tasks, and "
+        "names the one that stands elsewhere than the rest.",
         ("20m", {"after": "20m", "then": "fail"}), otherwise="never",
         more="See [a training that stands still](operate.md#a-training-that-stands-still).",
         words="hang_timeout idle_timeout stall watchdog"),
