@@ -76,6 +76,7 @@ def test_curve_replaces_the_value_of_a_step_and_keeps_what_is_not_finite() -> No
 
 
 # --- a run of three hours in virtual time ---------------------------------------------------------
+@pytest.mark.slow
 def test_usage_of_a_run_of_three_hours_fits_in_its_record() -> None:
     made = played(199)
     writer: Any = job_report.Writer(made.job).usage
