@@ -30,6 +30,7 @@ _BEFORE_COMMANDS = frozenset(("command", "exec", "time"))
 _OF_THE_SHELL = frozenset(
     (".", "cd", "eval", "export", "set", "source", "trap", "ulimit", "umask", "unset")
 )
+_SHOWS = frozenset(("-V", "-VV", "--version", "-h", "--help"))  # options of Python that end it
 _WORD_ENDS = re.compile(r"[\s;&|()<>'\"=,]+")
 _INSTALLED = frozenset(("bin", "site-packages", "dist-packages"))
 # what the source of a program says that trains together with others, or finds them itself
@@ -221,6 +222,11 @@ class _Search:
             index += 1
         if index < len(words) and words[index] != "-":
             self._add_script(words, index, words[index])
+        elif not self._in_text and not _SHOWS.intersection(words):
+            raise UsageError(
+                f"{words[0]} has no program, and a task has no input to read one from",
+                hint="write -- python train.py, or python -m NAME",
+            )
 
     def _add_of_shell(self, words: list[str], index: int) -> None:
         for at in range(index + 1, len(words)):
@@ -239,6 +245,9 @@ class _Search:
         is_module, rest = False, range(index + 1, len(words))
         for at in rest:
             word = words[at]
+            if re.search(r"\s", word):  # such as `script -c "python train.py"`
+                self.add_text(word)
+                continue
             if word.endswith(_PROGRAMS) and self._is_own_file(word):
                 self._add_script(words, at, word)
                 return
@@ -256,7 +265,11 @@ class _Search:
             if is_path and os.access(self.base / words[at], os.X_OK):
                 self._add_script(words, at, words[at])
                 return
-        positional = [words[at] for at in rest if words[at].endswith(_PROGRAMS)]
+        positional = [
+            words[at]
+            for at in rest
+            if words[at].endswith(_PROGRAMS) and not re.search(r"\s", words[at])
+        ]
         for word in positional:
             if not word.startswith(("/", "-", "$", "~")) and not self._in_text:
                 raise UsageError(f"{clip(word)} is not in {self.base}", hint=_OF_THE_IMAGE)
@@ -268,7 +281,16 @@ class _Search:
     # --- modules, code and scripts ---
 
     def _find_module(self, name: str) -> Path | None:
-        return _module(self.base, name.partition(".")[0])
+        """Return a module's file or package; below PYTHONPATH where the command line sets that."""
+        top = name.partition(".")[0]
+        roots = [self.base, *(self.base / place for place in self._python_path())]
+        return next(filter(None, (_module(root, top) for root in roots)), None)
+
+    def _python_path(self) -> list[str]:
+        """Return the directories here that the command line adds to Python's path."""
+        places = self.found.env.get("PYTHONPATH", "").split(":")
+        inside = (posixpath.normpath(place) for place in places if place)
+        return [place for place in inside if not place.startswith(("/", "..", "$"))]
 
     def _is_own_file(self, word: str) -> bool:
         path = self.base / word
@@ -282,12 +304,16 @@ class _Search:
         if module is None:  # an installed one, which may start another
             self.found.is_torchrun |= name in _TORCHRUN
             self.absent = f"{clip(name)} is not in {self.base}"
+            if _module(self.base / "src", top):
+                self.absent += f"; src has it: PYTHONPATH=src python -m {name}"
             self._add_of_launcher(words, index)
             return
         self.found.name = self.found.name or rest.rpartition(".")[2] or top
-        inner = self.base.joinpath(*name.split("."))
+        root = module.parent
+        inner = root.joinpath(*name.split("."))
         main = inner / "__main__.py" if inner.is_dir() else inner.with_suffix(".py")
-        self._add(module, self.base, "", main)
+        prefix = "" if root == self.base else f"{root.relative_to(self.base).as_posix()}/"
+        self._add(module, root, prefix, main)
 
     def _add_code(self, text: str) -> None:
         try:
