@@ -231,7 +231,7 @@ def test_who_watches_asks_once_in_fifteen_seconds(
         costs.append(world.asked())
     plain, shown = ([path for _, path in asked] for asked in costs)
     looks = [path for path in shown if FILE in path]
-    assert 7 <= len(looks) <= 9
+    assert 5 <= len(looks) <= 9  # due after 15 s, with the next status, whose pause is random
     assert not [path for path in plain if FILE in path]
     details = 120 / 15 + 1  # of the table of tasks
     assert len(shown) - len(plain) <= len(looks) + details
