@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from typing import TypeVar
 
 from submit_tf_job.container import contract
-from submit_tf_job.errors import NoSuchJob, SettingsError, SubmitTFJobError, UsageError
+from submit_tf_job.errors import SettingsError, SubmitTFJobError, UsageError
 from submit_tf_job.logs import lines
 from submit_tf_job.logs.entries import (
     AM_TASK,
@@ -340,13 +340,6 @@ def pattern(text: str) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise UsageError(f"--grep: {text!r} is not a valid regular expression: {error}") from None
-
-
-def nothing_yet(name: str, why: str) -> NoSuchJob:
-    """Return the error for a job without containers."""
-    return NoSuchJob(
-        f"{name} has no logs yet: {why}", hint=f"submit_tf_job logs {name} -f waits for them."
-    )
 
 
 # --- many files ---

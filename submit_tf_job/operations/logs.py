@@ -105,7 +105,6 @@ class JobLogs:
             NoSuchJob: The job has no logs; the message has the reason.
         """
         from submit_tf_job.diagnose.amounts import clause
-        from submit_tf_job.logs.read import nothing_yet
         from submit_tf_job.logs.sources import NodeLogs
 
         if self.app.ended:
@@ -120,7 +119,10 @@ class JobLogs:
                     break
         if not containers:
             of = clause(" of {}", self.task)
-            raise nothing_yet(self.name, f"none of its containers{of} has started")
+            raise NoSuchJob(
+                f"{self.name} has no logs yet: none of its containers{of} has started",
+                hint=f"submit_tf_job logs {self.name} -f waits for them.",
+            )
         return NodeLogs(self.cluster.nodes), containers, "nodes"
 
     # --- while it runs ----------------------------------------------------------------------------

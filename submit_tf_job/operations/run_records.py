@@ -246,15 +246,6 @@ def _end_of(report: JobReport | None) -> dict[str, Any]:
     return {"state": state, "reason": reason, "hint": "", "confirmed": False, "report": written}
 
 
-def recorded_jobs(cluster: Cluster) -> list[str]:
-    """Return the names of the jobs that have records, as the names of their runs show them.
-
-    Raises:
-        SubmitTFJobError: They cannot be read.
-    """
-    return RecordFiles.of(cluster).jobs()
-
-
 def recorded_runs(cluster: Cluster, job: str | None, limit: int) -> list[dict[str, Any]]:
     """Return the records of a job's runs, or of all jobs, as they are stored, the newest first.
 

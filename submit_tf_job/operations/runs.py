@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from submit_tf_job.errors import NameTaken, NoSuchJob, SubmitTFJobError, UsageError
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster, JobRef, staging_root, storage_of
+from submit_tf_job.operations.record_files import RecordFiles
 from submit_tf_job.operations.stored_services import stored_services
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import GOING_ON
@@ -141,7 +142,7 @@ def _similar_names(cluster: Cluster, job: str, own: Sequence[AppReport]) -> str:
     """
     names = list(dict.fromkeys(job_of(app.name) for app in own if app.name))
     with suppress(SubmitTFJobError):
-        names += [other for other in run_records.recorded_jobs(cluster) if other not in names]
+        names += [other for other in RecordFiles.of(cluster).jobs() if other not in names]
     longer = [other for other in names if other.startswith(job)]
     near = dict.fromkeys([*difflib.get_close_matches(job, names, n=3), *longer])
     if near:
