@@ -30,7 +30,7 @@ from submit_tf_job.job_report import (
 from submit_tf_job.jobspec.job import Remark
 from submit_tf_job.json_values import FORMAT_VERSION, MOMENT, document, instant, plain, shown_fields
 from submit_tf_job.observation import JobState
-from submit_tf_job.operations import description, timeline
+from submit_tf_job.operations import description, task_links, timeline
 from submit_tf_job.usage_report import (
     Advice,
     Amounts,
@@ -171,7 +171,7 @@ class JobJson(Json):
     resubmission: service_properties.Resubmission | None
     evidence: str
     yarn: YarnStateJson | None
-    links: tuple[description.Link, ...]
+    links: tuple[task_links.Link, ...]
     outputs: tuple[StoredOutput, ...]
     started_at: Instant | None
     finished_at: Instant | None
@@ -417,7 +417,7 @@ def _job_fields(status: JobStatus, pending: Sequence[Cause], cause: Cause | None
         "resubmission": status.resubmission,
         "evidence": status.evidence.value,
         "yarn": app and YarnStateJson.of(app),
-        "links": description.links_of(status),
+        "links": task_links.links_of(status),
         "outputs": status.report.outputs if status.report else (),
         "started_at": instant(app.started_ms if app else None),
         "finished_at": instant(app.finished_ms if app else None),
@@ -554,7 +554,7 @@ _OBSERVED = (
     service_properties.Resubmission,
     *(Amounts, Spread, RoleAmounts, GpuUse, TaskUse, RoleUse, Series, Charge),
     *(Asked, Advice),
-    *(description.StartTimes, description.Link, description.TaskDetail, description.Limit),
+    *(description.StartTimes, task_links.Link, description.TaskDetail, description.Limit),
     timeline.TimelinePart,
 )
 _NAMES = {"StoredOutput": "Output", "Retried": "Retries", "Cause": "RootCause"}

@@ -26,9 +26,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
-from submit_tf_job.job_report import Failure, HeldContainer, JobReport
 from submit_tf_job.yarn import service_properties
 from submit_tf_job.yarn.observed import (
     AppAttempt,
@@ -41,6 +41,9 @@ from submit_tf_job.yarn.observed import (
     ObservedService,
     ServiceState,
 )
+
+if TYPE_CHECKING:
+    from submit_tf_job.job_report import Failure, HeldContainer, JobReport
 
 # in the diagnostics of each application that a ResourceManager has recovered (RMAppAttemptImpl)
 RECOVERED = "Attempt recovered after RM restart"

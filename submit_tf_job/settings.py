@@ -24,7 +24,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import SettingsError
-from submit_tf_job.host import kerberos
 from submit_tf_job.host.hadoop_user import HADOOP_USER_NAME, PROXY_USER
 from submit_tf_job.host.hadoop_user import USER_NAME as USER_NAME_VARIABLE
 from submit_tf_job.host.hadoopconf import configuration
@@ -749,6 +748,8 @@ def _who(values: Mapping[str, Any], env: Mapping[str, str]) -> tuple[str, str]:
     if values["auth"] == "simple" and named:
         return _user_of(USER_NAME_VARIABLE, named), USER_NAME_VARIABLE
     if values["auth"] == "kerberos":
+        from submit_tf_job.host import kerberos
+
         if values["kerberos.principal"]:
             return kerberos.short_name(values["kerberos.principal"]), "kerberos.principal"
         ticket = kerberos.ticket(values["kerberos.krb5_conf"])

@@ -26,8 +26,6 @@ from submit_tf_job.host.inputfile import (
     refuse_if_others_can_change,
     refuse_if_others_can_read,
 )
-from submit_tf_job.host.located.text_source import read_mapping
-from submit_tf_job.host.located.tree import Location, Unreadable
 
 ENV_PREFIX = "SUBMIT_TF_JOB_"
 TEST_PREFIX = ENV_PREFIX + "TEST_"  # the test suite's own variables are not settings
@@ -224,7 +222,11 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], _At]:
     if len(raw) > SETTINGS_FILE_MAX:
         raise SettingsError(f"{path}: larger than {SETTINGS_FILE_MAX // 1024} KiB")
     if not text:
-        return {}, str  # without importing PyYAML
+        return {}, str
+    # imported here: mostly there is no such file
+    from submit_tf_job.host.located.text_source import read_mapping
+    from submit_tf_job.host.located.tree import Location, Unreadable
+
     try:
         content, places = read_mapping(text, str(path))
     except Unreadable as problem:

@@ -14,7 +14,7 @@ from submit_tf_job.cli.context import Context, completed, printable, takes_ascii
 from submit_tf_job.cli.jobs import finish, print_events, seconds
 from submit_tf_job.errors import UsageError
 from submit_tf_job.operations.listing import Listing, list_jobs
-from submit_tf_job.report.table import history_lines, listing_lines
+from submit_tf_job.report.list_text import history_lines, listing_lines
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.listing import JobSelection, ListedJob
@@ -224,7 +224,7 @@ def watch(
     from submit_tf_job.operations.follow import follow
     from submit_tf_job.operations.runs import find
     from submit_tf_job.operations.watch_run import until_end
-    from submit_tf_job.report.follow_text import DETAILS_EVERY_S, JobView
+    from submit_tf_job.report.live_view import DETAILS_EVERY_S, JobView
 
     cluster = context.cluster(settings)
     ref = find(cluster, job)
@@ -248,7 +248,7 @@ def watch(
 
 def _watch_all(context: Context, listing: Listing, every: str | None) -> int:
     from submit_tf_job.jsonview import listed_job_object
-    from submit_tf_job.report.table import listed_job_line
+    from submit_tf_job.report.list_text import listed_job_line
 
     looks = listing.watch(
         every_s=seconds(every, "--every") or 5.0,

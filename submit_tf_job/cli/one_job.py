@@ -15,8 +15,6 @@ from submit_tf_job.errors import UsageError
 from submit_tf_job.json_values import document, plain
 from submit_tf_job.observation import JobState, JobStatus
 from submit_tf_job.operations import read_status
-from submit_tf_job.operations.logs import log_files
-from submit_tf_job.operations.logs import logs as read_logs
 from submit_tf_job.operations.runs import find
 from submit_tf_job.operations.why import diagnose
 from submit_tf_job.report.job_text import job_lines, why_lines
@@ -210,6 +208,8 @@ def logs(
       submit_tf_job logs mnist -f --grep 'loss|Error'
       submit_tf_job logs application_1795256400000_0007 --am
     """
+    from submit_tf_job.operations.logs import log_files
+    from submit_tf_job.operations.logs import logs as read_logs
     from submit_tf_job.report.log_text import inventory_lines, inventory_object, log_json, log_text
 
     cluster = context.cluster()

@@ -146,13 +146,12 @@ _LINES: tuple[tuple[str, tuple[int | None, ...]], ...] = (
         (_DIM,),
     ),
 )
-_PATTERNS = tuple((re.compile(pattern), colours) for pattern, colours in _LINES)
 
 
 def paint(line: str) -> str:
     """Return a line with colours added; its text is not changed."""
-    for pattern, colours in _PATTERNS:
-        if found := pattern.fullmatch(line):
+    for pattern, colours in _LINES:  # compiled here, as only a terminal needs them
+        if found := re.fullmatch(pattern, line):
             painted, at = "", 0
             for group, colour in enumerate(colours, 1):
                 start, end = found.span(group)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
@@ -89,6 +88,8 @@ class Cause:
 
     def _repr_html_(self) -> str:
         """Return it for a notebook, as one block; texts of programs are escaped."""
+        import html  # only here: its table of names is large
+
         where = " ".join(filter(None, (self.task, self.host and f"on {self.host}")))
         what = (where, self.meaning, self.exception)
         quoted = html.escape("\n".join(clean_text(line) for line in self.last_lines))
@@ -99,16 +100,3 @@ class Cause:
             quoted and f"Its last lines:<pre>{quoted}</pre>",
         )
         return "".join(f"<div>{block}</div>" for block in blocks if block)
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """Why a job waits or failed; empty if it does neither.
-
-    Attributes:
-        pending: Why it waits; the most important cause comes first.
-        failure: Why it failed.
-    """
-
-    pending: tuple[Cause, ...] = ()
-    failure: Cause | None = None

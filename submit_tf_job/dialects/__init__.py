@@ -24,8 +24,8 @@ from submit_tf_job.host.located.tree import (
     Scalar,
     Table,
     Unreadable,
-    clip,
 )
+from submit_tf_job.host.quoting import clip
 
 if TYPE_CHECKING:
     from submit_tf_job.dialects.translation import Dialect, Translation

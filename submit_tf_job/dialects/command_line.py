@@ -24,9 +24,9 @@ from submit_tf_job.host.located.tree import (
     ScalarKind,
     Table,
     Unreadable,
-    clip,
     closest,
 )
+from submit_tf_job.host.quoting import clip
 
 PREFIX = "--"
 COMMAND = "--command"  # the entry of what follows the flags, where that is the job's command

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from submit_tf_job.dialects.rows import amount
 from submit_tf_job.dialects.translation import At
-from submit_tf_job.host.located.tree import clip
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.kinds import as_label
 
 _UNPACK = "import shutil, sys; shutil.unpack_archive(*sys.argv[1:])"

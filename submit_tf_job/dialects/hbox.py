@@ -15,7 +15,7 @@ from submit_tf_job.dialects import common
 from submit_tf_job.dialects.command_line import COMMAND, PREFIX, after_program, each
 from submit_tf_job.dialects.rows import Row, Rows, carry, path_of, rows
 from submit_tf_job.dialects.translation import At, Dialect
-from submit_tf_job.host.located.tree import clip
+from submit_tf_job.host.quoting import clip
 
 _STREAM = "a program gets files here, not records; let it read them"
 _AM = "is about Hbox's own processes"

@@ -18,7 +18,8 @@ from submit_tf_job.dialects.command_line import PREFIX, each, open_file
 from submit_tf_job.dialects.rows import Row, Rows, amount, carry, path_of, rows
 from submit_tf_job.dialects.translation import At, Dialect
 from submit_tf_job.dialects.yarnfile import RUNTIME, read_runtime
-from submit_tf_job.host.located.tree import Scalar, clip
+from submit_tf_job.host.located.tree import Scalar
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.kinds import as_label
 
 _MXNET = "a scheduler is MXNet's; only TensorFlow is read"

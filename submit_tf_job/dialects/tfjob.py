@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from submit_tf_job.dialects import common
 from submit_tf_job.dialects.rows import Rows, amount, carry, rows, values_of
 from submit_tf_job.dialects.translation import At, Dialect
-from submit_tf_job.host.located.tree import Scalar, ScalarKind, clip
+from submit_tf_job.host.located.tree import Scalar, ScalarKind
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.rules import restart_refusal
 

@@ -18,7 +18,8 @@ from submit_tf_job.dialects.command_line import PREFIX as FLAG
 from submit_tf_job.dialects.command_line import each, open_file
 from submit_tf_job.dialects.rows import Row, Rows, carry, rows
 from submit_tf_job.dialects.translation import At, Dialect
-from submit_tf_job.host.located.tree import Pair, Scalar, ScalarKind, Table, clip, closest
+from submit_tf_job.host.located.tree import Pair, Scalar, ScalarKind, Table, closest
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.job import TRAINING_ROLES
 
 _PREFIX = "tony."

@@ -22,11 +22,11 @@ from submit_tf_job.host.located.tree import (
     Scalar,
     ScalarKind,
     Table,
-    clip,
     closest,
     describe,
     from_python,
 )
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.job import Remark
 
 _NO_MEMORY = "no memory is stated, and YARN needs an amount"

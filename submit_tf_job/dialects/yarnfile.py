@@ -14,7 +14,7 @@ from submit_tf_job.dialects import common
 from submit_tf_job.dialects.command_line import PREFIX, after_program, open_file
 from submit_tf_job.dialects.rows import Fate, Row, Rows, carry, rows, values_of
 from submit_tf_job.dialects.translation import At, Dialect
-from submit_tf_job.host.located.tree import clip
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.kinds import LABEL as LABEL_PATTERN
 from submit_tf_job.jobspec.kinds import NO_LABEL

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from submit_tf_job.host.located.tree import clip
+from submit_tf_job.host.quoting import clip
 
 MEMORY = re.compile(r"([1-9][0-9]{0,8})(Mi|Gi|Ti)")
 _DURATION = re.compile(

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from submit_tf_job.host.located.tree import clip
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.price import Price, TooMuch
 
 ZIPS = (".zip", ".whl")

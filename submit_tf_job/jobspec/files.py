@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from submit_tf_job.container import contract
-from submit_tf_job.host.located.tree import Where, clip
+from submit_tf_job.host.located.tree import Where
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.file_contents import KnownContents, opened_again
 from submit_tf_job.jobspec.job import PATTERN, HostFile, Remark, RemoteFile, ShippedFile
 from submit_tf_job.jobspec.left_out import LeftOut

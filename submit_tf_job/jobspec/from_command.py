@@ -13,14 +13,8 @@ from typing import Any
 
 from submit_tf_job.dialects.conversion import write
 from submit_tf_job.errors import JobSpecError, Problem, UsageError
-from submit_tf_job.host.located.tree import (
-    Diagnostics,
-    Location,
-    Table,
-    clip,
-    from_python,
-    to_python,
-)
+from submit_tf_job.host.located.tree import Diagnostics, Location, Table, from_python, to_python
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.job import Strategy
 from submit_tf_job.jobspec.kinds import as_label
 from submit_tf_job.jobspec.overrides import apply

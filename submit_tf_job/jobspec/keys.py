@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from submit_tf_job.container.contract import RETRY_ANY, RETRY_LOST, RETRY_OOM
-from submit_tf_job.host.located.tree import clip, closest
+from submit_tf_job.host.located.tree import closest
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.job import (
     DEFAULT_GROW_AFTER_S,
     DEFAULT_NODE_LOSSES,

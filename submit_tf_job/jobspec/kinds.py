@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from submit_tf_job.host import units
-from submit_tf_job.host.located.tree import clip, closest
+from submit_tf_job.host.located.tree import closest
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.job import AUTO_PORT, Command
 
 LABEL = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")

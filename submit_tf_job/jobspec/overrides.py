@@ -15,9 +15,9 @@ from submit_tf_job.host.located.tree import (
     ScalarKind,
     Table,
     Unreadable,
-    clip,
 )
 from submit_tf_job.host.located.yaml_source import parse_flow
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.keys import JOB, ROLES
 from submit_tf_job.jobspec.kinds import Kind, group
 

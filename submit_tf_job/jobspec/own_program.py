@@ -14,7 +14,7 @@ from importlib.machinery import FrozenImporter
 from pathlib import Path
 
 from submit_tf_job.errors import UsageError
-from submit_tf_job.host.located.tree import clip
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.secret_names import is_secret
 
 SMALL = 1_000_000  # bytes of a file that is sent because the command line names it

@@ -5,7 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 
-from submit_tf_job.host.located.tree import clip, closest
+from submit_tf_job.host.located.tree import closest
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.job import PATTERN, Mount
 from submit_tf_job.jobspec.kinds import Kind, matching, text
 

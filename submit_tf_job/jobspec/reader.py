@@ -26,10 +26,10 @@ from submit_tf_job.host.located.tree import (
     Table,
     Unreadable,
     Where,
-    clip,
     closest,
     from_python,
 )
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec import rules
 from submit_tf_job.jobspec.files import Host, Shipper
 from submit_tf_job.jobspec.host_keys import read_hadoop, read_kerberos, read_python

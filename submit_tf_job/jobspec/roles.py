@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from submit_tf_job.host.located.tree import BUILT_IN, Location, Where, clip, closest, from_python
+from submit_tf_job.host.located.tree import BUILT_IN, Location, Where, closest, from_python
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.files import Shipper
 from submit_tf_job.jobspec.host_keys import read_python
 from submit_tf_job.jobspec.job import TRAINING_ROLES, Mount, RemoteFile, Restart, ShippedFile

@@ -16,7 +16,8 @@ from typing import Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.container.installed import LEGACY_KERAS
-from submit_tf_job.host.located.tree import Where, clip
+from submit_tf_job.host.located.tree import Where
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.job import (
     AUTO_PORT,
     SIDECAR_NAMES,

@@ -24,11 +24,11 @@ from submit_tf_job.host.located.tree import (
     ScalarKind,
     Table,
     Where,
-    clip,
     describe,
     to_python,
 )
 from submit_tf_job.host.located.yaml_source import retyped, surprising
+from submit_tf_job.host.quoting import clip
 from submit_tf_job.jobspec.keys import INPUT, JOB, OUTPUT, ROLE, SHARED
 from submit_tf_job.jobspec.kinds import Key, Keys, Kind, group
 

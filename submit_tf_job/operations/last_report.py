@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
-from submit_tf_job.job_report import with_outcome
 from submit_tf_job.observation import COLLECTED_WITHIN_S, Evidence
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster, storage_of
@@ -38,6 +37,7 @@ def read_report(cluster: Cluster, app: AppReport, conf: Path) -> tuple[Evidence,
         they are being collected; OUT_OF_REACH if the file system does not respond; UNREADABLE if
         the logs cannot be read, or are those of another tool's service.
     """
+    from submit_tf_job.job_report import with_outcome
     from submit_tf_job.logs.collected import UNDER_WAY, Absence, NoLogs, WhatYarnSays
 
     now_ms = cluster.client.now_ms()
@@ -161,6 +161,7 @@ def _report_in(
     cluster: Cluster, container_id: str, host: str, *, is_due: bool
 ) -> tuple[Evidence, bytes | None] | None:
     """Return the report that a container has written; only the deciding task's writes one."""
+    from submit_tf_job.job_report import with_outcome
     from submit_tf_job.yarn.nodemanager import NoSuchLogFile
 
     for address in cluster.nodes.addresses_of(host):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from submit_tf_job.diagnose.amounts import clause
 from submit_tf_job.errors import Refused, SubmitTFJobError, UsageError
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.description import Link, links_of, tasks_of
+from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.runs import find
+from submit_tf_job.operations.task_links import Link, links_of
 from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:

@@ -33,7 +33,6 @@ from submit_tf_job.errors import (
     NoSuchJob,
     SubmitTFJobError,
 )
-from submit_tf_job.job_report import JobReport, with_outcome
 from submit_tf_job.observation import (
     AWAITED,
     ENDED,
@@ -41,9 +40,7 @@ from submit_tf_job.observation import (
     JobStatus,
 )
 from submit_tf_job.operations.cluster import Cluster, JobRef
-from submit_tf_job.operations.description import tasks_of
 from submit_tf_job.operations.last_report import read_from_its_node, read_last_report
-from submit_tf_job.operations.logs import end_of_log
 from submit_tf_job.operations.run_records import forgotten
 from submit_tf_job.operations.runs import find_with_record
 from submit_tf_job.operations.stored_services import stored_services
@@ -59,7 +56,7 @@ from submit_tf_job.yarn.observed import (
 )
 
 if TYPE_CHECKING:
-    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.job_report import JobReport
 
 _SERVICE_EVERY_S = 5.0
 SERVICE_S = 15.0  # the ResourceManager asks the ApplicationMaster, which may hang
@@ -249,7 +246,7 @@ class StatusReader:
         if not app.state.is_final or self._is_settled(app):
             return
         evidence, content = read_last_report(self._cluster, app)
-        if content is not None and JobReport.parse(content) is None:
+        if content is not None and _parse_report(content) is None:
             evidence, content = Evidence.UNREADABLE, None
         if content is not None or self._report is None:
             self._use_report(content, evidence)
@@ -281,6 +278,8 @@ class StatusReader:
         try:
             content = self._read_log(deciding.bare_host, deciding.id)
             if over:
+                from submit_tf_job.job_report import with_outcome
+
                 read = partial(self._read_log, deciding.bare_host, deciding.id)
                 content = with_outcome(content, read)
         except NoSuchLogFile:
@@ -341,9 +340,15 @@ class StatusReader:
             if self._evidence is not Evidence.MISSING:
                 self._evidence = evidence
             return
-        report = JobReport.parse(content)
+        report = _parse_report(content)
         if report is not None:
             self._report, self._evidence = report, Evidence.READ
+
+
+def _parse_report(content: bytes) -> JobReport | None:
+    from submit_tf_job.job_report import JobReport  # imported with the first report
+
+    return JobReport.parse(content)
 
 
 def _of_master(app: AppReport, error: SubmitTFJobError) -> str:
@@ -395,30 +400,3 @@ def error_of(status: JobStatus) -> SubmitTFJobError | None:
     if found.state is JobState.UNKNOWN:
         return NoSuchJob(f"{name}: {found.reason}", hint=found.hint)
     return None
-
-
-def last_lines(cluster: Cluster, status: JobStatus, *, most: int) -> dict[str, str]:
-    """Read the last log line of each running task.
-
-    Args:
-        status: The job's status.
-        most: Maximum number of tasks.
-    """
-    app = status.app
-    if app is None:
-        return {}
-    running = [
-        task
-        for task in tasks_of(status)
-        if task.container_id and task.host and task.state in ("running", "ready")
-    ]
-    found = {}
-    for task in running[:most]:
-        end = end_of_log(
-            cluster, app, task.container_id or "", "stdout.txt", host=task.host, max_bytes=4096
-        )
-        lines = end.split("\n")[-3:]
-        shown = [line for line in lines if line and not line.startswith(contract.PROGRESS_MARK)]
-        if shown:
-            found[task.name] = shown[-1]
-    return found

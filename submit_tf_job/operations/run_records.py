@@ -13,30 +13,29 @@ import getpass
 import json
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.container import contract
 from submit_tf_job.errors import SubmitTFJobError
-from submit_tf_job.job_report import JobReport
 from submit_tf_job.json_values import plain_value
 from submit_tf_job.observation import AWAITED, JobState, Verdict
 from submit_tf_job.operations.cluster import Cluster, JobRef
 from submit_tf_job.operations.record_files import LIFETIME, REPORT, USAGE, RecordFiles
-from submit_tf_job.operations.run_values import values_of_job
 from submit_tf_job.program_version import VERSION
-from submit_tf_job.usage_report import UsageReport
 from submit_tf_job.yarn.run_names import is_run, job_of, may_be_short
-from submit_tf_job.yarn.submission_steps import StoredRun
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
+    from submit_tf_job.job_report import JobReport
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.submit import Submission
     from submit_tf_job.plan import Plan
     from submit_tf_job.storage import Stat
+    from submit_tf_job.usage_report import UsageReport
+    from submit_tf_job.yarn.submission_steps import StoredRun
 
 _LOG = logging.getLogger(__name__)
 FORMAT = 1
@@ -46,22 +45,30 @@ _CLOCKS_DIFFER_S = 300  # of the ResourceManager, in a record, and of the NameNo
 _CAUSE = ("code", "task", "sentence", "hint", "retryable", "certain", "exception", "evidence")
 
 
-def begin(cluster: Cluster, done: Submission) -> None:
-    """Write the record of a run that was submitted; errors are only logged."""
+def begin(cluster: Cluster, done: Submission, values: Mapping[str, Any] | None) -> None:
+    """Write the record of a run that was submitted; errors are only logged.
+
+    Args:
+        cluster: The cluster.
+        done: The submission.
+        values: What its job was given, by kind (`run_values.values_of_job`).
+    """
     with _errors_logged(done.ref.run):
         files = RecordFiles.if_any(cluster)
         if files is None:
             return  # no history is kept
         head = job_of(done.ref.run)
         files.make_directory(head)
-        files.write(_begun_record(cluster, done))
+        files.write(_begun_record(cluster, done, values))
         stored = sorted(files.of_run_heads(head), key=lambda item: item.modified_ms)
         beyond = stored[: max(0, len(stored) - cluster.settings.keep_records)]
         for old in beyond[:_FORGOTTEN_AT_ONCE]:
             files.remove(old)
 
 
-def _begun_record(cluster: Cluster, done: Submission) -> dict[str, Any]:
+def _begun_record(
+    cluster: Cluster, done: Submission, values: Mapping[str, Any] | None
+) -> dict[str, Any]:
     job = done.plan.job
     return {
         "kind": "RunRecord",
@@ -80,7 +87,7 @@ def _begun_record(cluster: Cluster, done: Submission) -> dict[str, Any]:
             "version": VERSION,
             "spec": job.given.text[:_SPEC_MAX] if job.given else "",
             "overrides": list(job.given.overrides) if job.given else [],
-            "values": values_of_job(job),
+            "values": values,
             "asked": _asked_by_role(done.plan),
         },
         "end": None,
@@ -174,7 +181,7 @@ def read(cluster: Cluster, run: str) -> dict[str, Any] | None:
         return None
     if record is not None and not record.get("end"):
         with suppress(NoSuchPath):
-            report = JobReport.parse(files.storage.read(files.path_of(run, REPORT)))
+            report = _parse_report(files.storage.read(files.path_of(run, REPORT)))
             record["report"] = report and report.record(_REPORT_MAX)
     return record
 
@@ -186,6 +193,8 @@ def usage_of(cluster: Cluster, run: str) -> UsageReport | None:
     with suppress(SubmitTFJobError):
         files = RecordFiles.if_any(cluster)
         if files is not None:
+            from submit_tf_job.usage_report import UsageReport
+
             return UsageReport.parse(files.storage.read(files.path_of(run, USAGE)))
     return None
 
@@ -204,6 +213,8 @@ def stored_run(cluster: Cluster, run: str) -> StoredRun | None:
     Raises:
         SubmitTFJobError: The record cannot be read.
     """
+    from submit_tf_job.yarn.submission_steps import StoredRun
+
     record = read(cluster, run)
     if record is None:
         return None
@@ -225,11 +236,17 @@ def forgotten(cluster: Cluster, ref: JobRef) -> tuple[JobReport | None, Verdict]
     with suppress(SubmitTFJobError, KeyError, TypeError, ValueError):
         record = read(cluster, ref.run)
         if record and record["application_id"] == ref.application_id:
-            end = record["end"] or _end_of(JobReport.parse(json.dumps(record["report"]).encode()))
+            end = record["end"] or _end_of(_parse_report(json.dumps(record["report"]).encode()))
             state, reason = JobState(end["state"]), str(end["reason"])
             verdict = Verdict(state, reason, hint=str(end["hint"]), confirmed=end["confirmed"])
-            return JobReport.parse(json.dumps(end.get("report")).encode()), verdict
+            return _parse_report(json.dumps(end.get("report")).encode()), verdict
     return None
+
+
+def _parse_report(content: bytes) -> JobReport | None:
+    from submit_tf_job.job_report import JobReport
+
+    return JobReport.parse(content)
 
 
 def _end_of(report: JobReport | None) -> dict[str, Any]:

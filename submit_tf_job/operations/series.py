@@ -13,10 +13,10 @@ from submit_tf_job.json_values import plain
 from submit_tf_job.operations import run_records
 from submit_tf_job.operations.cluster import Cluster
 from submit_tf_job.operations.collected_logs import collected_logs
-from submit_tf_job.usage_report import UsageReport
 
 if TYPE_CHECKING:
     from submit_tf_job.observation import JobStatus
+    from submit_tf_job.usage_report import UsageReport
     from submit_tf_job.yarn.observed import AppReport
 
 
@@ -43,6 +43,8 @@ def usage_of_status(
     """
     if status.of_other_user:
         return None
+    from submit_tf_job.usage_report import UsageReport
+
     found = run_records.usage_of(cluster, status.run) if status.state.is_final else None
     return found or UsageReport.parse(
         _left_by_tasks(cluster, status, {} if addresses is None else addresses)
@@ -84,6 +86,8 @@ def keep_usage(cluster: Cluster, status: JobStatus) -> None:
     if report is None or report.state in ("succeeded", "failed"):
         return
     if run_records.usage_of(cluster, status.run) is None:
+        from submit_tf_job.usage_report import UsageReport
+
         found = UsageReport.parse(_left_by_tasks(cluster, status, {}))
         if found is not None:
             from submit_tf_job.container.usage_file import shortened  # few commands need it

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from submit_tf_job.errors import ClusterUnavailable, SubmitTFJobError
 from submit_tf_job.operations.cluster import Cluster, storage_of
 from submit_tf_job.yarn import service_properties
-from submit_tf_job.yarn.submission_steps import StoredRun
 
 if TYPE_CHECKING:
     from submit_tf_job.storage import Stat, Storage
+    from submit_tf_job.yarn.submission_steps import StoredRun
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ class StoredServices:
             SubmitTFJobError: It cannot be read.
         """
         from submit_tf_job.storage import NoSuchPath
+        from submit_tf_job.yarn.submission_steps import StoredRun
 
         storage = self.open()
         path = self._copy_path(storage, run)

@@ -306,7 +306,7 @@ def submit(
         done.after,
     )
     if not done.adopted:
-        run_records.begin(cluster, made)
+        run_records.begin(cluster, made, values_of_job(planned.job))
     return made
 
 

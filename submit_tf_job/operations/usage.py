@@ -22,7 +22,6 @@ from submit_tf_job.operations.read_status import read_status
 from submit_tf_job.operations.runs import find_with_record
 from submit_tf_job.operations.series import usage_of_status
 from submit_tf_job.operations.stored_services import stored_services
-from submit_tf_job.usage_report import Advice, Asked, RoleUse, UsageReport, asked_by_role
 from submit_tf_job.yarn.observed import Charge, ObservedService
 from submit_tf_job.yarn.service_properties import Resubmission
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.cluster import Cluster, JobRef
+    from submit_tf_job.usage_report import Advice, Asked, RoleUse, UsageReport
 
 MARGIN = 1.2  # of what is advised, over the most that was used
 WORTH = 0.8  # advice for less than this part of what is asked alone
@@ -117,6 +117,8 @@ def _service_of(cluster: Cluster, status: JobStatus) -> ObservedService | None:
 
 
 def _asked_of(service: ObservedService | None) -> dict[str, Asked]:
+    from submit_tf_job.usage_report import Asked
+
     return {
         one.name: Asked(one.number_of_containers or 0, one.memory_mib, one.vcores, one.gpus)
         for one in (service.components if service else ())
@@ -125,6 +127,8 @@ def _asked_of(service: ObservedService | None) -> dict[str, Asked]:
 
 
 def _asked_in_record(cluster: Cluster, run: str) -> Mapping[str, Asked]:
+    from submit_tf_job.usage_report import asked_by_role
+
     with suppress(SubmitTFJobError):
         record = run_records.read(cluster, run) or {"submission": {}}
         return asked_by_role(record["submission"].get("asked"))
@@ -199,7 +203,7 @@ def _of_memory(role: str, asked: Asked, used: RoleUse, step: int, floor: int) ->
         return None
     size = gib(peak.most)
     sentence = f"{role} used {size} at its peak of {memory_text(asked.memory_mib)}"
-    return Advice(role, "memory", sentence, f"--set roles.{role}.memory={memory_text(wanted)}")
+    return _advice_for(role, "memory", sentence, memory_text(wanted))
 
 
 def _of_cpus(role: str, asked: Asked, used: RoleUse) -> Advice | None:
@@ -210,7 +214,7 @@ def _of_cpus(role: str, asked: Asked, used: RoleUse) -> Advice | None:
     if wanted > WORTH * asked.cpus:
         return None
     sentence = f"{role} used {mean.most:.1f} of {amounts.plural(asked.cpus, 'core')} on average"
-    return Advice(role, "cpus", sentence, f"--set roles.{role}.cpus={wanted}")
+    return _advice_for(role, "cpus", sentence, wanted)
 
 
 def _of_gpus(role: str, asked: Asked, used: RoleUse) -> Advice | None:
@@ -219,7 +223,13 @@ def _of_gpus(role: str, asked: Asked, used: RoleUse) -> Advice | None:
         return None
     busy = int(peak.most)
     sentence = f"{role} used {busy or 'none'} of {amounts.plural(asked.gpus, 'GPU')}"
-    return Advice(role, "gpus", sentence, f"--set roles.{role}.gpus={busy}")
+    return _advice_for(role, "gpus", sentence, busy)
+
+
+def _advice_for(role: str, key: str, sentence: str, value: object) -> Advice:
+    from submit_tf_job.usage_report import Advice
+
+    return Advice(role, key, sentence, f"--set roles.{role}.{key}={value}")
 
 
 def gib(size: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,7 +18,7 @@ from submit_tf_job.operations.series import keep_usage
 from submit_tf_job.yarn import service_properties
 
 if TYPE_CHECKING:
-    from submit_tf_job.diagnose.cause import Cause, Diagnosis
+    from submit_tf_job.diagnose.cause import Cause
     from submit_tf_job.diagnose.situation import LateTask, Situation
     from submit_tf_job.job_report import Failure, ReportedTask
     from submit_tf_job.observation import JobStatus
@@ -318,13 +318,24 @@ def _output_of_missing_task(cluster: Cluster, seen: JobStatus, log: str) -> tupl
     return None
 
 
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why a job waits or failed; empty if it does neither.
+
+    Attributes:
+        pending: Why it waits; the most important cause comes first.
+        failure: Why it failed.
+    """
+
+    pending: tuple[Cause, ...] = ()
+    failure: Cause | None = None
+
+
 def diagnose(cluster: Cluster, status: JobStatus) -> Diagnosis:
     """Return why a job waits or failed; sends no request for a job that does neither.
 
     Failed requests are ignored: a diagnosis never changes a verdict and never raises an error.
     """
-    from submit_tf_job.diagnose.cause import Diagnosis
-
     failure = why_failed(cluster, status)
     if not is_waiting(status):
         return Diagnosis(failure=failure)

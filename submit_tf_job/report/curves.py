@@ -6,9 +6,12 @@ import html
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from submit_tf_job.diagnose.amounts import memory
-from submit_tf_job.usage_report import Series, UsageReport
+
+if TYPE_CHECKING:
+    from submit_tf_job.usage_report import Series, UsageReport
 
 _HEIGHTS, _PLAIN_HEIGHTS = "▁▂▃▄▅▆▇█", "_.-~=*^#"
 _MOST_ROLES = 4

@@ -14,10 +14,10 @@ from submit_tf_job.report.job_text import job_lines
 from submit_tf_job.report.table import columns, number
 
 if TYPE_CHECKING:
-    from submit_tf_job.diagnose.cause import Diagnosis
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.description import Event, TaskDetail
     from submit_tf_job.operations.stacks import JobStacks
+    from submit_tf_job.operations.why import Diagnosis
 
 _TASKS_SHOWN = 40
 _HEADING = ["TASK", "STATE", "HOST", "AGE", "RESTARTS", "EXIT", "CONTAINER"]

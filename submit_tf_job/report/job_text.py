@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 from submit_tf_job.diagnose.amounts import clause, seconds
 from submit_tf_job.host.units import duration_text
-from submit_tf_job.job_report import (
-    Checkpoint,
-    Failure,
-    HeldContainer,
-    JobReport,
-    ReportedProgress,
-    Retried,
-    RoleCounts,
-    StoredOutput,
-)
 from submit_tf_job.json_values import instant
 from submit_tf_job.observation import JobState
-from submit_tf_job.operations.description import Link, links_of
+from submit_tf_job.operations.task_links import Link, links_of
 from submit_tf_job.report.table import number
 
 if TYPE_CHECKING:
     from submit_tf_job.diagnose.cause import Cause, Consequence
     from submit_tf_job.diagnose.since_success import NewValue, SinceSuccess
+    from submit_tf_job.job_report import (
+        Checkpoint,
+        Failure,
+        HeldContainer,
+        JobReport,
+        ReportedProgress,
+        Retried,
+        RoleCounts,
+        StoredOutput,
+    )
     from submit_tf_job.observation import JobStatus
     from submit_tf_job.operations.explain import Why
 

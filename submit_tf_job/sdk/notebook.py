@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from submit_tf_job.operations.comparison import Comparison
 from submit_tf_job.report.comparison_text import comparison_lines, comparison_rows
 from submit_tf_job.report.curves import curve_svg
-from submit_tf_job.report.follow_text import JobView
-from submit_tf_job.report.table import clean, listing_lines, listing_rows
+from submit_tf_job.report.list_text import listing_lines, listing_rows
+from submit_tf_job.report.live_view import JobView
+from submit_tf_job.report.table import clean
 
 if TYPE_CHECKING:
     from submit_tf_job.operations.cluster import Cluster

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from submit_tf_job.errors import AuthError, SettingsError
-from submit_tf_job.host import kerberos
 from submit_tf_job.host.inputfile import one_secret, read_secret
 
 if TYPE_CHECKING:
@@ -273,6 +272,8 @@ class KerberosAuth(Auth):
         Raises:
             SettingsError: requests-kerberos is not installed.
         """
+        from submit_tf_job.host import kerberos
+
         package = kerberos.library("requests_kerberos")
         # this logger writes the Authorization header
         logging.getLogger("requests_kerberos").setLevel(logging.CRITICAL + 1)
@@ -291,6 +292,8 @@ class KerberosAuth(Auth):
     def explain(self, error: Exception) -> AuthError | None:
         """Return the error for a missing ticket, or for a missing authentication by the server."""
         import requests
+
+        from submit_tf_job.host import kerberos
 
         if not isinstance(error, requests.RequestException):
             return None

@@ -13,7 +13,7 @@ READS = r"\btime\.time\b|\bdatetime\.now\b|\.wall\b"
 USES = {
     # what is shown
     "cli/one_job.py": "the remaining time and the ages of tasks",
-    "report/follow_text.py": "the ages of a job and its tasks",
+    "report/live_view.py": "the ages of a job and its tasks",
     "report/job_text.py": "whether a moment is of today",
     "operations/change.py": "the local time at which a job's lifetime ends",
     "logs/follow.py": "when a line was read; the year of times without one",

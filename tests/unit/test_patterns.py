@@ -47,12 +47,12 @@ OWN = (
     "airflow/",
 )
 # The methods of patterns that are called by another name than their own.
-CALLED = {"cli/streams.py:_PATTERNS": {"fullmatch"}, "jobspec/wheels.py:_PATHS": {"match"}}
+CALLED = {"cli/streams.py:_LINES": {"fullmatch"}, "jobspec/wheels.py:_PATHS": {"match"}}
 # Where patterns come from that a call takes from a variable; () for those of whoever calls, and for
 # those whose words are quoted in a pattern without repeats.
 TAKEN: dict[str, tuple[str, ...]] = {
     "cli/manual.py: own": (),
-    "cli/streams.py: pattern": ("cli/streams.py:_PATTERNS",),
+    "cli/streams.py: pattern": ("cli/streams.py:_LINES",),
     "diagnose/output.py: re.sub('\\\\d+', '\\\\\\\\d+', re.escape(prefix.rstrip()))": (),
     "diagnose/patterns.py: pattern.regex": ("diagnose/evidence.py:PROGRAM",),
     "diagnose/patterns.py: pattern.near": ("diagnose/evidence.py:PROGRAM",),

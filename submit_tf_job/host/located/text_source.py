@@ -20,12 +20,12 @@ from submit_tf_job.host.located.tree import (
     ScalarKind,
     Table,
     Unreadable,
-    clip,
     describe,
     key_places,
     to_python,
 )
 from submit_tf_job.host.located.yaml_source import EMPTY, MAX_DEPTH, MAX_NODES, read_yaml
+from submit_tf_job.host.quoting import clip
 
 MAX_BYTES = 1024 * 1024
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NoReturn
 
 from submit_tf_job.errors import JobSpecError, Problem
+from submit_tf_job.host.quoting import clip
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s]*:[^/\s]*@")
-_SHOWN = 48
 _MOST_DIGITS = 1000
 
 
@@ -106,14 +104,6 @@ class Table:
 
 
 Node = Scalar | Items | Table
-
-
-def clip(text: str) -> str:
-    """Return a user's text quoted for a message: one line, no control characters, shortened, and
-    without the user and password of a URL.
-    """
-    text = _CREDENTIALS.sub("…@", text)
-    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
 
 
 def describe(node: Node) -> str:

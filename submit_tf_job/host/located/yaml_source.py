@@ -21,8 +21,8 @@ from submit_tf_job.host.located.tree import (
     ScalarKind,
     Table,
     Unreadable,
-    clip,
 )
+from submit_tf_job.host.quoting import clip
 
 if TYPE_CHECKING:
     import yaml

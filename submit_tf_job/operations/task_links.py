@@ -1,0 +1,121 @@
+"""The links to what tasks serve under their `ports`; pure functions of a job's status."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from submit_tf_job.yarn import service_properties
+
+if TYPE_CHECKING:
+    from submit_tf_job.observation import JobStatus
+    from submit_tf_job.yarn.observed import ObservedComponent, ObservedContainer
+
+NETWORK_ENV = "YARN_CONTAINER_RUNTIME_DOCKER_CONTAINER_NETWORK"
+PUBLISH_ENV = "YARN_CONTAINER_RUNTIME_DOCKER_PORTS_MAPPING"
+_HOST = r"[A-Za-z0-9.:_-]{1,255}"  # containers write reports
+
+
+@dataclass(frozen=True)
+class Link:
+    """The address of a web page that a task serves.
+
+    Attributes:
+        task: The task that serves it; "" for YARN's own pages.
+        name: Its name in the job spec's `ports`.
+        host, port: The address of the task's server.
+        url: The address for a browser.
+        via: The node that can reach the address if it is in a Docker network of that node; None
+            for an address of the node itself.
+    """
+
+    task: str
+    name: str
+    host: str
+    port: int
+    url: str
+    via: str | None = None
+
+
+@dataclass(frozen=True)
+class _Endpoint:
+    """The address of a task, and the ports of its node that Docker forwards to it
+    (`docker.publish`).
+    """
+
+    host: str
+    via: str = ""
+    published: Mapping[int, int] = field(default_factory=dict)
+
+    def link(self, task: str, name: str, port: int) -> Link:
+        """Return the link to one port of the task."""
+        host, via = self.host, self.via or None
+        if via and port in self.published:
+            host, port, via = via, self.published[port], None
+        scheme = "https" if port in (443, 8443) else "http"
+        return Link(task, name, host, port, f"{scheme}://{host}:{port}", via)
+
+
+def links_of(seen: JobStatus) -> tuple[Link, ...]:
+    """Return the links to the tasks' `ports` that are known already.
+
+    The bootstrap of each task reports its ports. For tasks whose bootstrap has not reported, the
+    container's record is used.
+    """
+    if seen.app is not None and seen.app.ended:
+        return ()
+    places: dict[str, _Endpoint] = {}
+    found: dict[tuple[str, str], Link] = {}
+    for task, place, ports in _yarn_endpoints(seen.components):
+        places[task] = place
+        found |= {(task, name): place.link(task, name, port) for name, port in ports.items()}
+    for task, host, bound in _served_ports(seen):
+        place = places.get(task, _Endpoint(host))
+        for name, port in bound.items():
+            if re.fullmatch(_HOST, place.host) and 0 < port < 65536:
+                found[(task, name)] = place.link(task, name, port)
+    return tuple(link for link in found.values() if link.port)
+
+
+def _yarn_endpoints(
+    components: Iterable[ObservedComponent],
+) -> Iterator[tuple[str, _Endpoint, dict[str, int]]]:
+    """Return the tasks with their ports by name; 0 if only the bootstrap reports the number."""
+    for component in components:
+        ports = dict(_parse_ports(component.properties.get(service_properties.PORTS, "")))
+        for container in sorted(component.containers, key=lambda one: one.launch_time_ms or 0):
+            place = _endpoint_of(component, container)
+            if place.host and container.instance and ports:
+                yield container.instance, place, ports
+
+
+def _served_ports(seen: JobStatus) -> Iterator[tuple[str, str, Mapping[str, int]]]:
+    for told in seen.report.served if seen.report else ():
+        yield told.task, told.host, told.ports
+
+
+def _endpoint_of(component: ObservedComponent, container: ObservedContainer) -> _Endpoint:
+    """Return a task's address, with host "" if none is known. On the host network this is its
+    node's name, which users recognise, instead of the container's address.
+    """
+    if component.env.get(NETWORK_ENV, "host") == "host":
+        return _Endpoint(container.bare_host or container.ip or "")
+    # For `:6006` Docker chooses the node's port, and the services API never returns it
+    # (ComponentInstance).
+    fixed = (entry.split(":") for entry in component.env.get(PUBLISH_ENV, "").split(","))
+    published = {
+        int(parts[1]): int(parts[0])
+        for parts in fixed
+        if len(parts) == 2 and all(map(str.isdigit, parts))
+    }
+    host = container.ip or container.hostname or ""
+    return _Endpoint(host, container.bare_host or "its node", published)
+
+
+def _parse_ports(text: str) -> Iterator[tuple[str, int]]:
+    for item in text.split(","):
+        name, _, port = item.partition("=")
+        if name and (port.isdigit() or port == "auto"):
+            yield name, int(port.replace("auto", "0"))
