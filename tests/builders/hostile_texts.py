@@ -99,11 +99,8 @@ def _accepts(code: Any, argument: Any, char: str) -> bool:
 
 def _letters(tree: list[_Item]) -> str:
     """Return one character of each kind that the pattern tells apart."""
-    items = [
-        (code, argument)
-        for code, argument in _items(tree)
-        if str(code) in ("ANY", "LITERAL", "NOT_LITERAL", "IN")
-    ]
+    telling = ("ANY", "LITERAL", "NOT_LITERAL", "IN")
+    items = list({str(item): item for item in _items(tree) if str(item[0]) in telling}.values())
     named = _ANYTHING
     for code, argument in items:
         for kind, value in argument if str(code) == "IN" else [(code, argument)]:
@@ -112,7 +109,7 @@ def _letters(tree: list[_Item]) -> str:
             elif str(kind) == "RANGE":
                 named += chr(value[0])
     kinds: dict[tuple[bool, ...], str] = {}
-    for char in named:
+    for char in dict.fromkeys(named):
         kinds.setdefault(tuple(_accepts(*item, char) for item in items), char)
     return "".join(kinds.values())
 
